@@ -1,0 +1,9 @@
+/* shardwise.h: the library's face. See the small headers for each part. */
+#ifndef SHARDWISE_H
+#define SHARDWISE_H
+
+#include <shardwise/graph.h>
+#include <shardwise/launch.h>
+#include <shardwise/status.h>
+
+#endif

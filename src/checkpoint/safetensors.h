@@ -1,0 +1,53 @@
+/* safetensors.h: reading and writing the safetensors format by byte range.
+ *
+ * A file is: header length (u64, little-endian), header (JSON: name -> dtype, shape, data_offsets), data. The header is checked whole
+ * before anything is believed: see the reasons in tests/checkpoint/test_safetensors.c.
+ */
+#ifndef SW_CHECKPOINT_SAFETENSORS_H
+#define SW_CHECKPOINT_SAFETENSORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shardwise/status.h>
+
+typedef struct sw_tensor_entry {
+    const char *name;
+    const char *dtype;      /* as the file spells it: "F32", "BF16", "F8_E4M3" ... */
+    int64_t dtype_bytes;
+    int n_dimensions;
+    const int64_t *dimension;
+    int64_t n_elements;
+    int64_t file_offset;    /* of its first byte, from the start of the file */
+    int64_t n_bytes;
+} sw_tensor_entry;
+
+typedef struct sw_safetensors sw_safetensors;
+
+/* Open and check. Errors: SW_BAD_FILE naming file, tensor or key, reason. Ownership: sw_safetensors_close. */
+sw_status sw_safetensors_open(const char *path, sw_safetensors **file, sw_error *err);
+void sw_safetensors_close(sw_safetensors *file);
+int64_t sw_safetensors_count(const sw_safetensors *file);
+const sw_tensor_entry *sw_safetensors_at(const sw_safetensors *file, int64_t i); /* in order of file_offset */
+const sw_tensor_entry *sw_safetensors_find(const sw_safetensors *file, const char *name);
+
+/* Elements first .. first + n - 1 of a tensor of F32, F16, BF16 or F64 as fp32, by pread; unaligned files are fine. */
+sw_status sw_safetensors_read(const sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first, int64_t n, float *out,
+                              sw_error *err);
+
+/* ---- writing: the layout of a file is fixed first; then anyone writes its own byte ranges ---- */
+
+typedef struct sw_tensor_plan {
+    const char *name;
+    const char *dtype; /* "F32", "F16", "BF16" */
+    int n_dimensions;
+    int64_t dimension[4];
+    int64_t file_offset; /* out */
+} sw_tensor_plan;
+
+/* The header (8-byte length included, padded with spaces to a multiple of 8) of a file with these tensors in this order, metadata
+ * {"format": "pt"}; fills in file_offset. Refuses the name "__metadata__" and repeated names. Ownership: free(*header). */
+sw_status sw_safetensors_plan(sw_tensor_plan *tensors, int64_t n_tensors, char **header, int64_t *header_bytes, int64_t *file_bytes,
+                              sw_error *err);
+
+#endif

@@ -1,0 +1,80 @@
+/* comm.h: what the rest of the library asks of a transport.
+ *
+ * Ranks meet over *windows* (memory that all ranks can reach) and *channels* (an epoch counter per rank). The data path of sharded
+ * training needs three collectives; each is split where computation can go on in between.
+ *
+ *   gather    owner: gather_publish(channel, epoch) once its slice holds that epoch's values
+ *             everyone: gather(spec): wait for all owners, then view or copy
+ *   reduce    everyone: reduce_acquire(spec): the buffer may be filled again (all readers of its last use are done)
+ *             contributor: reduce_post(spec) when it is filled; others skip acquire and post alike
+ *             everyone: reduce_sum(spec): own slice = [own slice +] contributions of ranks 0 .. n_contributors-1, in rank order
+ *   exchange  small payloads, all to all (launch.h)
+ *
+ * Before data moves, fingerprints (sequence on the channel, operation, unit, bytes, dtype) are compared between the two sides; a
+ * difference is SW_MISMATCH naming both. Every wait ends when a rank aborts: SW_ABORTED, whose cause is the aborter's error.
+ */
+#ifndef SW_COMM_COMM_H
+#define SW_COMM_COMM_H
+
+#include <shardwise/launch.h>
+
+#include "base/dtype.h"
+#include "device/device.h"
+
+/* Where the parts of a collective lie. Rank r's part starts at window + offset + r * rank_stride; at most
+ * SW_MAX_CHANNELS channels, numbered by the program. */
+typedef struct sw_collective {
+    int channel;
+    uint64_t epoch;
+    int unit;              /* for fingerprints and messages */
+    const char *unit_name;
+    sw_dtype dtype;
+    int64_t shard_bytes;   /* one rank's slice */
+    char *window;          /* base of the window as mapped here */
+    int64_t offset;        /* gather: of rank 0's slice. reduce: of rank 0's full buffer */
+    int64_t rank_stride;   /* gather: between slices of neighbours. reduce: between full buffers of neighbours */
+    void *destination;     /* gather: [n * shard_bytes] private copy, NULL for a view. reduce: [shard_bytes] own slice */
+    int n_contributors;    /* reduce */
+    bool accumulate;       /* reduce: add to what destination holds; else the first contribution is copied */
+} sw_collective;
+
+typedef struct sw_window {
+    char *base;
+    int64_t bytes;
+    int id;
+} sw_window;
+
+typedef struct sw_comm_vtable {
+    const char *name; /* "shm" */
+    /* Collective. One zeroed memory object of `bytes`, mapped by every rank; pages exist once they are written. */
+    sw_status (*window_create)(sw_comm *comm, const char *name, int64_t bytes, sw_window *window, sw_error *err);
+    sw_status (*gather_publish)(sw_comm *comm, const sw_collective *c, sw_error *err);
+    sw_status (*gather)(sw_comm *comm, const sw_collective *c, sw_error *err);
+    sw_status (*reduce_acquire)(sw_comm *comm, const sw_collective *c, sw_error *err);
+    sw_status (*reduce_post)(sw_comm *comm, const sw_collective *c, sw_error *err);
+    sw_status (*reduce_sum)(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers, sw_error *err);
+    sw_status (*exchange)(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err);
+    void (*close)(sw_comm *comm);
+} sw_comm_vtable;
+
+#define SW_LANES 2          /* compute, and communication in copy mode */
+#define SW_MAX_CHANNELS 4096
+#define SW_LABEL_BYTES 64
+
+struct sw_comm {
+    const sw_comm_vtable *vtable;
+    int rank, n_ranks;
+    sw_shm_mode mode;
+    void *transport; /* the transport's own */
+};
+
+/* Tell supervisor and peers what this lane of this rank is about to do: "gather layers.3". Counts as progress. */
+void sw_comm_enter(sw_comm *comm, int lane, int64_t step, int slot, int instruction, const char *label);
+
+/* End every rank: their waits return SW_ABORTED. The first abort's error wins. */
+void sw_comm_abort(sw_comm *comm, const sw_error *error);
+
+/* SW_ABORTED if some rank aborted. For long local work between collectives. */
+sw_status sw_comm_check(sw_comm *comm, sw_error *err);
+
+#endif

@@ -1,0 +1,188 @@
+/* graph.h: what a traced graph consists of, and the passes over it that know nothing of ranks.
+ *
+ * A graph is a list of operations in the order in which they run. After tracing it holds the forward pass; differentiate() appends
+ * the backward pass; recompute() re-emits forward operations before the backward of their block. The result is the step graph, and it
+ * is one list still: sharding lowers it to instructions without ever asking what a model looks like.
+ *
+ * Every operation calls one kernel (device/kernel.h) on operands: values, parameters, gradients of parameters.
+ */
+#ifndef SW_GRAPH_GRAPH_H
+#define SW_GRAPH_GRAPH_H
+
+#include <shardwise/graph.h>
+
+#include "base/arena.h"
+#include "device/kernel.h"
+
+typedef struct sw_op sw_op;
+
+/* A list that grows in the graph's arena. */
+#define SW_LIST(type)                                                                                                              \
+    struct {                                                                                                                       \
+        type *item;                                                                                                                \
+        int n, capacity;                                                                                                           \
+    }
+
+struct sw_unit {
+    int id; /* in order of declaration; the root has 0 */
+    const char *name;
+    sw_unit *parent;
+};
+
+struct sw_parameter {
+    int id; /* in order of declaration */
+    const char *name;
+    sw_unit *unit;
+    int n_dimensions;
+    int64_t dimension[4];
+    int64_t n_elements;
+    int64_t atom; /* elements that a cut must not split; 1 */
+    bool is_trainable;
+    bool decays; /* weight decay applies: two or more dimensions */
+    sw_initializer initializer;
+    double std;
+    uint64_t stream; /* of its random numbers: a hash of the name, so that neighbours do not matter */
+};
+
+typedef enum sw_value_kind {
+    SW_VALUE_REAL,   /* activations and their gradients, R */
+    SW_VALUE_INDEX,  /* token ids, int32 */
+    SW_VALUE_LOGITS, /* R; planned in the class `logits` */
+    SW_VALUE_LOSS    /* double[1] */
+} sw_value_kind;
+
+struct sw_value {
+    int id;
+    sw_value_kind kind;
+    int n_dimensions;
+    int64_t dimension[4];
+    int64_t n_elements;
+    sw_op *producer;    /* NULL for inputs */
+    sw_value *storage;  /* whose bytes hold it: itself, or the value it was written over in place */
+    bool is_input;      /* filled from outside before each micro-batch: tokens, targets */
+    bool is_constant;   /* computed once, before the first step (rotary tables) */
+    bool is_output;     /* read from outside after each micro-batch: loss, logits */
+    bool needs_gradient;
+};
+
+typedef enum sw_operand_kind { SW_OPERAND_NONE, SW_OPERAND_VALUE, SW_OPERAND_PARAMETER, SW_OPERAND_GRADIENT } sw_operand_kind;
+
+typedef enum sw_access {
+    SW_READ,
+    SW_WRITE,   /* every byte is written, none read */
+    SW_UPDATE   /* added to: the kernel's `accumulate` bit is set */
+} sw_access;
+
+typedef struct sw_operand {
+    sw_operand_kind kind;
+    sw_access access;
+    sw_value *value;         /* VALUE */
+    sw_parameter *parameter; /* PARAMETER: its compute copy; GRADIENT: its gradient */
+    int64_t offset;          /* elements from the start of the value: parts of a packed value */
+} sw_operand;
+
+typedef enum sw_phase {
+    SW_PHASE_PREPARE,  /* once, before the first step: constants */
+    SW_PHASE_FORWARD,
+    SW_PHASE_BACKWARD  /* recomputed forward operations too */
+} sw_phase;
+
+/* What an operation family says about its operations (one static row per family, in graph/ops/). */
+typedef struct sw_family sw_family;
+
+struct sw_op {
+    int id;
+    const sw_family *family;
+    sw_kernel kernel;
+    sw_unit *unit;
+    sw_phase phase;
+    bool is_recomputed;
+    bool is_dropped; /* its work is done by its gradient operation (cross-entropy), or by nothing: skipped when lowering */
+    int n_operands;
+    sw_operand operand[SW_MAX_OPERANDS];
+    int64_t dim[SW_MAX_DIMENSIONS];
+    double attribute[SW_MAX_ATTRIBUTES];
+};
+
+struct sw_graph {
+    sw_arena arena;
+    sw_error error;
+    int64_t n_rows, n_tokens; /* B and T */
+    sw_unit *current_unit;
+    SW_LIST(sw_unit *) units;
+    SW_LIST(sw_parameter *) parameters;
+    SW_LIST(sw_value *) values;
+    SW_LIST(sw_op *) ops; /* in the order in which they run; PREPARE operations first */
+    sw_value *tokens, *targets, *loss, *logits;
+    int n_dropouts;       /* streams handed out */
+    bool is_differentiated;
+};
+
+/* ---- recording: used by graph/ops ---- */
+
+sw_value *sw_value_create(sw_graph *graph, sw_value_kind kind, int n_dimensions, const int64_t *dimensions);
+
+static inline sw_operand sw_reads(sw_value *v) { return (sw_operand){SW_OPERAND_VALUE, SW_READ, v, NULL, 0}; }
+static inline sw_operand sw_writes(sw_value *v) { return (sw_operand){SW_OPERAND_VALUE, SW_WRITE, v, NULL, 0}; }
+static inline sw_operand sw_uses(sw_parameter *p) {
+    return (sw_operand){p ? SW_OPERAND_PARAMETER : SW_OPERAND_NONE, SW_READ, NULL, p, 0};
+}
+static inline sw_operand sw_nothing(void) { return (sw_operand){SW_OPERAND_NONE, SW_READ, NULL, NULL, 0}; }
+
+/* Append an operation of the current unit and phase. `operands` are copied. Returns NULL after an error. */
+sw_op *sw_op_emit(sw_graph *graph, const sw_family *family, sw_kernel kernel, int n_operands, const sw_operand *operands);
+
+/* Leave the first error in the graph; returns NULL, so that an operation is `return sw_graph_fail(...)`. */
+sw_value *sw_graph_fail(sw_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- gradient rules ---- */
+
+typedef struct sw_differentiation sw_differentiation;
+
+struct sw_family {
+    const char *name;
+    /* Emit the operations that compute the gradients of op's inputs from those of its outputs. NULL: nothing to differentiate. */
+    void (*gradient)(sw_differentiation *d, sw_op *op);
+    /* Arithmetic and bytes of one operation, from its dimensions. bytes: read and written, each operand once. */
+    void (*cost)(const sw_op *op, double *flops, double *bytes);
+    bool gradient_computes_forward; /* the gradient operation does the forward's work too: the forward operation is dropped */
+};
+
+sw_graph *sw_differentiation_graph(sw_differentiation *d);
+
+/* The gradient that has arrived for `value`, NULL if none did (then nothing flows back). */
+sw_value *sw_gradient_arrived(sw_differentiation *d, sw_value *value);
+
+/* Where the gradient of `value` is to be written: a new value (WRITE), or the one that is there already (UPDATE). NONE if `value`
+ * needs no gradient. Where adding in place would change bytes that another value's gradient still needs, a copy is made first. */
+sw_operand sw_gradient_target(sw_differentiation *d, sw_value *value);
+
+/* The gradient of `value` is `gradient` itself (residual add, dropout of 0): shared, not copied, or added if one is there. */
+void sw_gradient_pass(sw_differentiation *d, sw_value *value, sw_value *gradient);
+
+/* Like sw_gradient_target with UPDATE impossible: for kernels whose outputs only write. When a gradient is there already, a new
+ * value is returned and its addition is emitted when sw_gradient_settle is called after the kernel's operation. */
+sw_operand sw_gradient_fresh(sw_differentiation *d, sw_value *value);
+void sw_gradient_settle(sw_differentiation *d, sw_value *value, sw_operand fresh);
+
+/* Where a parameter's gradient goes: WRITE at its first use in a micro-batch, UPDATE after; NONE if frozen. */
+sw_operand sw_gradient_parameter(sw_differentiation *d, sw_parameter *parameter);
+
+/* ---- passes ---- */
+
+/* Append the backward pass of graph->loss. Parameters that the loss does not depend on get a ZERO operation. */
+sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err);
+
+/* Re-emit the forward operations of every non-root unit just before its backward, so that of what its block computed only its
+ * input lives in between. Bits do not change: what is recomputed is what was computed. */
+sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err);
+
+/* Let outputs take the bytes of inputs that die there, where the kernel allows it (device/kernel.h, "in place"). Sets storage. */
+sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err);
+
+/* The whole list, one operation a line, for people and tests. */
+void sw_graph_print(const sw_graph *graph, void (*line)(void *to, const char *text), void *to);
+
+int64_t sw_value_bytes(const sw_value *value, sw_dtype real);
+
+#endif
