@@ -1,10 +1,11 @@
 /* settings.h: run.yaml as a struct. One table makes the struct, the parser, --help, the reference page and the start-up print.
  *
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
- *   KIND     TEXT  PATH  COUNT (int64)  BYTES (int64; 2GiB)  REAL  BOOL  CHOICE (int: index into allowed)  TEXTS (list)  PATHS (list)  PAIR (two reals)
- *            COUNT_AUTO (int64, -1 is `auto`), WRAP, TRAIN (`all` or name patterns)
- *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", "" for any. A word that product.md knows and we do not
- *            build yet is absent here and refused by name.
+ *   KIND     PATH (null: NULL)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)  BYTES (int64; 2GiB; null: 0)  REAL  BOOL
+ *            CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)  WRAP  TRAIN (`all` or name patterns)
+ *            OFF (a feature that is not built yet: only the value that means "off" is taken)
+ *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude the
+ *            bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
  */
 #ifndef SW_CONFIG_SETTINGS_H
 #define SW_CONFIG_SETTINGS_H
@@ -21,7 +22,14 @@ typedef struct sw_texts {
     const char **item;
 } sw_texts;
 
-#define SW_KIND_TYPE_TEXT const char *
+typedef struct sw_pair {
+    double first, second;
+} sw_pair;
+
+typedef struct sw_off {
+    char unread; /* C wants a member: an option that is off has nothing to say */
+} sw_off;
+
 #define SW_KIND_TYPE_PATH const char *
 #define SW_KIND_TYPE_COUNT int64_t
 #define SW_KIND_TYPE_COUNT_AUTO int64_t
@@ -29,36 +37,34 @@ typedef struct sw_texts {
 #define SW_KIND_TYPE_REAL double
 #define SW_KIND_TYPE_BOOL bool
 #define SW_KIND_TYPE_CHOICE int
-#define SW_KIND_TYPE_TEXTS sw_texts
 #define SW_KIND_TYPE_PATHS sw_texts
 #define SW_KIND_TYPE_TRAIN sw_texts /* {1, {"all"}} or patterns */
-#define SW_KIND_TYPE_PAIR struct { double first, second; }
+#define SW_KIND_TYPE_PAIR sw_pair
 #define SW_KIND_TYPE_WRAP int64_t /* 0: block; else min_parameters */
+#define SW_KIND_TYPE_OFF sw_off
 #define SW_AUTO (-1)
 
 #include "config/options.h"
 
 #define SW_SECTION_FIELD(section, name, kind, fallback, allowed, help) SW_KIND_TYPE_##kind name;
+#define SW_SECTION_STRUCT(section, OPTIONS) \
+    struct {                                \
+        OPTIONS(SW_SECTION_FIELD)           \
+    } section;
 typedef struct sw_settings {
     sw_arena arena;
-    const char *directory; /* that relative paths count from: of run.yaml */
-    struct { SW_OPTIONS_MODEL(SW_SECTION_FIELD) } model;
-    struct { SW_OPTIONS_DATA(SW_SECTION_FIELD) } data;
-    struct { SW_OPTIONS_TRAIN(SW_SECTION_FIELD) } train;
-    struct { SW_OPTIONS_OPTIMIZER(SW_SECTION_FIELD) } optimizer;
-    struct { SW_OPTIONS_SHARD(SW_SECTION_FIELD) } shard;
-    struct { SW_OPTIONS_PARALLEL(SW_SECTION_FIELD) } parallel;
-    struct { SW_OPTIONS_CHECKPOINT(SW_SECTION_FIELD) } checkpoint;
-    struct { SW_OPTIONS_GUARD(SW_SECTION_FIELD) } guard;
-    struct { SW_OPTIONS_LOG(SW_SECTION_FIELD) } log;
+    const char *directory;         /* that relative paths count from: of run.yaml */
+    SW_SECTIONS(SW_SECTION_STRUCT) /* settings.model.path, settings.train.steps ... */
 } sw_settings;
+#undef SW_SECTION_STRUCT
 #undef SW_SECTION_FIELD
 
-/* Read a file and the overrides "section.key=value". Unknown keys, repeated keys, wrong types and values out of range are SW_BAD_CONFIG with file,
- * line, key and the nearest valid name. PATHs come out absolute. Ownership: sw_settings_free. */
+/* Read a file and the overrides "section.key=value". Unknown keys, repeated keys, wrong types and values out of range are
+ * SW_BAD_CONFIG with file, line, key and the nearest valid name. PATHs come out absolute. Ownership: sw_settings_free. */
 sw_status sw_settings_read(const char *path, const char *const *overrides, int n_overrides, sw_settings *settings, sw_error *err);
 /* The same from text instead of a file: `name` stands for it in messages, paths count from `directory`. */
-sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides, int n_overrides, sw_settings *settings, sw_error *err);
+sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides,
+                            int n_overrides, sw_settings *settings, sw_error *err);
 void sw_settings_free(sw_settings *settings);
 
 /* All settings as YAML that reads back to the same settings. Ownership: free() the text. */

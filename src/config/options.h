@@ -1,0 +1,144 @@
+/* options.h: the table of options, one line each. settings.h says what the columns mean and makes the struct from it.
+ *
+ * OFF is an option that later versions build: `default` is the value that means "off", `allowed` other spellings of it, `help` what
+ * is not built yet. Its value is always the off-value, so no code reads its field. A key that is a word of C has a field with an
+ * underscore at its end (long_).
+ */
+#ifndef SW_CONFIG_OPTIONS_H
+#define SW_CONFIG_OPTIONS_H
+
+/* clang-format off */
+
+#define SW_OPTIONS_MODEL(X) \
+    X(model, path, PATH, "null", "", "a Hugging Face directory to start from (config.json, *.safetensors); or give the dimensions of a new model") \
+    X(model, architecture, CHOICE, "null", "null|llama|gpt2", "of a new model; null where model.path is set") \
+    X(model, layers, COUNT, "0", "0..100000", "blocks of a new model") \
+    X(model, hidden, COUNT, "0", "0..16777216", "channels between blocks") \
+    X(model, heads, COUNT, "0", "0..65536", "attention heads") \
+    X(model, kv_heads, COUNT, "0", "0..65536", "key/value heads, a divisor of heads; 0: as many as heads") \
+    X(model, ffn, COUNT, "0", "0..16777216", "feed-forward channels; 0 with gpt2: 4 x hidden") \
+    X(model, vocab, COUNT_AUTO, "auto", "1..2147483647", "token ids that the model knows; auto: the tokenizer's") \
+    X(model, max_positions, COUNT, "1024", "1..2147483647", "longest sequence that the model takes") \
+    X(model, tied, BOOL, "true", "", "the output projection is the embedding table") \
+    X(model, rope_theta, REAL, "10000", ">0..", "base of the rotary angles (llama)") \
+    X(model, norm_epsilon, REAL, "1e-05", ">0..", "added to the variance in norms") \
+    X(model, dropout, REAL, "0", "0..<1", "share of activations zeroed while training") \
+    X(model, init_std, REAL, "0.02", "0..", "standard deviation of new weights") \
+    X(model, train, TRAIN, "all", "", "all, or a list of name patterns (* and ?); the rest is frozen") \
+    X(model, save_dtype, CHOICE, "bf16", "bf16|fp32|fp16", "element type of the final model directory") \
+    X(model, max_shard_size, BYTES, "5GiB", "1..", "largest file of the final model directory") \
+    X(model, lora, OFF, "null", "", "LoRA")
+
+#define SW_OPTIONS_DATA(X) \
+    X(data, train, PATHS, "[]", "", "files or patterns, in order: .txt, or token files (.npy, one dimension)") \
+    X(data, mix, OFF, "null", "", "mixing of sources") \
+    X(data, shuffle, BOOL, "true", "", "rows in an order drawn from the seed, anew each epoch; false: in order") \
+    X(data, labels_mask, PATH, "null", "", ".npy beside one token file: 1 where the token counts as a target") \
+    X(data, documents, OFF, "null", "", "packing by document lengths") \
+    X(data, labels, OFF, "null", "", "training on images") \
+    X(data, captions, OFF, "null", "", "training on images and captions") \
+    X(data, chat_format, OFF, "auto", "null", "training on conversations") \
+    X(data, long_, OFF, "split", "null", "another treatment of long rows than splitting them") \
+    X(data, validation, PATHS, "[]", "", "held-out files or patterns; [] for none") \
+    X(data, validation_rows, COUNT, "64", "1..", "rows of each evaluation") \
+    X(data, tokenizer, CHOICE, "null", "null|bytes", "bytes: every byte of a text file is a token; null: token files") \
+    X(data, sequence_length, COUNT, "512", "1..2147483647", "tokens in a row") \
+    X(data, packing, OFF, "false", "", "packing of documents")
+
+#define SW_OPTIONS_TRAIN(X) \
+    X(train, steps, COUNT, "0", "0..", "steps to train for; or give epochs or tokens; 0: not given") \
+    X(train, epochs, COUNT, "0", "0..", "passes over the data; 0: not given") \
+    X(train, tokens, COUNT, "0", "0..", "tokens to train on, for example 1e9; 0: not given") \
+    X(train, validate_every, COUNT, "0", "0..", "steps between evaluations; 0: at the end only") \
+    X(train, batch_size, COUNT, "32", "1..16777216", "sequences per step over all ranks") \
+    X(train, micro_batch_size, COUNT_AUTO, "4", "1..16777216", "sequences computed at a time; auto: chosen by the plan") \
+    X(train, seed, COUNT, "1234", "0..", "of every random number of the run") \
+    X(train, threads, COUNT_AUTO, "auto", "1..1", "threads of each rank") \
+    X(train, restarts, OFF, "0", "", "restarting after a lost rank") \
+    X(train, elastic, OFF, "false", "", "going on without lost ranks") \
+    X(train, reproducible, BOOL, "false", "", "refuse whatever could change a bit with ranks, threads or measurements")
+
+#define SW_OPTIONS_OPTIMIZER(X) \
+    X(optimizer, name, CHOICE, "adamw", "adamw|sgd", "AdamW (Loshchilov and Hutter 2019) or SGD with momentum") \
+    X(optimizer, learning_rate, REAL, "3e-4", "0..", "at the top of the schedule") \
+    X(optimizer, betas, PAIR, "[0.9, 0.95]", "0..<1", "decay of AdamW's two moments") \
+    X(optimizer, epsilon, REAL, "1e-8", "0..", "added to the root of AdamW's second moment") \
+    X(optimizer, weight_decay, REAL, "0.1", "0..", "on parameters of two or more dimensions, not on biases and norms") \
+    X(optimizer, momentum, REAL, "0", "0..<1", "of sgd; 0: none") \
+    X(optimizer, clip_norm, REAL, "1.0", "0..", "longest gradient; 0: gradients are not clipped") \
+    X(optimizer, schedule, CHOICE, "cosine", "cosine|linear|constant|wsd", "of the learning rate after warm-up; wsd: constant, then a decay at the end") \
+    X(optimizer, warmup_steps, COUNT, "0", "0..", "steps over which the learning rate rises to its top") \
+    X(optimizer, decay_ratio, REAL, "0.2", "0..1", "share of the steps in which wsd decays") \
+    X(optimizer, final_ratio, REAL, "0.1", "0..1", "last learning rate as a share of the top one")
+
+#define SW_OPTIONS_SHARD(X) \
+    X(shard, ranks, COUNT_AUTO, "auto", "1..256", "processes on this host; auto: one per physical core, up to 8") \
+    X(shard, stage, COUNT, "3", "0..3", "what is split over ranks. 0: nothing, 1: optimizer states, 2: gradients too, 3: parameters too") \
+    X(shard, replicas, OFF, "1", "", "hybrid sharding") \
+    X(shard, reshard_after_forward, BOOL, "true", "", "give gathered parameters back after forward and gather them again for backward") \
+    X(shard, wrap, WRAP, "block", "", "what is gathered together: block, or {min_parameters: N} to join small neighbours") \
+    X(shard, prefetch, COUNT, "1", "0..16", "units gathered ahead") \
+    X(shard, accumulate, CHOICE, "sharded", "sharded|unsharded", "reduce every micro-batch, or once per step with more memory") \
+    X(shard, param_dtype, CHOICE, "bf16", "bf16|fp32", "parameters are gathered and computed in; masters stay fp32") \
+    X(shard, reduce_dtype, CHOICE, "fp32", "fp32", "gradients are summed in") \
+    X(shard, recompute, CHOICE, "none", "none|block", "what backward computes again instead of keeping it") \
+    X(shard, offload, OFF, "{parameters: none, optimizer: none, path: null}", "null|none", "offloading") \
+    X(shard, memory_limit, BYTES, "null", "1..", "per rank, for example 2GiB: a run that needs more is refused; null: what the machine has") \
+    X(shard, mode, CHOICE, "view", "view|copy|trap", "shared memory: read in place, copied as networks do, or in place with every wrong use caught") \
+    X(shard, deadline, REAL, "60", ">0..", "seconds without progress after which a rank is lost")
+
+#define SW_OPTIONS_PARALLEL(X) \
+    X(parallel, tensor, OFF, "1", "", "tensor parallelism") \
+    X(parallel, pipeline, OFF, "1", "", "pipeline parallelism") \
+    X(parallel, expert, OFF, "1", "", "expert parallelism") \
+    X(parallel, context, OFF, "1", "", "context parallelism")
+
+#define SW_OPTIONS_CHECKPOINT(X) \
+    X(checkpoint, path, PATH, "null", "", "the run's folder: metrics, plan, final model") \
+    X(checkpoint, every, OFF, "0", "null|false", "saving while training") \
+    X(checkpoint, keep, OFF, "0", "null|false", "keeping checkpoints") \
+    X(checkpoint, keep_every, OFF, "0", "null|false", "keeping checkpoints") \
+    X(checkpoint, async, OFF, "false", "null", "saving in the background") \
+    X(checkpoint, resume, CHOICE, "auto", "auto|never", "whether a run goes on in a folder that exists; resuming is not built yet, so both want a new folder")
+
+#define SW_OPTIONS_GUARD(X) \
+    X(guard, nonfinite, CHOICE, "skip", "skip|stop", "a step whose loss or gradient is not finite: skip its update, or stop the run") \
+    X(guard, patience, COUNT, "10", "1..", "skipped steps in a row after which the run stops") \
+    X(guard, verify_every, OFF, "0", "null|false", "cross-checking the ranks' arithmetic") \
+    X(guard, loss_spike, OFF, "null", "false|off|none", "acting on loss spikes") \
+    X(guard, limits, OFF, "{min_tokens_per_s: null, max_validation_loss: null, max_hours: null}", "null|false|off|none", "limits on a run")
+
+#define SW_OPTIONS_LOG(X) \
+    X(log, every, COUNT, "10", "1..", "steps between lines of the log and of metrics.jsonl") \
+    X(log, metrics, BOOL, "true", "", "write metrics.jsonl") \
+    X(log, tensorboard, OFF, "false", "null|off", "TensorBoard files") \
+    X(log, prometheus, OFF, "null", "false|off", "a Prometheus endpoint") \
+    X(log, trace, OFF, "off", "null|false", "a trace of the run")
+
+/* Every section in the order of the file: Y(section, its options). */
+#define SW_SECTIONS(Y) \
+    Y(model, SW_OPTIONS_MODEL) \
+    Y(data, SW_OPTIONS_DATA) \
+    Y(train, SW_OPTIONS_TRAIN) \
+    Y(optimizer, SW_OPTIONS_OPTIMIZER) \
+    Y(shard, SW_OPTIONS_SHARD) \
+    Y(parallel, SW_OPTIONS_PARALLEL) \
+    Y(checkpoint, SW_OPTIONS_CHECKPOINT) \
+    Y(guard, SW_OPTIONS_GUARD) \
+    Y(log, SW_OPTIONS_LOG)
+
+/* clang-format on */
+
+/* The indices of CHOICE words that code compares. */
+enum { SW_ARCHITECTURE_UNSET, SW_ARCHITECTURE_LLAMA, SW_ARCHITECTURE_GPT2 };
+enum { SW_SAVE_BF16, SW_SAVE_FP32, SW_SAVE_FP16 };
+enum { SW_TOKENIZER_NONE, SW_TOKENIZER_BYTES };
+enum { SW_OPTIMIZER_ADAMW, SW_OPTIMIZER_SGD };
+enum { SW_SCHEDULE_COSINE, SW_SCHEDULE_LINEAR, SW_SCHEDULE_CONSTANT, SW_SCHEDULE_WSD };
+enum { SW_ACCUMULATE_SHARDED, SW_ACCUMULATE_UNSHARDED };
+enum { SW_PARAM_BF16, SW_PARAM_FP32 };
+enum { SW_RECOMPUTE_NONE, SW_RECOMPUTE_BLOCK };
+enum { SW_RESUME_AUTO, SW_RESUME_NEVER };
+enum { SW_NONFINITE_SKIP, SW_NONFINITE_STOP };
+
+#endif
