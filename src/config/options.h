@@ -1,8 +1,7 @@
 /* options.h: the table of options, one line each. settings.h says what the columns mean and makes the struct from it.
  *
  * OFF is an option that later versions build: `default` is the value that means "off", `allowed` other spellings of it, `help` what
- * is not built yet. Its value is always the off-value, so no code reads its field. A key that is a word of C has a field with an
- * underscore at its end (long_).
+ * is not built yet. Its value is always the off-value, so it has no field.
  */
 #ifndef SW_CONFIG_OPTIONS_H
 #define SW_CONFIG_OPTIONS_H
@@ -38,7 +37,7 @@
     X(data, labels, OFF, "null", "", "training on images") \
     X(data, captions, OFF, "null", "", "training on images and captions") \
     X(data, chat_format, OFF, "auto", "null", "training on conversations") \
-    X(data, long_, OFF, "split", "null", "another treatment of long rows than splitting them") \
+    X(data, long, OFF, "split", "null", "another treatment of long rows than splitting them") \
     X(data, validation, PATHS, "[]", "", "held-out files or patterns; [] for none") \
     X(data, validation_rows, COUNT, "64", "1..", "rows of each evaluation") \
     X(data, tokenizer, CHOICE, "null", "null|bytes", "bytes: every byte of a text file is a token; null: token files") \

@@ -3,7 +3,7 @@
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
  *   KIND     PATH (null: NULL)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)  BYTES (int64; 2GiB; null: 0)  REAL  BOOL
  *            CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)  WRAP  TRAIN (`all` or name patterns)
- *            OFF (a feature that is not built yet: only the value that means "off" is taken)
+ *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
  *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude the
  *            bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
  */
@@ -26,27 +26,24 @@ typedef struct sw_pair {
     double first, second;
 } sw_pair;
 
-typedef struct sw_off {
-    char unread; /* C wants a member: an option that is off has nothing to say */
-} sw_off;
-
-#define SW_KIND_TYPE_PATH const char *
-#define SW_KIND_TYPE_COUNT int64_t
-#define SW_KIND_TYPE_COUNT_AUTO int64_t
-#define SW_KIND_TYPE_BYTES int64_t
-#define SW_KIND_TYPE_REAL double
-#define SW_KIND_TYPE_BOOL bool
-#define SW_KIND_TYPE_CHOICE int
-#define SW_KIND_TYPE_PATHS sw_texts
-#define SW_KIND_TYPE_TRAIN sw_texts /* {1, {"all"}} or patterns */
-#define SW_KIND_TYPE_PAIR sw_pair
-#define SW_KIND_TYPE_WRAP int64_t /* 0: block; else min_parameters */
-#define SW_KIND_TYPE_OFF sw_off
 #define SW_AUTO (-1)
+
+#define SW_FIELD_PATH(name) const char *name;
+#define SW_FIELD_COUNT(name) int64_t name;
+#define SW_FIELD_COUNT_AUTO(name) int64_t name;
+#define SW_FIELD_BYTES(name) int64_t name;
+#define SW_FIELD_REAL(name) double name;
+#define SW_FIELD_BOOL(name) bool name;
+#define SW_FIELD_CHOICE(name) int name;
+#define SW_FIELD_PATHS(name) sw_texts name;
+#define SW_FIELD_PAIR(name) sw_pair name;
+#define SW_FIELD_WRAP(name) int64_t name;   /* 0: block; else min_parameters */
+#define SW_FIELD_TRAIN(name) sw_texts name; /* {1, {"all"}} or patterns */
+#define SW_FIELD_OFF(name)
 
 #include "config/options.h"
 
-#define SW_SECTION_FIELD(section, name, kind, fallback, allowed, help) SW_KIND_TYPE_##kind name;
+#define SW_SECTION_FIELD(section, name, kind, fallback, allowed, help) SW_FIELD_##kind(name)
 #define SW_SECTION_STRUCT(section, OPTIONS) \
     struct {                                \
         OPTIONS(SW_SECTION_FIELD)           \
