@@ -1,15 +1,52 @@
 # A thin door to CMake and Ninja.
+#   make            build everything: build/shardwise and the library
+#   make demo       train a small model on real text with 4 ranks, and show what came of it
+#   make test       the whole test suite
+#   make install    PREFIX=/usr/local
+#   make lint | asan | tsan | fuzz (FUZZ_SECONDS=30 for each target) | bench | clean
 BUILD ?= build
 PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 30
+CTEST = ctest --output-on-failure --no-tests=error -j2
 
 all: packages-build
-	cmake -S . -B $(BUILD) -G Ninja >/dev/null
-	ninja -C $(BUILD)
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+	@ninja -C $(BUILD)
 
 packages-%:
-	scripts/install-packages $*
+	@scripts/install-packages $*
+
+demo: packages-demo all
+	@BUILD=$(BUILD) scripts/demo
 
 test: packages-test all
-	ctest --test-dir $(BUILD) --output-on-failure -j2
+	$(CTEST) --test-dir $(BUILD)
 
-.PHONY: all test
+install: all
+	cmake --install $(BUILD)
+
+bench: all
+	@BUILD=$(BUILD) bench/step
+
+lint: packages-build packages-lint
+	scripts/lint
+
+# Sanitizer builds are clang's, so that a second compiler reads everything too.
+asan: packages-build packages-test packages-lint
+	@CC=clang-14 cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined >/dev/null
+	@ninja -C build-asan
+	$(CTEST) --test-dir build-asan -L fast
+
+tsan: packages-build packages-test packages-lint
+	@CC=clang-14 cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=thread >/dev/null
+	@ninja -C build-tsan
+	$(CTEST) --test-dir build-tsan -L threads
+
+fuzz: packages-build packages-test packages-lint
+	@CC=clang-14 cmake -S . -B build-fuzz -G Ninja -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined -DSW_FUZZ=ON >/dev/null
+	scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+
+clean:
+	rm -rf build build-asan build-tsan build-fuzz
+
+.PHONY: all demo test install bench lint asan tsan fuzz clean
