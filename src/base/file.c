@@ -1,0 +1,216 @@
+/* file.c: see file.h. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* One system call moves at most 2^31 - 4096 bytes on Linux. */
+enum { CALL_BYTES = 1 << 30 };
+
+sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char *name, sw_error *err) {
+    size_t folder_bytes = strlen(folder);
+    const char *slash = folder_bytes && folder[folder_bytes - 1] == '/' ? "" : "/";
+    if (snprintf(path, SW_PATH_BYTES, "%s%s%s", folder, slash, name) >= SW_PATH_BYTES)
+        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is longer than %d bytes; use a shorter one", folder,
+                       SW_PATH_BYTES - 1);
+    return SW_OK;
+}
+
+bool sw_file_exists(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+static sw_status cannot_read(const char *path, int error, sw_error *err) {
+    const char *hint = error == ENOENT || error == ENOTDIR  ? "; check the path"
+                       : error == EACCES                    ? "; give this user the right to read it"
+                       : error == EIO                       ? "; the disk may be failing, restore the file from a copy"
+                       : error == EMFILE || error == ENFILE ? "; raise the limit with ulimit -n"
+                                                            : "";
+    return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s%s", path, strerror(error), hint);
+}
+
+static sw_status cannot_write(const char *path, int error, sw_error *err) {
+    const char *hint = error == ENOSPC   ? "; free some space or write elsewhere"
+                       : error == EDQUOT ? "; the quota is used up, free some space or write elsewhere"
+                       : error == EFBIG  ? "; the file size limit (ulimit -f) or the file system forbids it"
+                       : error == EACCES || error == EPERM || error == EROFS ? "; choose a folder that this user may write to"
+                       : error == ENOENT || error == ENOTDIR                 ? "; make the folder first"
+                                                                             : "";
+    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s%s", path, strerror(error), hint);
+}
+
+sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_error *err) {
+    /* Without O_NONBLOCK opening a pipe would wait for its writer; regular files do not know the flag. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return cannot_read(path, errno, err);
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        int error = errno;
+        close(fd);
+        return cannot_read(path, error, err);
+    }
+    if (!S_ISREG(info.st_mode)) {
+        close(fd);
+        return sw_fail(err, SW_BAD_FILE, "%s: is a %s, a file is needed; check the path", path,
+                       S_ISDIR(info.st_mode) ? "folder" : "pipe or device");
+    }
+    *descriptor = fd;
+    *bytes = info.st_size;
+    return SW_OK;
+}
+
+sw_status sw_file_read_at(int descriptor, const char *path, void *out, int64_t bytes, int64_t offset, sw_error *err) {
+    char *to = out;
+    while (bytes > 0) {
+        ssize_t n = pread(descriptor, to, (size_t)(bytes < CALL_BYTES ? bytes : CALL_BYTES), offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return cannot_read(path, errno, err);
+        if (n == 0)
+            return sw_fail(err, SW_BAD_FILE,
+                           "%s: ends at byte %" PRId64 ", %" PRId64 " more are needed; was it cut while being read?", path,
+                           offset, bytes);
+        to += n, offset += n, bytes -= n;
+    }
+    return SW_OK;
+}
+
+sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t *bytes, sw_error *err) {
+    int fd;
+    int64_t file_bytes;
+    sw_status status = sw_file_open(path, &fd, &file_bytes, err);
+    if (status != SW_OK)
+        return status;
+    char *buffer = NULL;
+    if (file_bytes > max_bytes) {
+        status = sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes, at most %" PRId64 " make sense; is it the right file?",
+                         path, file_bytes, max_bytes);
+        goto done;
+    }
+    buffer = malloc((size_t)file_bytes + 1);
+    if (!buffer) {
+        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for its %" PRId64 " bytes", path, file_bytes);
+        goto done;
+    }
+    status = sw_file_read_at(fd, path, buffer, file_bytes, 0, err);
+    if (status != SW_OK)
+        goto done;
+    buffer[file_bytes] = 0;
+    *text = buffer;
+    if (bytes)
+        *bytes = file_bytes;
+    buffer = NULL;
+done:
+    free(buffer);
+    close(fd);
+    return status;
+}
+
+sw_status sw_file_write_at(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset, sw_error *err) {
+    const char *from = data;
+    while (bytes > 0) {
+        ssize_t n = pwrite(descriptor, from, (size_t)(bytes < CALL_BYTES ? bytes : CALL_BYTES), offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return cannot_write(path, n < 0 ? errno : ENOSPC, err);
+        from += n, offset += n, bytes -= n;
+    }
+    return SW_OK;
+}
+
+sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_error *err) {
+    char partial[SW_PATH_BYTES + 16];
+    snprintf(partial, sizeof partial, "%s.partial", path);
+    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return cannot_write(path, errno, err);
+    sw_status status = sw_file_write_at(fd, path, data, bytes, 0, err);
+    if (status == SW_OK && fsync(fd) != 0)
+        status = cannot_write(path, errno, err);
+    if (close(fd) != 0 && status == SW_OK)
+        status = cannot_write(path, errno, err);
+    if (status == SW_OK && rename(partial, path) != 0)
+        status = cannot_write(path, errno, err);
+    if (status != SW_OK)
+        unlink(partial);
+    return status;
+}
+
+sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_error *err) {
+    int error;
+    do
+        error = posix_fallocate(descriptor, 0, bytes);
+    while (error == EINTR);
+    return error ? cannot_write(path, error, err) : SW_OK;
+}
+
+int64_t sw_file_space(const char *path) {
+    char folder[SW_PATH_BYTES];
+    snprintf(folder, sizeof folder, "%s", path);
+    struct statvfs info;
+    while (statvfs(folder, &info) != 0) {
+        char *slash = strrchr(folder, '/');
+        if (!slash && strcmp(folder, ".") != 0)
+            snprintf(folder, sizeof folder, ".");
+        else if (slash && slash > folder)
+            *slash = 0;
+        else if (slash && slash[1])
+            slash[1] = 0;
+        else
+            return INT64_MAX;
+    }
+    int64_t bytes;
+    if (__builtin_mul_overflow((int64_t)info.f_bavail, (int64_t)info.f_frsize, &bytes))
+        return INT64_MAX;
+    return bytes;
+}
+
+sw_status sw_folder_sync(const char *path, sw_error *err) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return cannot_write(path, errno, err);
+    /* Some file systems cannot sync a folder and say EINVAL: they have nothing to sync. */
+    sw_status status = fsync(fd) != 0 && errno != EINVAL ? cannot_write(path, errno, err) : SW_OK;
+    close(fd);
+    return status;
+}
+
+/* The folder that holds `path`. */
+static void parent_of(const char *path, char folder[SW_PATH_BYTES]) {
+    snprintf(folder, SW_PATH_BYTES, "%s", path);
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/')
+        folder[--length] = 0;
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        snprintf(folder, SW_PATH_BYTES, ".");
+    else
+        slash[slash == folder] = 0;
+}
+
+sw_status sw_file_publish(const char *from, const char *to, sw_error *err) {
+    /* Where the file system cannot refuse to replace by itself, looking first leaves a short race, with ourselves only. */
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) != 0) {
+        if (errno != EINVAL && errno != ENOSYS && errno != EEXIST)
+            return cannot_write(to, errno, err);
+        if (errno == EEXIST || sw_file_exists(to))
+            return sw_fail(err, SW_NO_SPACE, "%s: exists already and is not overwritten; move it away or choose another name",
+                           to);
+        if (rename(from, to) != 0)
+            return cannot_write(to, errno, err);
+    }
+    char folder[SW_PATH_BYTES];
+    parent_of(to, folder);
+    return sw_folder_sync(folder, err);
+}

@@ -1,0 +1,53 @@
+/* file.h: whole reads, whole writes and the words for what went wrong with a file.
+ *
+ * Reading fails with SW_BAD_FILE, writing with SW_NO_SPACE (the disk is full or cannot be written); every message begins with the
+ * path. Short reads and writes and interrupted calls are dealt with here and nowhere else.
+ */
+#ifndef SW_BASE_FILE_H
+#define SW_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shardwise/status.h>
+
+#define SW_PATH_BYTES 4096
+
+/* "folder/name" into path. Errors: SW_BAD_CONFIG when it is too long. */
+sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char *name, sw_error *err);
+
+/* Is something of any kind there? */
+bool sw_file_exists(const char *path);
+
+/* Open a regular file (a folder, pipe or device is refused) for reading. out: *descriptor (the caller closes it), *bytes its
+ * size. */
+sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_error *err);
+
+/* Exactly `bytes` bytes from `offset`; a file that ends before is SW_BAD_FILE. `path` is for messages. */
+sw_status sw_file_read_at(int descriptor, const char *path, void *out, int64_t bytes, int64_t offset, sw_error *err);
+
+/* A whole file, with a NUL after it that *bytes (may be NULL) does not count; longer than max_bytes is refused before anything is
+ * allocated. Ownership: free(*text). */
+sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t *bytes, sw_error *err);
+
+/* All of `bytes` at `offset`. */
+sw_status sw_file_write_at(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset, sw_error *err);
+
+/* Make or replace a file: under its name there is the old content or the new, whole and on disk, never something between. */
+sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_error *err);
+
+/* Reserve `bytes` of an open file, so that later writes cannot find the disk full. */
+sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_error *err);
+
+/* Bytes that an unprivileged writer can still put on the disk of `path` or of its nearest folder that exists; INT64_MAX if
+ * unknown. */
+int64_t sw_file_space(const char *path);
+
+/* Write a folder's entries to disk, so that a rename in it survives a power cut. */
+sw_status sw_folder_sync(const char *path, sw_error *err);
+
+/* Give `from` the name `to`, which nothing may have yet, and write that to disk. */
+sw_status sw_file_publish(const char *from, const char *to, sw_error *err);
+
+#endif
