@@ -46,7 +46,7 @@ static void create_group(sw_states *states, const sw_group *group, bool is_train
     if (!group->is_trainable || !is_trained)
         return;
     if (s->parameter_dtype == SW_BF16)
-        states->low[g] = add_buffer(states, "low halves", group, SW_MEMORY_PARAMETERS, SW_BUFFER_PRIVATE, 2 * updated);
+        states->low[g] = add_buffer(states, "low halves", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 2 * updated);
     if (s->stage < 2 || !s->accumulate_sharded)
         states->whole_gradient[g] = add_buffer(states, "whole gradient", group, SW_MEMORY_GRADIENTS, SW_BUFFER_WINDOW, 4 * whole);
     if (s->accumulate_sharded)

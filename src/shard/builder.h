@@ -1,0 +1,78 @@
+/* builder.h: the state that the passes share while a program is being written: shard/program.c puts the passes in order. */
+#ifndef SW_SHARD_BUILDER_H
+#define SW_SHARD_BUILDER_H
+
+#include "shard/program.h"
+#include "shard/stretches.h"
+
+/* One place of a ring of buffers. */
+typedef struct sw_ring_place {
+    int buffer;
+    bool is_root;
+    int holder;     /* index of the stretch that holds it, -1: free */
+    int last_touch; /* last instruction of the holder before; -1: none in this slot */
+} sw_ring_place;
+
+typedef struct sw_ring {
+    SW_LIST(sw_ring_place) places;
+    int64_t bytes[2]; /* of one place: [0] of blocks, [1] of the root */
+    sw_memory_class memory_class;
+    sw_buffer_kind kind;
+    const char *name;
+} sw_ring;
+
+typedef struct sw_builder {
+    const sw_graph *graph;
+    const sw_layout *layout;
+    const sw_states *states;
+    sw_sharding sharding;
+    sw_program *program;
+    sw_error *err;
+    sw_status status;
+    sw_stretches stretches;
+    int *buffer_of_value;     /* [n values] by id of the storage value; -1: none yet */
+    int *gather_place;        /* [n_gathers] place in the gather ring; -1 */
+    int *gather_instruction;  /* [n_gathers] */
+    int *open_gather;         /* [n_units] stretch that has the unit gathered now; -1 */
+    int *reduce_place;        /* [n_units] place in the reduce ring; -1 */
+    sw_ring gather_ring, reduce_ring;
+    int posted; /* group whose gradient is posted and not summed; -1 */
+} sw_builder;
+
+/* Remember the first failure; returns NULL. */
+void *sw_builder_fail(sw_builder *b, sw_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Append an instruction, or a buffer; their addresses hold until the next append. NULL and -1 after a failure. */
+sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class, sw_buffer_kind kind, int64_t bytes);
+
+/* A free place of the ring for a block or the root; a new one is made only if `grow`. -1 if none. */
+int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool grow);
+
+/* shard/lower.c: the kernel instruction of an operation. */
+void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment);
+
+/* shard/gathers.c: before and after operation `i`. */
+void sw_gathers_before(sw_builder *b, int i, sw_segment segment);
+void sw_gathers_after(sw_builder *b, int i, sw_segment segment);
+
+/* shard/reductions.c: before and after operation `i`; what is left at the end of backward; the reduce segment of unsharded accumulation. */
+void sw_reductions_before(sw_builder *b, int i);
+void sw_reductions_after(sw_builder *b, int i);
+void sw_reductions_end(sw_builder *b);
+
+/* shard/updates.c: norm, decision, optimizer, publication. */
+void sw_updates_emit(sw_builder *b);
+
+int64_t sw_whole_elements(const sw_layout *layout, int group);
+
+/* Where a group's gathered parameters, or its gradient buffer, lie at this point of the program, from `element` on. */
+sw_reference sw_parameter_reference(const sw_builder *b, int group, int64_t element, int64_t n);
+sw_reference sw_gradient_reference(const sw_builder *b, int group, int64_t element, int64_t n);
+
+/* This rank's slice of a group's parameters, and of its gradient sum. */
+sw_reference sw_own_copy(const sw_builder *b, int group);
+sw_reference sw_own_gradient(const sw_builder *b, int group);
+
+#endif

@@ -1,0 +1,81 @@
+/* lower.c: an operation of the step graph becomes a kernel instruction on buffers.
+ *
+ * A value's buffer is made when an operation first writes it, a parameter is where its unit is gathered at this point, a gradient is in
+ * the buffer that will be reduced. Nothing here knows what the operation computes.
+ */
+#include "shard/builder.h"
+
+static sw_reference value_reference(sw_builder *b, const sw_operand *operand) {
+    const sw_value *storage = operand->value->storage;
+    int *buffer = &b->buffer_of_value[storage->id];
+    int64_t bytes = sw_value_bytes(operand->value, SW_F32);
+    if (*buffer < 0) {
+        const char *name = sw_arena_format(&b->program->arena, "%%%d", storage->id);
+        sw_memory_class memory_class = storage->kind == SW_VALUE_LOGITS ? SW_MEMORY_LOGITS : SW_MEMORY_ACTIVATIONS;
+        *buffer = sw_builder_buffer(b, name, memory_class, SW_BUFFER_PRIVATE, sw_value_bytes(storage, SW_F32));
+    }
+    int64_t size = operand->value->n_elements ? bytes / operand->value->n_elements : 0;
+    int64_t offset = operand->offset * size;
+    return (sw_reference){*buffer, offset, 0, bytes - offset};
+}
+
+static sw_reference lower_operand(sw_builder *b, const sw_operand *operand) {
+    if (operand->kind == SW_OPERAND_VALUE)
+        return value_reference(b, operand);
+    if (operand->kind == SW_OPERAND_NONE)
+        return (sw_reference){.buffer = -1};
+    const sw_slot_of_parameter *slot = &b->layout->parameters[operand->parameter->id];
+    return operand->kind == SW_OPERAND_PARAMETER ? sw_parameter_reference(b, slot->group, slot->offset, operand->parameter->n_elements)
+                                                 : sw_gradient_reference(b, slot->group, slot->offset, operand->parameter->n_elements);
+}
+
+/* In copy mode the first kernel that reads a gathered unit waits for the gather; replicated parameters arrive in the update segment
+ * before, so there the first kernel of forward waits for everything. */
+static int wait_of(sw_builder *b, const sw_op *op, sw_segment segment) {
+    if (b->sharding.mode != SW_SHM_COPY)
+        return SW_WAIT_NOTHING;
+    if (b->sharding.stage < 3)
+        return segment == SW_SEGMENT_FORWARD && b->program->segment_count[SW_SEGMENT_FORWARD] == 0 ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING;
+    int wait = SW_WAIT_NOTHING;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operand[i].kind != SW_OPERAND_PARAMETER)
+            continue;
+        int stretch = b->open_gather[b->layout->unit_of_graph_unit[op->operand[i].parameter->unit->id]];
+        if (stretch >= 0 && b->gather_instruction[stretch] > wait)
+            wait = b->gather_instruction[stretch];
+    }
+    return wait;
+}
+
+void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
+    static const char *const phases[] = {[SW_SEGMENT_PREPARE] = "prepare", [SW_SEGMENT_FORWARD] = "forward", [SW_SEGMENT_BACKWARD] = "backward"};
+    int wait = wait_of(b, op, segment);
+    sw_reference operands[SW_MAX_OPERANDS];
+    for (int i = 0; i < op->n_operands; i++)
+        operands[i] = lower_operand(b, &op->operand[i]);
+    int64_t scratch_bytes = sw_kernel_scratch_bytes(op->kernel, op->dim, SW_F32, b->sharding.parameter_dtype);
+    int scratch = scratch_bytes ? sw_builder_buffer(b, "scratch", SW_MEMORY_SCRATCH, SW_BUFFER_PRIVATE, scratch_bytes) : -1;
+    int unit = b->layout->unit_of_graph_unit[op->unit->id];
+    sw_instruction *instruction = sw_builder_append(b, SW_DO_KERNEL, segment, SW_LANE_COMPUTE, unit, "%s%s %s %s", phases[segment],
+                                                    op->is_recomputed ? " (recompute)" : "", op->unit->name, sw_kernel_name(op->kernel));
+    if (!instruction)
+        return;
+    instruction->kernel = op->kernel;
+    instruction->wait = wait;
+    instruction->is_recomputed = op->is_recomputed;
+    instruction->n_operands = op->n_operands;
+    instruction->scratch = (sw_reference){scratch, 0, 0, scratch_bytes};
+    for (int i = 0; i < op->n_operands; i++) {
+        instruction->operand[i] = operands[i];
+        if (op->operand[i].access == SW_UPDATE)
+            instruction->accumulate |= 1u << i;
+        else if (op->operand[i].access == SW_WRITE && op->operand[i].kind == SW_OPERAND_GRADIENT && !b->sharding.accumulate_sharded)
+            instruction->accumulate_later_slots |= 1u << i;
+    }
+    for (int i = 0; i < SW_MAX_DIMENSIONS; i++)
+        instruction->dim[i] = op->dim[i];
+    for (int i = 0; i < SW_MAX_ATTRIBUTES; i++)
+        instruction->attribute[i] = op->attribute[i];
+    if (op->family && op->family->cost)
+        op->family->cost(op, &instruction->flops, &instruction->bytes);
+}

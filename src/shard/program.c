@@ -1,0 +1,209 @@
+/* program.c: from a step graph to a program: the order of the passes, and the list that they write to. */
+#include "shard/builder.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void *sw_builder_fail(sw_builder *b, sw_status status, const char *format, ...) {
+    if (!b->status) {
+        char text[SW_MESSAGE_BYTES / 2];
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(text, sizeof text, format, arguments);
+        va_end(arguments);
+        b->status = sw_fail(b->err, status, "%s", text);
+    }
+    return NULL;
+}
+
+sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit, const char *format,
+                                  ...) {
+    sw_program *p = b->program;
+    char label[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(label, sizeof label, format, arguments);
+    va_end(arguments);
+    sw_instruction *grown =
+        sw_arena_grow(&p->arena, p->instructions.item, p->instructions.n, &p->instructions.capacity, sizeof(sw_instruction));
+    char *text = sw_arena_text(&p->arena, label);
+    if (!grown || !text)
+        return sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d instructions", p->instructions.n);
+    p->instructions.item = grown;
+    sw_instruction *instruction = &grown[p->instructions.n++];
+    *instruction = (sw_instruction){.kind = kind, .segment = segment, .lane = lane, .wait = SW_WAIT_NOTHING, .unit = unit, .group = -1,
+                                    .channel = -1, .scratch = {.buffer = -1}, .label = text};
+    for (int i = 0; i < SW_MAX_OPERANDS; i++)
+        instruction->operand[i].buffer = -1;
+    p->segment_count[segment]++;
+    return instruction;
+}
+
+int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class, sw_buffer_kind kind, int64_t bytes) {
+    sw_program *p = b->program;
+    sw_buffer *grown = sw_arena_grow(&p->arena, p->buffers.item, p->buffers.n, &p->buffers.capacity, sizeof(sw_buffer));
+    if (!grown) {
+        sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d buffers", p->buffers.n);
+        return -1;
+    }
+    p->buffers.item = grown;
+    int id = p->buffers.n++;
+    grown[id] = (sw_buffer){.id = id, .name = name, .memory_class = memory_class, .kind = kind, .bytes = bytes, .first = -1, .last = -1};
+    return id;
+}
+
+int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool grow) {
+    for (int i = 0; i < ring->places.n; i++)
+        if (ring->places.item[i].is_root == is_root && ring->places.item[i].holder < 0) {
+            ring->places.item[i].holder = holder;
+            return i;
+        }
+    if (!grow)
+        return -1;
+    sw_ring_place *grown =
+        sw_arena_grow(&b->program->arena, ring->places.item, ring->places.n, &ring->places.capacity, sizeof(sw_ring_place));
+    const char *name = sw_arena_format(&b->program->arena, "%s %s%d", ring->name, is_root ? "root " : "", ring->places.n);
+    if (!grown || !name) {
+        sw_builder_fail(b, SW_NO_MEMORY, "no memory for a ring of buffers");
+        return -1;
+    }
+    ring->places.item = grown;
+    int place = ring->places.n++;
+    int buffer = sw_builder_buffer(b, name, ring->memory_class, ring->kind, ring->bytes[is_root]);
+    grown[place] = (sw_ring_place){.buffer = buffer, .is_root = is_root, .holder = holder, .last_touch = -1};
+    return place;
+}
+
+int64_t sw_whole_elements(const sw_layout *layout, int group) { return layout->groups[group].shard * layout->n_ranks; }
+
+static sw_reference reference(int buffer, int64_t offset, int64_t own_stride, int64_t bytes) {
+    return (sw_reference){buffer, offset, own_stride, bytes};
+}
+
+sw_reference sw_parameter_reference(const sw_builder *b, int group, int64_t element, int64_t n) {
+    int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
+    int stretch = b->sharding.stage == 3 && b->sharding.mode == SW_SHM_COPY ? b->open_gather[b->layout->groups[group].unit] : -1;
+    if (stretch < 0)
+        return reference(b->states->copy[group], element * size, 0, n * size);
+    const sw_shard_unit *unit = &b->layout->units[b->layout->groups[group].unit];
+    int64_t before = group == unit->frozen_group && unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
+    return reference(b->gather_ring.places.item[b->gather_place[stretch]].buffer, (before + element) * size, 0, n * size);
+}
+
+sw_reference sw_gradient_reference(const sw_builder *b, int group, int64_t element, int64_t n) {
+    int buffer = b->states->whole_gradient[group];
+    if (buffer < 0)
+        buffer = b->reduce_ring.places.item[b->reduce_place[b->layout->groups[group].unit]].buffer;
+    return reference(buffer, element * 4, 0, n * 4);
+}
+
+sw_reference sw_own_copy(const sw_builder *b, int group) {
+    int64_t bytes = sw_dtype_bytes(b->sharding.parameter_dtype) * b->layout->groups[group].shard;
+    return reference(b->states->copy[group], 0, bytes, bytes);
+}
+
+sw_reference sw_own_gradient(const sw_builder *b, int group) {
+    int64_t bytes = 4 * b->layout->groups[group].shard;
+    int own = b->states->gradient[group];
+    return own >= 0 ? reference(own, 0, 0, bytes) : reference(b->states->whole_gradient[group], 0, bytes, bytes);
+}
+
+/* Places of the rings are as large as the largest unit that uses them. */
+static void size_rings(sw_builder *b) {
+    b->gather_ring = (sw_ring){.memory_class = SW_MEMORY_GATHER, .kind = SW_BUFFER_PRIVATE, .name = "gathered"};
+    b->reduce_ring = (sw_ring){.memory_class = SW_MEMORY_REDUCE, .kind = SW_BUFFER_WINDOW, .name = "to reduce"};
+    int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
+    for (int u = 0; u < b->layout->n_units; u++) {
+        const sw_shard_unit *unit = &b->layout->units[u];
+        int64_t trainable = unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
+        int64_t frozen = unit->frozen_group >= 0 ? sw_whole_elements(b->layout, unit->frozen_group) : 0;
+        int64_t *gather = &b->gather_ring.bytes[unit->is_root], *reduce = &b->reduce_ring.bytes[unit->is_root];
+        *gather = *gather > (trainable + frozen) * size ? *gather : (trainable + frozen) * size;
+        *reduce = *reduce > trainable * 4 ? *reduce : trainable * 4;
+    }
+}
+
+static int *take_ints(sw_builder *b, int n) {
+    int *items = sw_arena_take(&b->program->arena, ((size_t)n + 1) * sizeof *items);
+    for (int i = 0; items && i < n; i++)
+        items[i] = -1;
+    return items ? items : sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program");
+}
+
+static sw_status begin(sw_builder *b) {
+    sw_program *p = b->program;
+    for (int i = 0; i < b->states->buffers.n; i++) { /* ids of states hold here too */
+        const sw_buffer *s = &b->states->buffers.item[i];
+        int id = sw_builder_buffer(b, s->name, s->memory_class, s->kind, s->bytes);
+        if (id >= 0)
+            p->buffers.item[id] = *s;
+    }
+    b->status = b->status ? b->status
+                          : sw_stretches_find(b->graph, b->layout, b->sharding.reshard_after_forward, &p->arena, &b->stretches, b->err);
+    b->buffer_of_value = take_ints(b, b->graph->values.n);
+    b->gather_place = take_ints(b, b->stretches.n_gathers);
+    b->gather_instruction = take_ints(b, b->stretches.n_gathers);
+    b->open_gather = take_ints(b, b->layout->n_units);
+    b->reduce_place = take_ints(b, b->layout->n_units);
+    size_rings(b);
+    p->n_channels = 3 * b->layout->n_groups; /* parameters, gradients of stage 0, whole gradients; rings come after */
+    return b->status;
+}
+
+static void emit_all(sw_builder *b) {
+    const sw_graph *graph = b->graph;
+    for (int i = 0; i < graph->ops.n && !b->status; i++)
+        if (graph->ops.item[i]->phase == SW_PHASE_PREPARE && !graph->ops.item[i]->is_dropped)
+            sw_lower_op(b, graph->ops.item[i], SW_SEGMENT_PREPARE);
+    bool is_trained = graph->is_differentiated;
+    for (int i = 0; i < b->stretches.n_ops && !b->status; i++) {
+        sw_segment segment = i < b->stretches.n_forward ? SW_SEGMENT_FORWARD : SW_SEGMENT_BACKWARD;
+        if (b->sharding.stage == 3)
+            sw_gathers_before(b, i, segment);
+        if (is_trained)
+            sw_reductions_before(b, i);
+        if (!b->status)
+            sw_lower_op(b, b->stretches.ops[i], segment);
+        if (b->sharding.stage == 3)
+            sw_gathers_after(b, i, segment);
+        if (is_trained)
+            sw_reductions_after(b, i);
+    }
+    if (is_trained && !b->status) {
+        sw_reductions_end(b);
+        sw_updates_emit(b);
+    }
+}
+
+static void number_segments(sw_program *p) {
+    for (int s = 0, first = 0; s < SW_N_SEGMENTS; s++) {
+        p->segment_first[s] = first;
+        first += p->segment_count[s];
+    }
+}
+
+static int buffer_of(const sw_builder *b, const sw_value *value) { return value ? b->buffer_of_value[value->storage->id] : -1; }
+
+sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err) {
+    *program = (sw_program){.sharding = states->sharding, .layout = states->layout};
+    sw_builder b = {.graph = graph, .layout = states->layout, .states = states, .sharding = states->sharding, .program = program, .err = err, .posted = -1};
+    if (!begin(&b))
+        emit_all(&b);
+    if (!b.status) {
+        number_segments(program);
+        program->tokens = buffer_of(&b, graph->tokens);
+        program->targets = buffer_of(&b, graph->targets);
+        program->loss = buffer_of(&b, graph->loss);
+        program->logits = buffer_of(&b, graph->logits);
+        b.status = sw_program_map_memory(program, err);
+    }
+    if (b.status)
+        sw_program_free(program);
+    return b.status;
+}
+
+void sw_program_free(sw_program *program) {
+    sw_arena_free(&program->arena);
+    *program = (sw_program){0};
+}

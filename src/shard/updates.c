@@ -1,0 +1,104 @@
+/* updates.c: the end of a step: norm, decision, optimizer, and the new parameters made known.
+ *
+ *   stage 0     gradients are gathered first, then every rank updates everything
+ *   stage 1, 2  own slices are updated, then gathered into the whole copies
+ *   stage 3     own slices are updated; the next forward gathers
+ *
+ * The decision is an exchange between all ranks: no owner writes a parameter before all ranks are done reading the old ones.
+ */
+#include "shard/builder.h"
+
+static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lane, int group, const char *verb) {
+    int unit = group < 0 ? 0 : b->layout->groups[group].unit;
+    sw_instruction *instruction =
+        sw_builder_append(b, kind, SW_SEGMENT_UPDATE, lane, unit, "%s%s%s", verb, group < 0 ? "" : " ", group < 0 ? "" : b->layout->units[unit].name);
+    if (instruction)
+        instruction->group = group;
+    return instruction;
+}
+
+static void emit_publish(sw_builder *b, int group, bool is_gradient) {
+    sw_reference own = is_gradient ? sw_own_gradient(b, group) : sw_own_copy(b, group);
+    sw_instruction *publish = emit(b, SW_DO_PUBLISH, SW_LANE_COMPUTE, group, is_gradient ? "publish gradient of" : "publish");
+    if (!publish)
+        return;
+    publish->channel = is_gradient ? b->layout->n_groups + group : group;
+    publish->is_gradient = is_gradient;
+    publish->by_step = true;
+    publish->n_operands = 1;
+    publish->operand[0] = own;
+}
+
+static void emit_gather(sw_builder *b, int group, bool is_gradient) {
+    sw_lane lane = b->sharding.mode == SW_SHM_COPY ? SW_LANE_COMMUNICATION : SW_LANE_COMPUTE;
+    int64_t size = is_gradient ? 4 : sw_dtype_bytes(b->sharding.parameter_dtype);
+    sw_reference own = is_gradient ? sw_own_gradient(b, group) : sw_own_copy(b, group);
+    int whole = is_gradient ? b->states->whole_gradient[group] : b->states->copy[group];
+    sw_instruction *gather = emit(b, SW_DO_GATHER, lane, group, is_gradient ? "gather gradient of" : "gather");
+    if (!gather)
+        return;
+    gather->channel = is_gradient ? b->layout->n_groups + group : group;
+    gather->is_gradient = is_gradient;
+    gather->by_step = true;
+    gather->moved_bytes = (b->layout->n_ranks - 1) * b->layout->groups[group].shard * size;
+    gather->n_operands = 2;
+    gather->operand[0] = own;
+    gather->operand[1] = (sw_reference){whole, 0, 0, sw_whole_elements(b->layout, group) * size};
+    gather->wait = SW_WAIT_EVERYTHING;
+}
+
+static void emit_update(sw_builder *b, int group) {
+    bool all = b->sharding.stage == 0;
+    int64_t n = sw_states_updated(b->states, group);
+    int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
+    sw_instruction *update = emit(b, SW_DO_UPDATE, SW_LANE_COMPUTE, group, "update");
+    if (!update)
+        return;
+    bool adamw = b->sharding.optimizer.kind == SW_OPTIMIZER_KIND_ADAMW;
+    update->kernel = adamw ? SW_KERNEL_ADAMW : SW_KERNEL_SGD;
+    update->n_operands = 5;
+    update->operand[0] = all ? (sw_reference){b->states->copy[group], 0, 0, n * size} : sw_own_copy(b, group);
+    update->operand[1] = (sw_reference){b->states->low[group], 0, 0, 2 * n};
+    update->operand[2] = all ? (sw_reference){b->states->whole_gradient[group], 0, 0, 4 * n} : sw_own_gradient(b, group);
+    update->operand[3] = (sw_reference){b->states->first_moment[group], 0, 0, 4 * n};
+    update->operand[4] = (sw_reference){b->states->second_moment[group], 0, 0, 4 * n};
+    update->dim[0] = n;
+    const sw_optimizer_spec *o = &b->sharding.optimizer;
+    double attributes[SW_MAX_ATTRIBUTES] = {adamw ? o->beta1 : o->momentum, adamw ? o->beta2 : o->weight_decay, o->epsilon, o->weight_decay};
+    for (int i = 0; i < SW_MAX_ATTRIBUTES; i++)
+        update->attribute[i] = attributes[i];
+    update->bytes = (double)n * (adamw ? 28 : 12);
+}
+
+void sw_updates_emit(sw_builder *b) {
+    const sw_layout *layout = b->layout;
+    int stage = b->sharding.stage;
+    for (int pass = 0; pass < 2 && stage == 0; pass++)
+        for (int g = 0; g < layout->n_groups && !b->status; g++)
+            if (layout->groups[g].is_trainable) {
+                if (pass)
+                    emit_gather(b, g, true);
+                else
+                    emit_publish(b, g, true);
+            }
+    for (int g = 0; g < layout->n_groups && !b->status; g++)
+        if (layout->groups[g].is_trainable) {
+            sw_instruction *squares = emit(b, SW_DO_SQUARES, SW_LANE_COMPUTE, g, "norm");
+            if (!squares)
+                return;
+            squares->n_operands = 1;
+            squares->operand[0] = sw_own_gradient(b, g);
+            squares->dim[0] = layout->groups[g].shard;
+            squares->wait = SW_WAIT_EVERYTHING;
+        }
+    emit(b, SW_DO_DECIDE, SW_LANE_COMPUTE, -1, "decide");
+    for (int g = 0; g < layout->n_groups && !b->status; g++)
+        if (layout->groups[g].is_trainable) {
+            emit_update(b, g);
+            if (stage > 0)
+                emit_publish(b, g, false);
+        }
+    for (int g = 0; g < layout->n_groups && !b->status; g++)
+        if (layout->groups[g].is_trainable && (stage == 1 || stage == 2))
+            emit_gather(b, g, false);
+}
