@@ -1,7 +1,8 @@
 /* safetensors.h: reading and writing the safetensors format by byte range.
  *
- * A file is: header length (u64, little-endian), header (JSON: name -> dtype, shape, data_offsets), data. The header is checked whole
- * before anything is believed: see the reasons in tests/checkpoint/test_safetensors.c.
+ * A file is: header length (u64, little-endian), header (JSON: name -> dtype, shape, data_offsets), data. The header is checked
+ * whole before anything is believed, and nothing is allocated but what the header needs: the list of files that must be accepted
+ * and refused, with reasons, is tests/checkpoint/bad-files/verdicts.jsonl.
  */
 #ifndef SW_CHECKPOINT_SAFETENSORS_H
 #define SW_CHECKPOINT_SAFETENSORS_H
@@ -13,12 +14,12 @@
 
 typedef struct sw_tensor_entry {
     const char *name;
-    const char *dtype;      /* as the file spells it: "F32", "BF16", "F8_E4M3" ... */
-    int64_t dtype_bytes;
+    const char *dtype; /* as the file spells it: "F32", "BF16", "F8_E4M3" ... */
+    int dtype_bits;    /* per element: 4 and 6 exist too */
     int n_dimensions;
     const int64_t *dimension;
     int64_t n_elements;
-    int64_t file_offset;    /* of its first byte, from the start of the file */
+    int64_t file_offset; /* of its first byte, from the start of the file; need not be aligned */
     int64_t n_bytes;
 } sw_tensor_entry;
 
@@ -31,9 +32,19 @@ int64_t sw_safetensors_count(const sw_safetensors *file);
 const sw_tensor_entry *sw_safetensors_at(const sw_safetensors *file, int64_t i); /* in order of file_offset */
 const sw_tensor_entry *sw_safetensors_find(const sw_safetensors *file, const char *name);
 
-/* Elements first .. first + n - 1 of a tensor of F32, F16, BF16 or F64 as fp32, by pread; unaligned files are fine. */
-sw_status sw_safetensors_read(const sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first, int64_t n, float *out,
+/* Can sw_safetensors_read turn the tensor's elements into fp32? (F32, F16, BF16, F64) */
+bool sw_safetensors_is_real(const sw_tensor_entry *tensor);
+
+/* Elements first .. first + n - 1 of such a tensor as fp32, by pread; unaligned files are fine. Other dtypes are SW_BAD_FILE. */
+sw_status sw_safetensors_read(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first, int64_t n, float *out,
                               sw_error *err);
+
+/* Bytes first .. first + n - 1 of a tensor of any dtype, as they are. */
+sw_status sw_safetensors_read_bytes(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first, int64_t n, void *out,
+                                    sw_error *err);
+
+/* Bytes that this handle has read so far, header included. */
+int64_t sw_safetensors_bytes_read(const sw_safetensors *file);
 
 /* ---- writing: the layout of a file is fixed first; then anyone writes its own byte ranges ---- */
 
@@ -47,7 +58,7 @@ typedef struct sw_tensor_plan {
 
 /* The header (8-byte length included, padded with spaces to a multiple of 8) of a file with these tensors in this order, metadata
  * {"format": "pt"}; fills in file_offset. Refuses the name "__metadata__" and repeated names. Ownership: free(*header). */
-sw_status sw_safetensors_plan(sw_tensor_plan *tensors, int64_t n_tensors, char **header, int64_t *header_bytes, int64_t *file_bytes,
-                              sw_error *err);
+sw_status sw_safetensors_plan(sw_tensor_plan *tensors, int64_t n_tensors, char **header, int64_t *header_bytes,
+                              int64_t *file_bytes, sw_error *err);
 
 #endif
