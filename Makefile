@@ -16,7 +16,7 @@ all: packages-build
 packages-%:
 	@scripts/install-packages $*
 
-demo: packages-demo all
+demo: all
 	@BUILD=$(BUILD) scripts/demo
 
 test: packages-test all
@@ -25,7 +25,7 @@ test: packages-test all
 install: all
 	cmake --install $(BUILD)
 
-bench: all
+bench: packages-test all
 	@BUILD=$(BUILD) bench/step
 
 lint: packages-build packages-lint
