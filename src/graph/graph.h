@@ -1,8 +1,8 @@
 /* graph.h: what a traced graph consists of, and the passes over it that know nothing of ranks.
  *
- * A graph is a list of operations in the order in which they run. After tracing it holds the forward pass; differentiate() appends
- * the backward pass; recompute() re-emits forward operations before the backward of their block. The result is the step graph, and it
- * is one list still: sharding lowers it to instructions without ever asking what a model looks like.
+ * A graph is a list of operations in the order in which they run. After tracing it holds the forward pass; differentiate()
+ * appends the backward pass; recompute() re-emits forward operations before the backward of their block. The result is the step
+ * graph, and it is one list still: sharding lowers it to instructions without ever asking what a model looks like.
  *
  * Every operation calls one kernel (device/kernel.h) on operands: values, parameters, gradients of parameters.
  */
@@ -17,10 +17,10 @@
 typedef struct sw_op sw_op;
 
 /* A list that grows in the graph's arena. */
-#define SW_LIST(type)                                                                                                              \
-    struct {                                                                                                                       \
-        type *item;                                                                                                                \
-        int n, capacity;                                                                                                           \
+#define SW_LIST(type)    \
+    struct {             \
+        type *item;      \
+        int n, capacity; \
     }
 
 struct sw_unit {
@@ -57,11 +57,11 @@ struct sw_value {
     int n_dimensions;
     int64_t dimension[4];
     int64_t n_elements;
-    sw_op *producer;    /* NULL for inputs */
-    sw_value *storage;  /* whose bytes hold it: itself, or the value it was written over in place */
-    bool is_input;      /* filled from outside before each micro-batch: tokens, targets */
-    bool is_constant;   /* computed once, before the first step (rotary tables) */
-    bool is_output;     /* read from outside after each micro-batch: loss, logits */
+    sw_op *producer;   /* NULL for inputs */
+    sw_value *storage; /* whose bytes hold it: itself, or the value it was written over in place */
+    bool is_input;     /* filled from outside before each micro-batch: tokens, targets */
+    bool is_constant;  /* computed once, before the first step (rotary tables) */
+    bool is_output;    /* read from outside after each micro-batch: loss, logits */
     bool needs_gradient;
 };
 
@@ -69,8 +69,8 @@ typedef enum sw_operand_kind { SW_OPERAND_NONE, SW_OPERAND_VALUE, SW_OPERAND_PAR
 
 typedef enum sw_access {
     SW_READ,
-    SW_WRITE,   /* every byte is written, none read */
-    SW_UPDATE   /* added to: the kernel's `accumulate` bit is set */
+    SW_WRITE, /* every byte is written, none read */
+    SW_UPDATE /* added to: the kernel's `accumulate` bit is set */
 } sw_access;
 
 typedef struct sw_operand {
@@ -82,9 +82,9 @@ typedef struct sw_operand {
 } sw_operand;
 
 typedef enum sw_phase {
-    SW_PHASE_PREPARE,  /* once, before the first step: constants */
+    SW_PHASE_PREPARE, /* once, before the first step: constants */
     SW_PHASE_FORWARD,
-    SW_PHASE_BACKWARD  /* recomputed forward operations too */
+    SW_PHASE_BACKWARD /* recomputed forward operations too */
 } sw_phase;
 
 /* What an operation family says about its operations (one static row per family, in graph/ops/). */
@@ -97,7 +97,7 @@ struct sw_op {
     sw_unit *unit;
     sw_phase phase;
     bool is_recomputed;
-    bool is_dropped; /* its work is done by its gradient operation (cross-entropy), or by nothing: skipped when lowering */
+    bool is_dropped; /* its work is done by its gradient operation (cross-entropy): skipped when lowering */
     int n_operands;
     sw_operand operand[SW_MAX_OPERANDS];
     int64_t dim[SW_MAX_DIMENSIONS];
@@ -109,12 +109,13 @@ struct sw_graph {
     sw_error error;
     int64_t n_rows, n_tokens; /* B and T */
     sw_unit *current_unit;
+    sw_phase current_phase; /* of the operations being emitted */
     SW_LIST(sw_unit *) units;
     SW_LIST(sw_parameter *) parameters;
     SW_LIST(sw_value *) values;
-    SW_LIST(sw_op *) ops; /* in the order in which they run; PREPARE operations first */
+    SW_LIST(sw_op *) ops; /* in the order in which they run; PREPARE operations first; an operation's id is its place */
     sw_value *tokens, *targets, *loss, *logits;
-    int n_dropouts;       /* streams handed out */
+    int n_dropouts; /* streams handed out */
     bool is_differentiated;
 };
 
@@ -122,12 +123,18 @@ struct sw_graph {
 
 sw_value *sw_value_create(sw_graph *graph, sw_value_kind kind, int n_dimensions, const int64_t *dimensions);
 
-static inline sw_operand sw_reads(sw_value *v) { return (sw_operand){SW_OPERAND_VALUE, SW_READ, v, NULL, 0}; }
-static inline sw_operand sw_writes(sw_value *v) { return (sw_operand){SW_OPERAND_VALUE, SW_WRITE, v, NULL, 0}; }
+static inline sw_operand sw_reads(sw_value *v) {
+    return (sw_operand){SW_OPERAND_VALUE, SW_READ, v, NULL, 0};
+}
+static inline sw_operand sw_writes(sw_value *v) {
+    return (sw_operand){SW_OPERAND_VALUE, SW_WRITE, v, NULL, 0};
+}
 static inline sw_operand sw_uses(sw_parameter *p) {
     return (sw_operand){p ? SW_OPERAND_PARAMETER : SW_OPERAND_NONE, SW_READ, NULL, p, 0};
 }
-static inline sw_operand sw_nothing(void) { return (sw_operand){SW_OPERAND_NONE, SW_READ, NULL, NULL, 0}; }
+static inline sw_operand sw_nothing(void) {
+    return (sw_operand){SW_OPERAND_NONE, SW_READ, NULL, NULL, 0};
+}
 
 /* Append an operation of the current unit and phase. `operands` are copied. Returns NULL after an error. */
 sw_op *sw_op_emit(sw_graph *graph, const sw_family *family, sw_kernel kernel, int n_operands, const sw_operand *operands);
@@ -154,19 +161,21 @@ sw_graph *sw_differentiation_graph(sw_differentiation *d);
 sw_value *sw_gradient_arrived(sw_differentiation *d, sw_value *value);
 
 /* Where the gradient of `value` is to be written: a new value (WRITE), or the one that is there already (UPDATE). NONE if `value`
- * needs no gradient. Where adding in place would change bytes that another value's gradient still needs, a copy is made first. */
+ * needs no gradient. Where adding in place would change bytes that another value's gradient still needs, as sw_gradient_fresh. */
 sw_operand sw_gradient_target(sw_differentiation *d, sw_value *value);
 
 /* The gradient of `value` is `gradient` itself (residual add, dropout of 0): shared, not copied, or added if one is there. */
 void sw_gradient_pass(sw_differentiation *d, sw_value *value, sw_value *gradient);
 
-/* Like sw_gradient_target with UPDATE impossible: for kernels whose outputs only write. When a gradient is there already, a new
- * value is returned and its addition is emitted when sw_gradient_settle is called after the kernel's operation. */
+/* Like sw_gradient_target, but never UPDATE: for kernels whose outputs only write. When a gradient is there already, a new value
+ * is returned, and it is added to the other one by an operation emitted after those of the rule. */
 sw_operand sw_gradient_fresh(sw_differentiation *d, sw_value *value);
-void sw_gradient_settle(sw_differentiation *d, sw_value *value, sw_operand fresh);
 
 /* Where a parameter's gradient goes: WRITE at its first use in a micro-batch, UPDATE after; NONE if frozen. */
 sw_operand sw_gradient_parameter(sw_differentiation *d, sw_parameter *parameter);
+
+/* Record that the whole gradient of `parameter` is zero (ops/zero.c). NULL after an error. */
+sw_op *sw_zero_gradient(sw_graph *graph, sw_parameter *parameter);
 
 /* ---- passes ---- */
 
@@ -183,6 +192,18 @@ sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err);
 /* The whole list, one operation a line, for people and tests. */
 void sw_graph_print(const sw_graph *graph, void (*line)(void *to, const char *text), void *to);
 
+/* ---- questions ---- */
+
 int64_t sw_value_bytes(const sw_value *value, sw_dtype real);
+
+/* The outermost unit below the root that holds `unit`: what is recomputed at once. NULL for the root. */
+sw_unit *sw_unit_block(sw_unit *unit);
+
+/* What one operation costs: additions and multiplications; and bytes read and written with 4-byte reals and parameters, each
+ * operand once (UPDATE: twice). Other element types scale the bytes. */
+void sw_op_cost(const sw_op *op, double *flops, double *bytes);
+
+/* The `bytes` of sw_op_cost for operations whose operands are whole values, parameters and gradients. */
+double sw_op_operand_bytes(const sw_op *op);
 
 #endif

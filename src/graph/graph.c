@@ -1,0 +1,292 @@
+/* graph.c: recording. Everything that a graph holds is made here: units, parameters, values, operations.
+ *
+ * Recording never stops half way: the first thing that does not fit is kept as the graph's error, and every call after it returns
+ * NULL, so that a model function reads as arithmetic and checks once.
+ */
+#include "graph/graph.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *out_of_memory(sw_graph *graph) {
+    if (!graph->error.status)
+        sw_fail(&graph->error, SW_NO_MEMORY, "the graph does not fit in memory after %d operations", graph->ops.n);
+    return NULL;
+}
+
+/* Append `pointer` to a list of pointers; false when memory is short. */
+#define APPEND(graph, list, pointer) append(graph, (void ***)&(list).item, &(list).n, &(list).capacity, pointer)
+
+static bool append(sw_graph *graph, void ***items, int *n, int *capacity, void *pointer) {
+    void **moved = sw_arena_grow(&graph->arena, *items, *n, capacity, sizeof *moved);
+    if (!moved) {
+        out_of_memory(graph);
+        return false;
+    }
+    *items = moved;
+    moved[(*n)++] = pointer;
+    return true;
+}
+
+sw_status sw_graph_create(int64_t n_rows, int64_t n_tokens, sw_graph **graph, sw_error *err) {
+    *graph = NULL;
+    int64_t positions;
+    if (n_rows < 1 || n_tokens < 1 || __builtin_mul_overflow(n_rows, n_tokens, &positions) || positions > INT32_MAX)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "a micro-batch of %" PRId64 " rows of %" PRId64
+                       " tokens cannot be built: both are at least 1, their product at most %d",
+                       n_rows, n_tokens, INT32_MAX);
+    *graph = calloc(1, sizeof **graph);
+    if (!*graph)
+        return sw_fail(err, SW_NO_MEMORY, "no memory for a graph");
+    (*graph)->n_rows = n_rows;
+    (*graph)->n_tokens = n_tokens;
+    (*graph)->current_phase = SW_PHASE_FORWARD;
+    return SW_OK;
+}
+
+void sw_graph_free(sw_graph *graph) {
+    if (!graph)
+        return;
+    sw_arena_free(&graph->arena);
+    free(graph);
+}
+
+sw_status sw_graph_status(const sw_graph *graph, sw_error *err) {
+    if (graph->error.status && err)
+        *err = graph->error;
+    return graph->error.status;
+}
+
+sw_value *sw_graph_fail(sw_graph *graph, const char *format, ...) {
+    if (graph->error.status)
+        return NULL;
+    char text[SW_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (graph->current_unit && graph->current_unit->parent)
+        sw_fail(&graph->error, SW_BAD_CONFIG, "unit %s: %s", graph->current_unit->name, text);
+    else
+        sw_fail(&graph->error, SW_BAD_CONFIG, "%s", text);
+    return NULL;
+}
+
+/* ---- units and parameters ---- */
+
+sw_unit *sw_unit_declare(sw_graph *graph, sw_unit *parent, const char *name) {
+    if (graph->error.status)
+        return NULL;
+    if (!parent && graph->units.n)
+        return (void *)sw_graph_fail(graph, "unit %s has no parent, but the graph has its root already (%s)", name,
+                                     graph->units.item[0]->name);
+    sw_unit *unit = sw_arena_take(&graph->arena, sizeof *unit);
+    if (!unit || !(unit->name = sw_arena_text(&graph->arena, name)))
+        return out_of_memory(graph);
+    unit->id = graph->units.n;
+    unit->parent = parent;
+    if (!APPEND(graph, graph->units, unit))
+        return NULL;
+    if (!parent)
+        graph->current_unit = unit;
+    return unit;
+}
+
+sw_unit *sw_unit_block(sw_unit *unit) {
+    if (!unit->parent)
+        return NULL;
+    while (unit->parent->parent)
+        unit = unit->parent;
+    return unit;
+}
+
+static bool encloses(const sw_unit *outer, const sw_unit *inner) {
+    while (inner && inner != outer)
+        inner = inner->parent;
+    return inner != NULL;
+}
+
+/* FNV-1a (Fowler, Noll, Vo). */
+static uint64_t hash_name(const char *name) {
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001B3u;
+    return hash;
+}
+
+/* The product of dimensions, 0 if one is below 1 or the product does not fit. */
+static int64_t count_elements(int n_dimensions, const int64_t *dimensions) {
+    int64_t n = 1;
+    for (int i = 0; i < n_dimensions; i++)
+        if (dimensions[i] < 1 || __builtin_mul_overflow(n, dimensions[i], &n) || n > INT64_MAX / 16)
+            return 0;
+    return n;
+}
+
+sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *name, int n_dimensions, const int64_t *dimensions,
+                                   sw_initializer initializer, double std) {
+    if (graph->error.status)
+        return NULL;
+    if (!unit)
+        return (void *)sw_graph_fail(graph, "parameter %s: its unit is NULL", name);
+    if (n_dimensions < 1 || n_dimensions > 4)
+        return (void *)sw_graph_fail(graph, "parameter %s has %d dimensions; 1 to 4 are possible", name, n_dimensions);
+    int64_t n_elements = count_elements(n_dimensions, dimensions);
+    if (!n_elements)
+        return (void *)sw_graph_fail(graph, "parameter %s: each dimension must be at least 1, and their product below 2^59",
+                                     name);
+    uint64_t stream = hash_name(name);
+    for (int i = 0; i < graph->parameters.n; i++)
+        if (graph->parameters.item[i]->stream == stream)
+            return (void *)sw_graph_fail(graph,
+                                         "parameter %s: %s is declared already; a tied parameter is declared once and used twice",
+                                         name, graph->parameters.item[i]->name);
+    sw_parameter *p = sw_arena_take(&graph->arena, sizeof *p);
+    if (!p || !(p->name = sw_arena_text(&graph->arena, name)))
+        return out_of_memory(graph);
+    p->id = graph->parameters.n;
+    p->unit = unit;
+    p->n_dimensions = n_dimensions;
+    memcpy(p->dimension, dimensions, (size_t)n_dimensions * sizeof *dimensions);
+    p->n_elements = n_elements;
+    p->atom = 1;
+    p->is_trainable = true;
+    p->decays = n_dimensions >= 2;
+    p->initializer = initializer;
+    p->std = std;
+    p->stream = stream;
+    return APPEND(graph, graph->parameters, p) ? p : NULL;
+}
+
+void sw_parameter_freeze(sw_parameter *parameter) {
+    if (parameter)
+        parameter->is_trainable = false;
+}
+
+/* ---- values ---- */
+
+sw_value *sw_value_create(sw_graph *graph, sw_value_kind kind, int n_dimensions, const int64_t *dimensions) {
+    if (graph->error.status)
+        return NULL;
+    int64_t n_elements = count_elements(n_dimensions, dimensions);
+    if (!n_elements)
+        return sw_graph_fail(graph, "a value's dimensions multiply to more than 2^59 elements");
+    sw_value *value = sw_arena_take(&graph->arena, sizeof *value);
+    if (!value)
+        return out_of_memory(graph);
+    value->id = graph->values.n;
+    value->kind = kind;
+    value->n_dimensions = n_dimensions;
+    memcpy(value->dimension, dimensions, (size_t)n_dimensions * sizeof *dimensions);
+    value->n_elements = n_elements;
+    value->storage = value;
+    return APPEND(graph, graph->values, value) ? value : NULL;
+}
+
+int64_t sw_value_bytes(const sw_value *value, sw_dtype real) {
+    switch (value->kind) {
+    case SW_VALUE_INDEX:
+        return value->n_elements * sw_dtype_bytes(SW_I32);
+    case SW_VALUE_LOSS:
+        return value->n_elements * sw_dtype_bytes(SW_F64);
+    default:
+        return value->n_elements * sw_dtype_bytes(real);
+    }
+}
+
+static sw_value *input(sw_graph *graph, sw_value **known) {
+    if (!*known && (*known = sw_value_create(graph, SW_VALUE_INDEX, 1, (int64_t[]){graph->n_rows * graph->n_tokens})))
+        (*known)->is_input = true;
+    return *known;
+}
+
+sw_value *sw_tokens(sw_graph *graph) {
+    return input(graph, &graph->tokens);
+}
+sw_value *sw_targets(sw_graph *graph) {
+    return input(graph, &graph->targets);
+}
+
+/* ---- operations ---- */
+
+/* Constants are computed before all else: their operations go in front, in the order in which they were asked for. */
+static void move_to_front(sw_graph *graph, sw_op *op) {
+    int place = graph->ops.n - 1;
+    for (; place > 0 && graph->ops.item[place - 1]->phase != SW_PHASE_PREPARE; place--) {
+        graph->ops.item[place] = graph->ops.item[place - 1];
+        graph->ops.item[place]->id = place;
+    }
+    graph->ops.item[place] = op;
+    op->id = place;
+}
+
+sw_op *sw_op_emit(sw_graph *graph, const sw_family *family, sw_kernel kernel, int n_operands, const sw_operand *operands) {
+    if (graph->error.status)
+        return NULL;
+    if (!graph->current_unit)
+        return (void *)sw_graph_fail(graph, "%s: declare the root unit before recording operations", family->name);
+    for (int i = 0; i < n_operands; i++) {
+        const sw_parameter *p = operands[i].parameter;
+        if (p && !encloses(p->unit, graph->current_unit))
+            return (void *)sw_graph_fail(graph,
+                                         "%s uses parameter %s of unit %s, which does not enclose it; declare the parameter in "
+                                         "the lowest unit that encloses its uses",
+                                         family->name, p->name, p->unit->name);
+    }
+    sw_op *op = sw_arena_take(&graph->arena, sizeof *op);
+    if (!op)
+        return out_of_memory(graph);
+    op->id = graph->ops.n;
+    op->family = family;
+    op->kernel = kernel;
+    op->unit = graph->current_unit;
+    op->phase = graph->current_phase;
+    op->n_operands = n_operands;
+    memcpy(op->operand, operands, (size_t)n_operands * sizeof *operands);
+    for (int i = 0; i < n_operands; i++)
+        if (operands[i].kind == SW_OPERAND_VALUE && operands[i].access == SW_WRITE && !operands[i].value->producer)
+            operands[i].value->producer = op;
+    if (!APPEND(graph, graph->ops, op))
+        return NULL;
+    if (op->phase == SW_PHASE_PREPARE)
+        move_to_front(graph, op);
+    return op;
+}
+
+sw_value *sw_call(sw_graph *graph, sw_unit *unit, sw_block_fn fn, void *self, sw_value *x) {
+    if (graph->error.status)
+        return NULL;
+    if (!unit)
+        return sw_graph_fail(graph, "call: the unit is NULL");
+    if (unit->parent != graph->current_unit)
+        return sw_graph_fail(graph, "call: unit %s was declared below %s, but is called inside %s", unit->name,
+                             unit->parent ? unit->parent->name : "nothing",
+                             graph->current_unit ? graph->current_unit->name : "nothing");
+    sw_unit *caller = graph->current_unit;
+    graph->current_unit = unit;
+    sw_value *y = fn(graph, self, x);
+    if (!y)
+        sw_graph_fail(graph, "its function returned NULL");
+    graph->current_unit = caller;
+    return y;
+}
+
+void sw_op_cost(const sw_op *op, double *flops, double *bytes) {
+    op->family->cost(op, flops, bytes);
+}
+
+double sw_op_operand_bytes(const sw_op *op) {
+    double bytes = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        const sw_operand *operand = &op->operand[i];
+        double once = operand->kind == SW_OPERAND_NONE    ? 0
+                      : operand->kind == SW_OPERAND_VALUE ? (double)sw_value_bytes(operand->value, SW_F32)
+                                                          : 4.0 * (double)operand->parameter->n_elements;
+        bytes += operand->access == SW_UPDATE ? 2 * once : once;
+    }
+    return bytes;
+}

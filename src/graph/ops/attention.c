@@ -1,0 +1,125 @@
+/* attention.c: causal attention with grouped queries, computed in blocks (Dao et al. 2022): no [T, T] matrix exists.
+ *
+ *   For query head h, with the keys and values of head h / (H/K):
+ *     s[t, u] = q[t] . k[u] / sqrt(D)  for u <= t,   p = softmax over u of s,   out[t] = sum over u of p[t, u] v[u]
+ *     log_sum[t] = log of the sum over u of exp s[t, u]                         kept for backward, as is out
+ *   Backward makes p = exp(s - log_sum) again:
+ *     dv[u] = sum over t of p[t, u] dout[t]
+ *     ds[t, u] = p[t, u] (dout[t] . v[u] - dout[t] . out[t])
+ *     dq[t] = sum over u of ds[t, u] k[u] / sqrt(D),   dk[u] = sum over t of ds[t, u] q[t] / sqrt(D)
+ *   and dk, dv sum over the H/K query heads that share them.
+ *
+ * q, k and v are values of their own, or lie side by side in each row of one packed value: then operands carry offsets.
+ */
+#include "graph/ops/checks.h"
+
+#include <inttypes.h>
+
+enum { DIMENSIONS = 7 };
+
+/* An operand with the access and bytes of `whole`, at the offset of `part`. */
+static sw_operand at_offset_of(sw_operand whole, sw_operand part) {
+    whole.offset = part.offset;
+    return whole;
+}
+
+static void gradient(sw_differentiation *d, sw_op *op) {
+    const sw_operand *q = &op->operand[0], *k = &op->operand[1], *v = &op->operand[2];
+    sw_value *out = op->operand[3].value, *log_sum = op->operand[4].value, *dout = sw_gradient_arrived(d, out);
+    if (!dout)
+        return;
+    sw_graph *graph = sw_differentiation_graph(d);
+    sw_operand dq, dk, dv;
+    if (op->dim[5] != op->dim[2] * op->dim[4]) { /* rows wider than the queries: packed */
+        sw_operand whole = sw_gradient_fresh(d, q->value);
+        dq = at_offset_of(whole, *q), dk = at_offset_of(whole, *k), dv = at_offset_of(whole, *v);
+    } else {
+        const sw_operand *inputs[3] = {q, k, v};
+        sw_operand gradients[3];
+        for (int i = 0; i < 3; i++) { /* the kernel writes all three; where one is not wanted, into a value that nobody reads */
+            gradients[i] = sw_gradient_fresh(d, inputs[i]->value);
+            if (gradients[i].kind == SW_OPERAND_NONE) {
+                sw_value *unread = sw_value_create(graph, SW_VALUE_REAL, 2, inputs[i]->value->dimension);
+                if (!unread)
+                    return;
+                gradients[i] = sw_writes(unread);
+            }
+        }
+        dq = gradients[0], dk = gradients[1], dv = gradients[2];
+    }
+    sw_op *back = sw_op_emit(graph, op->family, SW_KERNEL_ATTENTION_GRAD, 9,
+                             (sw_operand[]){sw_reads(dout), *q, *k, *v, sw_reads(out), sw_reads(log_sum), dq, dk, dv});
+    if (back)
+        for (int i = 0; i < DIMENSIONS; i++)
+            back->dim[i] = op->dim[i];
+}
+
+/* Forward has two products over the T (T+1) / 2 visible pairs, backward five. */
+static void cost(const sw_op *op, double *flops, double *bytes) {
+    double b = (double)op->dim[0], t = (double)op->dim[1], h = (double)op->dim[2], k = (double)op->dim[3], d = (double)op->dim[4];
+    double product = b * h * d * t * (t + 1), query = b * t * h * d, key = b * t * k * d, sums = b * h * t;
+    if (op->kernel == SW_KERNEL_ATTENTION) {
+        *flops = 2 * product;
+        *bytes = 4 * (2 * query + 2 * key + sums);
+    } else {
+        *flops = 5 * product;
+        *bytes = 4 * (4 * query + 4 * key + sums);
+    }
+}
+
+static const sw_family attention_family = {.name = "attention", .gradient = gradient, .cost = cost};
+
+static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand v, int64_t n_heads, int64_t n_kv_heads,
+                        int64_t head_channels, int64_t q_stride, int64_t kv_stride) {
+    sw_value *out =
+        sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, n_heads * head_channels});
+    sw_value *log_sum = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_rows, n_heads, graph->n_tokens});
+    if (!out || !log_sum)
+        return NULL;
+    sw_op *op =
+        sw_op_emit(graph, &attention_family, SW_KERNEL_ATTENTION, 5, (sw_operand[]){q, k, v, sw_writes(out), sw_writes(log_sum)});
+    if (!op)
+        return NULL;
+    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads, n_kv_heads, head_channels, q_stride, kv_stride};
+    for (int i = 0; i < DIMENSIONS; i++)
+        op->dim[i] = dim[i];
+    return out;
+}
+
+static bool check_heads(sw_graph *graph, int64_t n_heads, int64_t n_kv_heads) {
+    bool fits = n_heads >= 1 && n_kv_heads >= 1 && n_heads <= INT32_MAX && n_heads % n_kv_heads == 0;
+    if (!fits)
+        sw_graph_fail(graph, "attention: %" PRId64 " query heads cannot share %" PRId64 " key/value heads evenly", n_heads,
+                      n_kv_heads);
+    return fits;
+}
+
+sw_value *sw_attention(sw_graph *graph, sw_value *q, sw_value *k, sw_value *v, int64_t n_heads, int64_t n_kv_heads) {
+    if (!sw_check_positions(graph, "attention", "q", q) || !sw_check_positions(graph, "attention", "k", k) ||
+        !sw_check_positions(graph, "attention", "v", v) || !check_heads(graph, n_heads, n_kv_heads))
+        return NULL;
+    if (q->dimension[1] % n_heads)
+        return sw_graph_fail(graph, "attention: the %" PRId64 " channels of q do not divide into %" PRId64 " heads",
+                             q->dimension[1], n_heads);
+    int64_t head_channels = q->dimension[1] / n_heads, kv_channels = n_kv_heads * head_channels;
+    if (k->dimension[1] != kv_channels || v->dimension[1] != kv_channels)
+        return sw_graph_fail(graph, "attention: k %s and v %s must have %" PRId64 " channels, %" PRId64 " heads of q's %" PRId64,
+                             sw_value_shape(k).text, sw_value_shape(v).text, kv_channels, n_kv_heads, head_channels);
+    return attend(graph, sw_reads(q), sw_reads(k), sw_reads(v), n_heads, n_kv_heads, head_channels, q->dimension[1], kv_channels);
+}
+
+sw_value *sw_attention_packed(sw_graph *graph, sw_value *qkv, int64_t n_heads, int64_t n_kv_heads) {
+    if (!sw_check_positions(graph, "attention_packed", "qkv", qkv) || !check_heads(graph, n_heads, n_kv_heads))
+        return NULL;
+    int64_t n_parts = n_heads + 2 * n_kv_heads, width = qkv->dimension[1];
+    if (width % n_parts)
+        return sw_graph_fail(graph,
+                             "attention_packed: %" PRId64 " channels do not divide into %" PRId64 " query, %" PRId64
+                             " key and %" PRId64 " value heads",
+                             width, n_heads, n_kv_heads, n_kv_heads);
+    int64_t head_channels = width / n_parts;
+    sw_operand q = sw_reads(qkv), k = sw_reads(qkv), v = sw_reads(qkv);
+    k.offset = n_heads * head_channels;
+    v.offset = k.offset + n_kv_heads * head_channels;
+    return attend(graph, q, k, v, n_heads, n_kv_heads, head_channels, width, width);
+}

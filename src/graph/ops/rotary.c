@@ -1,0 +1,87 @@
+/* rotary.c: rotary position embedding (Su et al. 2021), halves paired as Hugging Face does.
+ *
+ *   For channel i < D/2 of a head at position t, with a = t theta^(-2i/D):
+ *     y[i]       = x[i] cos a - x[i + D/2] sin a
+ *     y[i + D/2] = x[i] sin a + x[i + D/2] cos a
+ *   A rotation's gradient is the rotation back: dx = the same on dy with -a.
+ *
+ * (cos a, sin a) are a constant table [T, D/2, 2], computed before the first step and shared by all calls of equal D and theta.
+ */
+#include "graph/ops/checks.h"
+
+#include <inttypes.h>
+
+static void emit(sw_graph *graph, const sw_op *like, sw_operand x, sw_operand table, sw_operand y, double direction) {
+    sw_op *op = sw_op_emit(graph, like->family, SW_KERNEL_ROTARY, 3, (sw_operand[]){x, table, y});
+    if (!op)
+        return;
+    for (int i = 0; i < 4; i++)
+        op->dim[i] = like->dim[i];
+    op->attribute[0] = direction;
+}
+
+static void gradient(sw_differentiation *d, sw_op *op) {
+    sw_value *dy = sw_gradient_arrived(d, op->operand[2].value);
+    if (!dy)
+        return;
+    sw_operand dx = sw_gradient_fresh(d, op->operand[0].value);
+    if (dx.kind != SW_OPERAND_NONE)
+        emit(sw_differentiation_graph(d), op, sw_reads(dy), op->operand[1], dx, -op->attribute[0]);
+}
+
+static void cost(const sw_op *op, double *flops, double *bytes) {
+    if (op->kernel == SW_KERNEL_ROTARY_TABLE)
+        *flops = 2 * (double)op->dim[0] * (double)op->dim[1];
+    else
+        *flops = 3 * (double)op->operand[0].value->n_elements;
+    *bytes = sw_op_operand_bytes(op);
+}
+
+static const sw_family table_family = {.name = "rotary_table", .cost = cost};
+static const sw_family rotary_family = {.name = "rotary", .gradient = gradient, .cost = cost};
+
+/* The table for heads of `head_channels`: one that is there already, or a new one, of the root unit. */
+static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, double theta) {
+    for (int i = 0; i < graph->ops.n && graph->ops.item[i]->phase == SW_PHASE_PREPARE; i++) {
+        const sw_op *op = graph->ops.item[i];
+        if (op->kernel == SW_KERNEL_ROTARY_TABLE && op->dim[1] == head_channels && op->attribute[0] == theta)
+            return op->operand[0].value;
+    }
+    sw_value *table = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_tokens, head_channels / 2, 2});
+    if (!table)
+        return NULL;
+    table->is_constant = true;
+    sw_unit *caller = graph->current_unit;
+    sw_phase phase = graph->current_phase;
+    graph->current_unit = graph->units.n ? graph->units.item[0] : NULL;
+    graph->current_phase = SW_PHASE_PREPARE;
+    sw_op *op = sw_op_emit(graph, &table_family, SW_KERNEL_ROTARY_TABLE, 1, (sw_operand[]){sw_writes(table)});
+    graph->current_unit = caller;
+    graph->current_phase = phase;
+    if (!op)
+        return NULL;
+    op->dim[0] = graph->n_tokens;
+    op->dim[1] = head_channels;
+    op->attribute[0] = theta;
+    return table;
+}
+
+sw_value *sw_rotary(sw_graph *graph, sw_value *x, int64_t head_channels, double theta) {
+    if (!sw_check_positions(graph, "rotary", "x", x))
+        return NULL;
+    if (head_channels < 2 || head_channels % 2 || x->dimension[1] % head_channels)
+        return sw_graph_fail(graph,
+                             "rotary: %" PRId64 " channels do not divide into heads of %" PRId64
+                             ", or a head does not divide into two halves",
+                             x->dimension[1], head_channels);
+    if (!(theta > 0))
+        return sw_graph_fail(graph, "rotary: theta is %g; it must be above 0", theta);
+    sw_value *table = rotary_table(graph, head_channels, theta);
+    sw_value *y = table ? sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension) : NULL;
+    if (!y)
+        return NULL;
+    sw_op shape = {.family = &rotary_family,
+                   .dim = {graph->n_rows, graph->n_tokens, x->dimension[1] / head_channels, head_channels}};
+    emit(graph, &shape, sw_reads(x), sw_reads(table), sw_writes(y), 1);
+    return graph->error.status ? NULL : y;
+}

@@ -1,0 +1,43 @@
+/* select_position.c: one position of each row, chosen when the graph runs; and with it the logits for generation.
+ *
+ *   y[b] = x[b, position]                       x [B*T, C], y [B, C]
+ *
+ * It has no gradient: generation does not train.
+ */
+#include "graph/ops/checks.h"
+
+static void cost(const sw_op *op, double *flops, double *bytes) {
+    *flops = 0;
+    *bytes = 8 * (double)op->dim[0] * (double)op->dim[2];
+}
+
+static const sw_family select_position_family = {.name = "select_position", .cost = cost};
+
+static sw_value *select_position(sw_graph *graph, sw_value *x) {
+    sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows, x->dimension[1]});
+    if (!y)
+        return NULL;
+    sw_op *op =
+        sw_op_emit(graph, &select_position_family, SW_KERNEL_SELECT_POSITION, 2, (sw_operand[]){sw_reads(x), sw_writes(y)});
+    if (!op)
+        return NULL;
+    op->dim[0] = graph->n_rows;
+    op->dim[1] = graph->n_tokens;
+    op->dim[2] = x->dimension[1];
+    return y;
+}
+
+sw_value *sw_logits_at_position(sw_graph *graph, sw_value *x, sw_parameter *head) {
+    if (!sw_check_positions(graph, "logits_at_position", "x", x) ||
+        !sw_check_matrix(graph, "logits_at_position", "head", head, 0, x->dimension[1]))
+        return NULL;
+    if (graph->logits)
+        return sw_graph_fail(graph, "logits_at_position: the graph has logits already; a graph has one set");
+    sw_value *logits = sw_linear(graph, select_position(graph, x), head, NULL, SW_OUT_IN);
+    if (!logits)
+        return NULL;
+    logits->kind = SW_VALUE_LOGITS;
+    logits->is_output = true;
+    graph->logits = logits;
+    return logits;
+}

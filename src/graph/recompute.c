@@ -1,0 +1,147 @@
+/* recompute.c: compute a block's activations again instead of keeping them (Chen et al. 2016, a checkpoint per block).
+ *
+ *   forward  block 0 | block 1 | ...  loss  ... | again block 1 | backward block 1 | again block 0 | backward block 0
+ *
+ * A block is an outermost unit below the root. What its backward reads of its own forward is made by clones of the forward
+ * operations, placed before the first backward operation of the block; what another block or the root made (its input) is kept,
+ * and so is what another block's backward reads (its output). Only what is read is cloned: the block's last sum, for one, is not.
+ *
+ * A clone has the kernel, dimensions and attributes of its original (a dropout's stream too) and reads the same bits, so it
+ * writes the same bits: tests/graph/test_passes.c compares whole steps.
+ */
+#include "graph/graph.h"
+
+typedef struct recomputation {
+    sw_graph *graph;
+    sw_value **clone; /* [n_values] by value id: the recomputed value, NULL if none */
+    bool *is_wanted;  /* [n_values] a backward operation of its own block, or a clone, reads it */
+    bool *is_kept;    /* [n_values] another block's backward reads it, so it lives on anyway */
+} recomputation;
+
+/* The block in whose forward pass `value` was computed, NULL if none. */
+static const sw_unit *block_of_value(const sw_value *value) {
+    const sw_op *op = value->producer;
+    return op && op->phase == SW_PHASE_FORWARD ? sw_unit_block(op->unit) : NULL;
+}
+
+static void want_inputs(recomputation *r, const sw_op *op) {
+    const sw_unit *block = sw_unit_block(op->unit);
+    for (int k = 0; k < op->n_operands; k++) {
+        const sw_operand *operand = &op->operand[k];
+        if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ)
+            continue;
+        const sw_unit *maker = block_of_value(operand->value);
+        if (maker && maker == block)
+            r->is_wanted[operand->value->id] = true;
+        else if (op->phase == SW_PHASE_BACKWARD)
+            r->is_kept[operand->value->id] = true;
+    }
+}
+
+static bool is_cloned(const recomputation *r, const sw_op *op) {
+    if (op->phase != SW_PHASE_FORWARD || op->is_dropped || !sw_unit_block(op->unit))
+        return false;
+    for (int k = 0; k < op->n_operands; k++) {
+        const sw_operand *operand = &op->operand[k];
+        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && r->is_wanted[operand->value->id] &&
+            !r->is_kept[operand->value->id])
+            return true;
+    }
+    return false;
+}
+
+/* Mark what must be there for backward, from the end, so that a clone's own needs are known before its inputs are judged. */
+static void find_wanted(recomputation *r, bool *clones /* [n_ops] */) {
+    const sw_graph *graph = r->graph;
+    for (int i = graph->ops.n - 1; i >= 0; i--) {
+        const sw_op *op = graph->ops.item[i];
+        clones[i] = is_cloned(r, op);
+        if (op->phase == SW_PHASE_BACKWARD || clones[i])
+            want_inputs(r, op);
+    }
+}
+
+/* Read recomputed values where there are any. */
+static void read_clones(const recomputation *r, sw_op *op) {
+    for (int k = 0; k < op->n_operands; k++) {
+        sw_operand *operand = &op->operand[k];
+        if (operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ && r->clone[operand->value->id] &&
+            !r->is_kept[operand->value->id])
+            operand->value = r->clone[operand->value->id];
+    }
+}
+
+static sw_op *clone_op(recomputation *r, const sw_op *original) {
+    sw_op *op = sw_arena_take(&r->graph->arena, sizeof *op);
+    if (!op)
+        return NULL;
+    *op = *original;
+    op->phase = SW_PHASE_BACKWARD;
+    op->is_recomputed = true;
+    read_clones(r, op);
+    for (int k = 0; k < op->n_operands; k++) {
+        sw_operand *operand = &op->operand[k];
+        if (operand->kind != SW_OPERAND_VALUE || operand->access == SW_READ)
+            continue;
+        const sw_value *value = operand->value;
+        sw_value *again = sw_value_create(r->graph, value->kind, value->n_dimensions, value->dimension);
+        if (!again)
+            return NULL;
+        again->producer = op;
+        again->needs_gradient = value->needs_gradient;
+        r->clone[value->id] = again;
+        operand->value = again;
+    }
+    return op;
+}
+
+/* The step list with clones in their places. */
+static bool rebuild(recomputation *r, sw_op **list /* [n_ops] */, const bool *clones, int n_ops, bool *is_begun /* [n_units] */) {
+    sw_graph *graph = r->graph;
+    graph->ops.n = 0;
+    for (int i = 0; i < n_ops; i++) {
+        sw_op *op = list[i];
+        const sw_unit *block = op->phase == SW_PHASE_BACKWARD ? sw_unit_block(op->unit) : NULL;
+        if (block && !is_begun[block->id]) {
+            is_begun[block->id] = true;
+            for (int k = 0; k < n_ops; k++) {
+                if (!clones[k] || sw_unit_block(list[k]->unit) != block)
+                    continue;
+                sw_op *clone = clone_op(r, list[k]);
+                if (!clone)
+                    return false;
+                graph->ops.item[graph->ops.n++] = clone;
+            }
+        }
+        if (op->phase == SW_PHASE_BACKWARD)
+            read_clones(r, op);
+        graph->ops.item[graph->ops.n++] = op;
+    }
+    for (int i = 0; i < graph->ops.n; i++)
+        graph->ops.item[i]->id = i;
+    return true;
+}
+
+sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err) {
+    if (graph->error.status)
+        return sw_graph_status(graph, err);
+    if (!graph->is_differentiated)
+        return sw_fail(err, SW_BUG, "only a differentiated graph has something to recompute");
+    size_t n_values = (size_t)graph->values.n, n_ops = (size_t)graph->ops.n;
+    recomputation r = {.graph = graph};
+    r.clone = sw_arena_take(&graph->arena, n_values * sizeof *r.clone);
+    r.is_wanted = sw_arena_take(&graph->arena, n_values * sizeof *r.is_wanted);
+    r.is_kept = sw_arena_take(&graph->arena, n_values * sizeof *r.is_kept);
+    bool *clones = sw_arena_take(&graph->arena, n_ops * sizeof *clones);
+    bool *is_begun = sw_arena_take(&graph->arena, (size_t)graph->units.n * sizeof *is_begun);
+    sw_op **list = graph->ops.item;
+    sw_op **wider = sw_arena_take(&graph->arena, 2 * n_ops * sizeof *wider); /* each operation is cloned at most once */
+    if (!r.clone || !r.is_wanted || !r.is_kept || !clones || !is_begun || !wider)
+        return sw_fail(err, SW_NO_MEMORY, "no memory to recompute %d operations", graph->ops.n);
+    find_wanted(&r, clones);
+    graph->ops.item = wider;
+    graph->ops.capacity = 2 * (int)n_ops;
+    if (!rebuild(&r, list, clones, (int)n_ops, is_begun))
+        return sw_fail(err, SW_NO_MEMORY, "no memory to recompute %zu operations", n_ops);
+    return sw_graph_status(graph, err);
+}
