@@ -1,0 +1,51 @@
+/* cpu.h: what the CPU device is inside, and the tables that the compiled kernel sets export. */
+#ifndef SW_DEVICE_CPU_CPU_H
+#define SW_DEVICE_CPU_CPU_H
+
+#include "device/cpu/gemm.h"
+#include "device/device.h"
+
+typedef struct sw_cpu_device {
+    sw_device base;
+    sw_cblas_sgemm_fn sgemm; /* NULL: the plain kernel multiplies */
+    sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS];
+    char gemm[64];
+    char note[256];
+} sw_cpu_device;
+
+/* One kind of numbers compiled for one kernel set. `plain_...` is the plain matrix product alone, whatever the device uses. */
+typedef struct sw_kernel_set_table {
+    sw_kernel_fn kernel[SW_N_KERNELS];
+    sw_sgemm_fn plain_sgemm; /* NULL beside double */
+    sw_dgemm_fn plain_dgemm; /* NULL beside float */
+} sw_kernel_set_table;
+
+/* X(kind, set): every compiled set of kernels. */
+#define SW_COMPILED_SETS(X) \
+    X(f32, baseline)        \
+    X(bf16, baseline)       \
+    X(f64, baseline)        \
+    X(f32, v3)              \
+    X(bf16, v3)             \
+    X(f64, v3)              \
+    X(f32, v4)              \
+    X(bf16, v4)             \
+    X(f64, v4)
+
+#define SW_DECLARE_TABLE(kind, set) extern const sw_kernel_set_table sw_table_##kind##_##set;
+SW_COMPILED_SETS(SW_DECLARE_TABLE)
+
+const sw_kernel_set_table *sw_kernel_set_table_of(sw_number_kind numbers, sw_kernel_set set);
+
+/* What was found when a BLAS was looked for. */
+typedef struct sw_blas {
+    sw_cblas_sgemm_fn sgemm; /* NULL: none */
+    char name[64];           /* "openblas 0.3.21 SkylakeX" */
+    char note[256];          /* why there is none, or what is odd about it; "" when all is well */
+} sw_blas;
+
+/* Load OpenBLAS with one thread and the core type that suits this CPU. It stays loaded for the life of the process, so the first
+ * load settles the core type for all. */
+void sw_blas_load(sw_blas *blas);
+
+#endif

@@ -1,0 +1,44 @@
+/* features.c: which kernel sets this CPU and this system can run, by CPUID. */
+#include <cpuid.h>
+
+#include "device/device.h"
+
+const char *sw_kernel_set_name(sw_kernel_set set) {
+    static const char *const names[] = {[SW_SET_BASELINE] = "baseline", [SW_SET_V3] = "x86-64-v3", [SW_SET_V4] = "x86-64-v4"};
+    return (unsigned)set < SW_N_KERNEL_SETS ? names[set] : "?";
+}
+
+static bool has(uint32_t bits, uint32_t wanted) {
+    return (bits & wanted) == wanted;
+}
+
+/* The registers that the system saves on a switch of tasks (XCR0); without them the instructions fault. */
+static uint32_t saved_registers(void) {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+bool sw_kernel_set_runs_here(sw_kernel_set set) {
+    if (set == SW_SET_BASELINE)
+        return true;
+    uint32_t a, b, c1, d, b7, c7, d7, c_extended, b_extended;
+    if (!__get_cpuid(1, &a, &b, &c1, &d) || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) ||
+        !__get_cpuid(0x80000001u, &a, &b_extended, &c_extended, &d))
+        return false;
+    const uint32_t v3_1 = bit_FMA | bit_MOVBE | bit_OSXSAVE | bit_AVX | bit_F16C;
+    const uint32_t v3_7 = bit_AVX2 | bit_BMI | bit_BMI2;
+    const bool v3 = has(c1, v3_1) && has(b7, v3_7) && has(c_extended, 1u << 5 /* LZCNT */) && has(saved_registers(), 0x06);
+    if (set == SW_SET_V3)
+        return v3;
+    const uint32_t v4_7 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
+    return set == SW_SET_V4 && v3 && has(b7, v4_7) && has(saved_registers(), 0xe6);
+}
+
+sw_kernel_set sw_kernel_set_best(void) {
+    sw_kernel_set best = SW_SET_BASELINE;
+    for (int set = SW_SET_V3; set < SW_N_KERNEL_SETS; set++)
+        if (sw_kernel_set_runs_here((sw_kernel_set)set))
+            best = (sw_kernel_set)set;
+    return best;
+}

@@ -1,0 +1,24 @@
+# The kernels, compiled once for each kind of numbers and each kernel set: nine object libraries of the same sources.
+# SW_KIND and SW_SET name the table that a library exports (src/device/cpu/plain/table.c).
+file(GLOB SW_PLAIN_KERNELS CONFIGURE_DEPENDS src/device/cpu/plain/*.c)
+
+set(SW_OPTIONS_baseline -march=x86-64 -mtune=generic)
+set(SW_OPTIONS_v3 -march=x86-64-v3 -mtune=generic)
+set(SW_OPTIONS_v4 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=512)
+set(SW_VECTOR_BYTES_baseline 16)
+set(SW_VECTOR_BYTES_v3 32)
+set(SW_VECTOR_BYTES_v4 64)
+
+foreach(set baseline v3 v4)
+  foreach(kind f32 bf16 f64)
+    set(library kernels_${kind}_${set})
+    add_library(${library} OBJECT ${SW_PLAIN_KERNELS})
+    target_include_directories(${library} PRIVATE include src)
+    target_compile_definitions(${library} PRIVATE SW_KIND=${kind} SW_KIND_${kind} SW_SET=${set}
+                               SW_VECTOR_BYTES=${SW_VECTOR_BYTES_${set}})
+    # A product and a sum may become one fused operation where the set has it; nothing else may be reordered.
+    target_compile_options(${library} PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
+                           ${SW_OPTIONS_${set}})
+    list(APPEND SW_KERNEL_OBJECTS $<TARGET_OBJECTS:${library}>)
+  endforeach()
+endforeach()

@@ -1,0 +1,33 @@
+/* fold.c: what is done to gradient shards between the reduce and the optimizer: contributions are added up, and their squares. */
+#include "base/wide_sum.h"
+#include "device/cpu/plain/real.h"
+
+SW_KERNEL(FOLD) {
+    store_or_add(accumulates(call, 1), call->dim[0], call->operand[1], call->operand[0]);
+}
+
+/* A block's squares go to 16 sums, element i to sum i mod 16, which are added in halves. Products of floats are exact in double.
+ */
+static double squares_of_block(int64_t n, const real *x) {
+    double lane[16] = {0};
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        SW_ELEMENTWISE
+        for (int j = 0; j < 16; j++)
+            lane[j] += (double)x[i + j] * (double)x[i + j];
+    }
+    for (int j = 0; i + j < n; j++)
+        lane[j] += (double)x[i + j] * (double)x[i + j];
+    for (int width = 8; width > 0; width /= 2)
+        for (int j = 0; j < width; j++)
+            lane[j] += lane[j + width];
+    return lane[0];
+}
+
+SW_KERNEL(SQUARES) {
+    const real *gradient = call->operand[0];
+    sw_wide_sum *sum = call->operand[1];
+    const int64_t n = call->dim[0];
+    for (int64_t i = 0; i < n; i += SW_BLOCK)
+        sw_wide_sum_add(sum, squares_of_block(smaller(SW_BLOCK, n - i), gradient + i));
+}

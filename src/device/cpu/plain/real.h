@@ -1,0 +1,88 @@
+/* real.h: the two types that a kernel file is written in, and how it is named.
+ *
+ *   real        what activations and gradients are computed in: float or double
+ *   parameter   what gathered parameters lie in: real, or bf16 beside float
+ *
+ * Every file of this folder is compiled for three kinds of numbers and three kernel sets. SW_LOCAL(x) is x's name in this one of
+ * the nine; SW_KERNEL(NAME) begins the kernel NAME of device/kernel.h.
+ *
+ * Loops are written so that the compiler vectorises them without being allowed to reorder sums: element by element
+ * (SW_ELEMENTWISE), or in explicit lanes (lanes.h). So the bits of a result depend on its inputs alone: not on alignment, not on
+ * padding.
+ */
+#ifndef SW_DEVICE_CPU_PLAIN_REAL_H
+#define SW_DEVICE_CPU_PLAIN_REAL_H
+
+#include <stddef.h>
+
+#include "base/dtype.h"
+#include "device/cpu/cpu.h"
+#include "device/kernel.h"
+
+#define SW_PASTE(name, kind, set) sw_##name##_##kind##_##set
+#define SW_EXPAND(name, kind, set) SW_PASTE(name, kind, set)
+#define SW_LOCAL(name) SW_EXPAND(name, SW_KIND, SW_SET)
+#define SW_DECLARE_KERNEL(NAME, text) void SW_LOCAL(NAME)(const sw_device *, const sw_kernel_call *);
+SW_KERNELS(SW_DECLARE_KERNEL)
+#define SW_KERNEL(NAME) \
+    void SW_LOCAL(NAME)(const sw_device *device __attribute__((unused)), const sw_kernel_call *call __attribute__((unused)))
+
+/* Element i of the result depends on element i of the inputs only, even where they share their bytes. */
+#if defined(__clang__)
+#define SW_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define SW_ELEMENTWISE _Pragma("GCC ivdep")
+#endif
+
+#ifdef SW_KIND_f64
+typedef double real;
+#define SW_REAL_BYTES 8
+#else
+typedef float real;
+#define SW_REAL_BYTES 4
+#endif
+
+#ifdef SW_KIND_bf16
+typedef uint16_t parameter;
+static inline real widen(parameter x) {
+    return sw_bf16_to_float(x);
+}
+#else
+typedef real parameter;
+static inline real widen(parameter x) {
+    return x;
+}
+#endif
+
+static inline int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static inline int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static inline bool accumulates(const sw_kernel_call *call, int operand) {
+    return call->accumulate >> operand & 1;
+}
+
+/* y = x or y += x. */
+static inline void store_or_add(bool add, int64_t n, real *y, const real *x) {
+    if (add) {
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < n; i++)
+            y[i] += x[i];
+    } else {
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i];
+    }
+}
+
+/* The matrix product of the device (gemm.h): the BLAS's for float when it is in use, else gemm_plain. */
+void SW_LOCAL(gemm)(const sw_device *device, bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, real alpha,
+                    const real *a, int64_t a_stride, const real *b, int64_t b_stride, real beta, real *c, int64_t c_stride);
+void SW_LOCAL(gemm_plain)(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
+                          int64_t a_stride, const real *b, int64_t b_stride, real beta, real *c, int64_t c_stride);
+#define multiply SW_LOCAL(gemm)
+
+#endif

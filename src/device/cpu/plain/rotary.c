@@ -1,0 +1,35 @@
+/* rotary.c: rotary position embedding (Su et al. 2021), channel i of a head turning with channel i + D/2. */
+#include "device/cpu/plain/real.h"
+
+#include <math.h>
+
+SW_KERNEL(ROTARY_TABLE) {
+    real *table = call->operand[0]; /* [T,D/2,2] of (cos, sin) */
+    const int64_t T = call->dim[0], D = call->dim[1];
+    const double theta = call->attribute[0];
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t i = 0; i < D / 2; i++, table += 2) {
+            const double angle = (double)t * pow(theta, -2.0 * (double)i / (double)D);
+            table[0] = (real)cos(angle);
+            table[1] = (real)sin(angle);
+        }
+}
+
+SW_KERNEL(ROTARY) {
+    const real *x = call->operand[0];     /* [B*T,heads*D] */
+    const real *table = call->operand[1]; /* [T,D/2,2] */
+    real *y = call->operand[2];           /* [B*T,heads*D] */
+    const int64_t B = call->dim[0], T = call->dim[1], heads = call->dim[2], half = call->dim[3] / 2;
+    const real direction = (real)call->attribute[0];
+    for (int64_t row = 0; row < B * T; row++) {
+        const real *turn = table + row % T * half * 2;
+        for (int64_t head = 0; head < heads; head++, x += 2 * half, y += 2 * half) {
+            SW_ELEMENTWISE
+            for (int64_t i = 0; i < half; i++) {
+                const real cosine = turn[2 * i], sine = direction * turn[2 * i + 1], low = x[i], high = x[i + half];
+                y[i] = low * cosine - high * sine;
+                y[i + half] = high * cosine + low * sine;
+            }
+        }
+    }
+}

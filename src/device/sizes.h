@@ -1,0 +1,14 @@
+/* sizes.h: the block sizes that both the kernels and the plan know. They depend on shapes alone, never on the machine. */
+#ifndef SW_DEVICE_SIZES_H
+#define SW_DEVICE_SIZES_H
+
+#include <stdint.h>
+
+/* Columns of a bf16 weight, each of `length` elements, that are widened to fp32 at a time. */
+int64_t sw_weight_panel(int64_t n_columns, int64_t length);
+
+/* Queries of one head whose scores exist at once, and the elements from one query's scores to the next's. */
+int64_t sw_attention_queries(int64_t n_tokens);
+int64_t sw_attention_stride(int64_t n_tokens);
+
+#endif
