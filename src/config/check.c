@@ -1,0 +1,116 @@
+/* check.c: options against each other. Each rule stands alone: a condition, the options that it concerns, what to try. */
+#include "config/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* The place of the first of these options that was written. */
+static sw_place place_of(const sw_place *written, sw_option_id first, sw_option_id second) {
+    return written[first].name ? written[first] : written[second].name ? written[second] : written[SW_N_OPTIONS];
+}
+
+static sw_status check_model(sw_settings *settings, const sw_place *written, sw_error *err) {
+    static const sw_option_id dimensions[] = {SW_OPTION_model_layers, SW_OPTION_model_hidden, SW_OPTION_model_heads,
+                                              SW_OPTION_model_kv_heads, SW_OPTION_model_ffn};
+    enum { N_DIMENSIONS = sizeof dimensions / sizeof *dimensions };
+    const int64_t value[N_DIMENSIONS] = {settings->model.layers, settings->model.hidden, settings->model.heads,
+                                         settings->model.kv_heads, settings->model.ffn};
+    bool is_new = settings->model.architecture != SW_ARCHITECTURE_UNSET;
+    if (is_new && settings->model.path)
+        return sw_refuse(err, place_of(written, SW_OPTION_model_architecture, SW_OPTION_model_path), "keep one of them",
+                         "model.path and model.architecture are both given: the model comes from the one or is new by the other");
+    for (int i = 0; i < N_DIMENSIONS; i++) {
+        const char *key = sw_option_table[dimensions[i]].key;
+        if (!is_new && value[i])
+            return sw_refuse(err, place_of(written, dimensions[i], SW_OPTION_model_path),
+                             settings->model.path ? "leave it out" : "add model.architecture: llama or gpt2",
+                             settings->model.path ? "model.%s: dimensions come from the config.json of model.path"
+                                                  : "model.%s is given without model.architecture",
+                             key);
+        bool has_own_default = dimensions[i] == SW_OPTION_model_kv_heads ||
+                               (dimensions[i] == SW_OPTION_model_ffn && settings->model.architecture == SW_ARCHITECTURE_GPT2);
+        if (is_new && !value[i] && !has_own_default)
+            return sw_refuse(err, place_of(written, dimensions[i], SW_OPTION_model_architecture), NULL,
+                             "a new model needs model.%s", key);
+    }
+    if (!is_new)
+        return SW_OK;
+    if (!settings->model.kv_heads)
+        settings->model.kv_heads = settings->model.heads;
+    if (!settings->model.ffn)
+        settings->model.ffn = 4 * settings->model.hidden;
+    bool is_bytes = settings->data.tokenizer == SW_TOKENIZER_BYTES;
+    if (settings->model.vocab == SW_AUTO && !is_bytes)
+        return sw_refuse(err, place_of(written, SW_OPTION_model_vocab, SW_OPTION_model_architecture),
+                         "write the number of token ids, or data.tokenizer: bytes", "model.vocab: auto needs a tokenizer");
+    if (settings->model.vocab != SW_AUTO && settings->model.vocab < 256 && is_bytes)
+        return sw_refuse(err, place_of(written, SW_OPTION_model_vocab, SW_OPTION_data_tokenizer), "write auto, 256 or more",
+                         "model.vocab: %" PRId64 " is too small for the 256 ids of data.tokenizer: bytes", settings->model.vocab);
+    if (settings->data.sequence_length > settings->model.max_positions)
+        return sw_refuse(err, place_of(written, SW_OPTION_data_sequence_length, SW_OPTION_model_max_positions),
+                         "shorten the one or raise the other",
+                         "data.sequence_length: %" PRId64 " is more than model.max_positions %" PRId64,
+                         settings->data.sequence_length, settings->model.max_positions);
+    return SW_OK;
+}
+
+/* The divisor of n that is nearest to x, the smaller of two. */
+static int64_t nearest_divisor(int64_t n, int64_t x) {
+    for (int64_t distance = 0; distance < x; distance++) {
+        if (n % (x - distance) == 0)
+            return x - distance;
+        if (x + distance <= n && n % (x + distance) == 0)
+            return x + distance;
+    }
+    return 1;
+}
+
+static sw_status check_batches(const sw_settings *settings, const sw_place *written, sw_error *err) {
+    int64_t batch = settings->train.batch_size, micro = settings->train.micro_batch_size;
+    if (micro == SW_AUTO || batch % micro == 0)
+        return SW_OK;
+    char remedy[160];
+    sw_place place = place_of(written, SW_OPTION_train_micro_batch_size, SW_OPTION_train_batch_size);
+    if (micro > batch) {
+        snprintf(remedy, sizeof remedy, "write micro_batch_size: %" PRId64 " or less", batch);
+        return sw_refuse(err, place, remedy, "train.micro_batch_size: %" PRId64 " is more than train.batch_size %" PRId64, micro,
+                         batch);
+    }
+    int64_t below = batch / micro * micro;
+    snprintf(remedy, sizeof remedy, "nearest that fit: batch_size %" PRId64 " or %" PRId64 ", or micro_batch_size %" PRId64,
+             below, below + micro, nearest_divisor(batch, micro));
+    return sw_refuse(err, place, remedy, "train.batch_size: %" PRId64 " is not divisible by train.micro_batch_size %" PRId64,
+                     batch, micro);
+}
+
+static sw_status check_length(const sw_settings *settings, const sw_place *written, sw_error *err) {
+    static const sw_option_id lengths[] = {SW_OPTION_train_steps, SW_OPTION_train_epochs, SW_OPTION_train_tokens};
+    const int64_t value[] = {settings->train.steps, settings->train.epochs, settings->train.tokens};
+    for (int i = 0; i < 3; i++)
+        for (int j = i + 1; j < 3; j++)
+            if (value[i] && value[j])
+                return sw_refuse(err, place_of(written, lengths[j], lengths[i]), "keep one of them",
+                                 "train.%s and train.%s are both given: either says how long to train",
+                                 sw_option_table[lengths[i]].key, sw_option_table[lengths[j]].key);
+    if (settings->train.steps && settings->optimizer.warmup_steps > settings->train.steps)
+        return sw_refuse(err, place_of(written, SW_OPTION_optimizer_warmup_steps, SW_OPTION_train_steps),
+                         "warm up for fewer steps, or train for more",
+                         "optimizer.warmup_steps: %" PRId64 " is more than train.steps %" PRId64,
+                         settings->optimizer.warmup_steps, settings->train.steps);
+    return SW_OK;
+}
+
+sw_status sw_settings_check(sw_settings *settings, const sw_place *written, sw_error *err) {
+    sw_status status = check_model(settings, written, err);
+    if (!status)
+        status = check_batches(settings, written, err);
+    if (!status)
+        status = check_length(settings, written, err);
+    if (!status && settings->train.validate_every && !settings->data.validation.n)
+        status = sw_refuse(err, place_of(written, SW_OPTION_train_validate_every, SW_OPTION_data_validation),
+                           "name held-out files in data.validation", "train.validate_every is given without data to validate on");
+    if (!status && settings->optimizer.momentum > 0 && settings->optimizer.name != SW_OPTIMIZER_SGD)
+        status = sw_refuse(err, place_of(written, SW_OPTION_optimizer_momentum, SW_OPTION_optimizer_name),
+                           "leave it out, or write name: sgd", "optimizer.momentum is an option of sgd");
+    return status;
+}

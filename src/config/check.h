@@ -1,0 +1,11 @@
+/* check.h: whether the options fit together, as far as they alone can tell. */
+#ifndef SW_CONFIG_CHECK_H
+#define SW_CONFIG_CHECK_H
+
+#include "config/table.h"
+
+/* Checks between options; `written` has the place of each option that was written, a NULL name for the others. Fills in what one
+ * option takes over from another (kv_heads, ffn). Errors: SW_BAD_CONFIG. */
+sw_status sw_settings_check(sw_settings *settings, const sw_place *written, sw_error *err);
+
+#endif

@@ -1,0 +1,121 @@
+/* print.c: settings as run.yaml, and the reference of all options, both from the table. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/settings.h"
+#include "config/table.h"
+#include "config/value.h"
+
+char *sw_settings_yaml(const sw_settings *settings) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    bool is_done = true;
+    const char *section = "";
+    for (int i = 0; i < SW_N_OPTIONS; i++) {
+        const sw_option *option = &sw_option_table[i];
+        if (strcmp(section, option->section))
+            fprintf(out, "%s:\n", option->section);
+        section = option->section;
+        fprintf(out, "  %s: ", option->key);
+        is_done = sw_value_print(settings, option, out) && is_done;
+        fputc('\n', out);
+    }
+    is_done = !ferror(out) && is_done;
+    is_done = !fclose(out) && is_done;
+    if (!is_done) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static const char *const about_sections[] = {
+    "the model: an existing one, or the dimensions of a new one",
+    "what it is trained on",
+    "how long, and in what portions",
+    "how parameters follow from gradients",
+    "how the model is split over ranks, and what that costs in memory and exchange",
+    "other ways to split",
+    "the run's folder",
+    "when to stop",
+    "what is written while training",
+};
+
+static bool has_built_option(const char *section) {
+    for (int i = 0; i < SW_N_OPTIONS; i++)
+        if (!strcmp(sw_option_table[i].section, section) && sw_option_table[i].kind != SW_KIND_OFF)
+            return true;
+    return false;
+}
+
+static void reference_section(int i_section, void (*line)(void *to, const char *text), void *to, bool as_markdown) {
+    const char *section = sw_option_section(i_section);
+    char text[512], takes[300];
+    if (as_markdown) {
+        snprintf(text, sizeof text, "## %s", section);
+        line(to, text);
+        line(to, "");
+        snprintf(text, sizeof text, "%c%s.", about_sections[i_section][0] - 'a' + 'A', about_sections[i_section] + 1);
+        line(to, text);
+        line(to, "");
+        line(to, "| key | default | takes | |");
+        line(to, "|---|---|---|---|");
+    } else {
+        snprintf(text, sizeof text, "%s: %s", section, about_sections[i_section]);
+        line(to, text);
+    }
+    for (int i = 0; i < SW_N_OPTIONS; i++) {
+        const sw_option *option = &sw_option_table[i];
+        if (strcmp(option->section, section) || option->kind == SW_KIND_OFF)
+            continue;
+        sw_value_describe(option, takes, sizeof takes);
+        char setting[64];
+        snprintf(setting, sizeof setting, "%s: %s", option->key, option->fallback);
+        if (as_markdown)
+            snprintf(text, sizeof text, "| `%s` | `%s` | %s | %s |", option->key, option->fallback, takes, option->help);
+        else
+            snprintf(text, sizeof text, "  %-29s %s [%s]", setting, option->help, takes);
+        line(to, text);
+    }
+    line(to, "");
+}
+
+/* The keys that take their off-value only: a page can say so; --help shows what there is. */
+static void reference_off(void (*line)(void *to, const char *text), void *to) {
+    line(to, "## Not built yet");
+    line(to, "");
+    line(to, "These keys are known and take no other value than the one shown, which is also their default.");
+    line(to, "");
+    line(to, "| key | value | what it will be for |");
+    line(to, "|---|---|---|");
+    for (int i = 0; i < SW_N_OPTIONS; i++) {
+        const sw_option *option = &sw_option_table[i];
+        char text[512];
+        if (option->kind != SW_KIND_OFF)
+            continue;
+        snprintf(text, sizeof text, "| `%s.%s` | `%s` | %s |", option->section, option->key, option->fallback, option->help);
+        line(to, text);
+    }
+}
+
+void sw_settings_reference(void (*line)(void *to, const char *text), void *to, bool as_markdown) {
+    if (as_markdown) {
+        line(to, "# Settings");
+        line(to, "");
+        line(to, "The options of RUN.yaml, as `shardwise train --help --markdown` prints them. On the command line an option is "
+                 "written");
+        line(to, "`section.key=value`, the value as in YAML: `train.steps=100`, `data.train=[a.txt, b.txt]`.");
+        line(to, "Relative paths count from the folder of RUN.yaml, those on the command line too.");
+        line(to, "Numbers are written as in YAML 1.2 (`1e-5`, `1e9`); true and false are the only booleans.");
+        line(to, "");
+    }
+    for (int i = 0; sw_option_section(i); i++)
+        if (has_built_option(sw_option_section(i)))
+            reference_section(i, line, to, as_markdown);
+    if (as_markdown)
+        reference_off(line, to);
+}

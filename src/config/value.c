@@ -1,0 +1,471 @@
+/* value.c: the kinds of options: how each is read, printed and described. */
+#include "config/value.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum { LONGEST_PATH = 4095 };
+
+typedef struct reading {
+    sw_settings *settings;
+    const sw_option *option;
+    void *field;
+    sw_place place;
+    sw_error *err;
+} reading;
+
+static sw_place place_of(const reading *in, const sw_yaml *value) {
+    return (sw_place){in->place.name, in->place.line ? value->line : 0};
+}
+
+static sw_status no_memory(const reading *in) {
+    return sw_fail(in->err, SW_NO_MEMORY, "no memory for settings · %s", in->place.name);
+}
+
+/* A value as a message shows it. */
+static const char *shown(const sw_yaml *value, char *buffer, size_t bytes) {
+    if (value->kind == SW_YAML_SCALAR)
+        snprintf(buffer, bytes, value->is_plain ? "%s%.80s" : "%s\"%.80s\"", *value->text || !value->is_plain ? "" : "nothing",
+                 value->text);
+    else
+        snprintf(buffer, bytes, "a %s", value->kind == SW_YAML_LIST ? "list" : "map");
+    return buffer;
+}
+
+/* Take the first word of "a|b|c" off `rest`, which becomes NULL after the last; false when there was none. */
+static bool next_word(const char **rest, const char **word, size_t *length) {
+    if (!*rest)
+        return false;
+    *word = *rest;
+    *length = strcspn(*rest, "|");
+    *rest = (*rest)[*length] ? *rest + *length + 1 : NULL;
+    return true;
+}
+
+/* The value that was meant, "" if none is near. */
+static const char *meant_value(const sw_option *option, const sw_yaml *value, char *buffer, size_t bytes) {
+    static const char *const yes[] = {"true", "yes", "on"}, *const no[] = {"false", "no", "off"};
+    const char *text = value->kind == SW_YAML_SCALAR ? value->text : "", *rest = option->allowed, *word;
+    *buffer = 0;
+    if (option->kind == SW_KIND_BOOL)
+        snprintf(buffer, bytes, "%s", sw_text_nearest(text, yes, 3) ? "true" : sw_text_nearest(text, no, 3) ? "false" : "");
+    if (option->kind == SW_KIND_CHOICE) {
+        char words[16][32];
+        const char *candidates[16], *nearest;
+        int n = 0;
+        for (size_t length; n < 16 && next_word(&rest, &word, &length); n++) {
+            snprintf(words[n], sizeof words[n], "%.*s", (int)length, word);
+            candidates[n] = words[n];
+        }
+        if ((nearest = sw_text_nearest(text, candidates, n)))
+            snprintf(buffer, bytes, "%s", nearest);
+    }
+    return buffer;
+}
+
+/* The value is of the wrong type, out of range, or not built yet. */
+static sw_status refuse_value(const reading *in, const sw_yaml *value) {
+    char text[128], remedy[400], described[300], meant[32];
+    const sw_option *option = in->option;
+    const char *what = sw_option_unbuilt(option, value);
+    sw_value_describe(option, described, sizeof described);
+    if (what) {
+        snprintf(remedy, sizeof remedy, "write %s", described);
+        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s: %s is not built yet", option->section, option->key, what);
+    }
+    double number;
+    *remedy = 0;
+    if (*meant_value(option, value, meant, sizeof meant))
+        snprintf(remedy, sizeof remedy, "did you mean %s?", meant);
+    else if (value->kind == SW_YAML_SCALAR && !value->is_plain && sw_text_parse_real(value->text, &number))
+        snprintf(remedy, sizeof remedy, "remove the quotes");
+    return sw_refuse(in->err, place_of(in, value), *remedy ? remedy : NULL, "%s.%s takes %s, not %s", option->section,
+                     option->key, described, shown(value, text, sizeof text));
+}
+
+typedef struct range {
+    double low, high;
+    bool has_low, has_high, excludes_low, excludes_high;
+} range;
+
+/* The bounds that `allowed` states. It is our own table, so it is well formed. */
+static range range_of(const sw_option *option) {
+    range bounds = {0};
+    const char *dots = strstr(option->allowed, "..");
+    if (!dots)
+        return bounds;
+    char low[32];
+    snprintf(low, sizeof low, "%.*s", (int)(dots - option->allowed), option->allowed);
+    const char *high = dots + 2;
+    bounds.excludes_low = *low == '>';
+    bounds.excludes_high = *high == '<';
+    bounds.has_low = sw_text_parse_real(low + bounds.excludes_low, &bounds.low);
+    bounds.has_high = sw_text_parse_real(high + bounds.excludes_high, &bounds.high);
+    return bounds;
+}
+
+static bool in_range(const sw_option *option, double value) {
+    range bounds = range_of(option);
+    return (!bounds.has_low || value > bounds.low || (value == bounds.low && !bounds.excludes_low)) &&
+           (!bounds.has_high || value < bounds.high || (value == bounds.high && !bounds.excludes_high));
+}
+
+static char *describe_range(const sw_option *option, const char *noun, char *buffer, size_t bytes) {
+    range bounds = range_of(option);
+    char low[SW_TEXT_NUMBER_BYTES], high[SW_TEXT_NUMBER_BYTES];
+    snprintf(low, sizeof low, "%.10g", bounds.low);
+    snprintf(high, sizeof high, "%.10g", bounds.high);
+    if (bounds.has_low && bounds.has_high && bounds.low == bounds.high)
+        snprintf(buffer, bytes, "%s", low);
+    else
+        snprintf(buffer, bytes, "%s%s%s%s%s", noun,
+                 !bounds.has_low       ? ""
+                 : bounds.excludes_low ? " above "
+                                       : " from ",
+                 bounds.has_low ? low : "",
+                 !bounds.has_high       ? ""
+                 : bounds.excludes_high ? " to below "
+                                        : " to ",
+                 bounds.has_high ? high : "");
+    return buffer;
+}
+
+/* ---- one reader for each kind ---- */
+
+static sw_status read_path_text(const reading *in, const sw_yaml *value, const char **path) {
+    if (value->kind != SW_YAML_SCALAR || sw_yaml_is_null(value) || !*value->text)
+        return refuse_value(in, value);
+    if (!strncmp(value->text, "~/", 2))
+        return sw_refuse(in->err, place_of(in, value), "write the whole path", "%s.%s: ~ is not expanded", in->option->section,
+                         in->option->key);
+    const char *relative = value->text;
+    while (!strncmp(relative, "./", 2))
+        relative += 2;
+    *path = *value->text == '/' ? sw_arena_text(&in->settings->arena, value->text)
+            : *relative         ? sw_arena_format(&in->settings->arena, "%s/%s", in->settings->directory, relative)
+                                : sw_arena_text(&in->settings->arena, in->settings->directory);
+    if (!*path)
+        return no_memory(in);
+    if (strlen(*path) > LONGEST_PATH)
+        return sw_refuse(in->err, place_of(in, value), NULL, "%s.%s: a path of %zu bytes is too long", in->option->section,
+                         in->option->key, strlen(*path));
+    return SW_OK;
+}
+
+static sw_status read_path(const reading *in, const sw_yaml *value) {
+    *(const char **)in->field = NULL;
+    return sw_yaml_is_null(value) ? SW_OK : read_path_text(in, value, in->field);
+}
+
+static sw_status read_count(const reading *in, const sw_yaml *value) {
+    int64_t count;
+    if (!sw_yaml_integer(value, &count) || !in_range(in->option, (double)count))
+        return refuse_value(in, value);
+    *(int64_t *)in->field = count;
+    return SW_OK;
+}
+
+static bool is_word(const sw_yaml *value, const char *word) {
+    return value->kind == SW_YAML_SCALAR && !strcmp(value->text, word);
+}
+
+static sw_status read_count_auto(const reading *in, const sw_yaml *value) {
+    if (!is_word(value, "auto"))
+        return read_count(in, value);
+    *(int64_t *)in->field = SW_AUTO;
+    return SW_OK;
+}
+
+static sw_status read_bytes(const reading *in, const sw_yaml *value) {
+    int64_t bytes = 0;
+    bool takes_null = !strcmp(in->option->fallback, "null");
+    if (!(takes_null && sw_yaml_is_null(value))) {
+        bool is_read =
+            value->kind == SW_YAML_SCALAR && (sw_yaml_integer(value, &bytes) || sw_text_parse_bytes(value->text, &bytes));
+        if (!is_read || !in_range(in->option, (double)bytes))
+            return refuse_value(in, value);
+    }
+    *(int64_t *)in->field = bytes;
+    return SW_OK;
+}
+
+static sw_status read_real(const reading *in, const sw_yaml *value) {
+    double real;
+    if (!sw_yaml_real(value, &real) || !in_range(in->option, real))
+        return refuse_value(in, value);
+    *(double *)in->field = real;
+    return SW_OK;
+}
+
+static sw_status read_bool(const reading *in, const sw_yaml *value) {
+    return sw_yaml_boolean(value, in->field) ? SW_OK : refuse_value(in, value);
+}
+
+static sw_status read_choice(const reading *in, const sw_yaml *value) {
+    const char *rest = in->option->allowed, *word;
+    size_t length;
+    const char *text = value->kind != SW_YAML_SCALAR ? "" : sw_yaml_is_null(value) ? "null" : value->text;
+    for (int i = 0; next_word(&rest, &word, &length); i++)
+        if (strlen(text) == length && !memcmp(word, text, length)) {
+            *(int *)in->field = i;
+            return SW_OK;
+        }
+    return refuse_value(in, value);
+}
+
+static sw_status read_texts(const reading *in, const sw_yaml *value, bool are_paths) {
+    const sw_yaml *alone[] = {value};
+    bool is_list = value->kind == SW_YAML_LIST;
+    sw_texts texts = {.n = is_list ? value->n : 1};
+    texts.item = sw_arena_take(&in->settings->arena, (size_t)(texts.n ? texts.n : 1) * sizeof *texts.item);
+    if (!texts.item)
+        return no_memory(in);
+    for (int i = 0; i < texts.n; i++) {
+        const sw_yaml *item = is_list ? value->item[i] : alone[i];
+        if (item->kind != SW_YAML_SCALAR || sw_yaml_is_null(item) || !*item->text)
+            return refuse_value(in, item);
+        sw_status status = SW_OK;
+        if (are_paths)
+            status = read_path_text(in, item, &texts.item[i]);
+        else if (!(texts.item[i] = sw_arena_text(&in->settings->arena, item->text)))
+            status = no_memory(in);
+        if (status)
+            return status;
+    }
+    *(sw_texts *)in->field = texts;
+    return SW_OK;
+}
+
+static sw_status read_paths(const reading *in, const sw_yaml *value) {
+    if (sw_yaml_is_null(value)) {
+        *(sw_texts *)in->field = (sw_texts){0};
+        return SW_OK;
+    }
+    return read_texts(in, value, true);
+}
+
+static sw_status read_train(const reading *in, const sw_yaml *value) {
+    bool is_all = is_word(value, "all"), is_list = value->kind == SW_YAML_LIST && value->n;
+    return is_all || is_list ? read_texts(in, value, false) : refuse_value(in, value);
+}
+
+static sw_status read_pair(const reading *in, const sw_yaml *value) {
+    double pair[2];
+    if (value->kind != SW_YAML_LIST || value->n != 2)
+        return refuse_value(in, value);
+    for (int i = 0; i < 2; i++)
+        if (!sw_yaml_real(value->item[i], &pair[i]) || !in_range(in->option, pair[i]))
+            return refuse_value(in, value->item[i]);
+    *(sw_pair *)in->field = (sw_pair){pair[0], pair[1]};
+    return SW_OK;
+}
+
+static sw_status unknown_part(const reading *in, const sw_yaml *map, int i, const char *const *parts, int n_parts) {
+    char remedy[128];
+    const char *meant = sw_text_nearest(map->key[i], parts, n_parts);
+    snprintf(remedy, sizeof remedy, meant ? "did you mean %s?" : "it has %s", meant ? meant : parts[0]);
+    sw_place place = {in->place.name, in->place.line ? map->key_line[i] : 0};
+    return sw_refuse(in->err, place, remedy, "%s.%s has no key %.100s", in->option->section, in->option->key, map->key[i]);
+}
+
+static sw_status read_wrap(const reading *in, const sw_yaml *value) {
+    static const char *const parts[] = {"min_parameters"};
+    if (is_word(value, "block")) {
+        *(int64_t *)in->field = 0;
+        return SW_OK;
+    }
+    for (int i = 0; value->kind == SW_YAML_MAP && i < value->n; i++)
+        if (strcmp(value->key[i], parts[0]))
+            return unknown_part(in, value, i, parts, 1);
+    const sw_yaml *least = sw_yaml_get(value, parts[0]);
+    int64_t n;
+    if (!least || !sw_yaml_integer(least, &n) || n < 1)
+        return refuse_value(in, least ? least : value);
+    *(int64_t *)in->field = n;
+    return SW_OK;
+}
+
+static sw_status not_built(const reading *in, sw_place place, const char *part, const char *off) {
+    char remedy[300];
+    snprintf(remedy, sizeof remedy, "leave it out or write %s", off);
+    return sw_refuse(in->err, place, remedy, "%s.%s%s%s: %s is not built yet", in->option->section, in->option->key,
+                     part ? "." : "", part ? part : "", in->option->help);
+}
+
+/* Only the value that means off: the default, another spelling of it, or a map in which every key that is there is off. */
+static sw_status read_off(const reading *in, const sw_yaml *value) {
+    const sw_option *option = in->option;
+    if (value->kind == SW_YAML_SCALAR) {
+        const char *rest = option->allowed, *word;
+        size_t length;
+        while (next_word(&rest, &word, &length)) {
+            bool is_null = length == 4 && !memcmp(word, "null", 4);
+            if (is_null ? sw_yaml_is_null(value) : strlen(value->text) == length && !memcmp(word, value->text, length))
+                return SW_OK;
+        }
+    }
+    sw_arena scratch = {0};
+    sw_yaml *off;
+    sw_status status = sw_yaml_parse("default", option->fallback, strlen(option->fallback), &scratch, &off, in->err);
+    if (!status && !sw_yaml_equal(value, off)) {
+        bool is_whole = value->kind != SW_YAML_MAP || off->kind != SW_YAML_MAP;
+        if (is_whole)
+            status = not_built(in, place_of(in, value), NULL, option->fallback);
+        for (int i = 0; !is_whole && !status && i < value->n; i++) {
+            const sw_yaml *part = sw_yaml_get(off, value->key[i]);
+            if (!part)
+                status = unknown_part(in, value, i, off->key, off->n);
+            else if (!sw_yaml_equal(part, value->item[i]) && !sw_yaml_is_null(value->item[i]))
+                status = not_built(in, place_of(in, value->item[i]), value->key[i], part->text);
+        }
+    }
+    sw_arena_free(&scratch);
+    return status;
+}
+
+sw_status sw_value_read(sw_settings *settings, const sw_option *option, const sw_yaml *value, sw_place place, sw_error *err) {
+    static sw_status (*const readers[])(const reading *, const sw_yaml *) = {
+        [SW_KIND_PATH] = read_path,   [SW_KIND_COUNT] = read_count,   [SW_KIND_COUNT_AUTO] = read_count_auto,
+        [SW_KIND_BYTES] = read_bytes, [SW_KIND_REAL] = read_real,     [SW_KIND_BOOL] = read_bool,
+        [SW_KIND_PATHS] = read_paths, [SW_KIND_CHOICE] = read_choice, [SW_KIND_TRAIN] = read_train,
+        [SW_KIND_PAIR] = read_pair,   [SW_KIND_WRAP] = read_wrap,     [SW_KIND_OFF] = read_off,
+    };
+    reading in = {settings, option, (char *)settings + option->offset, place, err};
+    return readers[option->kind](&in, value);
+}
+
+/* ---- printing ---- */
+
+static bool print_text(const char *text, FILE *out) {
+    sw_arena scratch = {0};
+    char *quoted = sw_yaml_quote(text, &scratch);
+    if (quoted)
+        fputs(quoted, out);
+    sw_arena_free(&scratch);
+    return quoted;
+}
+
+static bool print_texts(const sw_texts *texts, FILE *out) {
+    bool is_done = true;
+    fputc('[', out);
+    for (int i = 0; i < texts->n; i++) {
+        fputs(i ? ", " : "", out);
+        is_done = print_text(texts->item[i], out) && is_done;
+    }
+    fputc(']', out);
+    return is_done;
+}
+
+bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *out) {
+    const void *field = (const char *)settings + option->offset;
+    char first[SW_TEXT_NUMBER_BYTES], second[SW_TEXT_NUMBER_BYTES];
+    switch (option->kind) {
+    case SW_KIND_OFF:
+        fputs(option->fallback, out);
+        return true;
+    case SW_KIND_PATH:
+        if (*(const char *const *)field)
+            return print_text(*(const char *const *)field, out);
+        fputs("null", out);
+        return true;
+    case SW_KIND_COUNT_AUTO:
+        if (*(const int64_t *)field == SW_AUTO) {
+            fputs("auto", out);
+            return true;
+        }
+        /* fall through */
+    case SW_KIND_COUNT:
+        fprintf(out, "%" PRId64, *(const int64_t *)field);
+        return true;
+    case SW_KIND_BYTES:
+        fputs(*(const int64_t *)field ? sw_text_exact_bytes(*(const int64_t *)field, first, sizeof first) : "null", out);
+        return true;
+    case SW_KIND_REAL:
+        fputs(sw_text_exact_real(*(const double *)field, first, sizeof first), out);
+        return true;
+    case SW_KIND_BOOL:
+        fputs(*(const bool *)field ? "true" : "false", out);
+        return true;
+    case SW_KIND_CHOICE: {
+        const char *rest = option->allowed, *word = "";
+        size_t length = 0;
+        for (int i = 0; i <= *(const int *)field && next_word(&rest, &word, &length); i++)
+            ;
+        fprintf(out, "%.*s", (int)length, word);
+        return true;
+    }
+    case SW_KIND_PATHS:
+        return print_texts(field, out);
+    case SW_KIND_TRAIN: {
+        const sw_texts *texts = field;
+        if (texts->n != 1 || strcmp(texts->item[0], "all"))
+            return print_texts(texts, out);
+        fputs("all", out);
+        return true;
+    }
+    case SW_KIND_PAIR:
+        fprintf(out, "[%s, %s]", sw_text_exact_real(((const sw_pair *)field)->first, first, sizeof first),
+                sw_text_exact_real(((const sw_pair *)field)->second, second, sizeof second));
+        return true;
+    case SW_KIND_WRAP:
+        if (*(const int64_t *)field)
+            fprintf(out, "{min_parameters: %" PRId64 "}", *(const int64_t *)field);
+        else
+            fputs("block", out);
+        return true;
+    }
+    return false;
+}
+
+/* "a, b or c" */
+static char *describe_words(const char *words, char *buffer, size_t bytes) {
+    const char *word;
+    size_t length, used = 0;
+    for (int i = 0; next_word(&words, &word, &length) && used < bytes; i++)
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%.*s", !i ? "" : words ? ", " : " or ", (int)length, word);
+    return buffer;
+}
+
+char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
+    char numbers[128];
+    const char *text = "";
+    switch (option->kind) {
+    case SW_KIND_PATH:
+        text = "a path or null";
+        break;
+    case SW_KIND_PATHS:
+        text = "a list of paths";
+        break;
+    case SW_KIND_COUNT:
+        return describe_range(option, "a whole number", buffer, bytes);
+    case SW_KIND_COUNT_AUTO:
+        snprintf(buffer, bytes, "auto or %s", describe_range(option, "a whole number", numbers, sizeof numbers));
+        return buffer;
+    case SW_KIND_BYTES:
+        text = strcmp(option->fallback, "null") ? "bytes (such as 512MiB or 2GiB)" : "bytes (such as 512MiB or 2GiB) or null";
+        break;
+    case SW_KIND_REAL:
+        return describe_range(option, "a number", buffer, bytes);
+    case SW_KIND_PAIR:
+        snprintf(buffer, bytes, "two numbers, each %s", describe_range(option, "", numbers, sizeof numbers) + 1);
+        return buffer;
+    case SW_KIND_BOOL:
+        text = "true or false";
+        break;
+    case SW_KIND_CHOICE:
+        return describe_words(option->allowed, buffer, bytes);
+    case SW_KIND_WRAP:
+        text = "block or {min_parameters: N}";
+        break;
+    case SW_KIND_TRAIN:
+        text = "all or a list of name patterns";
+        break;
+    case SW_KIND_OFF:
+        text = option->fallback;
+        break;
+    }
+    snprintf(buffer, bytes, "%s", text);
+    return buffer;
+}
