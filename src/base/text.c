@@ -193,7 +193,10 @@ bool sw_text_parse_real(const char *text, double *value) {
 char *sw_text_exact_real(double value, char *buffer, size_t buffer_bytes) {
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     locale_t callers = c_locale ? uselocale(c_locale) : (locale_t)0;
-    for (int digits = 1; digits <= 17; digits++) {
+    bool is_whole = value == floor(value) && fabs(value) < 1e15;
+    if (is_whole)
+        snprintf(buffer, buffer_bytes, "%.0f", value);
+    for (int digits = 1; !is_whole && digits <= 17; digits++) {
         snprintf(buffer, buffer_bytes, "%.*g", digits, value);
         if (strtod(buffer, NULL) == value)
             break;

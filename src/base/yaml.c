@@ -46,10 +46,12 @@ static sw_status syntax_error(reader *in) {
         for (size_t i = 0; i < parser->problem_offset; i++)
             line += in->text[i] == '\n';
     }
-    bool is_odd_start = parser->problem && strstr(parser->problem, "cannot start any token");
-    return refuse(in, line, is_odd_start ? "indent with spaces; put text that begins with @, ` or % in quotes" : NULL,
-                  "not YAML: %s%s%s", parser->context ? parser->context : "", parser->context ? ", " : "",
-                  parser->problem ? parser->problem : "unreadable");
+    const char *problem = parser->problem ? parser->problem : "unreadable", *context = parser->context ? parser->context : "";
+    const char *remedy = strstr(problem, "cannot start any token")
+                             ? "indent with spaces; put text that begins with @, ` or % in quotes"
+                         : strstr(context, "scanning an a") ? "put text that begins with * or & in quotes" /* alias, anchor */
+                                                            : NULL;
+    return refuse(in, line, remedy, "not YAML: %s%s%s", context, *context ? ", " : "", problem);
 }
 
 static sw_status next_event(reader *in, yaml_event_t *event) {
@@ -296,11 +298,11 @@ bool sw_yaml_equal(const sw_yaml *a, const sw_yaml *b) {
 
 /* Words and paths that every YAML reader takes as text when they stand alone, in a list or in a flow map. */
 static bool stands_plain(const char *text) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+*?=@~";
     static const char *const words[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
     double number;
-    if (!*text || text[strspn(text, safe)] || strchr("-.0123456789", *text))
-        return !strncmp(text, "./", 2) && !text[strspn(text, safe)];
+    if (!*text || text[strspn(text, safe)] || strchr("-.0123456789+*?=@~", *text))
+        return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcasecmp(text, words[i]))
             return false;

@@ -105,7 +105,7 @@
     X(guard, patience, COUNT, "10", "1..", "skipped steps in a row after which the run stops") \
     X(guard, verify_every, OFF, "0", "null|false", "cross-checking the ranks' arithmetic") \
     X(guard, loss_spike, OFF, "null", "false|off|none", "acting on loss spikes") \
-    X(guard, limits, OFF, "{min_tokens_per_s: null, max_validation_loss: null, max_hours: null}", "null|false|off|none", "limits on a run")
+    X(guard, limits, OFF, "{min_tokens_per_s: null, max_validation_loss: null, max_hours: null}", "null|false|off|none", "a limit on a run")
 
 #define SW_OPTIONS_LOG(X) \
     X(log, every, COUNT, "10", "1..", "steps between lines of the log and of metrics.jsonl") \

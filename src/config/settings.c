@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +107,10 @@ static sw_status read_document(reader *in, const char *text, size_t bytes) {
 }
 
 /* The value of an override, which stands for {part: value} where the key has a third level. */
-static sw_status override_value(reader *in, const char *part, const char *text, sw_yaml **value) {
-    sw_status status = sw_yaml_parse(command_line, text, strlen(text), &in->scratch, value, in->err);
+static sw_status override_value(reader *in, const char *key, const char *part, const char *text, sw_yaml **value) {
+    char name[128];
+    snprintf(name, sizeof name, "%s, %.80s", command_line, key);
+    sw_status status = sw_yaml_parse(name, text, strlen(text), &in->scratch, value, in->err);
     if (status || !part)
         return status;
     sw_yaml *map = sw_arena_take(&in->scratch, sizeof *map);
@@ -126,7 +127,7 @@ static sw_status override_value(reader *in, const char *part, const char *text, 
 }
 
 /* section.key=value or section.key.part=value */
-static sw_status read_override(reader *in, const char *override, sw_place *given) {
+static sw_status read_override(reader *in, const char *override) {
     sw_place place = {command_line, 0};
     size_t name_bytes = strcspn(override, "=");
     char *section = sw_arena_text(&in->scratch, override);
@@ -149,32 +150,37 @@ static sw_status read_override(reader *in, const char *override, sw_place *given
         *part++ = 0;
     if (!is_section(section))
         return refuse_section(in, section, place);
-    const sw_option *option = sw_option_find(section, key);
-    if (option && given[option - sw_option_table].name) {
-        /* Two parts of one map may come apart; the same part, or the whole and a part, may not. */
-        const char *earlier = given[option - sw_option_table].name;
-        if (!part || !*earlier || !strcmp(earlier, part))
-            return sw_refuse(in->err, place, "remove one", "%s.%s is given twice", section, key);
-    }
-    if (option)
-        given[option - sw_option_table].name = part ? part : "";
     sw_yaml *value;
-    sw_status status = override_value(in, part, text, &value);
+    sw_status status = override_value(in, key, part, text, &value);
     return status ? status : read_option(in, section, key, value, place);
+}
+
+/* Does an earlier override set the same option, or a part or the whole of it? */
+static sw_status refuse_repeated(reader *in, const char *const *overrides, int i) {
+    size_t n_name = strcspn(overrides[i], "=");
+    for (int j = 0; j < i; j++) {
+        size_t n_earlier = strcspn(overrides[j], "="), n_shorter = n_name < n_earlier ? n_name : n_earlier;
+        const char *longer = n_name < n_earlier ? overrides[j] : overrides[i];
+        if (!memcmp(overrides[i], overrides[j], n_shorter) && (n_name == n_earlier || longer[n_shorter] == '.'))
+            return sw_refuse(in->err, (sw_place){command_line, 0}, "remove one", "%.*s is given twice", (int)n_shorter, longer);
+    }
+    return SW_OK;
 }
 
 sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides,
                             int n_overrides, sw_settings *settings, sw_error *err) {
     memset(settings, 0, sizeof *settings);
     reader in = {.name = name, .settings = settings, .err = err};
-    sw_place given[SW_N_OPTIONS] = {0};
     in.written[SW_N_OPTIONS].name = name;
     settings->directory = sw_arena_text(&settings->arena, directory);
     sw_status status = settings->directory ? read_defaults(&in) : no_memory(&in);
     if (!status)
         status = read_document(&in, text, strlen(text));
-    for (int i = 0; !status && i < n_overrides; i++)
-        status = read_override(&in, overrides[i], given);
+    for (int i = 0; !status && i < n_overrides; i++) {
+        status = refuse_repeated(&in, overrides, i);
+        if (!status)
+            status = read_override(&in, overrides[i]);
+    }
     if (!status)
         status = sw_settings_check(settings, in.written, err);
     sw_arena_free(&in.scratch);

@@ -16,4 +16,14 @@ bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *
 /* What the option takes, in words: "a whole number from 1 to 16". */
 char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes);
 
+/* The bounds that `allowed` states for numbers. */
+typedef struct sw_range {
+    double low, high;
+    bool has_low, has_high, excludes_low, excludes_high;
+} sw_range;
+sw_range sw_range_of(const sw_option *option);
+
+/* Take the first word off `rest`, "a|b|c", which becomes NULL after the last; false when there was none. */
+bool sw_take_word(const char **rest, const char **word, size_t *length);
+
 #endif

@@ -1,0 +1,182 @@
+/* value_text.c: how each kind of option is printed, and what it takes, in words. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "config/value.h"
+
+bool sw_take_word(const char **rest, const char **word, size_t *length) {
+    if (!*rest)
+        return false;
+    *word = *rest;
+    *length = strcspn(*rest, "|");
+    *rest = (*rest)[*length] ? *rest + *length + 1 : NULL;
+    return true;
+}
+
+static bool print_text(const char *text, FILE *out) {
+    sw_arena scratch = {0};
+    char *quoted = sw_yaml_quote(text, &scratch);
+    if (quoted)
+        fputs(quoted, out);
+    sw_arena_free(&scratch);
+    return quoted;
+}
+
+static bool print_texts(const sw_texts *texts, FILE *out) {
+    bool is_done = true;
+    fputc('[', out);
+    for (int i = 0; i < texts->n; i++) {
+        fputs(i ? ", " : "", out);
+        is_done = print_text(texts->item[i], out) && is_done;
+    }
+    fputc(']', out);
+    return is_done;
+}
+
+bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *out) {
+    const void *field = (const char *)settings + option->offset;
+    char first[SW_TEXT_NUMBER_BYTES], second[SW_TEXT_NUMBER_BYTES];
+    switch (option->kind) {
+    case SW_KIND_OFF:
+        fputs(option->fallback, out);
+        return true;
+    case SW_KIND_PATH:
+        if (*(const char *const *)field)
+            return print_text(*(const char *const *)field, out);
+        fputs("null", out);
+        return true;
+    case SW_KIND_COUNT_AUTO:
+        if (*(const int64_t *)field == SW_AUTO) {
+            fputs("auto", out);
+            return true;
+        }
+        /* fall through */
+    case SW_KIND_COUNT:
+        fprintf(out, "%" PRId64, *(const int64_t *)field);
+        return true;
+    case SW_KIND_BYTES:
+        fputs(*(const int64_t *)field ? sw_text_exact_bytes(*(const int64_t *)field, first, sizeof first) : "null", out);
+        return true;
+    case SW_KIND_REAL:
+        fputs(sw_text_exact_real(*(const double *)field, first, sizeof first), out);
+        return true;
+    case SW_KIND_BOOL:
+        fputs(*(const bool *)field ? "true" : "false", out);
+        return true;
+    case SW_KIND_CHOICE: {
+        const char *rest = option->allowed, *word = "";
+        size_t length = 0;
+        for (int i = 0; i <= *(const int *)field && sw_take_word(&rest, &word, &length); i++)
+            ;
+        fprintf(out, "%.*s", (int)length, word);
+        return true;
+    }
+    case SW_KIND_PATHS:
+        return print_texts(field, out);
+    case SW_KIND_TRAIN: {
+        const sw_texts *texts = field;
+        if (texts->n != 1 || strcmp(texts->item[0], "all"))
+            return print_texts(texts, out);
+        fputs("all", out);
+        return true;
+    }
+    case SW_KIND_PAIR:
+        fprintf(out, "[%s, %s]", sw_text_exact_real(((const sw_pair *)field)->first, first, sizeof first),
+                sw_text_exact_real(((const sw_pair *)field)->second, second, sizeof second));
+        return true;
+    case SW_KIND_WRAP:
+        if (*(const int64_t *)field)
+            fprintf(out, "{min_parameters: %" PRId64 "}", *(const int64_t *)field);
+        else
+            fputs("block", out);
+        return true;
+    }
+    return false;
+}
+
+sw_range sw_range_of(const sw_option *option) {
+    sw_range bounds = {0};
+    const char *dots = strstr(option->allowed, "..");
+    if (!dots)
+        return bounds;
+    char low[32];
+    snprintf(low, sizeof low, "%.*s", (int)(dots - option->allowed), option->allowed);
+    const char *high = dots + 2;
+    bounds.excludes_low = *low == '>';
+    bounds.excludes_high = *high == '<';
+    bounds.has_low = sw_text_parse_real(low + bounds.excludes_low, &bounds.low);
+    bounds.has_high = sw_text_parse_real(high + bounds.excludes_high, &bounds.high);
+    return bounds;
+}
+
+static char *describe_range(const sw_option *option, const char *noun, char *buffer, size_t bytes) {
+    sw_range bounds = sw_range_of(option);
+    char low[SW_TEXT_NUMBER_BYTES], high[SW_TEXT_NUMBER_BYTES];
+    snprintf(low, sizeof low, "%.10g", bounds.low);
+    snprintf(high, sizeof high, "%.10g", bounds.high);
+    if (bounds.has_low && bounds.has_high && bounds.low == bounds.high)
+        snprintf(buffer, bytes, "%s", low);
+    else
+        snprintf(buffer, bytes, "%s%s%s%s%s", noun,
+                 !bounds.has_low       ? ""
+                 : bounds.excludes_low ? " above "
+                                       : " from ",
+                 bounds.has_low ? low : "",
+                 !bounds.has_high       ? ""
+                 : bounds.excludes_high ? " to below "
+                                        : " to ",
+                 bounds.has_high ? high : "");
+    return buffer;
+}
+
+/* "a, b or c" */
+static char *describe_words(const char *words, char *buffer, size_t bytes) {
+    const char *word;
+    size_t length, used = 0;
+    for (int i = 0; sw_take_word(&words, &word, &length) && used < bytes; i++)
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%.*s", !i ? "" : words ? ", " : " or ", (int)length, word);
+    return buffer;
+}
+
+char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
+    char numbers[128];
+    const char *text = "";
+    switch (option->kind) {
+    case SW_KIND_PATH:
+        text = "a path or null";
+        break;
+    case SW_KIND_PATHS:
+        text = "a list of paths";
+        break;
+    case SW_KIND_COUNT:
+        return describe_range(option, "a whole number", buffer, bytes);
+    case SW_KIND_COUNT_AUTO:
+        snprintf(buffer, bytes, "auto or %s", describe_range(option, "a whole number", numbers, sizeof numbers));
+        return buffer;
+    case SW_KIND_BYTES:
+        text = strcmp(option->fallback, "null") ? "bytes (such as 512MiB or 2GiB)" : "bytes (such as 512MiB or 2GiB) or null";
+        break;
+    case SW_KIND_REAL:
+        return describe_range(option, "a number", buffer, bytes);
+    case SW_KIND_PAIR:
+        snprintf(buffer, bytes, "two numbers, each %s", describe_range(option, "", numbers, sizeof numbers) + 1);
+        return buffer;
+    case SW_KIND_BOOL:
+        text = "true or false";
+        break;
+    case SW_KIND_CHOICE:
+        return describe_words(option->allowed, buffer, bytes);
+    case SW_KIND_WRAP:
+        text = "block or {min_parameters: N}";
+        break;
+    case SW_KIND_TRAIN:
+        text = "all or a list of name patterns";
+        break;
+    case SW_KIND_OFF:
+        text = option->fallback;
+        break;
+    }
+    snprintf(buffer, bytes, "%s", text);
+    return buffer;
+}
