@@ -115,13 +115,13 @@ static sw_status override_value(reader *in, const char *key, const char *part, c
         return status;
     sw_yaml *map = sw_arena_take(&in->scratch, sizeof *map);
     sw_yaml **item = sw_arena_take(&in->scratch, sizeof *item);
-    const char **key = sw_arena_take(&in->scratch, sizeof *key);
+    const char **parts = sw_arena_take(&in->scratch, sizeof *parts);
     int *line = sw_arena_take(&in->scratch, sizeof *line);
-    if (!map || !item || !key || !line)
+    if (!map || !item || !parts || !line)
         return no_memory(in);
     *item = *value;
-    *key = part;
-    *map = (sw_yaml){.kind = SW_YAML_MAP, .n = 1, .key = key, .key_line = line, .item = item};
+    *parts = part;
+    *map = (sw_yaml){.kind = SW_YAML_MAP, .n = 1, .key = parts, .key_line = line, .item = item};
     *value = map;
     return SW_OK;
 }

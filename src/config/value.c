@@ -1,7 +1,6 @@
 /* value.c: how each kind of option is read. */
 #include "config/value.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
