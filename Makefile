@@ -7,16 +7,20 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
+NINJA = ninja $(if $(MAKE_TERMOUT),,--quiet)
+CONFIGURE = cmake -S . -G Ninja
 CTEST = ctest --output-on-failure --no-tests=error -j2
 
 all: packages-build
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
-	@ninja -C $(BUILD)
+	@$(CONFIGURE) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+	@$(NINJA) -C $(BUILD)
 
 packages-%:
 	@scripts/install-packages $*
 
-demo: all
+demo: packages-build
+	@$(CONFIGURE) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+	@$(NINJA) -C $(BUILD) shardwise
 	@BUILD=$(BUILD) scripts/demo
 
 test: packages-test all
@@ -33,17 +37,17 @@ lint: packages-build packages-lint
 
 # Sanitizer builds are clang's, so that a second compiler reads everything too.
 asan: packages-build packages-test packages-lint
-	@CC=clang-14 cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined >/dev/null
-	@ninja -C build-asan
+	@CC=clang-14 $(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined >/dev/null
+	@$(NINJA) -C build-asan
 	$(CTEST) --test-dir build-asan -L fast
 
 tsan: packages-build packages-test packages-lint
-	@CC=clang-14 cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=thread >/dev/null
-	@ninja -C build-tsan
+	@CC=clang-14 $(CONFIGURE) -B build-tsan -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=thread >/dev/null
+	@$(NINJA) -C build-tsan
 	$(CTEST) --test-dir build-tsan -L threads
 
 fuzz: packages-build packages-test packages-lint
-	@CC=clang-14 cmake -S . -B build-fuzz -G Ninja -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined -DSW_FUZZ=ON >/dev/null
+	@CC=clang-14 $(CONFIGURE) -B build-fuzz -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined -DSW_FUZZ=ON >/dev/null
 	scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
 clean:
