@@ -1,14 +1,19 @@
 /* comm.h: what the rest of the library asks of a transport.
  *
- * Ranks meet over *windows* (memory that all ranks can reach) and *channels* (an epoch counter per rank). The data path of sharded
- * training needs three collectives; each is split where computation can go on in between.
+ * Ranks meet over *windows* (memory that all ranks can reach) and *channels* (an epoch counter per rank). The data path of
+ * sharded training needs three collectives; each is split where computation can go on in between.
  *
  *   gather    owner: gather_publish(channel, epoch) once its slice holds that epoch's values
  *             everyone: gather(spec): wait for all owners, then view or copy
  *   reduce    everyone: reduce_acquire(spec): the buffer may be filled again (all readers of its last use are done)
  *             contributor: reduce_post(spec) when it is filled; others skip acquire and post alike
  *             everyone: reduce_sum(spec): own slice = [own slice +] contributions of ranks 0 .. n_contributors-1, in rank order
- *   exchange  small payloads, all to all (launch.h)
+ *   exchange  small payloads, all to all (launch.h); by lane 0
+ *
+ * Epochs of a gather channel rise; nobody publishes the next before all have gathered the last (the exchange that decides the
+ * update lies in between). A reduce channel belongs to a buffer and counts its own uses, so `epoch` means nothing there: a rank
+ * posts a use only after its own reduce_sum of the use before, and every rank calls reduce_sum once per use, whether it
+ * contributed or not.
  *
  * Before data moves, fingerprints (sequence on the channel, operation, unit, bytes, dtype) are compared between the two sides; a
  * difference is SW_MISMATCH naming both. Every wait ends when a rank aborts: SW_ABORTED, whose cause is the aborter's error.
@@ -25,17 +30,18 @@
  * SW_MAX_CHANNELS channels, numbered by the program. */
 typedef struct sw_collective {
     int channel;
-    uint64_t epoch;
-    int unit;              /* for fingerprints and messages */
+    int lane;       /* who calls, for messages and for the watch on progress */
+    uint64_t epoch; /* gather */
+    int unit;       /* for fingerprints and messages */
     const char *unit_name;
     sw_dtype dtype;
-    int64_t shard_bytes;   /* one rank's slice */
-    char *window;          /* base of the window as mapped here */
-    int64_t offset;        /* gather: of rank 0's slice. reduce: of rank 0's full buffer */
-    int64_t rank_stride;   /* gather: between slices of neighbours. reduce: between full buffers of neighbours */
-    void *destination;     /* gather: [n * shard_bytes] private copy, NULL for a view. reduce: [shard_bytes] own slice */
-    int n_contributors;    /* reduce */
-    bool accumulate;       /* reduce: add to what destination holds; else the first contribution is copied */
+    int64_t shard_bytes; /* one rank's slice */
+    char *window;        /* base of the window as mapped here */
+    int64_t offset;      /* gather: of rank 0's slice. reduce: of rank 0's full buffer */
+    int64_t rank_stride; /* gather: between slices of neighbours. reduce: between full buffers of neighbours */
+    void *destination;   /* gather: [n * shard_bytes] private copy, NULL for a view. reduce: [shard_bytes] own slice */
+    int n_contributors;  /* reduce */
+    bool accumulate;     /* reduce: add to what destination holds; else the first contribution is copied */
 } sw_collective;
 
 typedef struct sw_window {
@@ -43,6 +49,10 @@ typedef struct sw_window {
     int64_t bytes;
     int id;
 } sw_window;
+
+typedef enum sw_page_access { SW_PAGE_NONE, SW_PAGE_READ, SW_PAGE_WRITE } sw_page_access;
+
+typedef struct sw_control sw_control; /* control.h */
 
 typedef struct sw_comm_vtable {
     const char *name; /* "shm" */
@@ -52,12 +62,13 @@ typedef struct sw_comm_vtable {
     sw_status (*gather)(sw_comm *comm, const sw_collective *c, sw_error *err);
     sw_status (*reduce_acquire)(sw_comm *comm, const sw_collective *c, sw_error *err);
     sw_status (*reduce_post)(sw_comm *comm, const sw_collective *c, sw_error *err);
-    sw_status (*reduce_sum)(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers, sw_error *err);
+    sw_status (*reduce_sum)(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
+                            sw_error *err);
     sw_status (*exchange)(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err);
     void (*close)(sw_comm *comm);
 } sw_comm_vtable;
 
-#define SW_LANES 2          /* compute, and communication in copy mode */
+#define SW_LANES 2 /* compute, and communication in copy mode */
 #define SW_MAX_CHANNELS 4096
 #define SW_LABEL_BYTES 64
 
@@ -65,7 +76,8 @@ struct sw_comm {
     const sw_comm_vtable *vtable;
     int rank, n_ranks;
     sw_shm_mode mode;
-    void *transport; /* the transport's own */
+    sw_control *control; /* what ranks and supervisor know of each other */
+    void *transport;     /* the transport's own */
 };
 
 /* Tell supervisor and peers what this lane of this rank is about to do: "gather layers.3". Counts as progress. */
@@ -76,5 +88,9 @@ void sw_comm_abort(sw_comm *comm, const sw_error *error);
 
 /* SW_ABORTED if some rank aborted. For long local work between collectives. */
 sw_status sw_comm_check(sw_comm *comm, sw_error *err);
+
+/* Trap mode: allow or forbid this rank the pages [address, address + bytes) of a window; both multiples of the page size. A use
+ * of what is forbidden ends the run with SW_BUG, naming what the lane had entered, the window and the offset. */
+sw_status sw_comm_protect(sw_comm *comm, void *address, size_t bytes, sw_page_access access, sw_error *err);
 
 #endif

@@ -1,0 +1,58 @@
+/* comm.c: what is the same for every transport: who I am, what I do, how the run ends. */
+#include "comm/comm.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "comm/control.h"
+
+int sw_comm_rank(const sw_comm *comm) {
+    return comm->rank;
+}
+
+int sw_comm_size(const sw_comm *comm) {
+    return comm->n_ranks;
+}
+
+int sw_stop_requested(const sw_comm *comm) {
+    return atomic_load_explicit(&comm->control->stop, memory_order_relaxed);
+}
+
+sw_status sw_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err) {
+    return comm->vtable->exchange(comm, mine, all, bytes, err);
+}
+
+sw_status sw_barrier(sw_comm *comm, sw_error *err) {
+    return comm->vtable->exchange(comm, NULL, NULL, 0, err);
+}
+
+void sw_comm_enter(sw_comm *comm, int lane, int64_t step, int slot, int instruction, const char *label) {
+    sw_lane_record record = {.step = step, .slot = slot, .instruction = instruction, .peer = -1, .has_entered = 1};
+    memcpy(record.label, label, strnlen(label, SW_LABEL_BYTES - 1));
+    sw_lane_store(&comm->control->rank[comm->rank].lane[lane], &record);
+}
+
+void sw_comm_abort(sw_comm *comm, const sw_error *error) {
+    sw_control_abort(comm->control, error);
+}
+
+sw_status sw_comm_check(sw_comm *comm, sw_error *err) {
+    return sw_control_check(comm->control, err);
+}
+
+sw_status sw_comm_protect(sw_comm *comm, void *address, size_t bytes, sw_page_access access, sw_error *err) {
+    static const int protection[] = {
+        [SW_PAGE_NONE] = PROT_NONE, [SW_PAGE_READ] = PROT_READ, [SW_PAGE_WRITE] = PROT_READ | PROT_WRITE};
+    if (bytes == 0 || mprotect(address, bytes, protection[access]) == 0)
+        return SW_OK;
+    if (errno == ENOMEM)
+        return sw_fail(
+            err, SW_NO_MEMORY,
+            "rank %d: the kernel allows no more mappings for `shard.mode: trap`; raise vm.max_map_count or take view mode",
+            comm->rank);
+    return sw_fail(err, SW_BUG, "rank %d: protecting %zu bytes at %p: %s; both must be multiples of the page size", comm->rank,
+                   bytes, address, strerror(errno));
+}

@@ -1,0 +1,57 @@
+/* shm.h: the transport for ranks on one host. Windows are memory objects that all ranks map; epochs and fingerprints lie in
+ * control memory. docs/design/shared-memory-transport.md has the protocol. */
+#ifndef SW_COMM_SHM_H
+#define SW_COMM_SHM_H
+
+#include "base/arena.h"
+#include "comm/bootstrap.h"
+
+typedef struct sw_shm_window {
+    struct sw_shm_window *next; /* created before */
+    char *base;
+    int64_t bytes;
+    char name[SW_LABEL_BYTES];
+} sw_shm_window;
+
+typedef struct sw_shm {
+    sw_bootstrap *bootstrap;
+    sw_control_rank *mine;
+    bool may_spin; /* every lane of every rank can have a core */
+    sw_arena arena;
+    sw_shm_window *windows; /* newest first */
+    int n_windows;
+} sw_shm;
+
+/* Collective. Fill in `comm` for one rank. `control` and `bootstrap` must outlive it. Ownership: end with comm->vtable->close. */
+sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, sw_comm *comm, sw_error *err);
+
+/* ---- between the transport's files ---- */
+
+/* One wait of one lane: until `counter` of rank `peer` is at least `target`. */
+typedef struct sw_shm_wait {
+    const _Atomic uint64_t *counter;
+    uint64_t target;
+    int peer, lane, channel; /* channel -1: none */
+    sw_comm_operation operation;
+    const sw_fingerprint *mine; /* what this rank is about to do */
+} sw_shm_wait;
+
+/* SW_OK; SW_ABORTED; SW_MISMATCH when the peer can never get there: it returned, or it does something else on the channel. */
+sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err);
+
+/* End all ranks because this one and `peer` disagree. */
+sw_status sw_shm_mismatch(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const sw_fingerprint *theirs,
+                          sw_error *err);
+
+sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error *err);
+sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err);
+sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error *err);
+sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *err);
+sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
+                            sw_error *err);
+sw_status sw_shm_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err);
+
+/* Trap mode: turn a fault in a window into an error that names it. For this process, until it ends. */
+sw_status sw_shm_trap_install(sw_comm *comm, sw_error *err);
+
+#endif

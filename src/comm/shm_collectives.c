@@ -1,0 +1,229 @@
+/* shm_collectives.c: gather, reduce and exchange over windows and counters.
+ *
+ *   gather   published[r] >= epoch + 1  means: rank r's slice holds that epoch. Nothing moves in a view.
+ *   reduce   use k of a buffer:   fill --> posted = k --> every rank folds its slice from all posters --> summed = k
+ *            it may be filled again when all ranks' `summed` reached the last k that this rank posted. A rank without a
+ * contribution leaves `posted` behind and is not waited for; it sums like all others, so uses are numbered alike everywhere.
+ *   exchange two slots by parity: a rank that enters exchange k + 2 has passed k + 1, which all enter after reading k.
+ *
+ * A fingerprint is written before its counter rises and compared after the counter was seen, so it is never compared half.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "comm/shm.h"
+
+static sw_control_cell *cell_of(const sw_comm *comm, int rank, int channel) {
+    return &comm->control->rank[rank].cell[channel];
+}
+
+static sw_fingerprint fingerprint_of(sw_comm_operation operation, const sw_collective *c, uint64_t sequence) {
+    sw_fingerprint print = {
+        .sequence = sequence, .operation = operation, .dtype = c->dtype, .unit = c->unit, .bytes = c->shard_bytes};
+    if (operation == SW_REDUCE) {
+        print.n_contributors = (uint32_t)c->n_contributors;
+        print.accumulate = c->accumulate;
+    }
+    const char *name = c->unit_name ? c->unit_name : "";
+    size_t length = strnlen(name, SW_UNIT_BYTES - 1);
+    memcpy(print.unit_name, name, length); /* the rest is zero: fingerprints are compared whole */
+    return print;
+}
+
+static void set_operation(sw_comm *comm, int lane, sw_comm_operation operation) {
+    sw_control_lane *control = &comm->control->rank[comm->rank].lane[lane];
+    sw_lane_record record;
+    sw_lane_load(control, &record);
+    record.operation = (int32_t)operation;
+    record.peer = -1;
+    sw_lane_store(control, &record);
+}
+
+/* Enter a collective on a channel: `operation` for messages, `kind` is what the channel serves. */
+static sw_status begin(sw_comm *comm, sw_comm_operation operation, sw_comm_operation kind, const sw_collective *c,
+                       sw_error *err) {
+    if (c->channel < 0 || c->channel >= SW_MAX_CHANNELS || c->lane < 0 || c->lane >= SW_LANES || c->shard_bytes < 0)
+        return sw_fail(err, SW_BUG, "%s: channel %d, lane %d or %" PRId64 " bytes is out of range", sw_operation_name(operation),
+                       c->channel, c->lane, c->shard_bytes);
+    if (kind == SW_REDUCE && (c->n_contributors < 1 || c->n_contributors > comm->n_ranks))
+        return sw_fail(err, SW_BUG, "reduce with %d contributors of %d ranks", c->n_contributors, comm->n_ranks);
+    sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
+    uint32_t known = atomic_load_explicit(&cell->kind, memory_order_relaxed);
+    if (known == SW_IDLE) {
+        sw_fingerprint print = fingerprint_of(kind, c, 0); /* so that a peer that disagrees can say with what */
+        sw_print_store(&cell->print, &print);
+        atomic_store_explicit(&cell->kind, kind, memory_order_release);
+    } else if (known != kind) {
+        return sw_fail(err, SW_BUG, "channel %d serves %s, and %s was called on it", c->channel, sw_operation_name(known),
+                       sw_operation_name(operation));
+    }
+    sw_status status = sw_control_check(comm->control, err);
+    if (status == SW_OK)
+        set_operation(comm, c->lane, operation);
+    return status;
+}
+
+static sw_status compare(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const sw_control_print *print,
+                         sw_error *err) {
+    sw_fingerprint theirs;
+    sw_print_load(print, &theirs);
+    if (memcmp(mine, &theirs, sizeof theirs) == 0)
+        return SW_OK;
+    return sw_shm_mismatch(comm, peer, channel, mine, &theirs, err);
+}
+
+sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error *err) {
+    sw_status status = begin(comm, SW_GATHER, SW_GATHER, c, err);
+    if (status != SW_OK)
+        return status;
+    sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
+    if (c->epoch + 1 < atomic_load_explicit(&cell->published, memory_order_relaxed)) {
+        status =
+            sw_fail(err, SW_BUG, "unit \"%s\" is published with epoch %" PRIu64 ", below an earlier one", c->unit_name, c->epoch);
+    } else {
+        sw_fingerprint print = fingerprint_of(SW_GATHER, c, atomic_load_explicit(&cell->gathered, memory_order_relaxed));
+        sw_print_store(&cell->print, &print);
+        atomic_store(&cell->published, c->epoch + 1);
+        sw_control_ring(&comm->control->rank[comm->rank]);
+    }
+    set_operation(comm, c->lane, SW_IDLE);
+    return status;
+}
+
+static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw_fingerprint *mine, sw_error *err) {
+    const sw_control_cell *cell = cell_of(comm, peer, c->channel);
+    sw_shm_wait wait = {&cell->published, c->epoch + 1, peer, c->lane, c->channel, SW_GATHER, mine};
+    sw_status status = sw_shm_wait_for(comm, &wait, err);
+    if (status != SW_OK)
+        return status;
+    if (peer == comm->rank) { /* the sequence at the own publish is what the others' must equal */
+        sw_fingerprint own;
+        sw_print_load(&cell->print, &own);
+        mine->sequence = own.sequence;
+    }
+    status = compare(comm, peer, c->channel, mine, &cell->print, err);
+    uint64_t published = atomic_load(&cell->published);
+    if (status == SW_OK && published != c->epoch + 1) {
+        sw_error own;
+        sw_fail(&own, SW_MISMATCH,
+                "rank %d gathers epoch %" PRIu64 " of unit \"%s\", of which rank %d has already published epoch %" PRIu64
+                "; an update must wait until all ranks have gathered",
+                comm->rank, c->epoch, mine->unit_name, peer, published - 1);
+        sw_comm_abort(comm, &own);
+        return sw_fail(err, own.status, "%s", own.message);
+    }
+    if (status == SW_OK && c->destination && c->shard_bytes > 0)
+        memcpy((char *)c->destination + peer * c->shard_bytes, c->window + c->offset + peer * c->rank_stride,
+               (size_t)c->shard_bytes);
+    return status;
+}
+
+/* Each rank starts with itself and goes round, so that not all read from rank 0 at once. */
+sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err) {
+    sw_status status = begin(comm, SW_GATHER, SW_GATHER, c, err);
+    if (status != SW_OK)
+        return status;
+    sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
+    sw_fingerprint mine = fingerprint_of(SW_GATHER, c, atomic_load_explicit(&cell->gathered, memory_order_relaxed));
+    for (int i = 0; i < comm->n_ranks && status == SW_OK; i++)
+        status = gather_from(comm, c, (comm->rank + i) % comm->n_ranks, &mine, err);
+    if (status == SW_OK)
+        atomic_fetch_add_explicit(&cell->gathered, 1, memory_order_relaxed);
+    set_operation(comm, c->lane, SW_IDLE);
+    return status;
+}
+
+sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error *err) {
+    sw_status status = begin(comm, SW_ACQUIRE, SW_REDUCE, c, err);
+    if (status != SW_OK)
+        return status;
+    uint64_t last_use = atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->posted, memory_order_relaxed);
+    sw_fingerprint mine = fingerprint_of(SW_REDUCE, c, last_use);
+    for (int r = 0; r < comm->n_ranks && status == SW_OK; r++) {
+        sw_shm_wait wait = {&cell_of(comm, r, c->channel)->summed, last_use, r, c->lane, c->channel, SW_ACQUIRE, &mine};
+        status = sw_shm_wait_for(comm, &wait, err);
+    }
+    set_operation(comm, c->lane, SW_IDLE);
+    return status;
+}
+
+sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *err) {
+    sw_status status = begin(comm, SW_REDUCE, SW_REDUCE, c, err);
+    if (status != SW_OK)
+        return status;
+    sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
+    uint64_t use = atomic_load_explicit(&cell->summed, memory_order_relaxed) + 1;
+    if (atomic_load_explicit(&cell->posted, memory_order_relaxed) >= use || comm->rank >= c->n_contributors) {
+        status = sw_fail(err, SW_BUG, "rank %d posts unit \"%s\" twice, or contributes without being one of the %d contributors",
+                         comm->rank, c->unit_name, c->n_contributors);
+    } else {
+        sw_fingerprint print = fingerprint_of(SW_REDUCE, c, use);
+        sw_print_store(&cell->print, &print);
+        atomic_store(&cell->posted, use);
+        sw_control_ring(&comm->control->rank[comm->rank]);
+    }
+    set_operation(comm, c->lane, SW_IDLE);
+    return status;
+}
+
+sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
+                            sw_error *err) {
+    sw_status status = begin(comm, SW_REDUCE, SW_REDUCE, c, err);
+    if (status != SW_OK)
+        return status;
+    sw_control_cell *own = cell_of(comm, comm->rank, c->channel);
+    uint64_t use = atomic_load_explicit(&own->summed, memory_order_relaxed) + 1;
+    sw_fingerprint mine = fingerprint_of(SW_REDUCE, c, use);
+    sw_kernel_fn fold = sw_device_kernel(device, numbers, SW_KERNEL_FOLD);
+    for (int r = 0; r < c->n_contributors && status == SW_OK; r++) {
+        const sw_control_cell *cell = cell_of(comm, r, c->channel);
+        sw_shm_wait wait = {&cell->posted, use, r, c->lane, c->channel, SW_REDUCE, &mine};
+        status = sw_shm_wait_for(comm, &wait, err);
+        if (status == SW_OK)
+            status = compare(comm, r, c->channel, &mine, &cell->print, err);
+        if (status != SW_OK || c->shard_bytes == 0)
+            continue;
+        enum { SOURCE, SUM };
+        sw_kernel_call call = {
+            .operand = {c->window + c->offset + r * c->rank_stride + comm->rank * c->shard_bytes, c->destination},
+            .dim = {c->shard_bytes / sw_dtype_bytes(c->dtype)},
+            .accumulate = r > 0 || c->accumulate ? 1u << SUM : 0};
+        fold(device, &call);
+    }
+    if (status == SW_OK) {
+        atomic_store(&own->summed, use);
+        sw_control_ring(&comm->control->rank[comm->rank]);
+    }
+    set_operation(comm, c->lane, SW_IDLE);
+    return status;
+}
+
+sw_status sw_shm_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err) {
+    if (bytes > SW_EXCHANGE_BYTES)
+        return sw_fail(err, SW_BUG, "exchange of %zu bytes; at most %d", bytes, SW_EXCHANGE_BYTES);
+    sw_status status = sw_control_check(comm->control, err);
+    if (status != SW_OK)
+        return status;
+    sw_comm_operation operation = mine ? SW_EXCHANGE : SW_BARRIER;
+    set_operation(comm, 0, operation);
+    sw_control_rank *own = &comm->control->rank[comm->rank];
+    uint64_t count = atomic_load_explicit(&own->arrived, memory_order_relaxed) + 1;
+    int slot = (int)(count % 2);
+    sw_fingerprint print = {.sequence = count, .operation = operation, .bytes = (int64_t)bytes};
+    sw_print_store(&own->exchange_print[slot], &print);
+    if (bytes > 0)
+        memcpy(own->exchange_slot[slot], mine, bytes);
+    atomic_store(&own->arrived, count);
+    sw_control_ring(own);
+    for (int r = 0; r < comm->n_ranks && status == SW_OK; r++) {
+        const sw_control_rank *peer = &comm->control->rank[r];
+        sw_shm_wait wait = {&peer->arrived, count, r, 0, -1, operation, &print};
+        status = sw_shm_wait_for(comm, &wait, err);
+        if (status == SW_OK)
+            status = compare(comm, r, -1, &print, &peer->exchange_print[slot], err);
+        if (status == SW_OK && bytes > 0)
+            memcpy((char *)all + (size_t)r * bytes, peer->exchange_slot[slot], bytes);
+    }
+    set_operation(comm, 0, SW_IDLE);
+    return status;
+}

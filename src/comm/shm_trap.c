@@ -1,0 +1,90 @@
+/* shm_trap.c: a fault in a window becomes an error with a name.
+ *
+ * In trap mode the executor forbids what is not gathered (sw_comm_protect). A use of it faults at the exact instruction; the
+ * handler says which window, where, and what the lane had entered, raises the abort word and ends the process. Any other fault is
+ * left to kill the process as usual. Everything here is async-signal-safe: no allocation, no stdio.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "comm/shm.h"
+
+enum { STACK_BYTES = 64 << 10 };
+
+/* A signal handler has no argument: the one piece of process-wide state. Written once, before the handler is installed. */
+static sw_comm *trapped_comm;
+
+typedef struct line {
+    char *text;
+    size_t length, capacity;
+} line;
+
+static void add_text(line *l, const char *text) {
+    for (; *text && l->length + 1 < l->capacity; text++)
+        l->text[l->length++] = *text;
+    l->text[l->length] = 0;
+}
+
+static void add_number(line *l, int64_t number) {
+    char digits[24];
+    int n = sizeof digits - 1;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    digits[n] = 0;
+    do
+        digits[--n] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0)
+        digits[--n] = '-';
+    add_text(l, digits + n);
+}
+
+static const char *verb_of_fault(const void *context) {
+#if defined(__x86_64__)
+    enum { WAS_WRITE = 2 };
+    return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & WAS_WRITE ? "wrote" : "read";
+#else
+    (void)context;
+    return "used";
+#endif
+}
+
+static void on_fault(int signal_number, siginfo_t *info, void *context) {
+    int saved_errno = errno;
+    sw_comm *comm = trapped_comm;
+    const sw_shm *shm = comm->transport;
+    const char *address = info->si_addr;
+    const sw_shm_window *window = shm->windows;
+    while (window && !(address >= window->base && address < window->base + window->bytes))
+        window = window->next;
+    if (!window) { /* none of ours: fault again, without a handler */
+        signal(signal_number, SIG_DFL);
+        errno = saved_errno;
+        return;
+    }
+    sw_lane_record doing;
+    sw_lane_load(&shm->mine->lane[gettid() == getpid() ? 0 : 1], &doing);
+    sw_error error = {.status = SW_BUG};
+    line l = {error.message, 0, sizeof error.message};
+    add_text(&l, "rank "), add_number(&l, comm->rank), add_text(&l, " "), add_text(&l, verb_of_fault(context));
+    add_text(&l, " window \""), add_text(&l, window->name), add_text(&l, "\" at offset "), add_number(&l, address - window->base);
+    add_text(&l, ", which is not open to it now, while in \""), add_text(&l, doing.label);
+    add_text(&l, "\" at step "), add_number(&l, doing.step), add_text(&l, ", slot "), add_number(&l, doing.slot);
+    add_text(&l, "; a parameter is used outside its gather, or a slice written outside the update");
+    sw_control_abort(comm->control, &error);
+    _exit(1);
+}
+
+sw_status sw_shm_trap_install(sw_comm *comm, sw_error *err) {
+    void *memory = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = memory, .ss_size = STACK_BYTES};
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    trapped_comm = comm;
+    if (memory == MAP_FAILED || sigaltstack(&stack, NULL) != 0 || sigaction(SIGSEGV, &action, NULL) != 0)
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no stack for the handler of `shard.mode: trap`: %s", comm->rank,
+                       strerror(errno));
+    return SW_OK;
+}

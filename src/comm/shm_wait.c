@@ -1,0 +1,127 @@
+/* shm_wait.c: waiting for a peer's counter.
+ *
+ * A short spin where every lane has a core; then the peer's bell (a futex), which it rings only when somebody listens. The wait
+ * is on the lane's record while it lasts, so that the supervisor can say who waits for whom. Every 50 ms the waiter looks up: did
+ * a rank abort, did the peer leave, is it doing something else on this channel?
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/shm.h"
+
+enum { SPINS = 2000, LOOK_UP_NS = 50 * 1000 * 1000 };
+
+static inline void pause_cpu(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void describe(const sw_fingerprint *print, char *text, size_t bytes) {
+    if (print->operation == SW_BARRIER)
+        snprintf(text, bytes, "barrier (sequence %" PRIu64 ")", print->sequence);
+    else if (print->operation == SW_EXCHANGE)
+        snprintf(text, bytes, "exchange of %" PRId64 " bytes (sequence %" PRIu64 ")", print->bytes, print->sequence);
+    else if (print->operation == SW_GATHER)
+        snprintf(text, bytes, "gather of unit %" PRId64 " \"%s\" (sequence %" PRIu64 ", %" PRId64 " bytes of %s a rank)",
+                 print->unit, print->unit_name, print->sequence, print->bytes, sw_dtype_name((sw_dtype)print->dtype));
+    else
+        snprintf(text, bytes,
+                 "reduce of unit %" PRId64 " \"%s\" (sequence %" PRIu64 ", %" PRId64 " bytes of %s a rank, %" PRIu32
+                 " contributors%s)",
+                 print->unit, print->unit_name, print->sequence, print->bytes, sw_dtype_name((sw_dtype)print->dtype),
+                 print->n_contributors, print->accumulate ? ", accumulating" : "");
+}
+
+sw_status sw_shm_mismatch(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const sw_fingerprint *theirs,
+                          sw_error *err) {
+    char here[256], there[256];
+    describe(mine, here, sizeof here);
+    describe(theirs, there, sizeof there);
+    char where[32] = "";
+    if (channel >= 0)
+        snprintf(where, sizeof where, " on channel %d", channel);
+    sw_error own;
+    sw_fail(&own, SW_MISMATCH,
+            "ranks %d and %d disagree%s: rank %d is in %s; rank %d is in %s; do all ranks run the same program?", comm->rank,
+            peer, where, comm->rank, here, peer, there);
+    sw_comm_abort(comm, &own);
+    return sw_fail(err, own.status, "%s", own.message);
+}
+
+/* Can the peer still get there? */
+static sw_status look_at_peer(sw_comm *comm, const sw_shm_wait *wait, sw_error *err) {
+    sw_control_rank *peer = &comm->control->rank[wait->peer];
+    if (wait->channel >= 0) {
+        const sw_control_cell *cell = &peer->cell[wait->channel];
+        uint32_t kind = atomic_load_explicit(&cell->kind, memory_order_acquire);
+        if (kind != SW_IDLE && kind != wait->mine->operation) {
+            sw_fingerprint theirs;
+            sw_print_load(&cell->print, &theirs);
+            return sw_shm_mismatch(comm, wait->peer, wait->channel, wait->mine, &theirs, err);
+        }
+    }
+    if (atomic_load(&peer->has_returned) && atomic_load(wait->counter) < wait->target) {
+        char here[256];
+        describe(wait->mine, here, sizeof here);
+        sw_error own;
+        sw_fail(&own, SW_MISMATCH,
+                "rank %d waits for rank %d in %s, but rank %d has returned; do all ranks run the same number of steps?",
+                comm->rank, wait->peer, here, wait->peer);
+        sw_comm_abort(comm, &own);
+        return sw_fail(err, own.status, "%s", own.message);
+    }
+    return SW_OK;
+}
+
+static void note_wait(sw_comm *comm, const sw_shm_wait *wait, bool begins) {
+    sw_control_lane *lane = &comm->control->rank[comm->rank].lane[wait->lane];
+    sw_lane_record record;
+    sw_lane_load(lane, &record);
+    record.peer = begins ? wait->peer : -1;
+    record.operation = (int32_t)wait->operation;
+    record.channel = wait->channel;
+    record.sequence = wait->mine->sequence;
+    record.wait_offset = (uint64_t)((const char *)wait->counter - (const char *)comm->control);
+    record.wait_target = wait->target;
+    memcpy(record.unit_name, wait->mine->unit_name, sizeof record.unit_name);
+    sw_lane_store(lane, &record);
+}
+
+sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err) {
+    if (atomic_load_explicit(wait->counter, memory_order_acquire) >= wait->target)
+        return SW_OK;
+    const sw_shm *shm = comm->transport;
+    for (int i = 0; shm->may_spin && i < SPINS; i++) {
+        pause_cpu();
+        if (atomic_load_explicit(wait->counter, memory_order_acquire) >= wait->target)
+            return SW_OK;
+    }
+    sw_control_rank *peer = &comm->control->rank[wait->peer];
+    sw_status status = SW_OK;
+    note_wait(comm, wait, true);
+    atomic_fetch_add(&peer->waiters, 1);
+    for (;;) {
+        uint32_t bell = atomic_load(&peer->bell);
+        if (atomic_load(wait->counter) >= wait->target)
+            break;
+        status = sw_control_check(comm->control, err);
+        if (status == SW_OK)
+            status = look_at_peer(comm, wait, err);
+        if (status != SW_OK)
+            break;
+        /* Woken, timed out or interrupted: look again. */
+        syscall(SYS_futex, &peer->bell, FUTEX_WAIT, bell, &(struct timespec){.tv_nsec = LOOK_UP_NS}, NULL, 0);
+    }
+    atomic_fetch_sub(&peer->waiters, 1);
+    note_wait(comm, wait, false);
+    return status;
+}

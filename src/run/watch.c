@@ -1,0 +1,188 @@
+/* watch.c: the judgement on progress.
+ *
+ * A rank advances when the turn of a lane changes (it entered something, began or ended a wait). A rank that waits for a peer is
+ * not to blame; one that waits for nobody, stands still and uses no CPU is lost. When every rank stands in a wait whose counter
+ * is too low, and none has moved for a second, nobody is left to raise any counter: ranks disagree, and there is no need to wait
+ * for the deadline.
+ */
+#include "run/watch.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const double STEADY_SECONDS = 1;    /* of a standstill before it is believed */
+static const double SUSPENDED_SECONDS = 1; /* a look this late means that the watcher itself was stopped: start again */
+
+double sw_watch_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- words ---- */
+
+typedef struct text_buffer {
+    char *text;
+    size_t length, capacity;
+} text_buffer;
+
+static void append(text_buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(text_buffer *buffer, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(buffer->text + buffer->length, buffer->capacity - buffer->length, format, arguments);
+    va_end(arguments);
+    buffer->length += n > 0 ? (size_t)n : 0;
+    if (buffer->length >= buffer->capacity)
+        buffer->length = buffer->capacity - 1;
+}
+
+static void describe_wait(text_buffer *buffer, const sw_control *control, const sw_lane_record *record) {
+    const char *name = sw_operation_name((sw_comm_operation)record->operation);
+    append(buffer, "; %s for rank %d in %s", sw_lane_is_blocked(control, record) ? "waits" : "was just waiting", record->peer,
+           name);
+    if (record->channel >= 0)
+        append(buffer, " of \"%s\"", record->unit_name);
+    append(buffer, " (sequence %" PRIu64 ")", record->sequence);
+}
+
+void sw_describe_rank(const sw_control *control, int rank, char *text, size_t bytes) {
+    text_buffer buffer = {text, 0, bytes};
+    const sw_control_rank *page = &control->rank[rank];
+    text[0] = 0;
+    if (atomic_load(&page->has_returned)) {
+        append(&buffer, "has returned");
+        return;
+    }
+    for (int l = 0; l < SW_LANES; l++) {
+        sw_lane_record record;
+        sw_lane_load(&page->lane[l], &record);
+        if (l > 0 && !record.has_entered && record.peer < 0)
+            continue;
+        append(&buffer, "%s", l > 0 ? "; beside it " : "");
+        if (record.has_entered)
+            append(&buffer, "in \"%s\" at step %" PRId64 ", slot %d, instruction %d", record.label, record.step, record.slot,
+                   record.instruction);
+        else
+            append(&buffer, "starting up");
+        if (record.peer >= 0)
+            describe_wait(&buffer, control, &record);
+    }
+}
+
+void sw_describe_ranks(const sw_control *control, int except, char *text, size_t bytes) {
+    enum { MAX_NAMED = 8, DESCRIPTION_BYTES = 384 };
+    text_buffer buffer = {text, 0, bytes};
+    bool is_told[SW_MAX_RANKS] = {false};
+    text[0] = 0;
+    if (except >= 0)
+        is_told[except] = true;
+    for (int r = 0; r < control->n_ranks; r++) {
+        if (is_told[r])
+            continue;
+        char mine[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES], names[16 * MAX_NAMED] = "";
+        text_buffer list = {names, 0, sizeof names};
+        int n = 0;
+        sw_describe_rank(control, r, mine, sizeof mine);
+        for (int s = r; s < control->n_ranks; s++) {
+            if (is_told[s])
+                continue;
+            sw_describe_rank(control, s, other, sizeof other);
+            if (s > r && strcmp(mine, other) != 0)
+                continue;
+            is_told[s] = true;
+            if (n++ < MAX_NAMED)
+                append(&list, "%s%d", n > 1 ? ", " : "", s);
+        }
+        if (n > MAX_NAMED)
+            append(&list, " and %d more", n - MAX_NAMED);
+        append(&buffer, "%s%s %s: %s", buffer.length ? "; " : "", n > 1 ? "ranks" : "rank", names, mine);
+    }
+}
+
+/* ---- judgement ---- */
+
+void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline) {
+    memset(watch, 0, sizeof *watch);
+    watch->control = control;
+    watch->deadline = deadline;
+    watch->last_look = sw_watch_now();
+    for (int r = 0; r < control->n_ranks; r++)
+        watch->rank[r].turn_since = watch->rank[r].active_since = watch->last_look;
+}
+
+typedef struct rank_state {
+    bool is_blocked; /* some lane waits for a peer, truly */
+    bool is_stuck;   /* and no lane can do anything about it */
+} rank_state;
+
+/* Update what is known of a rank, and say how it stands. */
+static rank_state look_at_rank(sw_watch *watch, int rank, int64_t cpu_ns, double now) {
+    sw_watched *known = &watch->rank[rank];
+    rank_state state = {.is_stuck = true};
+    uint64_t turn = 0;
+    for (int l = 0; l < SW_LANES; l++) {
+        sw_lane_record record;
+        turn += sw_lane_load(&watch->control->rank[rank].lane[l], &record);
+        bool is_blocked = sw_lane_is_blocked(watch->control, &record);
+        state.is_blocked |= is_blocked;
+        /* The first lane drives the rank. Another one outside a collective has nothing to do. */
+        state.is_stuck &= is_blocked || (l > 0 && record.operation == SW_IDLE);
+    }
+    if (turn != known->turn)
+        known->turn_since = known->active_since = now;
+    if (cpu_ns != known->cpu_ns)
+        known->active_since = now;
+    known->turn = turn;
+    known->cpu_ns = cpu_ns;
+    return state;
+}
+
+sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
+    const sw_control *control = watch->control;
+    double now = sw_watch_now();
+    bool was_suspended = now - watch->last_look > SUSPENDED_SECONDS;
+    watch->last_look = now;
+    bool all_stuck = true, all_blocked = true;
+    double steady = 1e300; /* seconds since any rank moved */
+    int n_running = 0, lost = -1;
+    for (int r = 0; r < control->n_ranks; r++) {
+        if (atomic_load(&control->rank[r].has_returned))
+            continue;
+        rank_state state = look_at_rank(watch, r, cpu_ns[r], now);
+        sw_watched *known = &watch->rank[r];
+        if (was_suspended)
+            known->turn_since = known->active_since = now;
+        n_running++;
+        all_stuck &= state.is_stuck;
+        all_blocked &= state.is_blocked;
+        if (now - known->turn_since < steady)
+            steady = now - known->turn_since;
+        if (lost < 0 && !state.is_blocked && now - known->active_since >= watch->deadline)
+            lost = r;
+    }
+    char text[SW_MESSAGE_BYTES];
+    if (lost >= 0) {
+        char others[SW_MESSAGE_BYTES / 2];
+        sw_describe_rank(control, lost, text, sizeof text);
+        sw_describe_ranks(control, lost, others, sizeof others);
+        return sw_fail(
+            err, SW_TIMED_OUT,
+            "rank %d made no progress and used no CPU for %g s, %s%s%s · is a disk or network file system stuck? else raise "
+            "shard.deadline",
+            lost, watch->deadline, text, control->n_ranks > 1 ? " · others: " : "", others);
+    }
+    if (n_running > 0 && all_stuck && steady >= (STEADY_SECONDS < watch->deadline ? STEADY_SECONDS : watch->deadline)) {
+        sw_describe_ranks(control, -1, text, sizeof text);
+        return sw_fail(err, SW_MISMATCH, "all ranks wait for each other; do all run the same program? · %s", text);
+    }
+    if (n_running > 0 && all_blocked && steady >= watch->deadline) {
+        sw_describe_ranks(control, -1, text, sizeof text);
+        return sw_fail(err, SW_TIMED_OUT, "all ranks wait and none advanced for %g s · %s", watch->deadline, text);
+    }
+    return SW_OK;
+}

@@ -1,0 +1,196 @@
+/* Collectives against arithmetic, as processes and as threads: values are small whole numbers, so every sum is exact. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/comm_device.h"
+#include "support/comm_ranks.h"
+
+static const int rank_counts[] = {1, 2, 3, 4, 7, 8};
+
+enum { BLOCK = 256, MAX_BLOCKS = 3, N_BUFFERS = 2 };
+
+typedef struct plan {
+    uint64_t seed;
+    int n_rounds;
+    bool copies;
+} plan;
+
+/* What element i of rank r's part holds in round k. */
+static float value_of(int rank, int64_t i, int round) {
+    return (float)((rank * 7 + i * 3 + round * 11) % 1000);
+}
+
+static void sometimes_sleep(uint64_t *noise) {
+    if (comm_random(noise) % 16 == 0)
+        usleep(comm_random(noise) % 300);
+}
+
+/* ---- gather ---- */
+
+static sw_status gather_rounds(sw_comm *comm, void *arg, sw_error *err) {
+    const plan *p = arg;
+    int n = sw_comm_size(comm), me = sw_comm_rank(comm);
+    uint64_t seed = p->seed, noise = p->seed + 1 + (uint64_t)me;
+    enum { SLOT = MAX_BLOCKS * BLOCK };
+    static _Thread_local float copy[8 * SLOT];
+    sw_window window;
+    RANK_TRY(comm->vtable->window_create(comm, "parameters", (int64_t)n * SLOT * (int64_t)sizeof(float), &window, err));
+    for (int round = 0; round < p->n_rounds; round++) {
+        int64_t shard = (int64_t)(comm_random(&seed) % (MAX_BLOCKS + 1)) * BLOCK;
+        sw_collective c = {.channel = 3,
+                           .epoch = (uint64_t)round,
+                           .unit = 5,
+                           .unit_name = "layers.5",
+                           .dtype = SW_F32,
+                           .shard_bytes = shard * (int64_t)sizeof(float),
+                           .window = window.base,
+                           .rank_stride = SLOT * sizeof(float),
+                           .destination = p->copies ? copy : NULL};
+        float *own = (float *)(window.base + me * c.rank_stride);
+        for (int64_t i = 0; i < shard; i++)
+            own[i] = value_of(me, i, round);
+        sometimes_sleep(&noise);
+        RANK_TRY(comm->vtable->gather_publish(comm, &c, err));
+        for (int use = 0; use < 2; use++) { /* forward and backward gather the same epoch */
+            sometimes_sleep(&noise);
+            RANK_TRY(comm->vtable->gather(comm, &c, err));
+            for (int r = 0; r < n; r++)
+                for (int64_t i = 0; i < shard; i++) {
+                    const float *seen = p->copies ? copy + r * shard : (const float *)(window.base + r * c.rank_stride);
+                    RANK_CHECK(seen[i] == value_of(r, i, round));
+                }
+        }
+        RANK_TRY(sw_barrier(comm, err)); /* where training decides the update */
+    }
+    return SW_OK;
+}
+
+/* ---- reduce: two buffers in turn, as in backward ---- */
+
+static sw_collective use_of_buffer(const plan *p, sw_comm *comm, const sw_window *window, int k, float *own, uint64_t *seed) {
+    int n = sw_comm_size(comm);
+    int64_t slot = (int64_t)n * MAX_BLOCKS * BLOCK * (int64_t)sizeof(float);
+    int64_t shard = (int64_t)(comm_random(seed) % (MAX_BLOCKS + 1)) * BLOCK;
+    (void)p;
+    return (sw_collective){.channel = k % N_BUFFERS,
+                           .unit = k % 5, /* units and buffers have different periods */
+                           .unit_name = "layers",
+                           .dtype = SW_F32,
+                           .shard_bytes = shard * (int64_t)sizeof(float),
+                           .window = window->base,
+                           .offset = (k % N_BUFFERS) * slot,
+                           .rank_stride = N_BUFFERS * slot,
+                           .destination = own,
+                           .n_contributors = 1 + (int)(comm_random(seed) % (uint32_t)n),
+                           .accumulate = comm_random(seed) % 2};
+}
+
+static sw_status sum_and_check(sw_comm *comm, const sw_collective *c, int k, sw_error *err) {
+    float *own = c->destination;
+    int64_t shard = c->shard_bytes / (int64_t)sizeof(float);
+    int me = sw_comm_rank(comm);
+    for (int64_t i = 0; i < shard; i++)
+        own[i] = 5;
+    RANK_TRY(comm->vtable->reduce_sum(comm, c, comm_test_device(), SW_NUMBERS_F32, err));
+    for (int64_t i = 0; i < shard; i++) {
+        float expected = c->accumulate ? 5 : 0;
+        for (int r = 0; r < c->n_contributors; r++)
+            expected += value_of(r, me * shard + i, k);
+        RANK_CHECK(own[i] == expected);
+    }
+    return SW_OK;
+}
+
+static sw_status reduce_rounds(sw_comm *comm, void *arg, sw_error *err) {
+    const plan *p = arg;
+    int n = sw_comm_size(comm), me = sw_comm_rank(comm);
+    uint64_t seed = p->seed, noise = p->seed + 1 + (uint64_t)me;
+    static _Thread_local float own[MAX_BLOCKS * BLOCK];
+    sw_window window;
+    int64_t bytes = (int64_t)n * N_BUFFERS * n * MAX_BLOCKS * BLOCK * (int64_t)sizeof(float);
+    RANK_TRY(comm->vtable->window_create(comm, "gradients", bytes, &window, err));
+    sw_collective last = {0};
+    for (int k = 0; k < p->n_rounds; k++) {
+        sw_collective c = use_of_buffer(p, comm, &window, k, own, &seed);
+        if (me < c.n_contributors) {
+            RANK_TRY(comm->vtable->reduce_acquire(comm, &c, err));
+            float *full = (float *)(window.base + c.offset + me * c.rank_stride);
+            for (int64_t i = 0; i < n * c.shard_bytes / (int64_t)sizeof(float); i++)
+                full[i] = value_of(me, i, k);
+            sometimes_sleep(&noise);
+            RANK_TRY(comm->vtable->reduce_post(comm, &c, err));
+        }
+        if (k > 0) /* the use before is summed while others still fill this one */
+            RANK_TRY(sum_and_check(comm, &last, k - 1, err));
+        sometimes_sleep(&noise);
+        last = c;
+    }
+    return p->n_rounds > 0 ? sum_and_check(comm, &last, p->n_rounds - 1, err) : SW_OK;
+}
+
+/* ---- exchange ---- */
+
+static sw_status exchange_rounds(sw_comm *comm, void *arg, sw_error *err) {
+    const plan *p = arg;
+    int n = sw_comm_size(comm), me = sw_comm_rank(comm);
+    uint64_t seed = p->seed, noise = p->seed + 1 + (uint64_t)me;
+    unsigned char mine[SW_EXCHANGE_BYTES], all[8 * SW_EXCHANGE_BYTES];
+    for (int round = 0; round < p->n_rounds; round++) {
+        size_t bytes = comm_random(&seed) % 8 ? comm_random(&seed) % 64 : SW_EXCHANGE_BYTES;
+        memset(mine, me + round, bytes);
+        sometimes_sleep(&noise);
+        RANK_TRY(sw_exchange(comm, mine, all, bytes, err));
+        for (int r = 0; r < n; r++)
+            for (size_t i = 0; i < bytes; i++)
+                RANK_CHECK(all[(size_t)r * bytes + i] == (unsigned char)(r + round));
+        RANK_CHECK(sw_comm_check(comm, err) == SW_OK);
+    }
+    return SW_OK;
+}
+
+static void run_everywhere(sw_rank_fn fn, plan p) {
+    for (size_t i = 0; i < sizeof rank_counts / sizeof *rank_counts; i++)
+        for (int as_threads = 0; as_threads < 2; as_threads++) {
+            sw_launch_options options = comm_options(rank_counts[i], as_threads);
+            options.mode = p.copies ? SW_SHM_COPY : SW_SHM_VIEW;
+            sw_error err = {0};
+            if (sw_launch(&options, fn, &p, &err) != SW_OK)
+                fail_msg("%d ranks as %s, seed %lu: %s", rank_counts[i], as_threads ? "threads" : "processes",
+                         (unsigned long)p.seed, err.message);
+        }
+}
+
+static void a_view_shows_every_owners_slice(void **state) {
+    (void)state;
+    run_everywhere(gather_rounds, (plan){.seed = 1, .n_rounds = 150});
+}
+
+static void a_copy_holds_every_owners_slice(void **state) {
+    (void)state;
+    run_everywhere(gather_rounds, (plan){.seed = 2, .n_rounds = 150, .copies = true});
+}
+
+static void a_reduce_sums_the_contributors_and_nobody_else(void **state) {
+    (void)state;
+    run_everywhere(reduce_rounds, (plan){.seed = 3, .n_rounds = 150});
+}
+
+static void an_exchange_brings_what_each_rank_gave(void **state) {
+    (void)state;
+    run_everywhere(exchange_rounds, (plan){.seed = 4, .n_rounds = 300});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_view_shows_every_owners_slice),
+        cmocka_unit_test(a_copy_holds_every_owners_slice),
+        cmocka_unit_test(a_reduce_sums_the_contributors_and_nobody_else),
+        cmocka_unit_test(an_exchange_brings_what_each_rank_gave),
+    };
+    return cmocka_run_group_tests_name("collectives", tests, NULL, NULL);
+}

@@ -1,0 +1,24 @@
+/* comm_device.c: FOLD, element by element. */
+#include "support/comm_device.h"
+
+#define FOLD(name, type)                                                    \
+    static void name(const sw_device *device, const sw_kernel_call *call) { \
+        (void)device;                                                       \
+        const type *source = call->operand[0];                              \
+        type *sum = call->operand[1];                                       \
+        for (int64_t i = 0; i < call->dim[0]; i++)                          \
+            sum[i] = call->accumulate & 2 ? sum[i] + source[i] : source[i]; \
+    }
+
+FOLD(fold_float, float)
+FOLD(fold_double, double)
+
+const sw_device *comm_test_device(void) {
+    static const sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS] = {
+        [SW_NUMBERS_F32][SW_KERNEL_FOLD] = fold_float,
+        [SW_NUMBERS_BF16][SW_KERNEL_FOLD] = fold_float,
+        [SW_NUMBERS_F64][SW_KERNEL_FOLD] = fold_double,
+    };
+    static const sw_device device = {.name = "test", .kernel_set = "test", .gemm = "none", .kernels = kernels};
+    return &device;
+}
