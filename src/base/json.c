@@ -198,25 +198,15 @@ bool sw_json_is_list(const sw_json_object *object, const char *key) {
     return json_is_array(json_object_get(object->value, key));
 }
 
+bool sw_json_is_null(const sw_json_object *object, const char *key) {
+    return json_is_null(json_object_get(object->value, key));
+}
+
 const char *sw_json_next_key(const sw_json_object *object, void **at) {
     /* jansson's iterators take a non-const object and change nothing. */
     json_t *value = (json_t *)(uintptr_t)object->value;
     *at = *at ? json_object_iter_next(value, *at) : json_object_iter(value);
     return *at ? json_object_iter_key(*at) : NULL;
-}
-
-const char *sw_json_real_text(double x, char text[SW_REAL_TEXT_BYTES]) {
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, SW_REAL_TEXT_BYTES, "%.*g", digits, x);
-        if (strtod(text, NULL) == x)
-            break;
-    }
-    size_t length = strlen(text), ordinary = strspn(text, "-+0123456789e");
-    if (ordinary < length)
-        text[ordinary] = '.'; /* whatever the locale wrote there */
-    else if (!strchr(text, 'e'))
-        memcpy(text + length, ".0", 3);
-    return text;
 }
 
 size_t sw_json_quote(const char *text, char *out) {
@@ -234,31 +224,4 @@ size_t sw_json_quote(const char *text, char *out) {
     *to++ = '"';
     *to = 0;
     return (size_t)(to - out);
-}
-
-int64_t sw_utf8_error(const char *text, int64_t bytes) {
-    const unsigned char *s = (const unsigned char *)text;
-    for (int64_t i = 0; i < bytes;) {
-        unsigned char lead = s[i];
-        if (lead < 0x80) {
-            i++;
-            continue;
-        }
-        int length = lead >= 0xc2 && lead <= 0xdf ? 2 : lead >= 0xe0 && lead <= 0xef ? 3 : lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
-        if (length == 0 || bytes - i < length)
-            return i;
-        unsigned char low = lead == 0xe0   ? 0xa0
-                            : lead == 0xf0 ? 0x90
-                                           : 0x80,
-                      high = lead == 0xed   ? 0x9f
-                             : lead == 0xf4 ? 0x8f
-                                            : 0xbf;
-        if (s[i + 1] < low || s[i + 1] > high)
-            return i;
-        for (int k = 2; k < length; k++)
-            if ((s[i + k] & 0xc0) != 0x80)
-                return i;
-        i += length;
-    }
-    return -1;
 }

@@ -50,22 +50,16 @@ sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_
 bool sw_json_has(const sw_json_object *object, const char *key);
 bool sw_json_is_list(const sw_json_object *object, const char *key);
 
+/* Is the key there, and null? For the few keys where that says something. */
+bool sw_json_is_null(const sw_json_object *object, const char *key);
+
 /* Walk the keys in the order of the file: *at starts as NULL; NULL when there are no more. */
 const char *sw_json_next_key(const sw_json_object *object, void **at);
 
 /* The file's name as messages give it. */
 const char *sw_json_name(const sw_json_object *object);
 
-/* ---- pieces of writing JSON ---- */
-
-/* The shortest decimal text that reads back as x, which is finite; always with a point or an exponent, in any locale. */
-#define SW_REAL_TEXT_BYTES 32
-const char *sw_json_real_text(double x, char text[SW_REAL_TEXT_BYTES]);
-
 /* `text` as a JSON string with its quotes, NUL-terminated, into out [6 * strlen + 3] at most. Returns the length. */
 size_t sw_json_quote(const char *text, char *out);
-
-/* Offset of the first byte that does not belong to well-formed UTF-8 (overlong forms and surrogates do not); -1 if all do. */
-int64_t sw_utf8_error(const char *text, int64_t bytes);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "checkpoint/safetensors_header.h"
 
 enum { MAX_HEADER_BYTES = 100000000, LENGTH_BYTES = 8 }; /* the limit of the reference reader */

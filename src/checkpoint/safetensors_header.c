@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text.h"
 
 /* The most dimensions that numpy and PyTorch know; it bounds the memory of a hostile header. */
 enum { MAX_DIMENSIONS = 64 };
@@ -429,11 +429,8 @@ sw_status sw_tensor_list_parse(const char *path, char *header, int64_t header_by
     *list = (sw_tensor_list){0};
     if (header_bytes == 0 || *header != '{')
         return bad(&s, "does not begin with {");
-    int64_t wrong_byte = sw_utf8_error(header, header_bytes);
-    if (wrong_byte >= 0) {
-        s.at += wrong_byte;
+    if (!sw_text_is_utf8(header, (size_t)header_bytes))
         return bad(&s, "holds a name or text that is not UTF-8");
-    }
     s.at++;
     if (!pass(&s, '}')) {
         do

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "checkpoint/safetensors.h"
 
 static int64_t bytes_of_dtype(const char *dtype) {
@@ -27,7 +28,7 @@ static sw_status check_names(const sw_tensor_plan *tensors, int64_t n_tensors, s
         if (strcmp(names[i], "__metadata__") == 0)
             status =
                 sw_fail(err, SW_BAD_CONFIG, "a parameter is called \"__metadata__\", which safetensors files reserve; rename it");
-        else if (sw_utf8_error(names[i], (int64_t)strlen(names[i])) >= 0)
+        else if (!sw_text_is_utf8(names[i], strlen(names[i])))
             status = sw_fail(err, SW_BAD_CONFIG, "the name of parameter %" PRId64 " is not UTF-8; rename it", i);
     }
     if (status == SW_OK)

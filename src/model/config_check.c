@@ -1,0 +1,123 @@
+/* config_check.c: do the dimensions of a model fit together? Asked of run.yaml's and of config.json's alike, in their own words.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "model/model.h"
+
+enum {
+    MAX_LAYERS = 2048 /* every layer is traced before its tensors are looked for; no model comes near */
+};
+#define MAX_SIZE ((int64_t)INT32_MAX)
+
+/* What a setting is called: in run.yaml, in a Llama's config.json, in a GPT-2's. */
+typedef struct words {
+    const char *run_yaml, *llama, *gpt2;
+} words;
+
+static const words hidden = {"model.hidden", "hidden_size", "n_embd"};
+static const words layers = {"model.layers", "num_hidden_layers", "n_layer"};
+static const words heads = {"model.heads", "num_attention_heads", "n_head"};
+static const words kv_heads = {"model.kv_heads", "num_key_value_heads", "n_head"};
+static const words head_channels = {"model.hidden / model.heads", "head_dim", "n_embd / n_head"};
+static const words ffn = {"model.ffn", "intermediate_size", "n_inner"};
+static const words vocabulary = {"model.vocab", "vocab_size", "vocab_size"};
+static const words positions = {"model.max_positions", "max_position_embeddings", "n_positions"};
+static const words rope_theta = {"model.rope_theta", "rope_theta", "rope_theta"};
+static const words epsilon = {"model.norm_epsilon", "rms_norm_eps", "layer_norm_epsilon"};
+static const words dropout = {"model.dropout", "dropout", "resid_pdrop"};
+static const words init_std = {"model.init_std", "initializer_range", "initializer_range"};
+
+typedef struct checker {
+    const sw_model_config *config;
+    sw_config_spelling spelling;
+    sw_error *err;
+} checker;
+
+static const char *say(const checker *c, const words *w) {
+    return c->spelling == SW_SPELL_RUN_YAML ? w->run_yaml : c->config->architecture == SW_GPT2 ? w->gpt2 : w->llama;
+}
+
+static sw_status status_of(const checker *c) {
+    return c->spelling == SW_SPELL_RUN_YAML ? SW_BAD_CONFIG : SW_BAD_FILE;
+}
+
+static sw_status check_size(const checker *c, const words *w, int64_t value, int64_t most) {
+    if (value >= 1 && value <= most)
+        return SW_OK;
+    return sw_fail(c->err, status_of(c), "%s is %" PRId64 ", it must be from 1 to %" PRId64, say(c, w), value, most);
+}
+
+static sw_status check_multiple(const checker *c, const words *what, int64_t value, const words *of, int64_t divisor) {
+    if (value % divisor == 0)
+        return SW_OK;
+    return sw_fail(c->err, status_of(c), "%s %" PRId64 " is no multiple of %s %" PRId64, say(c, what), value, say(c, of),
+                   divisor);
+}
+
+static sw_status check_real(const checker *c, const words *w, double value, bool fits, const char *needed) {
+    if (isfinite(value) && fits)
+        return SW_OK;
+    char text[SW_TEXT_NUMBER_BYTES];
+    return sw_fail(c->err, status_of(c), "%s is %s, %s is needed", say(c, w), sw_text_exact_real(value, text, sizeof text),
+                   needed);
+}
+
+static sw_status check_sizes(const checker *c) {
+    const sw_model_config *m = c->config;
+    const struct {
+        const words *words;
+        int64_t value, most;
+    } sizes[] = {{&layers, m->layers, MAX_LAYERS},
+                 {&hidden, m->hidden, MAX_SIZE},
+                 {&heads, m->heads, MAX_SIZE},
+                 {&kv_heads, m->kv_heads, MAX_SIZE},
+                 {&head_channels, m->head_channels, MAX_SIZE},
+                 {&ffn, m->ffn, MAX_SIZE},
+                 {&vocabulary, m->vocabulary, MAX_SIZE},
+                 {&positions, m->max_positions, MAX_SIZE}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sw_status status = check_size(c, sizes[i].words, sizes[i].value, sizes[i].most);
+        if (status != SW_OK)
+            return status;
+    }
+    return SW_OK;
+}
+
+static sw_status check_heads(const checker *c) {
+    const sw_model_config *m = c->config;
+    sw_status status = check_multiple(c, &hidden, m->hidden, &heads, m->heads);
+    if (status == SW_OK)
+        status = check_multiple(c, &heads, m->heads, &kv_heads, m->kv_heads);
+    if (status != SW_OK)
+        return status;
+    if (m->heads * m->head_channels > MAX_SIZE)
+        return sw_fail(c->err, status_of(c), "%s %" PRId64 " times %s %" PRId64 " is beyond %" PRId64, say(c, &heads), m->heads,
+                       say(c, &head_channels), m->head_channels, MAX_SIZE);
+    if (m->architecture == SW_LLAMA && m->head_channels % 2)
+        return sw_fail(c->err, status_of(c), "%s is %" PRId64 ", which is odd: rotary position embedding turns pairs of channels",
+                       say(c, &head_channels), m->head_channels);
+    if (m->architecture == SW_GPT2 && (m->kv_heads != m->heads || m->heads * m->head_channels != m->hidden))
+        return sw_fail(c->err, status_of(c), "gpt2 has as many key/value heads as heads, and their channels are %s together",
+                       say(c, &hidden));
+    return SW_OK;
+}
+
+sw_status sw_model_config_check(const sw_model_config *config, sw_config_spelling spelling, sw_error *err) {
+    const checker c = {config, spelling, err};
+    sw_status status = check_sizes(&c);
+    if (status == SW_OK)
+        status = check_heads(&c);
+    if (status == SW_OK && config->architecture == SW_LLAMA)
+        status = check_real(&c, &rope_theta, config->rope_theta, config->rope_theta > 0, "a positive number");
+    if (status == SW_OK)
+        status = check_real(&c, &epsilon, config->norm_epsilon, config->norm_epsilon > 0, "a positive number");
+    if (status == SW_OK)
+        status =
+            check_real(&c, &dropout, config->dropout, config->dropout >= 0 && config->dropout < 1, "a number from 0 to below 1");
+    if (status == SW_OK)
+        status = check_real(&c, &init_std, config->init_std, config->init_std >= 0, "a number of at least 0");
+    return status;
+}
