@@ -114,3 +114,18 @@ sw_status sw_settings_check(sw_settings *settings, const sw_place *written, sw_e
                            "leave it out, or write name: sgd", "optimizer.momentum is an option of sgd");
     return status;
 }
+
+sw_status sw_settings_complete(const sw_settings *settings, const char *name, bool is_for_training, sw_error *err) {
+    sw_place place = {name, 0};
+    if (!settings->model.path && settings->model.architecture == SW_ARCHITECTURE_UNSET)
+        return sw_refuse(err, place, "write model.path, or model.architecture and dimensions", "no model is named");
+    if (!is_for_training)
+        return SW_OK;
+    if (!settings->data.train.n)
+        return sw_refuse(err, place, "write data.train", "there is no data to train on");
+    if (!settings->train.steps && !settings->train.epochs && !settings->train.tokens)
+        return sw_refuse(err, place, "write train.steps, train.epochs or train.tokens", "it is not said how long to train");
+    if (!settings->checkpoint.path)
+        return sw_refuse(err, place, "write checkpoint.path, a new folder", "the run has no folder");
+    return SW_OK;
+}

@@ -59,10 +59,15 @@ typedef struct sw_settings {
 /* Read a file and the overrides "section.key=value". Unknown keys, repeated keys, wrong types and values out of range are
  * SW_BAD_CONFIG with file, line, key and the nearest valid name. PATHs come out absolute. Ownership: sw_settings_free. */
 sw_status sw_settings_read(const char *path, const char *const *overrides, int n_overrides, sw_settings *settings, sw_error *err);
-/* The same from text instead of a file: `name` stands for it in messages, paths count from `directory`. */
+/* The same from text instead of a file: `name` stands for it in messages, paths count from `directory`, an absolute path. Paths
+ * in overrides count from there too. */
 sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides,
                             int n_overrides, sw_settings *settings, sw_error *err);
 void sw_settings_free(sw_settings *settings);
+
+/* Is everything there that a run cannot do without? A model; and for training: data, a length and a folder. SW_BAD_CONFIG names
+ * what is missing. `name` is that of the file. */
+sw_status sw_settings_complete(const sw_settings *settings, const char *name, bool is_for_training, sw_error *err);
 
 /* All settings as YAML that reads back to the same settings. Ownership: free() the text. */
 char *sw_settings_yaml(const sw_settings *settings);

@@ -1,0 +1,101 @@
+/* arguments.c: flags and other arguments of a verb, from a table. */
+#include "cli/command.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "base/yaml.h"
+
+static sw_status unknown_flag(const sw_verb *verb, const char *name, const sw_flag *flags, int n_flags, sw_error *err) {
+    const char *names[32];
+    int n = 0;
+    for (; n < n_flags && n < 32; n++)
+        names[n] = flags[n].name;
+    const char *nearest = sw_text_nearest(name, names, n);
+    if (nearest)
+        return sw_fail(err, SW_BAD_CONFIG, "unknown flag %.100s · shardwise %s · did you mean %s?", name, verb->name, nearest);
+    return sw_fail(err, SW_BAD_CONFIG, "unknown flag %.100s · shardwise %s · shardwise %s --help lists its flags", name,
+                   verb->name, verb->name);
+}
+
+static sw_status set_flag(const sw_verb *verb, const sw_flag *flag, const char *text, sw_error *err) {
+    sw_yaml number = {.kind = SW_YAML_SCALAR, .is_plain = true, .text = text};
+    bool is_taken = true;
+    double real = 0;
+    int64_t count = 0;
+    switch (flag->kind) {
+    case SW_FLAG_SWITCH:
+        *(bool *)flag->value = true;
+        break;
+    case SW_FLAG_TEXT:
+        *(const char **)flag->value = text;
+        break;
+    case SW_FLAG_COUNT:
+        is_taken = sw_yaml_integer(&number, &count) && (double)count >= flag->low && (double)count <= flag->high;
+        if (is_taken)
+            *(int64_t *)flag->value = count;
+        break;
+    case SW_FLAG_REAL:
+        is_taken = sw_yaml_real(&number, &real) && real >= flag->low && real <= flag->high;
+        if (is_taken)
+            *(double *)flag->value = real;
+        break;
+    }
+    if (is_taken)
+        return SW_OK;
+    return sw_fail(err, SW_BAD_CONFIG, "%s takes a %s from %.10g to %.10g, not %.100s · shardwise %s", flag->name,
+                   flag->kind == SW_FLAG_COUNT ? "whole number" : "number", flag->low, flag->high, text, verb->name);
+}
+
+sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **arguments, const sw_flag *flags, int n_flags,
+                            const char **others, int *n_others, sw_error *err) {
+    uint32_t given = 0;
+    bool are_flags_over = false;
+    *n_others = 0;
+    for (int i = 0; i < n_arguments; i++) {
+        const char *argument = arguments[i];
+        if (are_flags_over || argument[0] != '-' || !argument[1]) {
+            others[(*n_others)++] = argument;
+            continue;
+        }
+        if (!strcmp(argument, "--")) {
+            are_flags_over = true;
+            continue;
+        }
+        char name[64];
+        size_t n_name = strcspn(argument, "=");
+        snprintf(name, sizeof name, "%.*s", (int)(n_name < 63 ? n_name : 63), argument);
+        if (!strcmp(name, "-h"))
+            snprintf(name, sizeof name, "--help");
+        int found = 0;
+        while (found < n_flags && strcmp(flags[found].name, name))
+            found++;
+        if (found == n_flags)
+            return unknown_flag(verb, name, flags, n_flags, err);
+        if (given & 1u << found)
+            return sw_fail(err, SW_BAD_CONFIG, "%s is given twice · shardwise %s · remove one", name, verb->name);
+        given |= 1u << found;
+        const char *text = argument[n_name] ? argument + n_name + 1 : NULL;
+        if (flags[found].kind == SW_FLAG_SWITCH && text)
+            return sw_fail(err, SW_BAD_CONFIG, "%s takes no value · shardwise %s", name, verb->name);
+        if (flags[found].kind != SW_FLAG_SWITCH && !text && ++i < n_arguments)
+            text = arguments[i];
+        if (flags[found].kind != SW_FLAG_SWITCH && !text)
+            return sw_fail(err, SW_BAD_CONFIG, "%s needs a value · shardwise %s · write %s %s", name, verb->name, name,
+                           flags[found].value_name);
+        sw_status status = set_flag(verb, &flags[found], text, err);
+        if (status)
+            return status;
+    }
+    return SW_OK;
+}
+
+void sw_arguments_help(const sw_verb *verb, const sw_flag *flags, int n_flags) {
+    printf("shardwise %s %s\n\n%s\n\n", verb->name, verb->arguments, verb->about);
+    for (int i = 0; i < n_flags; i++) {
+        char flag[64];
+        snprintf(flag, sizeof flag, "%s%s%s", flags[i].name, flags[i].value_name ? " " : "",
+                 flags[i].value_name ? flags[i].value_name : "");
+        printf("  %-20s %s\n", flag, flags[i].about);
+    }
+}

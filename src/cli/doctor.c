@@ -1,0 +1,180 @@
+/* doctor.c: shardwise doctor: what this machine has, what is missing, how to get it. */
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <jansson.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#include "base/text.h"
+#include "cli/command.h"
+#include "device/device.h"
+
+/* The value after "key :" in a file of such lines, as in /proc/cpuinfo; "" if there is none. */
+static char *read_field(const char *path, const char *key, char *buffer, size_t bytes) {
+    char line[4096];
+    FILE *file = fopen(path, "re");
+    *buffer = 0;
+    while (file && !*buffer && fgets(line, sizeof line, file)) {
+        size_t n_key = strlen(key);
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, n_key) || !colon || line + n_key + strspn(line + n_key, " \t") != colon)
+            continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        snprintf(buffer, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
+    }
+    if (file)
+        fclose(file);
+    return buffer;
+}
+
+/* The first line of a file, "" if there is none. */
+static char *read_line(const char *path, char *buffer, size_t bytes) {
+    FILE *file = fopen(path, "re");
+    *buffer = 0;
+    if (file && fgets(buffer, (int)bytes, file))
+        buffer[strcspn(buffer, "\n")] = 0;
+    if (file)
+        fclose(file);
+    return buffer;
+}
+
+static void show_cpu(void) {
+    static const char *const matter[] = {"avx2", "fma", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16"};
+    char model[256], flags[4096];
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    int n_cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
+    printf("CPU        %s, %d of %ld threads of it may be used\n", read_field("/proc/cpuinfo", "model name", model, sizeof model),
+           n_cores, sysconf(_SC_NPROCESSORS_ONLN));
+    read_field("/proc/cpuinfo", "flags", flags, sizeof flags);
+    printf("flags     ");
+    for (size_t i = 0; i < sizeof matter / sizeof *matter; i++) {
+        const char *found = strstr(flags, matter[i]);
+        char after = found ? found[strlen(matter[i])] : 'x';
+        printf(" %s%s", after == ' ' || !after ? "" : "no ", matter[i]);
+        printf(i + 1 < sizeof matter / sizeof *matter ? "," : "\n");
+    }
+    printf("kernels   ");
+    for (sw_kernel_set set = 0; set < SW_N_KERNEL_SETS; set++)
+        printf("%s%s%s", set ? ", " : " ", sw_kernel_set_runs_here(set) ? "" : "no ", sw_kernel_set_name(set));
+    printf("; used: %s\n", sw_kernel_set_name(sw_kernel_set_best()));
+}
+
+/* The BLAS as ranks will open it. Returns whether one does the work. */
+static bool show_blas(void) {
+    sw_device *device = NULL;
+    sw_error err = {0};
+    if (sw_cpu_open(sw_kernel_set_best(), true, &device, &err)) {
+        printf("BLAS       cannot be opened: %s\n", err.message);
+        return false;
+    }
+    bool is_found = strcmp(device->gemm, "plain") != 0;
+    const char *note = sw_cpu_gemm_note(device);
+    printf("BLAS       %s%s%s\n", is_found ? device->gemm : "none: the plain kernel does the work, several times slower",
+           *note ? "; " : "", note);
+    device->close(device);
+    return is_found;
+}
+
+static void show_memory(void) {
+    char total[64], available[64], limit[64], first[SW_TEXT_NUMBER_BYTES], second[SW_TEXT_NUMBER_BYTES];
+    int64_t total_bytes = strtoll(read_field("/proc/meminfo", "MemTotal", total, sizeof total), NULL, 10) * 1024;
+    int64_t available_bytes = strtoll(read_field("/proc/meminfo", "MemAvailable", available, sizeof available), NULL, 10) * 1024;
+    printf("memory     %s, %s available", sw_text_bytes(total_bytes, first, sizeof first),
+           sw_text_bytes(available_bytes, second, sizeof second));
+    read_line("/sys/fs/cgroup/memory.max", limit, sizeof limit);
+    if (!*limit)
+        read_line("/sys/fs/cgroup/memory/memory.limit_in_bytes", limit, sizeof limit);
+    int64_t limit_bytes = strtoll(limit, NULL, 10);
+    if (limit_bytes > 0 && limit_bytes < total_bytes)
+        printf("; the control group allows %s", sw_text_bytes(limit_bytes, first, sizeof first));
+    char overcommit[32];
+    printf("; overcommit mode %s\n", read_line("/proc/sys/vm/overcommit_memory", overcommit, sizeof overcommit));
+}
+
+/* Ranks share windows through memfd. Returns whether that works. */
+static bool show_shared_memory(void) {
+    int window = memfd_create("shardwise-doctor", MFD_CLOEXEC);
+    bool works = window >= 0 && !ftruncate(window, 1 << 20);
+    void *map = works ? mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, window, 0) : MAP_FAILED;
+    works = map != MAP_FAILED;
+    const char *problem = works ? "works" : strerror(errno);
+    if (works)
+        munmap(map, 1 << 20);
+    if (window >= 0)
+        close(window);
+    struct statvfs facts;
+    char size[SW_TEXT_NUMBER_BYTES] = "absent";
+    if (!statvfs("/dev/shm", &facts))
+        sw_text_bytes((int64_t)facts.f_blocks * (int64_t)facts.f_frsize, size, sizeof size);
+    printf("windows    memfd: %s; /dev/shm: %s (not needed)\n", problem, size);
+    return works;
+}
+
+static void show_limit(const char *name, int resource, bool is_bytes) {
+    struct rlimit limit;
+    char text[SW_TEXT_NUMBER_BYTES];
+    if (getrlimit((__rlimit_resource_t)resource, &limit))
+        return;
+    if (limit.rlim_cur == RLIM_INFINITY)
+        snprintf(text, sizeof text, "unlimited");
+    else if (is_bytes)
+        sw_text_bytes((int64_t)limit.rlim_cur, text, sizeof text);
+    else
+        snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
+    printf("%s %s", name, text);
+}
+
+static void show_limits(void) {
+    show_limit("limits     processes", RLIMIT_NPROC, false);
+    show_limit(", open files", RLIMIT_NOFILE, false);
+    show_limit(", locked memory", RLIMIT_MEMLOCK, true);
+    show_limit(", address space", RLIMIT_AS, true);
+    printf("\n");
+}
+
+static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
+    bool help = false;
+    const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    const char **others = calloc((size_t)n_arguments + 1, sizeof *others);
+    int n_others = 0;
+    sw_status status = others ? sw_arguments_sort(&sw_verb_doctor, n_arguments, arguments, flags, 1, others, &n_others, err)
+                              : sw_fail(err, SW_NO_MEMORY, "no memory for the arguments · shardwise doctor");
+    if (!status && n_others)
+        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: no argument is taken · shardwise doctor", others[0]);
+    free(others);
+    if (status)
+        return status;
+    if (help) {
+        sw_arguments_help(&sw_verb_doctor, flags, 1);
+        return SW_OK;
+    }
+    printf("shardwise  %s, built with %s; glibc %s, jansson %s, libyaml %s\n", sw_version(),
+#ifdef __clang__
+           "clang " __clang_version__,
+#else
+           "gcc " __VERSION__,
+#endif
+           gnu_get_libc_version(), jansson_version_str(), yaml_get_version_string());
+    show_cpu();
+    bool has_blas = show_blas();
+    show_memory();
+    bool has_windows = show_shared_memory();
+    show_limits();
+    printf("\n%s\n", has_blas      ? "Nothing is missing."
+                     : has_windows ? "Missing: a BLAS. Debian: apt-get install libopenblas0-pthread"
+                                   : "");
+    if (!has_windows)
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "ranks cannot share memory: memfd does not work · this machine · is a sandbox in the way? train with shard.ranks=1");
+    return SW_OK;
+}
+
+const sw_verb sw_verb_doctor = {"doctor", "", "what this machine has, what is missing, how to get it", doctor};

@@ -1,0 +1,84 @@
+/* main.c: the command: picks the verb, says what went wrong, and turns a status into an exit code. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/command.h"
+
+static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_doctor};
+enum { N_VERBS = sizeof verbs / sizeof *verbs };
+
+/* Verbs that are known and not built yet. */
+static const char *const unbuilt_verbs[] = {"eval", "tokenize", "profile", "checkpoint", "bench"};
+
+bool sw_is_coloured(FILE *stream) {
+    const char *no_color = getenv("NO_COLOR");
+    return isatty(fileno(stream)) && !(no_color && *no_color);
+}
+
+void sw_print_error(const sw_error *err) {
+    char text[SW_MESSAGE_BYTES]; /* names of files may hold what moves a terminal's cursor */
+    size_t n = 0;
+    for (; n < sizeof text - 1 && err->message[n]; n++) {
+        unsigned char byte = (unsigned char)err->message[n];
+        text[n] = byte < 0x20 || byte == 0x7F ? '?' : (char)byte;
+    }
+    text[n] = 0;
+    bool is_coloured = sw_is_coloured(stderr);
+    fflush(stdout);
+    fprintf(stderr, "shardwise: %serror:%s %s\n", is_coloured ? "\033[31m" : "", is_coloured ? "\033[0m" : "", text);
+    if (sw_status_exit_code(err->status) == 1)
+        fprintf(stderr, "This is a bug in shardwise %s. Please report it with this message, the command and RUN.yaml.\n",
+                sw_version());
+}
+
+static void print_help(FILE *out) {
+    fprintf(out, "shardwise %s: train and fine-tune transformers, split over ranks\n\n", sw_version());
+    for (int i = 0; i < N_VERBS; i++)
+        fprintf(out, "  %-9s %-36s %s\n", verbs[i]->name, verbs[i]->arguments, verbs[i]->about);
+    fprintf(out, "\nshardwise VERB --help says more; shardwise --version\n");
+}
+
+static sw_status unknown_verb(const char *name, sw_error *err) {
+    const char *names[N_VERBS];
+    for (int i = 0; i < N_VERBS; i++)
+        names[i] = verbs[i]->name;
+    for (size_t i = 0; i < sizeof unbuilt_verbs / sizeof *unbuilt_verbs; i++)
+        if (!strcmp(name, unbuilt_verbs[i]))
+            return sw_fail(err, SW_BAD_CONFIG, "%s is not built yet · shardwise %s · shardwise --help lists what there is", name,
+                           name);
+    const char *nearest = sw_text_nearest(name, names, N_VERBS);
+    if (nearest)
+        return sw_fail(err, SW_BAD_CONFIG, "there is no verb %.100s · shardwise · did you mean %s?", name, nearest);
+    return sw_fail(err, SW_BAD_CONFIG, "there is no verb %.100s · shardwise · shardwise --help lists what there is", name);
+}
+
+static sw_status run(int n_arguments, char **arguments, sw_error *err) {
+    if (n_arguments < 1) {
+        print_help(stderr);
+        return sw_fail(err, SW_BAD_CONFIG, "no verb is given · shardwise · for example: shardwise train RUN.yaml");
+    }
+    if (!strcmp(arguments[0], "--help") || !strcmp(arguments[0], "-h")) {
+        print_help(stdout);
+        return SW_OK;
+    }
+    if (!strcmp(arguments[0], "--version")) {
+        printf("shardwise %s\n", sw_version());
+        return SW_OK;
+    }
+    for (int i = 0; i < N_VERBS; i++)
+        if (!strcmp(arguments[0], verbs[i]->name))
+            return verbs[i]->run(n_arguments - 1, arguments + 1, err);
+    return unknown_verb(arguments[0], err);
+}
+
+int main(int argc, char **argv) {
+    sw_error err = {0};
+    sw_status status = run(argc - 1, argv + 1, &err);
+    if (!status && (fflush(stdout) || ferror(stdout)))
+        status = sw_fail(&err, SW_NO_SPACE, "the output could not be written · standard output · is the disk full?");
+    if (status)
+        sw_print_error(&err);
+    return sw_status_exit_code(status);
+}
