@@ -1,0 +1,130 @@
+/* json_line.c: members put one behind the other, and the single write. */
+#include "observe/json_line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+enum { RESERVED = 2 + 8 }; /* newline and NUL, and braces to close what is open */
+
+static void put(sw_json_line *line, const char *text, size_t n) {
+    if (line->is_too_long || n > SW_JSON_LINE_BYTES - RESERVED - line->n) {
+        line->is_too_long = true;
+        return;
+    }
+    memcpy(line->text + line->n, text, n);
+    line->n += n;
+}
+
+static void put_key(sw_json_line *line, const char *key) {
+    if (line->n > 0 && line->text[line->n - 1] != '{')
+        put(line, ", ", 2);
+    put(line, "\"", 1);
+    put(line, key, strlen(key));
+    put(line, "\": ", 3);
+}
+
+/* What stands for a character of one byte inside a string. */
+static size_t escape(unsigned char c, char out[8]) {
+    if (c == '"' || c == '\\')
+        return (size_t)snprintf(out, 8, "\\%c", c);
+    return (size_t)snprintf(out, 8, c < 0x20 ? "\\u%04x" : "%c", c);
+}
+
+/* Bytes of the character that text begins with, 0 if it does not begin with one. */
+static size_t utf8_length(const char *text) {
+    for (size_t n = 1; n <= 4; n++) {
+        if (sw_text_is_utf8(text, n))
+            return n;
+        if (!text[n])
+            break;
+    }
+    return 0;
+}
+
+void sw_json_line_begin(sw_json_line *line) {
+    line->n = 0;
+    line->is_too_long = false;
+    put(line, "{", 1);
+}
+
+void sw_json_line_end(sw_json_line *line) {
+    memcpy(line->text + line->n, "}\n", 3), line->n += 2;
+}
+
+void sw_json_line_open(sw_json_line *line, const char *key) {
+    put_key(line, key);
+    put(line, "{", 1);
+}
+
+void sw_json_line_close(sw_json_line *line) {
+    put(line, "}", 1);
+}
+
+void sw_json_line_integer(sw_json_line *line, const char *key, int64_t value) {
+    char text[32];
+    put_key(line, key);
+    put(line, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
+}
+
+void sw_json_line_real(sw_json_line *line, const char *key, double value) {
+    char text[SW_TEXT_NUMBER_BYTES];
+    put_key(line, key);
+    if (!isfinite(value)) {
+        put(line, "null", 4);
+        return;
+    }
+    sw_text_exact_real(value, text, sizeof text);
+    put(line, text, strlen(text));
+}
+
+void sw_json_line_text(sw_json_line *line, const char *key, const char *value) {
+    put_key(line, key);
+    if (!value) {
+        put(line, "null", 4);
+        return;
+    }
+    put(line, "\"", 1);
+    while (*value) {
+        char escaped[8];
+        size_t n = utf8_length(value);
+        if (n == 1)
+            put(line, escaped, escape((unsigned char)*value, escaped));
+        else if (n > 1)
+            put(line, value, n);
+        else
+            put(line, "\\ufffd", 6);
+        value += n > 0 ? n : 1;
+    }
+    put(line, "\"", 1);
+}
+
+sw_status sw_json_lines_open(const char *path, int *descriptor, sw_error *err) {
+    *descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    return *descriptor < 0 ? sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno)) : SW_OK;
+}
+
+sw_status sw_json_line_append(const sw_json_line *line, int descriptor, const char *path, sw_error *err) {
+    if (line->is_too_long)
+        return sw_fail(err, SW_BUG, "%s: a line is longer than %d bytes", path, SW_JSON_LINE_BYTES);
+    ssize_t n;
+    do
+        n = write(descriptor, line->text, line->n);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)line->n)
+        return SW_OK;
+
+    int error = n < 0 ? errno : ENOSPC;
+    struct stat stat;
+    /* This process alone appends, so what was written of the line is at the end: cut it off. */
+    if (n > 0 && fstat(descriptor, &stat) == 0 && ftruncate(descriptor, stat.st_size - n) != 0)
+        error = errno;
+    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(error));
+}

@@ -1,0 +1,41 @@
+/* json_line.h: one JSON object on one line, written into a fixed buffer and then to a file by one write(2).
+ *
+ * The run's records (metrics.jsonl, events.jsonl) are appended to while a run lasts and read by others at the same time: a line
+ * is there whole or not at all. Nothing is allocated, so that records can be written in a step.
+ */
+#ifndef SW_OBSERVE_JSON_LINE_H
+#define SW_OBSERVE_JSON_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shardwise/status.h>
+
+#define SW_JSON_LINE_BYTES 16384
+
+typedef struct sw_json_line {
+    size_t n;         /* bytes of text so far; text is not NUL-terminated until sw_json_line_end */
+    bool is_too_long; /* a piece did not fit; nothing is added after it */
+    char text[SW_JSON_LINE_BYTES];
+} sw_json_line;
+
+/* Begin an object; then members; then end it, which adds the newline and a NUL. */
+void sw_json_line_begin(sw_json_line *line);
+void sw_json_line_end(sw_json_line *line);
+
+/* Members. Keys are our own words and need no escapes. A real reads back as the same double; one that is not finite is null.
+ * Text that is not UTF-8 has U+FFFD in place of each byte that does not belong; NULL text is null. */
+void sw_json_line_integer(sw_json_line *line, const char *key, int64_t value);
+void sw_json_line_real(sw_json_line *line, const char *key, double value);
+void sw_json_line_text(sw_json_line *line, const char *key, const char *value);
+void sw_json_line_open(sw_json_line *line, const char *key); /* an object as a member, until ... */
+void sw_json_line_close(sw_json_line *line);
+
+/* Open a file of lines for appending; it is made if it is not there. Errors: SW_NO_SPACE. */
+sw_status sw_json_lines_open(const char *path, int *descriptor, sw_error *err);
+
+/* Append an ended line. On a full disk nothing of it stays. Errors: SW_NO_SPACE; SW_BUG for a line that is too long. */
+sw_status sw_json_line_append(const sw_json_line *line, int descriptor, const char *path, sw_error *err);
+
+#endif

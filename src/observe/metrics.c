@@ -1,0 +1,78 @@
+/* metrics.c: the keys of a step, in order. */
+#include "observe/metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct sw_metrics {
+    int descriptor;
+    char *path;
+    sw_json_line line;
+};
+
+static void put_classes(sw_json_line *line, const char *key, const int64_t bytes[SW_N_MEMORY_CLASSES]) {
+    sw_json_line_open(line, key);
+    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++)
+        sw_json_line_integer(line, sw_memory_class_name((sw_memory_class) class), bytes[class]);
+    sw_json_line_close(line);
+}
+
+void sw_metrics_format(const sw_step_metrics *m, sw_json_line *line) {
+    sw_json_line_begin(line);
+    sw_json_line_integer(line, "step", m->step);
+    sw_json_line_real(line, "loss", m->loss);
+    sw_json_line_real(line, "grad_norm", m->grad_norm);
+    sw_json_line_real(line, "grad_norm_clipped", m->grad_norm_clipped);
+    sw_json_line_real(line, "learning_rate", m->learning_rate);
+    sw_json_line_integer(line, "tokens", m->tokens);
+    sw_json_line_integer(line, "supervised_tokens", m->supervised_tokens);
+    sw_json_line_real(line, "tokens_per_second", m->tokens_per_second);
+    sw_json_line_real(line, "step_seconds", m->step_seconds);
+    sw_json_line_real(line, "compute_seconds", m->compute_seconds);
+    sw_json_line_real(line, "wait_seconds", m->wait_seconds);
+    sw_json_line_integer(line, "gather_bytes", m->gather_bytes);
+    sw_json_line_integer(line, "reduce_bytes", m->reduce_bytes);
+    sw_json_line_real(line, "flops_per_second", m->flops_per_second);
+    sw_json_line_open(line, "memory");
+    put_classes(line, "planned", m->memory.planned);
+    put_classes(line, "peak", m->memory.peak);
+    sw_json_line_integer(line, "resident", m->memory.resident);
+    sw_json_line_integer(line, "rank", m->memory.rank);
+    sw_json_line_close(line);
+    if (m->has_validation_loss)
+        sw_json_line_real(line, "validation_loss", m->validation_loss);
+    if (m->skipped)
+        sw_json_line_text(line, "skipped", m->skipped);
+    sw_json_line_end(line);
+}
+
+sw_status sw_metrics_open(const char *path, sw_metrics **metrics, sw_error *err) {
+    *metrics = NULL;
+    sw_metrics *opened = calloc(1, sizeof *opened);
+    char *kept = strdup(path);
+    sw_status status = opened && kept ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory for a line of metrics", path);
+    if (status == SW_OK)
+        status = sw_json_lines_open(path, &opened->descriptor, err);
+    if (status != SW_OK) {
+        free(opened);
+        free(kept);
+        return status;
+    }
+    opened->path = kept;
+    *metrics = opened;
+    return SW_OK;
+}
+
+void sw_metrics_close(sw_metrics *metrics) {
+    if (!metrics)
+        return;
+    close(metrics->descriptor);
+    free(metrics->path);
+    free(metrics);
+}
+
+sw_status sw_metrics_write(sw_metrics *metrics, const sw_step_metrics *step, sw_error *err) {
+    sw_metrics_format(step, &metrics->line);
+    return sw_json_line_append(&metrics->line, metrics->descriptor, metrics->path, err);
+}

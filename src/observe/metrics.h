@@ -1,0 +1,45 @@
+/* metrics.h: metrics.jsonl, one object per logged step.
+ *
+ * The keys are part of the product's contract. The values are the same on every rank; rank 0 writes them.
+ */
+#ifndef SW_OBSERVE_METRICS_H
+#define SW_OBSERVE_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shardwise/status.h>
+
+#include "base/memory_class.h"
+#include "observe/json_line.h"
+
+typedef struct sw_step_metrics {
+    int64_t step; /* completed steps: the first is 1 */
+    double loss, grad_norm, grad_norm_clipped, learning_rate;
+    int64_t tokens, supervised_tokens; /* of this step */
+    double tokens_per_second, step_seconds, compute_seconds, wait_seconds;
+    int64_t gather_bytes, reduce_bytes;
+    double flops_per_second;
+    struct {
+        int64_t planned[SW_N_MEMORY_CLASSES], peak[SW_N_MEMORY_CLASSES]; /* bytes */
+        int64_t resident;                                                /* bytes */
+        int rank;                                                        /* the worst one, whose numbers these are */
+    } memory;
+    bool has_validation_loss; /* evaluated after this step */
+    double validation_loss;
+    const char *skipped; /* why the step changed nothing; NULL for an ordinary step */
+} sw_step_metrics;
+
+/* The step as one line, newline included. */
+void sw_metrics_format(const sw_step_metrics *metrics, sw_json_line *line);
+
+typedef struct sw_metrics sw_metrics;
+
+/* Open for appending. Ownership: sw_metrics_close, which takes NULL too. */
+sw_status sw_metrics_open(const char *path, sw_metrics **metrics, sw_error *err);
+void sw_metrics_close(sw_metrics *metrics);
+
+/* Append one line by one write. No allocation. */
+sw_status sw_metrics_write(sw_metrics *metrics, const sw_step_metrics *step, sw_error *err);
+
+#endif
