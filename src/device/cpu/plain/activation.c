@@ -14,13 +14,16 @@ SW_KERNEL(GELU) {
     real *y = call->operand[1];
     const int64_t n = call->dim[0];
     SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * real_sigmoid(TWICE_ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]));
+    for (int64_t i = 0; i < n; i++) {
+        real rest;
+        y[i] = x[i] * real_sigmoid(TWICE_ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]), &rest);
+    }
 }
 
 static inline real gelu_slope(real x) {
-    const real s = real_sigmoid(TWICE_ROOT * (x + CUBIC * x * x * x));
-    return s + x * s * (1 - s) * (TWICE_ROOT * (1 + 3 * CUBIC * x * x));
+    real rest;
+    const real s = real_sigmoid(TWICE_ROOT * (x + CUBIC * x * x * x), &rest);
+    return s + x * s * rest * (TWICE_ROOT * (1 + 3 * CUBIC * x * x));
 }
 
 SW_KERNEL(GELU_GRAD) {
@@ -43,8 +46,10 @@ SW_KERNEL(SWIGLU) {
     real *y = call->operand[2];
     const int64_t n = call->dim[0];
     SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++)
-        y[i] = gate[i] * real_sigmoid(gate[i]) * up[i];
+    for (int64_t i = 0; i < n; i++) {
+        real rest;
+        y[i] = gate[i] * real_sigmoid(gate[i], &rest) * up[i];
+    }
 }
 
 SW_KERNEL(SWIGLU_GRAD) {
@@ -53,8 +58,9 @@ SW_KERNEL(SWIGLU_GRAD) {
     const int64_t n = call->dim[0];
     SW_ELEMENTWISE
     for (int64_t i = 0; i < n; i++) {
-        const real d = dy[i], g = gate[i], u = up[i], s = real_sigmoid(g);
-        dgate[i] = d * u * (s * (1 + g * (1 - s)));
+        real rest;
+        const real d = dy[i], g = gate[i], u = up[i], s = real_sigmoid(g, &rest);
+        dgate[i] = d * u * (s * (1 + g * rest));
         dup[i] = d * (g * s);
     }
 }

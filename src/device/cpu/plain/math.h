@@ -100,10 +100,12 @@ static inline void real_turn(real turns, real *cosine, real *sine) {
 
 #endif
 
-/* 1 / (1 + e^-x); x is held above -80 so that the result and what it is multiplied by stay normal numbers. */
-static inline real real_sigmoid(real x) {
-    x = x < -80 ? -80 : x;
-    return 1 / (1 + real_exp(-x));
+/* 1 / (1 + e^-x), and in *rest what it lacks to 1, exact where the result rounds to 1. x is held above -80 so that the result and
+ * what it is multiplied by stay normal numbers. */
+static inline real real_sigmoid(real x, real *rest) {
+    const real e = real_exp(-(x < -80 ? -80 : x)), s = 1 / (1 + e);
+    *rest = e * s;
+    return s;
 }
 
 #endif

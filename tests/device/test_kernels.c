@@ -1,0 +1,229 @@
+/* Every kernel, over odd shapes, for every kind of numbers, kernel set and matrix product, against the plain double kernels,
+ * whose values are tested in test_reference.c and whose gradients in test_gradients.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/device_case.h"
+
+/* Every number of every list appears, beside changing neighbours. 16 and more shapes for each kernel. */
+static device_shape shape_number(int i) {
+    static const int64_t n[] = {1, 7, 33, 65}, C[] = {1, 5, 48, 100, 257}, V[] = {7, 259, 1000}, T[] = {1, 3, 64, 65, 130},
+                         D[] = {2, 12, 16, 64, 1, 7}, heads[][2] = {{1, 1}, {4, 2}, {6, 2}, {9, 3}};
+    return (device_shape){.n = n[i % 4],
+                          .C = C[i % 5],
+                          .V = V[i % 3],
+                          .B = 1 + i % 2,
+                          .T = T[i % 5],
+                          .H = heads[i % 4][0],
+                          .K = heads[i % 4][1],
+                          .D = D[i % 6],
+                          .in = C[i % 5],
+                          .out = C[(i / 5 + i) % 5],
+                          .layout = i / 2 % 2,
+                          .packed = i / 3 % 2};
+}
+enum { N_SHAPES = 20 };
+
+/* Largest difference, relative to the largest element, between float and double from the same inputs. */
+static double tolerance(sw_kernel kernel) {
+    switch (kernel) {
+    case SW_KERNEL_EMBEDDING:
+    case SW_KERNEL_SELECT_POSITION:
+    case SW_KERNEL_ZERO:
+    case SW_KERNEL_JOIN:
+    case SW_KERNEL_SPLIT:
+        return 0;
+    case SW_KERNEL_NORMAL: /* float cannot tell a uniform number from 1 by less than 2^-24: the radius is then 3.5e-4 */
+        return 4e-4;
+    default:
+        return 4e-6;
+    }
+}
+
+typedef struct variant {
+    const char *name;
+    sw_device *device;
+    sw_number_kind numbers;
+} variant;
+
+typedef struct fixture {
+    sw_device *oracle;
+    int n_variants;
+    variant variants[3 * SW_N_KERNEL_SETS + 2];
+} fixture;
+
+static int open_all(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    f->oracle = device_open(SW_SET_BASELINE, false);
+    for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
+        if (!sw_kernel_set_runs_here((sw_kernel_set)set))
+            continue;
+        sw_device *device = device_open((sw_kernel_set)set, false);
+        f->variants[f->n_variants++] = (variant){"fp32", device, SW_NUMBERS_F32};
+        f->variants[f->n_variants++] = (variant){"bf16", device, SW_NUMBERS_BF16};
+        f->variants[f->n_variants++] = (variant){"fp64", device, SW_NUMBERS_F64};
+    }
+    sw_device *blas = device_open(sw_kernel_set_best(), true);
+    f->variants[f->n_variants++] = (variant){"fp32", blas, SW_NUMBERS_F32};
+    f->variants[f->n_variants++] = (variant){"bf16", blas, SW_NUMBERS_BF16};
+    *state = f;
+    return 0;
+}
+
+static int close_all(void **state) {
+    fixture *f = *state;
+    f->oracle->close(f->oracle);
+    for (int i = 0; i < f->n_variants; i++)
+        if (f->variants[i].numbers == SW_NUMBERS_F32)
+            f->variants[i].device->close(f->variants[i].device);
+    free(f);
+    return 0;
+}
+
+static bool has_case(int kernel, const device_shape *s) {
+    if (kernel == SW_KERNEL_SQUARES)
+        return false;
+    return !((kernel == SW_KERNEL_ROTARY || kernel == SW_KERNEL_ROTARY_TABLE) && s->D < 2);
+}
+
+/* Every operand that may, adds; and every one that may, is absent, alone and together. */
+static void for_each_option(device_case *c, int option) {
+    uint32_t adds = 0, absents = 0;
+    for (int i = 0; i < c->n_operands; i++) {
+        adds |= (uint32_t)c->operand[i].may_add << i;
+        absents |= (uint32_t)c->operand[i].may_absent << i;
+    }
+    const uint32_t lowest = absents & (0u - absents), rest = absents & ~lowest;
+    const uint32_t absent[] = {0, 0, lowest, rest, absents};
+    c->absent = absent[option];
+    c->accumulate = option == 1 || option == 3 ? adds & ~c->absent : 0;
+}
+enum { N_OPTIONS = 5 };
+
+static void every_kernel_gives_what_the_oracle_gives(void **state) {
+    const fixture *f = *state;
+    int n_cases = 0, n_wrong = 0;
+    for (int kernel = 0; kernel < SW_N_KERNELS; kernel++) {
+        double worst = 0;
+        for (int i = 0; i < N_SHAPES; i++) {
+            const device_shape shape = shape_number(i);
+            if (!has_case(kernel, &shape))
+                continue;
+            for (int option = 0; option < N_OPTIONS; option++)
+                for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++) {
+                    sw_arena arena = {0};
+                    device_case c = device_make(&arena, (sw_kernel)kernel, &shape, f->oracle, (uint64_t)i);
+                    for_each_option(&c, option);
+                    if (option && !c.accumulate && !c.absent) {
+                        sw_arena_free(&arena);
+                        continue;
+                    }
+                    device_round(&c, (sw_number_kind)numbers);
+                    double *expected[SW_MAX_OPERANDS], *got[SW_MAX_OPERANDS];
+                    device_run(&arena, f->oracle, SW_NUMBERS_F64, &c, expected);
+                    const double bound = numbers == SW_NUMBERS_F64 ? 1e-13 : tolerance((sw_kernel)kernel);
+                    for (int v = 0; v < f->n_variants; v++) {
+                        if (f->variants[v].numbers != (sw_number_kind)numbers)
+                            continue;
+                        device_run(&arena, f->variants[v].device, (sw_number_kind)numbers, &c, got);
+                        for (int o = 0; o < c.n_operands; o++) {
+                            const bool is_scratch =
+                                o == 3 && (kernel == SW_KERNEL_CROSS_ENTROPY || kernel == SW_KERNEL_CROSS_ENTROPY_GRAD);
+                            if (!got[o] || is_scratch)
+                                continue;
+                            const double distance = device_distance(&c, o, got[o], expected[o]);
+                            if (numbers != SW_NUMBERS_F64 && distance > worst)
+                                worst = distance;
+                            if (!(distance <= bound)) {
+                                n_wrong++;
+                                print_error("%s, operand %d, %s, %s, %s: off by %g, allowed %g\n", device_describe(&arena, &c), o,
+                                            f->variants[v].name, f->variants[v].device->kernel_set, f->variants[v].device->gemm,
+                                            distance, bound);
+                            }
+                        }
+                        n_cases++;
+                    }
+                    sw_arena_free(&arena);
+                }
+        }
+        print_message("%-22s %.1e\n", sw_kernel_name((sw_kernel)kernel), worst);
+    }
+    print_message("%d cases\n", n_cases);
+    assert_int_equal(n_wrong, 0);
+}
+
+static bool same_bits(const device_case *c, int operand, const double *a, const double *b) {
+    return memcmp(a, b, sizeof *a * (size_t)c->operand[operand].n) == 0;
+}
+
+/* {kernel, output, input it may lie on}: every "in place" of kernel.h. */
+static void in_place_gives_the_same_bits(void **state) {
+    const fixture *f = *state;
+    static const int places[][3] = {
+        {SW_KERNEL_ADD_POSITIONS, 2, 0}, {SW_KERNEL_RMSNORM_GRAD, 4, 0}, {SW_KERNEL_LAYERNORM_GRAD, 5, 0},
+        {SW_KERNEL_ROTARY, 2, 0},        {SW_KERNEL_GELU, 1, 0},         {SW_KERNEL_GELU_GRAD, 2, 0},
+        {SW_KERNEL_SWIGLU, 2, 0},        {SW_KERNEL_SWIGLU, 2, 1},       {SW_KERNEL_SWIGLU_GRAD, 3, 0},
+        {SW_KERNEL_SWIGLU_GRAD, 3, 1},   {SW_KERNEL_SWIGLU_GRAD, 3, 2},  {SW_KERNEL_SWIGLU_GRAD, 4, 0},
+        {SW_KERNEL_SWIGLU_GRAD, 4, 1},   {SW_KERNEL_SWIGLU_GRAD, 4, 2},  {SW_KERNEL_ADD, 2, 0},
+        {SW_KERNEL_ADD, 2, 1},           {SW_KERNEL_DROPOUT, 1, 0},
+    };
+    for (size_t p = 0; p < sizeof places / sizeof *places; p++)
+        for (int i = 0; i < N_SHAPES; i++)
+            for (int v = 0; v < f->n_variants; v++) {
+                const device_shape shape = shape_number(i);
+                if (!has_case(places[p][0], &shape))
+                    continue;
+                sw_arena arena = {0};
+                device_case c = device_make(&arena, (sw_kernel)places[p][0], &shape, f->oracle, (uint64_t)i);
+                double *apart[SW_MAX_OPERANDS], *together[SW_MAX_OPERANDS];
+                device_run(&arena, f->variants[v].device, f->variants[v].numbers, &c, apart);
+                c.shares[places[p][1]] = 1 + places[p][2];
+                device_run(&arena, f->variants[v].device, f->variants[v].numbers, &c, together);
+                for (int o = 0; o < c.n_operands; o++)
+                    if (apart[o] && !same_bits(&c, o, apart[o], together[o]))
+                        fail_msg("%s: operand %d differs when %d lies on %d (%s, %s)", device_describe(&arena, &c), o,
+                                 places[p][1], places[p][2], f->variants[v].name, f->variants[v].device->kernel_set);
+                sw_arena_free(&arena);
+            }
+}
+
+/* Neither where operands begin nor what ran before matters. */
+static void alignment_changes_no_bit(void **state) {
+    const fixture *f = *state;
+    for (int kernel = 0; kernel < SW_N_KERNELS; kernel++)
+        for (int i = 0; i < N_SHAPES; i += 3)
+            for (int v = 0; v < f->n_variants; v++) {
+                const device_shape shape = shape_number(i);
+                if (!has_case(kernel, &shape))
+                    continue;
+                sw_arena arena = {0};
+                device_case c = device_make(&arena, (sw_kernel)kernel, &shape, f->oracle, (uint64_t)i);
+                double *first[SW_MAX_OPERANDS], *other[SW_MAX_OPERANDS];
+                device_run(&arena, f->variants[v].device, f->variants[v].numbers, &c, first);
+                for (c.shift = 1; c.shift < 8; c.shift += 3) {
+                    device_run(&arena, f->variants[v].device, f->variants[v].numbers, &c, other);
+                    for (int o = 0; o < c.n_operands; o++)
+                        if (first[o] && !same_bits(&c, o, first[o], other[o]))
+                            fail_msg("%s: operand %d differs when all lie %d elements further (%s, %s, %s)",
+                                     device_describe(&arena, &c), o, c.shift, f->variants[v].name,
+                                     f->variants[v].device->kernel_set, f->variants[v].device->gemm);
+                }
+                sw_arena_free(&arena);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kernel_gives_what_the_oracle_gives),
+        cmocka_unit_test(in_place_gives_the_same_bits),
+        cmocka_unit_test(alignment_changes_no_bit),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

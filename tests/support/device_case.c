@@ -1,0 +1,481 @@
+/* device_case.c: operands of every kernel, made and run. */
+#include "support/device_case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+
+double device_random(uint64_t *state) {
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return (double)(int64_t)(z ^ z >> 31) * 0x1p-63;
+}
+
+static void fatal(const char *what) {
+    fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+static void *take(sw_arena *arena, size_t bytes) {
+    void *p = sw_arena_take(arena, bytes + 1);
+    if (!p)
+        fatal("no memory");
+    return p;
+}
+
+typedef enum mode { IN, OUT, UPDATE } mode;
+
+static double *add(sw_arena *arena, device_case *c, uint64_t *seed, device_type type, int64_t n, mode mode, const char *marks) {
+    device_operand *o = &c->operand[c->n_operands++];
+    *o = (device_operand){.type = type,
+                          .n = n,
+                          .is_read = mode != OUT,
+                          .is_written = mode != IN,
+                          .may_add = strchr(marks, '+') != NULL,
+                          .may_absent = strchr(marks, '?') != NULL};
+    o->value = take(arena, sizeof(double) * (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        o->value[i] = device_random(seed);
+    return o->value;
+}
+
+/* Fill operand `to` of `c` with what kernel `forward` leaves in its operand `from`, given c's operands inputs[]. */
+static void left_by(sw_arena *arena, const sw_device *oracle, device_case *c, const device_case *forward, int from, int to) {
+    double *result[SW_MAX_OPERANDS];
+    device_run(arena, oracle, SW_NUMBERS_F64, forward, result);
+    memcpy(c->operand[to].value, result[from], sizeof(double) * (size_t)c->operand[to].n);
+}
+
+#define ADD(type, n, mode, marks) add(arena, &c, &seed, DEVICE_##type, n, mode, marks)
+#define DIMS(...) memcpy(c.dim, (const int64_t[SW_MAX_DIMENSIONS]){__VA_ARGS__}, sizeof c.dim)
+
+/* Indices below V; with `ignored`, some are -1. */
+static void make_indices(double *value, int64_t n, int64_t V, bool ignored) {
+    for (int64_t i = 0; i < n; i++)
+        value[i] = ignored && value[i] < -0.4 ? -1 : floor((value[i] + 1) / 2 * 0.999999 * (double)V);
+}
+
+static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
+    device_case c = {.kernel = kernel, .attribute = {1e-5}, .scalars = {.proceed = 1}};
+    const bool is_grad = kernel == SW_KERNEL_RMSNORM_GRAD || kernel == SW_KERNEL_LAYERNORM_GRAD;
+    const bool is_layer = kernel == SW_KERNEL_LAYERNORM || kernel == SW_KERNEL_LAYERNORM_GRAD;
+    DIMS(s->n, s->C);
+    if (is_grad)
+        ADD(REAL, s->n * s->C, IN, "");
+    double *x = ADD(REAL, s->n * s->C, IN, "");
+    for (int64_t i = 0; i < s->n * s->C; i++)
+        x[i] = 2 * x[i] + 0.3;
+    ADD(PARAMETER, s->C, IN, "");
+    if (!is_grad) {
+        if (is_layer)
+            ADD(PARAMETER, s->C, IN, "?");
+        ADD(REAL, s->n * s->C, OUT, "");
+        if (is_layer)
+            ADD(REAL, s->n, OUT, "");
+        ADD(REAL, s->n, OUT, "");
+        return c;
+    }
+    device_case forward = make_norm(arena, is_layer ? SW_KERNEL_LAYERNORM : SW_KERNEL_RMSNORM, s, oracle, 1);
+    forward.operand[0].value = x;
+    forward.operand[1].value = c.operand[2].value;
+    ADD(REAL, s->n, IN, "");
+    left_by(arena, oracle, &c, &forward, is_layer ? 4 : 3, 3);
+    if (is_layer) {
+        ADD(REAL, s->n, IN, "");
+        left_by(arena, oracle, &c, &forward, 5, 4);
+    }
+    ADD(REAL, s->n * s->C, OUT, "+?");
+    ADD(REAL, s->C, OUT, "+?");
+    if (is_layer)
+        ADD(REAL, s->C, OUT, "+?");
+    return c;
+}
+
+static device_case make_attention(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle,
+                                  uint64_t seed) {
+    device_case c = {.kernel = kernel, .scalars = {.proceed = 1}};
+    const int64_t q_stride = s->packed ? (s->H + 2 * s->K) * s->D : s->H * s->D;
+    const int64_t kv_stride = s->packed ? q_stride : s->K * s->D;
+    const int64_t tokens = s->B * s->T, dense = tokens * s->H * s->D;
+    /* in the packed form operands are views; the last row needs no full stride */
+    const int64_t q_n = (tokens - 1) * q_stride + s->H * s->D, kv_n = (tokens - 1) * kv_stride + s->K * s->D;
+    DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride);
+    if (kernel == SW_KERNEL_ATTENTION_GRAD)
+        ADD(REAL, dense, IN, "");
+    double *q = ADD(REAL, q_n, IN, ""), *k = ADD(REAL, kv_n, IN, ""), *v = ADD(REAL, kv_n, IN, "");
+    for (int64_t i = 0; i < q_n; i++)
+        q[i] *= 3;
+    if (kernel == SW_KERNEL_ATTENTION) {
+        ADD(REAL, dense, OUT, "");
+        ADD(REAL, s->B * s->H * s->T, OUT, "");
+        return c;
+    }
+    device_case forward = make_attention(arena, SW_KERNEL_ATTENTION, s, oracle, 1);
+    forward.operand[0].value = q;
+    forward.operand[1].value = k;
+    forward.operand[2].value = v;
+    ADD(REAL, dense, IN, "");
+    ADD(REAL, s->B * s->H * s->T, IN, "");
+    left_by(arena, oracle, &c, &forward, 3, 4);
+    left_by(arena, oracle, &c, &forward, 4, 5);
+    /* between the heads of one token and the next of a packed array, dq, dk and dv are not written */
+    ADD(REAL, q_n, OUT, "");
+    ADD(REAL, kv_n, OUT, "");
+    ADD(REAL, kv_n, OUT, "");
+    return c;
+}
+
+device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
+    device_case c = {.kernel = kernel, .scalars = {.proceed = 1, .seed = 42, .loss_scale = 0.125, .first_row = 5}};
+    const int64_t n = s->n, C = s->C, tokens = s->B * s->T, block = (n + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK;
+    double *value;
+    switch (kernel) {
+    case SW_KERNEL_EMBEDDING:
+        DIMS(n, s->V, C);
+        make_indices(ADD(INDEX, n, IN, ""), n, s->V, false);
+        ADD(PARAMETER, s->V * C, IN, "");
+        ADD(REAL, n * C, OUT, "");
+        break;
+    case SW_KERNEL_EMBEDDING_GRAD:
+        DIMS(n, s->V, C);
+        make_indices(ADD(INDEX, n, IN, ""), n, s->V, false);
+        ADD(REAL, n * C, IN, "");
+        ADD(REAL, s->V * C, OUT, "+");
+        break;
+    case SW_KERNEL_ADD_POSITIONS:
+        DIMS(s->B, s->T, C, s->T + 2);
+        ADD(REAL, tokens * C, IN, "");
+        ADD(PARAMETER, (s->T + 2) * C, IN, "");
+        ADD(REAL, tokens * C, OUT, "");
+        break;
+    case SW_KERNEL_ADD_POSITIONS_GRAD:
+        DIMS(s->B, s->T, C, s->T + 2);
+        ADD(REAL, tokens * C, IN, "");
+        ADD(REAL, (s->T + 2) * C, OUT, "+");
+        break;
+    case SW_KERNEL_LINEAR:
+        DIMS(n, s->in, s->out, s->layout);
+        ADD(REAL, n * s->in, IN, "");
+        ADD(PARAMETER, s->in * s->out, IN, "");
+        ADD(PARAMETER, s->out, IN, "?");
+        ADD(REAL, n * s->out, OUT, "");
+        break;
+    case SW_KERNEL_LINEAR_GRAD_INPUT:
+        DIMS(n, s->in, s->out, s->layout);
+        ADD(REAL, n * s->out, IN, "");
+        ADD(PARAMETER, s->in * s->out, IN, "");
+        ADD(REAL, n * s->in, OUT, "+");
+        break;
+    case SW_KERNEL_LINEAR_GRAD_WEIGHT:
+        DIMS(n, s->in, s->out, s->layout);
+        ADD(REAL, n * s->out, IN, "");
+        ADD(REAL, n * s->in, IN, "");
+        ADD(REAL, s->in * s->out, OUT, "+");
+        ADD(REAL, s->out, OUT, "+?");
+        break;
+    case SW_KERNEL_RMSNORM:
+    case SW_KERNEL_RMSNORM_GRAD:
+    case SW_KERNEL_LAYERNORM:
+    case SW_KERNEL_LAYERNORM_GRAD:
+        return make_norm(arena, kernel, s, oracle, seed);
+    case SW_KERNEL_ROTARY_TABLE:
+        DIMS(s->T, s->D / 2 * 2);
+        c.attribute[0] = 10000;
+        ADD(REAL, s->T * (s->D / 2) * 2, OUT, "");
+        break;
+    case SW_KERNEL_ROTARY:
+        DIMS(s->B, s->T, s->H, s->D / 2 * 2);
+        c.attribute[0] = seed % 2 ? 1 : -1;
+        ADD(REAL, tokens * s->H * (s->D / 2 * 2), IN, "");
+        ADD(REAL, s->T * (s->D / 2) * 2, IN, "");
+        ADD(REAL, tokens * s->H * (s->D / 2 * 2), OUT, "");
+        break;
+    case SW_KERNEL_ATTENTION:
+    case SW_KERNEL_ATTENTION_GRAD:
+        return make_attention(arena, kernel, s, oracle, seed);
+    case SW_KERNEL_GELU:
+        DIMS(n * C);
+        value = ADD(REAL, n * C, IN, "");
+        for (int64_t i = 0; i < n * C; i++)
+            value[i] *= 6;
+        ADD(REAL, n * C, OUT, "");
+        break;
+    case SW_KERNEL_GELU_GRAD:
+        DIMS(n * C);
+        ADD(REAL, n * C, IN, "");
+        value = ADD(REAL, n * C, IN, "");
+        for (int64_t i = 0; i < n * C; i++)
+            value[i] *= 6;
+        ADD(REAL, n * C, OUT, "+");
+        break;
+    case SW_KERNEL_SWIGLU:
+    case SW_KERNEL_SWIGLU_GRAD:
+        DIMS(n * C);
+        if (kernel == SW_KERNEL_SWIGLU_GRAD)
+            ADD(REAL, n * C, IN, "");
+        value = ADD(REAL, n * C, IN, "");
+        for (int64_t i = 0; i < n * C; i++)
+            value[i] *= 9;
+        ADD(REAL, n * C, IN, "");
+        ADD(REAL, n * C, OUT, "");
+        if (kernel == SW_KERNEL_SWIGLU_GRAD)
+            ADD(REAL, n * C, OUT, "");
+        break;
+    case SW_KERNEL_ADD:
+        DIMS(n * C);
+        ADD(REAL, n * C, IN, "");
+        ADD(REAL, n * C, IN, "");
+        ADD(REAL, n * C, OUT, "");
+        break;
+    case SW_KERNEL_DROPOUT:
+        DIMS(s->B, s->T, C, 7);
+        c.attribute[0] = 0.25;
+        ADD(REAL, tokens * C, IN, "");
+        ADD(REAL, tokens * C, OUT, "+");
+        break;
+    case SW_KERNEL_CROSS_ENTROPY:
+    case SW_KERNEL_CROSS_ENTROPY_GRAD: {
+        const int64_t chunk = sw_cross_entropy_chunk(n, s->V);
+        DIMS(n, s->V, C, chunk);
+        ADD(REAL, n * C, IN, "");
+        value = ADD(PARAMETER, s->V * C, IN, "");
+        for (int64_t i = 0; i < s->V * C; i++)
+            value[i] *= 3 / sqrt((double)C);
+        make_indices(ADD(INDEX, n, IN, ""), n, s->V, true);
+        ADD(REAL, chunk * s->V, OUT, "");
+        ADD(DOUBLE, 1, OUT, "");
+        if (kernel == SW_KERNEL_CROSS_ENTROPY_GRAD) {
+            ADD(REAL, n * C, OUT, "?");
+            ADD(REAL, s->V * C, OUT, "+?");
+        }
+        break;
+    }
+    case SW_KERNEL_SELECT_POSITION:
+        DIMS(s->B, s->T, C);
+        c.scalars.position = (int32_t)(s->T / 2);
+        ADD(REAL, tokens * C, IN, "");
+        ADD(REAL, s->B * C, OUT, "");
+        break;
+    case SW_KERNEL_ZERO:
+        DIMS(n);
+        ADD(REAL, n, OUT, "");
+        break;
+    case SW_KERNEL_FOLD:
+        DIMS(block);
+        ADD(REAL, block, IN, "");
+        ADD(REAL, block, OUT, "+");
+        break;
+    case SW_KERNEL_ADAMW:
+        DIMS(block);
+        memcpy(c.attribute, (const double[]){0.9, 0.95, 1e-6, 0.1}, sizeof c.attribute);
+        c.scalars.learning_rate = 0.01;
+        c.scalars.clip_factor = 0.7;
+        c.scalars.bias_correction1 = 1 - pow(0.9, 3);
+        c.scalars.bias_correction2 = 1 - pow(0.95, 3);
+        ADD(MASTER, block, UPDATE, "");
+        ADD(LOW, block, UPDATE, "");
+        ADD(REAL, block, IN, "");
+        ADD(REAL, block, UPDATE, "");
+        value = ADD(REAL, block, UPDATE, "");
+        for (int64_t i = 0; i < block; i++)
+            value[i] = value[i] * value[i] + 1e-3;
+        break;
+    case SW_KERNEL_SGD:
+        DIMS(block);
+        memcpy(c.attribute, (const double[]){0.9, 0.1}, 2 * sizeof(double));
+        c.scalars.learning_rate = 0.01;
+        c.scalars.clip_factor = 0.7;
+        ADD(MASTER, block, UPDATE, "");
+        ADD(LOW, block, UPDATE, "");
+        ADD(REAL, block, IN, "");
+        ADD(REAL, block, UPDATE, "?");
+        break;
+    case SW_KERNEL_SPLIT:
+        DIMS(block);
+        ADD(REAL, block, IN, "");
+        ADD(MASTER, block, OUT, "");
+        ADD(LOW, block, OUT, "");
+        break;
+    case SW_KERNEL_JOIN:
+        DIMS(block);
+        ADD(MASTER, block, IN, "");
+        ADD(LOW, block, IN, "");
+        ADD(REAL, block, OUT, "");
+        break;
+    case SW_KERNEL_NORMAL:
+        DIMS(n, 3, 1001);
+        c.attribute[0] = 1;
+        ADD(REAL, n, OUT, "");
+        break;
+    case SW_KERNEL_SQUARES: /* its result is no array of numbers: tests/device/test_wide_sum.c */
+    case SW_N_KERNELS:
+        fatal("no such case");
+    }
+    return c;
+}
+
+void device_round(device_case *c, sw_number_kind numbers) {
+    if (numbers == SW_NUMBERS_F64)
+        return;
+    for (int i = 0; i < c->n_operands; i++) {
+        const device_operand *o = &c->operand[i];
+        if (o->type == DEVICE_INDEX || o->type == DEVICE_DOUBLE)
+            continue;
+        for (int64_t j = 0; j < o->n; j++)
+            o->value[j] = o->type == DEVICE_PARAMETER && numbers == SW_NUMBERS_BF16
+                              ? (double)sw_bf16_to_float(sw_float_to_bf16((float)o->value[j]))
+                              : (double)(float)o->value[j];
+    }
+}
+
+static size_t element_bytes(device_type type, sw_number_kind numbers) {
+    const size_t real = numbers == SW_NUMBERS_F64 ? 8 : 4;
+    switch (type) {
+    case DEVICE_PARAMETER:
+    case DEVICE_MASTER:
+        return numbers == SW_NUMBERS_BF16 ? 2 : real;
+    case DEVICE_LOW:
+        return 2;
+    case DEVICE_INDEX:
+        return 4;
+    case DEVICE_DOUBLE:
+        return 8;
+    default:
+        return real;
+    }
+}
+
+static void write_value(device_type type, sw_number_kind numbers, int64_t i, double x, void *to) {
+    const float f = (float)x;
+    if (type == DEVICE_INDEX)
+        ((int32_t *)to)[i] = (int32_t)x;
+    else if (type == DEVICE_LOW)
+        ((uint16_t *)to)[i] = sw_split_low(f);
+    else if (type == DEVICE_MASTER && numbers == SW_NUMBERS_BF16)
+        ((uint16_t *)to)[i] = sw_split_high(f);
+    else if (type == DEVICE_PARAMETER && numbers == SW_NUMBERS_BF16)
+        ((uint16_t *)to)[i] = sw_float_to_bf16(f);
+    else if (type == DEVICE_DOUBLE || numbers == SW_NUMBERS_F64)
+        ((double *)to)[i] = x;
+    else
+        ((float *)to)[i] = f;
+}
+
+static double read_value(device_type type, sw_number_kind numbers, int64_t i, const void *from, const void *low) {
+    if (type == DEVICE_MASTER && numbers == SW_NUMBERS_BF16)
+        return (double)sw_split_join(((const uint16_t *)from)[i], ((const uint16_t *)low)[i]);
+    if (type == DEVICE_DOUBLE || numbers == SW_NUMBERS_F64)
+        return ((const double *)from)[i];
+    return (double)((const float *)from)[i];
+}
+
+enum { GUARD = 128 };
+
+/* `bytes` that begin `offset` after an aligned address, all of it 0xff: NaN, and guards. */
+static char *guarded(sw_arena *arena, size_t bytes, size_t offset) {
+    char *p = take(arena, bytes + 3 * GUARD);
+    p = (char *)(((uintptr_t)p + GUARD + 63) / 64 * 64) + offset;
+    memset(p - GUARD / 4, 0xff, bytes + GUARD / 2);
+    return p;
+}
+
+static void check_guards(const device_case *c, const char *what, const char *p, size_t bytes) {
+    for (int i = 0; i < GUARD / 4; i++)
+        if (p[-1 - i] != (char)0xff || p[bytes + (size_t)i] != (char)0xff) {
+            fprintf(stderr, "%s: writes outside its %s\n", sw_kernel_name(c->kernel), what);
+            abort();
+        }
+}
+
+void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers, const device_case *c,
+                double *result[SW_MAX_OPERANDS]) {
+    sw_kernel_call call = {.accumulate = c->accumulate, .scalars = &c->scalars};
+    char *at[SW_MAX_OPERANDS] = {0};
+    memcpy(call.dim, c->dim, sizeof call.dim);
+    memcpy(call.attribute, c->attribute, sizeof call.attribute);
+    for (int i = 0; i < c->n_operands; i++) {
+        const device_operand *o = &c->operand[i];
+        const size_t bytes = element_bytes(o->type, numbers);
+        if (c->absent >> i & 1 || (o->type == DEVICE_LOW && numbers != SW_NUMBERS_BF16))
+            continue;
+        at[i] = c->shares[i] ? at[c->shares[i] - 1] : guarded(arena, bytes * (size_t)o->n, bytes * (size_t)c->shift);
+        call.operand[i] = at[i];
+        if (o->is_read || c->accumulate >> i & 1)
+            for (int64_t j = 0; j < o->n; j++)
+                write_value(o->type, numbers, j, o->type == DEVICE_LOW ? c->operand[i - 1].value[j] : o->value[j], at[i]);
+    }
+    const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers == SW_NUMBERS_F64 ? SW_F64 : SW_F32,
+                                                           numbers == SW_NUMBERS_F64    ? SW_F64
+                                                           : numbers == SW_NUMBERS_BF16 ? SW_BF16
+                                                                                        : SW_F32);
+    char *space = guarded(arena, scratch, 0);
+    call.scratch = space;
+    sw_device_kernel(device, numbers, c->kernel)(device, &call);
+    check_guards(c, "scratch", space, scratch);
+    for (int i = 0; i < c->n_operands; i++) {
+        const device_operand *o = &c->operand[i];
+        result[i] = NULL;
+        if (!at[i])
+            continue;
+        check_guards(c, "operand", at[i], element_bytes(o->type, numbers) * (size_t)o->n);
+        if (!o->is_written || o->type == DEVICE_LOW)
+            continue;
+        result[i] = take(arena, sizeof(double) * (size_t)o->n);
+        for (int64_t j = 0; j < o->n; j++)
+            result[i][j] = read_value(o->type, numbers, j, at[i], at[i + 1 < SW_MAX_OPERANDS ? i + 1 : i]);
+    }
+}
+
+/* Elements of dq, dk, dv that belong to other tensors of a packed array stay as they were. */
+static bool is_between_heads(const device_case *c, int operand, int64_t i) {
+    if (c->kernel != SW_KERNEL_ATTENTION_GRAD || operand < 6)
+        return false;
+    const int64_t stride = operand == 6 ? c->dim[5] : c->dim[6], width = (operand == 6 ? c->dim[2] : c->dim[3]) * c->dim[4];
+    return i % stride >= width;
+}
+
+/* Some gradients vanish exactly, with one key or one channel; what is left then is rounding of the terms that cancel, which are
+ * as large as the inputs. */
+static double largest_term(const device_case *c) {
+    const bool cancels =
+        (c->kernel == SW_KERNEL_ATTENTION_GRAD && c->dim[1] == 1) || (c->kernel == SW_KERNEL_RMSNORM_GRAD && c->dim[1] == 1);
+    double largest = 0;
+    for (int i = 0; cancels && i < c->n_operands; i++)
+        for (int64_t j = 0; c->operand[i].is_read && j < c->operand[i].n; j++)
+            largest = fmax(largest, fabs(c->operand[i].value[j]));
+    return largest;
+}
+
+double device_distance(const device_case *c, int operand, const double *got, const double *expected) {
+    double largest = largest_term(c), difference = 0;
+    for (int64_t i = 0; i < c->operand[operand].n; i++) {
+        if (is_between_heads(c, operand, i)) {
+            if (!isnan(got[i]))
+                return INFINITY;
+            continue;
+        }
+        if (!(fabs(got[i] - expected[i]) <= 1e30))
+            return INFINITY;
+        largest = fmax(largest, fabs(expected[i]));
+        difference = fmax(difference, fabs(got[i] - expected[i]));
+    }
+    return difference / (largest > 0 ? largest : 1);
+}
+
+const char *device_describe(sw_arena *arena, const device_case *c) {
+    return sw_arena_format(arena, "%s[%ld %ld %ld %ld %ld %ld %ld] accumulate %x absent %x", sw_kernel_name(c->kernel),
+                           (long)c->dim[0], (long)c->dim[1], (long)c->dim[2], (long)c->dim[3], (long)c->dim[4], (long)c->dim[5],
+                           (long)c->dim[6], c->accumulate, c->absent);
+}
+
+sw_device *device_open(sw_kernel_set set, bool use_blas) {
+    sw_device *device;
+    sw_error err;
+    if (sw_cpu_open(set, use_blas, &device, &err) != SW_OK)
+        fatal(err.message);
+    return device;
+}
