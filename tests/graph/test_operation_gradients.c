@@ -1,0 +1,231 @@
+/* test_operation_gradients.c: the gradient rule of every operation against central differences in double.
+ *
+ * Each graph is embedding → (what the operation needs) → the operation → head and loss, so that the operation's gradients with
+ * respect to its inputs are seen through the parameters before it, and those with respect to its own parameters directly. Shapes
+ * are odd on purpose. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/gradient_check.h"
+
+enum { VOCABULARY = 11, CHANNELS = 12 };
+
+static sw_device *device;
+
+static int open_device(void **state) {
+    (void)state;
+    sw_error err = {0};
+    return sw_cpu_open(SW_SET_BASELINE, false, &device, &err);
+}
+
+static int close_device(void **state) {
+    (void)state;
+    device->close(device);
+    return 0;
+}
+
+/* Declared by whichever argument is evaluated first. */
+static sw_unit *root(sw_graph *g) {
+    return g->units.n ? g->units.item[0] : sw_unit_declare(g, NULL, "root");
+}
+
+static sw_parameter *matrix(sw_graph *g, const char *name, int64_t rows, int64_t columns) {
+    return sw_parameter_declare(g, root(g), name, 2, (int64_t[]){rows, columns}, SW_INIT_NORMAL, 0.1);
+}
+
+static sw_parameter *vector(sw_graph *g, const char *name, int64_t length, sw_initializer initializer) {
+    return sw_parameter_declare(g, root(g), name, 1, &length, initializer, 0.1);
+}
+
+/* tokens → [B*T, CHANNELS] */
+static sw_value *begin(sw_graph *g) {
+    return sw_embedding(g, sw_tokens(g), matrix(g, "table", VOCABULARY, CHANNELS));
+}
+
+static void end(sw_graph *g, sw_value *x) {
+    int64_t channels = x ? x->dimension[1] : 1;
+    sw_cross_entropy(g, x, matrix(g, "head", VOCABULARY, channels), sw_targets(g));
+}
+
+static void check(graph_recorder record) {
+    static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {2, 20}};
+    for (int i = 0; i < 3; i++)
+        for (int in_place = 0; in_place < 2; in_place++)
+            gradient_check_run(device, &(gradient_check){.record = record,
+                                                         .n_rows = shapes[i][0],
+                                                         .n_tokens = shapes[i][1],
+                                                         .n_vocabulary = VOCABULARY,
+                                                         .reuse_in_place = in_place,
+                                                         .deviation = 0.5});
+}
+
+static void record_nothing(sw_graph *g, const void *about) {
+    (void)about;
+    end(g, begin(g));
+}
+static void embedding_and_cross_entropy(void **state) {
+    (void)state;
+    check(record_nothing);
+}
+
+static void record_tied(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g);
+    sw_cross_entropy(g, x, g->parameters.item[0], sw_targets(g));
+}
+static void one_table_as_embedding_and_head(void **state) {
+    (void)state;
+    check(record_tied);
+}
+
+static void record_positions(sw_graph *g, const void *about) {
+    (void)about;
+    end(g, sw_add_positions(g, begin(g), matrix(g, "positions", 23, CHANNELS)));
+}
+static void positions(void **state) {
+    (void)state;
+    check(record_positions);
+}
+
+static void record_linear(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = sw_linear(g, begin(g), matrix(g, "out_in", 5, CHANNELS), NULL, SW_OUT_IN);
+    x = sw_linear(g, x, matrix(g, "out_in_bias", 9, 5), vector(g, "bias", 9, SW_INIT_ZEROS), SW_OUT_IN);
+    x = sw_linear(g, x, matrix(g, "in_out", 9, 17), NULL, SW_IN_OUT);
+    end(g, sw_linear(g, x, matrix(g, "in_out_bias", 17, 6), vector(g, "bias2", 6, SW_INIT_ZEROS), SW_IN_OUT));
+}
+static void linear_in_both_layouts_with_and_without_bias(void **state) {
+    (void)state;
+    check(record_linear);
+}
+
+static void record_rmsnorm(sw_graph *g, const void *about) {
+    (void)about;
+    end(g, sw_rmsnorm(g, begin(g), vector(g, "norm", CHANNELS, SW_INIT_ONES), 1e-2));
+}
+static void rmsnorm(void **state) {
+    (void)state;
+    check(record_rmsnorm);
+}
+
+static void record_layernorm(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x =
+        sw_layernorm(g, begin(g), vector(g, "norm", CHANNELS, SW_INIT_ONES), vector(g, "bias", CHANNELS, SW_INIT_ZEROS), 1e-2);
+    x = sw_linear(g, x, matrix(g, "between", CHANNELS, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_layernorm(g, x, vector(g, "norm2", CHANNELS, SW_INIT_ONES), NULL, 1e-2));
+}
+static void layernorm_with_and_without_bias(void **state) {
+    (void)state;
+    check(record_layernorm);
+}
+
+static void record_rotary(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = sw_rotary(g, begin(g), 4, 100);
+    x = sw_linear(g, x, matrix(g, "between", CHANNELS, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_rotary(g, x, CHANNELS, 10));
+}
+static void rotary_of_several_heads_and_of_one(void **state) {
+    (void)state;
+    check(record_rotary);
+}
+
+/* Query heads and key/value heads, and channels per head. */
+typedef struct heads {
+    int64_t query, key, channels;
+} heads;
+
+static const heads HEADS[] = {{1, 1, 5}, {3, 3, 4}, {4, 2, 3}, {6, 1, 2}};
+
+static void record_attention(sw_graph *g, const void *about) {
+    const heads *h = about;
+    sw_value *x = begin(g);
+    sw_value *q = sw_linear(g, x, matrix(g, "q", h->query * h->channels, CHANNELS), NULL, SW_OUT_IN);
+    sw_value *k = sw_linear(g, x, matrix(g, "k", h->key * h->channels, CHANNELS), NULL, SW_OUT_IN);
+    sw_value *v = sw_linear(g, x, matrix(g, "v", h->key * h->channels, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_attention(g, q, k, v, h->query, h->key));
+}
+
+static void record_packed(sw_graph *g, const void *about) {
+    const heads *h = about;
+    sw_value *x = sw_linear(g, begin(g), matrix(g, "qkv", (h->query + 2 * h->key) * h->channels, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_attention_packed(g, x, h->query, h->key));
+}
+
+static void attention_separate_and_packed(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof HEADS / sizeof *HEADS; i++)
+        for (int packed = 0; packed < 2; packed++)
+            gradient_check_run(device,
+                               &(gradient_check){.record = packed ? record_packed : record_attention,
+                                                 .about = &HEADS[i],
+                                                 .n_rows = 2,
+                                                 .n_tokens = packed ? 70 : 9, /* more than one block of queries; a part of one */
+                                                 .n_vocabulary = VOCABULARY,
+                                                 .reuse_in_place = true,
+                                                 .deviation = 0.7});
+}
+
+static void record_gelu(sw_graph *g, const void *about) {
+    (void)about;
+    end(g, sw_gelu(g, begin(g)));
+}
+static void gelu(void **state) {
+    (void)state;
+    check(record_gelu);
+}
+
+static void record_swiglu(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g);
+    sw_value *gate = sw_linear(g, x, matrix(g, "gate", 7, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_swiglu(g, gate, sw_linear(g, x, matrix(g, "up", 7, CHANNELS), NULL, SW_OUT_IN)));
+}
+static void swiglu(void **state) {
+    (void)state;
+    check(record_swiglu);
+}
+
+static void record_add(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g);
+    end(g, sw_add(g, x, sw_linear(g, x, matrix(g, "f", CHANNELS, CHANNELS), NULL, SW_OUT_IN)));
+}
+static void add(void **state) {
+    (void)state;
+    check(record_add);
+}
+
+static void record_dropout(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = sw_dropout(g, begin(g), 0.3);
+    x = sw_linear(g, x, matrix(g, "f", CHANNELS, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_add(g, x, sw_dropout(g, sw_dropout(g, x, 0.5), 0)));
+}
+static void dropout_draws_the_same_mask_in_both_directions(void **state) {
+    (void)state;
+    check(record_dropout);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(embedding_and_cross_entropy),
+        cmocka_unit_test(one_table_as_embedding_and_head),
+        cmocka_unit_test(positions),
+        cmocka_unit_test(linear_in_both_layouts_with_and_without_bias),
+        cmocka_unit_test(rmsnorm),
+        cmocka_unit_test(layernorm_with_and_without_bias),
+        cmocka_unit_test(rotary_of_several_heads_and_of_one),
+        cmocka_unit_test(attention_separate_and_packed),
+        cmocka_unit_test(gelu),
+        cmocka_unit_test(swiglu),
+        cmocka_unit_test(add),
+        cmocka_unit_test(dropout_draws_the_same_mask_in_both_directions),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}

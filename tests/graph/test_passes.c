@@ -1,0 +1,376 @@
+/* test_passes.c: recompute and in-place reuse: no bit changes, and memory is freed as promised. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/gradient_check.h"
+#include "support/small_models.h"
+
+static sw_device *device;
+
+static int open_device(void **state) {
+    (void)state;
+    sw_error err = {0};
+    return sw_cpu_open(sw_kernel_set_best(), false, &device, &err);
+}
+
+static int close_device(void **state) {
+    (void)state;
+    device->close(device);
+    return 0;
+}
+
+static gradient_check model_check(int model) {
+    return (gradient_check){.record = small_model_record,
+                            .about = &SMALL_MODELS[model],
+                            .n_rows = SMALL_MODEL_ROWS,
+                            .n_tokens = SMALL_MODEL_TOKENS,
+                            .n_vocabulary = SMALL_MODEL_VOCABULARY,
+                            .deviation = 0.3};
+}
+
+typedef struct step_result {
+    sw_graph *graph;
+    graph_interpreter it;
+    double loss;
+} step_result;
+
+static step_result run_step(const gradient_check *check) {
+    step_result result = {.graph = gradient_check_graph(check, true)};
+    result.it = graph_interpreter_create(result.graph, device, SW_NUMBERS_F32);
+    int32_t tokens[64], targets[64];
+    gradient_check_inputs(check, tokens, targets);
+    graph_interpreter_set_inputs(&result.it, tokens, targets);
+    graph_interpreter_fill_parameters(&result.it, check->deviation);
+    result.it.scalars.first_row = 40;
+    result.loss = graph_interpreter_run(&result.it);
+    return result;
+}
+
+static void free_step(step_result *result) {
+    graph_interpreter_free(&result->it);
+    sw_graph_free(result->graph);
+}
+
+static void assert_same_bits(const step_result *a, const step_result *b) {
+    assert_memory_equal(&a->loss, &b->loss, sizeof a->loss);
+    for (int i = 0; i < a->graph->parameters.n; i++)
+        assert_memory_equal(a->it.gradients[i], b->it.gradients[i],
+                            (size_t)a->graph->parameters.item[i]->n_elements * sizeof(float));
+}
+
+static void recompute_and_in_place_change_no_bit_dropout_included(void **state) {
+    (void)state;
+    for (int model = 0; model < N_SMALL_MODELS; model++) {
+        gradient_check check = model_check(model);
+        step_result plain = run_step(&check);
+        assert_true(plain.loss > 0);
+        for (int passes = 1; passes < 4; passes++) {
+            check.recompute = passes & 1;
+            check.reuse_in_place = passes >> 1;
+            step_result other = run_step(&check);
+            assert_same_bits(&plain, &other);
+            free_step(&other);
+        }
+        free_step(&plain);
+    }
+}
+
+/* The last backward operation of `graph` that reads a value of the forward pass of `unit`. */
+static int last_read_in_backward(const sw_graph *graph, const sw_unit *unit) {
+    int last = -1;
+    for (int i = 0; i < graph->ops.n; i++)
+        for (int k = 0; k < graph->ops.item[i]->n_operands; k++) {
+            const sw_operand *operand = &graph->ops.item[i]->operand[k];
+            if (graph->ops.item[i]->phase == SW_PHASE_BACKWARD && operand->kind == SW_OPERAND_VALUE &&
+                operand->access == SW_READ && operand->value->producer && operand->value->producer->phase == SW_PHASE_FORWARD &&
+                operand->value->producer->unit == unit)
+                last = i;
+        }
+    return last;
+}
+
+static int first_backward_of(const sw_graph *graph, const sw_unit *unit) {
+    for (int i = 0; i < graph->ops.n; i++)
+        if (graph->ops.item[i]->phase == SW_PHASE_BACKWARD && graph->ops.item[i]->unit == unit)
+            return i;
+    return -1;
+}
+
+/* What a block's forward made is read no more once its recomputation begins: only its input was kept. */
+static void with_recompute_only_inputs_of_blocks_live_on(void **state) {
+    (void)state;
+    for (int model = 0; model < N_SMALL_MODELS; model++) {
+        gradient_check check = model_check(model);
+        check.recompute = true;
+        sw_graph *graph = gradient_check_graph(&check, true);
+        for (int u = 1; u < graph->units.n; u++) {
+            const sw_unit *unit = graph->units.item[u];
+            int first = first_backward_of(graph, unit);
+            assert_true(graph->ops.item[first]->is_recomputed);
+            assert_true(last_read_in_backward(graph, unit) < first);
+        }
+        sw_graph_free(graph);
+    }
+}
+
+static bool is_read(const sw_graph *graph, const sw_value *value) {
+    for (int i = 0; i < graph->ops.n; i++)
+        for (int k = 0; k < graph->ops.item[i]->n_operands; k++)
+            if (graph->ops.item[i]->operand[k].value == value && graph->ops.item[i]->operand[k].access == SW_READ)
+                return true;
+    return false;
+}
+
+/* A block's last sum and its last projection are not needed by its backward. */
+static void every_recomputed_operation_is_needed(void **state) {
+    (void)state;
+    for (int model = 0; model < N_SMALL_MODELS; model++) {
+        gradient_check check = model_check(model);
+        check.recompute = true;
+        sw_graph *graph = gradient_check_graph(&check, true);
+        int n_sums = 0;
+        for (int i = 0; i < graph->ops.n; i++) {
+            const sw_op *op = graph->ops.item[i];
+            if (!op->is_recomputed)
+                continue;
+            bool is_needed = false;
+            for (int k = 0; k < op->n_operands; k++)
+                is_needed |= op->operand[k].kind == SW_OPERAND_VALUE && op->operand[k].access != SW_READ &&
+                             is_read(graph, op->operand[k].value);
+            assert_true(is_needed);
+            n_sums += op->kernel == SW_KERNEL_ADD;
+        }
+        assert_int_equal(n_sums, SMALL_MODELS[model].layers);
+        sw_graph_free(graph);
+    }
+}
+
+/* Every dropout of backward, recomputed or gradient, has the stream of a forward one; forward ones have streams of their own. */
+static void dropout_streams_are_per_call_and_survive_recompute(void **state) {
+    (void)state;
+    gradient_check check = model_check(2);
+    check.recompute = true;
+    sw_graph *graph = gradient_check_graph(&check, true);
+    int n_uses[16][3] = {{0}};
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        if (op->kernel == SW_KERNEL_DROPOUT)
+            n_uses[op->dim[3]][op->phase == SW_PHASE_FORWARD ? 0 : op->is_recomputed ? 1 : 2]++;
+    }
+    assert_int_equal(graph->n_dropouts, 1 + 2 * SMALL_MODELS[2].layers);
+    for (int stream = 0; stream < graph->n_dropouts; stream++) {
+        assert_int_equal(n_uses[stream][0], 1);
+        assert_true(n_uses[stream][1] <= 1);
+        assert_int_equal(n_uses[stream][2], 1);
+    }
+    sw_graph_free(graph);
+}
+
+/* A block that ends in a norm hands on a value that its own backward reads too, and a block within a block is recomputed with it.
+ */
+static sw_value *inner_block(sw_graph *g, void *self, sw_value *x) {
+    return sw_rmsnorm(g, sw_gelu(g, sw_linear(g, x, self, NULL, SW_OUT_IN)), g->parameters.item[1], 1e-2);
+}
+
+static sw_value *outer_block(sw_graph *g, void *self, sw_value *x) {
+    sw_parameter *weight = self;
+    x = sw_gelu(g, sw_add(g, x, sw_linear(g, x, weight, NULL, SW_OUT_IN)));
+    return sw_call(g, g->units.item[weight->unit->id + 1], inner_block, g->parameters.item[weight->id + 1], x);
+}
+
+static void record_nested(sw_graph *g, const void *about) {
+    (void)about;
+    const int64_t square[] = {12, 12};
+    sw_unit *root = sw_unit_declare(g, NULL, "root");
+    sw_parameter *table = sw_parameter_declare(g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
+    sw_parameter_declare(g, root, "shared norm", 1, square, SW_INIT_ONES, 0);
+    sw_value *x = sw_embedding(g, sw_tokens(g), table), *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        const char digit = (char)('0' + i);
+        sw_unit *outer = sw_unit_declare(g, root, (char[]){'o', digit, 0}),
+                *inner = sw_unit_declare(g, outer, (char[]){'i', digit, 0});
+        sw_parameter *w = sw_parameter_declare(g, outer, (char[]){'a', digit, 0}, 2, square, SW_INIT_NORMAL, 0.1);
+        sw_parameter_declare(g, inner, (char[]){'b', digit, 0}, 2, square, SW_INIT_NORMAL, 0.1);
+        x = sw_call(g, outer, outer_block, w, x);
+        first = i == 0 ? x : first;
+    }
+    x = sw_add(g, x, sw_gelu(g, first));                                     /* the first block's output is read long after */
+    x = sw_call(g, g->units.item[1], outer_block, g->parameters.item[2], x); /* and the first block is called again */
+    sw_cross_entropy(g, x, table, sw_targets(g));
+}
+
+static void nested_repeated_and_long_lived_blocks_recompute_the_same_bits(void **state) {
+    (void)state;
+    gradient_check check = model_check(0);
+    check.record = record_nested;
+    gradient_check_run(device, &check);
+    step_result plain = run_step(&check);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        check.recompute = true;
+        check.reuse_in_place = in_place;
+        step_result other = run_step(&check);
+        assert_same_bits(&plain, &other);
+        free_step(&other);
+    }
+    free_step(&plain);
+}
+
+/* Values that share bytes are never alive together: no operation reads a value after another took its bytes. */
+static void in_place_takes_only_bytes_that_nobody_reads_again(void **state) {
+    (void)state;
+    for (int model = 0; model < N_SMALL_MODELS; model++)
+        for (int recompute = 0; recompute < 2; recompute++) {
+            gradient_check check = model_check(model);
+            check.recompute = recompute;
+            check.reuse_in_place = true;
+            sw_graph *graph = gradient_check_graph(&check, true);
+            const sw_value **holder = calloc((size_t)graph->values.n, sizeof *holder); /* whose numbers stand there now */
+            int n_shared = 0;
+            for (int i = 0; i < graph->ops.n; i++) {
+                const sw_op *op = graph->ops.item[i];
+                if (op->is_dropped)
+                    continue;
+                for (int k = 0; k < op->n_operands; k++) {
+                    const sw_operand *operand = &op->operand[k];
+                    if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_WRITE && !operand->value->is_input)
+                        assert_ptr_equal(holder[operand->value->storage->id], operand->value);
+                }
+                for (int k = 0; k < op->n_operands; k++)
+                    if (op->operand[k].kind == SW_OPERAND_VALUE && op->operand[k].access == SW_WRITE) {
+                        const sw_value *value = op->operand[k].value;
+                        assert_ptr_equal(value->storage->storage, value->storage);
+                        assert_int_equal(value->storage->n_elements, value->n_elements);
+                        assert_false(value->storage != value && (value->storage->is_input || value->storage->is_constant));
+                        n_shared += value->storage != value;
+                        holder[value->storage->id] = value;
+                    }
+            }
+            assert_true(n_shared > 0);
+            free(holder);
+            sw_graph_free(graph);
+        }
+}
+
+/* h = x + f: f is not read again, its bytes become the sum's; a rotation turns its input where it lies. */
+static void residual_sums_and_rotations_need_no_bytes_of_their_own(void **state) {
+    (void)state;
+    gradient_check check = model_check(0);
+    check.reuse_in_place = true;
+    sw_graph *graph = gradient_check_graph(&check, true);
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        if (op->kernel == SW_KERNEL_ADD && op->phase == SW_PHASE_FORWARD)
+            assert_ptr_equal(op->operand[2].value->storage, op->operand[1].value->storage);
+        if (op->kernel == SW_KERNEL_ROTARY)
+            assert_ptr_equal(op->operand[2].value->storage, op->operand[0].value->storage);
+    }
+    sw_graph_free(graph);
+}
+
+/* What generation and evaluation run: no backward keeps anything, so a GELU, for one, is computed where its input lies. */
+static void a_forward_graph_reuses_more(void **state) {
+    (void)state;
+    gradient_check check = model_check(3);
+    check.reuse_in_place = true;
+    sw_graph *graph = gradient_check_graph(&check, false);
+    int n_gelu = 0;
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        if (op->kernel == SW_KERNEL_GELU) {
+            assert_ptr_equal(op->operand[1].value->storage, op->operand[0].value->storage);
+            n_gelu++;
+        }
+    }
+    assert_int_equal(n_gelu, SMALL_MODELS[3].layers);
+    sw_graph_free(graph);
+}
+
+static void prepared_constants_come_first_and_are_shared(void **state) {
+    (void)state;
+    gradient_check check = model_check(0);
+    check.recompute = true;
+    sw_graph *graph = gradient_check_graph(&check, true);
+    for (int i = 0; i < graph->ops.n; i++) {
+        assert_int_equal(graph->ops.item[i]->id, i);
+        assert_int_equal(graph->ops.item[i]->phase == SW_PHASE_PREPARE, i == 0);
+        assert_int_equal(graph->ops.item[i]->kernel == SW_KERNEL_ROTARY_TABLE, i == 0);
+    }
+    assert_true(graph->ops.item[0]->operand[0].value->is_constant);
+    sw_graph_free(graph);
+}
+
+static void keep_line(void *to, const char *text) {
+    if (strstr(text, "mlp.down_proj.weight)"))
+        strcpy(to, text);
+}
+
+static void a_printed_operation_names_phase_unit_kernel_shapes_and_gradient(void **state) {
+    (void)state;
+    gradient_check check = model_check(0);
+    sw_graph *graph = gradient_check_graph(&check, true);
+    char line[4096] = "";
+    sw_graph_print(graph, keep_line, line);
+    assert_non_null(strstr(line, "backward layers.0  linear_grad_weight  dy=%"));
+    assert_non_null(strstr(line, "[12, 12] x=%"));
+    assert_non_null(strstr(line, "[12, 20] -> dweight=d(model.layers.0.mlp.down_proj.weight)"));
+    sw_graph_free(graph);
+}
+
+/* 2 n in out for each matrix product, forward once and backward twice; attention by its visible pairs. */
+static void costs_follow_from_shapes(void **state) {
+    (void)state;
+    gradient_check check = model_check(0);
+    sw_graph *graph = gradient_check_graph(&check, true);
+    double products[2] = {0, 0}, attention[2] = {0, 0};
+    for (int i = 0; i < graph->ops.n; i++) {
+        double flops, bytes;
+        sw_op_cost(graph->ops.item[i], &flops, &bytes);
+        assert_true(flops >= 0 && bytes > 0);
+        switch (graph->ops.item[i]->kernel) {
+        case SW_KERNEL_LINEAR:
+            products[0] += flops;
+            break;
+        case SW_KERNEL_LINEAR_GRAD_INPUT:
+        case SW_KERNEL_LINEAR_GRAD_WEIGHT:
+            products[1] += flops;
+            break;
+        case SW_KERNEL_ATTENTION:
+            attention[0] += flops;
+            break;
+        case SW_KERNEL_ATTENTION_GRAD:
+            attention[1] += flops;
+            break;
+        default:
+            break;
+        }
+    }
+    /* two layers; n = 12 tokens; four projections of 12 x 12, three of 12 x 20; two rows, two heads of 6, pairs of 6 tokens */
+    assert_true(products[0] == 2 * 2 * 12 * (4 * 12 * 12 + 3 * 12 * 20));
+    assert_true(products[1] == 2 * products[0]);
+    assert_true(attention[0] == 2 * 2 * (2 * 2 * 2 * 6 * (6 * 7 / 2)));
+    assert_true(attention[1] == 2.5 * attention[0]);
+    sw_graph_free(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recompute_and_in_place_change_no_bit_dropout_included),
+        cmocka_unit_test(with_recompute_only_inputs_of_blocks_live_on),
+        cmocka_unit_test(every_recomputed_operation_is_needed),
+        cmocka_unit_test(dropout_streams_are_per_call_and_survive_recompute),
+        cmocka_unit_test(nested_repeated_and_long_lived_blocks_recompute_the_same_bits),
+        cmocka_unit_test(in_place_takes_only_bytes_that_nobody_reads_again),
+        cmocka_unit_test(residual_sums_and_rotations_need_no_bytes_of_their_own),
+        cmocka_unit_test(a_forward_graph_reuses_more),
+        cmocka_unit_test(prepared_constants_come_first_and_are_shared),
+        cmocka_unit_test(a_printed_operation_names_phase_unit_kernel_shapes_and_gradient),
+        cmocka_unit_test(costs_follow_from_shapes),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}

@@ -1,0 +1,30 @@
+/* gradient_check.h: the gradients of a graph against central differences of its loss, in double. */
+#ifndef SW_TESTS_SUPPORT_GRADIENT_CHECK_H
+#define SW_TESTS_SUPPORT_GRADIENT_CHECK_H
+
+#include "support/graph_interpreter.h"
+
+/* Records a model that ends in a loss into an empty graph. */
+typedef void (*graph_recorder)(sw_graph *graph, const void *about);
+
+typedef struct gradient_check {
+    graph_recorder record;
+    const void *about;
+    int64_t n_rows, n_tokens, n_vocabulary; /* token ids are below n_vocabulary */
+    bool recompute, reuse_in_place;
+    double deviation;  /* of the parameters */
+    const char *label; /* shown when the check fails; may be NULL */
+    uint64_t seed;     /* of a random graph, shown too */
+} gradient_check;
+
+/* For each trainable parameter and several directions v: (L(p + e v) - L(p - e v)) / 2e = <gradient, v>, and for a few single
+ * elements too. The forward graph is recorded anew and runs undifferentiated. Fails the test, naming the parameter. */
+void gradient_check_run(const sw_device *device, const gradient_check *check);
+
+/* A graph recorded by `record`, differentiated and passed over as `check` says. Fails the test on an error. */
+sw_graph *gradient_check_graph(const gradient_check *check, bool differentiate);
+
+/* Token ids [n_rows * n_tokens], and targets, some of them -1. */
+void gradient_check_inputs(const gradient_check *check, int32_t *tokens, int32_t *targets);
+
+#endif

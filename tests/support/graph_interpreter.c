@@ -1,0 +1,147 @@
+/* graph_interpreter.c: runs a step graph without sharding. */
+#include "support/graph_interpreter.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *take(size_t bytes) {
+    void *piece = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!piece) {
+        fprintf(stderr, "no memory for a test (%zu bytes)\n", bytes);
+        exit(1);
+    }
+    return memset(piece, 0xFF, (bytes + 63) / 64 * 64); /* all ones is a NaN in float and double */
+}
+
+static sw_dtype real_of(const graph_interpreter *it) {
+    return it->numbers == SW_NUMBERS_F64 ? SW_F64 : SW_F32;
+}
+static size_t real_bytes(const graph_interpreter *it) {
+    return (size_t)sw_dtype_bytes(real_of(it));
+}
+
+graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *device, sw_number_kind numbers) {
+    graph_interpreter it = {.graph = graph, .device = device, .numbers = numbers, .scalars = {.seed = 7, .loss_scale = 1}};
+    it.values = calloc((size_t)graph->values.n + 1, sizeof *it.values);
+    it.parameters = calloc((size_t)graph->parameters.n + 1, sizeof *it.parameters);
+    it.gradients = calloc((size_t)graph->parameters.n + 1, sizeof *it.gradients);
+    for (int i = 0; i < graph->values.n; i++)
+        if (graph->values.item[i]->storage == graph->values.item[i])
+            it.values[i] = take((size_t)sw_value_bytes(graph->values.item[i], real_of(&it)));
+    for (int i = 0; i < graph->parameters.n; i++) {
+        size_t bytes = (size_t)graph->parameters.item[i]->n_elements * real_bytes(&it);
+        it.parameters[i] = take(bytes);
+        it.gradients[i] = take(bytes);
+    }
+    int64_t scratch_bytes = 0;
+    for (int i = 0; i < graph->ops.n; i++) {
+        int64_t bytes = sw_kernel_scratch_bytes(graph->ops.item[i]->kernel, graph->ops.item[i]->dim, real_of(&it), real_of(&it));
+        scratch_bytes = bytes > scratch_bytes ? bytes : scratch_bytes;
+    }
+    it.scratch = take((size_t)scratch_bytes + 64);
+    return it;
+}
+
+void graph_interpreter_free(graph_interpreter *it) {
+    for (int i = 0; i < it->graph->values.n; i++)
+        free(it->values[i]);
+    for (int i = 0; i < it->graph->parameters.n; i++) {
+        free(it->parameters[i]);
+        free(it->gradients[i]);
+    }
+    free(it->values);
+    free(it->parameters);
+    free(it->gradients);
+    free(it->scratch);
+}
+
+static double element(const graph_interpreter *it, const void *array, int64_t i) {
+    return it->numbers == SW_NUMBERS_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
+}
+
+double graph_interpreter_parameter(const graph_interpreter *it, int parameter, int64_t i) {
+    return element(it, it->parameters[parameter], i);
+}
+
+double graph_interpreter_gradient(const graph_interpreter *it, int parameter, int64_t i) {
+    return element(it, it->gradients[parameter], i);
+}
+
+double graph_interpreter_value(const graph_interpreter *it, const sw_value *value, int64_t i) {
+    return element(it, it->values[value->storage->id], i);
+}
+
+void graph_interpreter_set_parameter(graph_interpreter *it, int parameter, int64_t i, double x) {
+    if (it->numbers == SW_NUMBERS_F64)
+        ((double *)it->parameters[parameter])[i] = x;
+    else
+        ((float *)it->parameters[parameter])[i] = (float)x;
+}
+
+double graph_interpreter_uniform(uint64_t seed, uint64_t index) {
+    uint64_t x = seed + index * 0x9E3779B97F4A7C15u; /* splitmix64 */
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
+}
+
+void graph_interpreter_fill_parameters(graph_interpreter *it, double deviation) {
+    for (int i = 0; i < it->graph->parameters.n; i++) {
+        const sw_parameter *p = it->graph->parameters.item[i];
+        double middle = p->initializer == SW_INIT_ONES ? 1 : 0;
+        for (int64_t k = 0; k < p->n_elements; k++) {
+            double sum = 0; /* of four uniform numbers: deviation 1/sqrt(3) around 2 */
+            for (int part = 0; part < 4; part++)
+                sum += graph_interpreter_uniform(p->stream, (uint64_t)(4 * k + part));
+            graph_interpreter_set_parameter(it, i, k, middle + deviation * sqrt(3) * (sum - 2));
+        }
+    }
+}
+
+void graph_interpreter_set_inputs(graph_interpreter *it, const int32_t *tokens, const int32_t *targets) {
+    if (it->graph->tokens)
+        memcpy(it->values[it->graph->tokens->id], tokens, (size_t)it->graph->tokens->n_elements * sizeof *tokens);
+    if (it->graph->targets)
+        memcpy(it->values[it->graph->targets->id], targets, (size_t)it->graph->targets->n_elements * sizeof *targets);
+}
+
+static void forget(graph_interpreter *it) {
+    for (int i = 0; i < it->graph->values.n; i++)
+        if (it->values[i] && !it->graph->values.item[i]->is_input)
+            memset(it->values[i], 0xFF, (size_t)sw_value_bytes(it->graph->values.item[i], real_of(it)));
+    for (int i = 0; i < it->graph->parameters.n; i++)
+        memset(it->gradients[i], 0xFF, (size_t)it->graph->parameters.item[i]->n_elements * real_bytes(it));
+}
+
+static void *address(const graph_interpreter *it, const sw_operand *operand) {
+    switch (operand->kind) {
+    case SW_OPERAND_VALUE:
+        return (char *)it->values[operand->value->storage->id] + (size_t)operand->offset * real_bytes(it);
+    case SW_OPERAND_PARAMETER:
+        return it->parameters[operand->parameter->id];
+    case SW_OPERAND_GRADIENT:
+        return it->gradients[operand->parameter->id];
+    default:
+        return NULL;
+    }
+}
+
+double graph_interpreter_run(graph_interpreter *it) {
+    forget(it);
+    for (int i = 0; i < it->graph->ops.n; i++) {
+        const sw_op *op = it->graph->ops.item[i];
+        if (op->is_dropped)
+            continue;
+        sw_kernel_call call = {.scratch = it->scratch, .scalars = &it->scalars};
+        for (int k = 0; k < op->n_operands; k++) {
+            call.operand[k] = address(it, &op->operand[k]);
+            call.accumulate |= op->operand[k].access == SW_UPDATE ? 1u << k : 0;
+        }
+        memcpy(call.dim, op->dim, sizeof call.dim);
+        memcpy(call.attribute, op->attribute, sizeof call.attribute);
+        sw_device_kernel(it->device, it->numbers, op->kernel)(it->device, &call);
+    }
+    return it->graph->loss ? *(double *)it->values[it->graph->loss->id] : 0;
+}

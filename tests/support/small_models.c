@@ -1,0 +1,27 @@
+/* small_models.c: models small enough to be run whole in a test. */
+#include "support/small_models.h"
+
+#define COMMON \
+    .hidden = 12, .vocabulary = SMALL_MODEL_VOCABULARY, .max_positions = 9, .init_std = 0.02, .bos_token = -1, .eos_token = -1
+
+const sw_model_config SMALL_MODELS[N_SMALL_MODELS] = {
+    {COMMON, .architecture = SW_LLAMA, .layers = 2, .heads = 2, .kv_heads = 2, .head_channels = 6, .ffn = 20, .rope_theta = 100,
+     .norm_epsilon = 1e-5},
+    {COMMON, .architecture = SW_LLAMA, .layers = 3, .heads = 6, .kv_heads = 2, .head_channels = 2, .ffn = 9, .tied = true,
+     .rope_theta = 10, .norm_epsilon = 1e-2},
+    {COMMON, .architecture = SW_LLAMA, .layers = 2, .heads = 3, .kv_heads = 1, .head_channels = 6, .ffn = 16, .tied = true,
+     .rope_theta = 100, .norm_epsilon = 1e-5, .dropout = 0.2},
+    {COMMON, .architecture = SW_GPT2, .layers = 2, .heads = 3, .kv_heads = 3, .head_channels = 4, .ffn = 20, .tied = true,
+     .norm_epsilon = 1e-5},
+    {COMMON, .architecture = SW_GPT2, .layers = 1, .heads = 1, .kv_heads = 1, .head_channels = 12, .ffn = 48,
+     .norm_epsilon = 1e-5},
+    {COMMON, .architecture = SW_GPT2, .layers = 2, .heads = 2, .kv_heads = 2, .head_channels = 6, .ffn = 11, .tied = true,
+     .norm_epsilon = 1e-5, .dropout = 0.2},
+};
+
+const char *const SMALL_MODEL_NAMES[N_SMALL_MODELS] = {
+    "llama, untied", "llama, tied, grouped queries", "llama, tied, dropout", "gpt2, tied", "gpt2, untied", "gpt2, tied, dropout"};
+
+void small_model_record(sw_graph *graph, const void *about) {
+    sw_model_trace(about, SW_ENDS_IN_LOSS, graph, NULL); /* the graph keeps the error */
+}
