@@ -127,6 +127,7 @@ static sw_status add_mask(sw_dataset *dataset, const char *path, sw_error *err) 
 static sw_status count_rows(sw_dataset *dataset, sw_error *err) {
     sw_dataset_facts *facts = &dataset->facts;
     const int64_t length = dataset->sequence_length;
+    assert(dataset->sources && facts->n_tokens > 0); /* a pattern adds a file or fails; no file is empty */
     facts->n_rows = (facts->n_tokens - 1) / length;
     if (facts->n_rows == 0) {
         sw_fail(err, SW_BAD_FILE,

@@ -19,7 +19,8 @@ typedef struct ranking {
 } ranking;
 
 static bool comes_before(const ranking *r, int32_t a, int32_t b) {
-    return r->logits[a] > r->logits[b] || (r->logits[a] == r->logits[b] && a < b);
+    float of_a = r->logits[a], of_b = r->logits[b];
+    return of_a > of_b || (of_a == of_b && a < b);
 }
 
 static void sift_down(ranking *r, int32_t at, int32_t n_heap) {
