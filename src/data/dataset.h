@@ -20,12 +20,12 @@
 typedef struct sw_dataset sw_dataset;
 
 typedef struct sw_dataset_options {
-    const char *const
-        *paths; /* already absolute: .txt (with the `bytes` tokenizer), .npy (1-D, see npy.h), or patterns of glob(3), whose
-                 * files are taken in the order of their names' bytes; a name that exists is no pattern */
+    /* Already absolute: .txt (with the `bytes` tokenizer), .npy (1-D, see npy.h), or patterns of glob(3), whose files are taken in
+     * the order of their names' bytes. A name that exists is no pattern. */
+    const char *const *paths;
     int n_paths;
-    const char *labels_mask; /* .npy of 0 and 1, one for each token of the stream: 1, the token counts when it is the target.
-                                NULL: all do */
+    /* .npy of 0 and 1, one for each token of the stream: 1, the token counts when it is the target. NULL: all do. */
+    const char *labels_mask;
     int64_t sequence_length;
     int64_t vocabulary; /* every id must be below it; 0: not known yet (vocab auto) */
     bool is_bytes;      /* tokenizer `bytes`: text files become bytes 0..255 */
