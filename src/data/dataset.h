@@ -20,8 +20,8 @@
 typedef struct sw_dataset sw_dataset;
 
 typedef struct sw_dataset_options {
-    /* Already absolute: .txt (with the `bytes` tokenizer), .npy (1-D, see npy.h), or patterns of glob(3), whose files are taken in
-     * the order of their names' bytes. A name that exists is no pattern. */
+    /* Already absolute: .txt (with the `bytes` tokenizer), .npy (1-D, see npy.h), or patterns of glob(3), whose files are taken
+     * in the order of their names' bytes. A name that exists is no pattern. */
     const char *const *paths;
     int n_paths;
     /* .npy of 0 and 1, one for each token of the stream: 1, the token counts when it is the target. NULL: all do. */
