@@ -5,5 +5,6 @@
 #include <shardwise/graph.h>
 #include <shardwise/launch.h>
 #include <shardwise/status.h>
+#include <shardwise/train.h>
 
 #endif

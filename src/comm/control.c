@@ -17,6 +17,8 @@ static size_t control_bytes(int n_ranks) {
     return sizeof(sw_control) + (size_t)n_ranks * sizeof(sw_control_rank);
 }
 
+int64_t sw_control_bytes(int n_ranks) { return (int64_t)control_bytes(n_ranks); }
+
 sw_status sw_control_create(int n_ranks, sw_control **out, sw_error *err) {
     size_t bytes = control_bytes(n_ranks);
     sw_control *control = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -95,6 +95,8 @@ struct sw_control {
 };
 
 /* Zeroed control memory, shared with children forked later. Ownership: free with sw_control_free; ranks never do. */
+/* Its size; ranks share it. */
+int64_t sw_control_bytes(int n_ranks);
 sw_status sw_control_create(int n_ranks, sw_control **control, sw_error *err);
 void sw_control_free(sw_control *control);
 

@@ -1,0 +1,220 @@
+/* assembly.c: the passes in their order: trace, freeze, differentiate, recompute, reuse; layout; states; programs. */
+#include "run/assembly.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Physical cores that this process may run on: hardware threads that share a core count once. */
+static int physical_cores(void) {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof allowed, &allowed))
+        return 1;
+    int n = 0;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &allowed))
+            continue;
+        char path[96];
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        FILE *file = fopen(path, "r");
+        int first = cpu;
+        if (file) {
+            if (fscanf(file, "%d", &first) != 1)
+                first = cpu;
+            fclose(file);
+        }
+        n += first == cpu || !CPU_ISSET(first, &allowed);
+    }
+    return n ? n : 1;
+}
+
+sw_status sw_assembly_choose(const sw_settings *s, sw_assembly_choice *choice, char *why, size_t why_bytes, sw_error *err) {
+    int64_t micro = s->train.micro_batch_size == SW_AUTO ? 1 : s->train.micro_batch_size;
+    int64_t n_micro_batches = s->train.batch_size / micro;
+    *choice = (sw_assembly_choice){.n_ranks = (int)s->shard.ranks, .micro_batch_size = s->train.micro_batch_size, .stage = (int)s->shard.stage,
+                                   .recompute = s->shard.recompute == SW_RECOMPUTE_BLOCK};
+    if (why && why_bytes)
+        why[0] = 0;
+    if (s->shard.ranks == SW_AUTO) {
+        int cores = physical_cores();
+        int64_t n = cores < 8 ? cores : 8;
+        const char *reason = cores < 8 ? "one per physical core" : "8, the most that is chosen unasked";
+        if (n > n_micro_batches)
+            n = n_micro_batches, reason = "one per micro-batch of a step";
+        choice->n_ranks = (int)n;
+        if (why && why_bytes)
+            snprintf(why, why_bytes, "%" PRId64 " ranks: %s (%d cores, %" PRId64 " micro-batches a step)", n, reason, cores, n_micro_batches);
+    }
+    if (choice->micro_batch_size == SW_AUTO) { /* the largest divisor that leaves every rank one, within 4,096 tokens */
+        choice->micro_batch_size = 1;
+        for (int64_t m = 1; m <= s->train.batch_size; m++)
+            if (s->train.batch_size % m == 0 && s->train.batch_size / m >= choice->n_ranks && m * s->data.sequence_length <= 4096)
+                choice->micro_batch_size = m;
+    }
+    if (s->train.batch_size % choice->micro_batch_size)
+        return sw_fail(err, SW_BAD_CONFIG, "train.batch_size %" PRId64 " is no multiple of train.micro_batch_size %" PRId64, s->train.batch_size,
+                       choice->micro_batch_size);
+    return SW_OK;
+}
+
+sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_error *err) {
+    if (s->model.path) {
+        if (s->model.architecture != SW_ARCHITECTURE_UNSET)
+            return sw_fail(err, SW_BAD_CONFIG, "model.path and model.architecture are both given; a model in a directory brings its own dimensions");
+        sw_status status = sw_model_config_read(s->model.path, model, err);
+        if (!status && s->model.dropout > 0)
+            model->dropout = s->model.dropout;
+        return status;
+    }
+    if (s->model.architecture == SW_ARCHITECTURE_UNSET)
+        return sw_fail(err, SW_BAD_CONFIG, "neither model.path nor model.architecture is given; name a Hugging Face directory, or llama or gpt2 with its dimensions");
+    bool is_llama = s->model.architecture == SW_ARCHITECTURE_LLAMA;
+    bool is_bytes = s->data.tokenizer == SW_TOKENIZER_BYTES;
+    if (s->model.vocab == SW_AUTO && !is_bytes)
+        return sw_fail(err, SW_BAD_CONFIG, "model.vocab is auto, and there is no tokenizer to ask; give the number of token ids, or data.tokenizer: bytes");
+    *model = (sw_model_config){
+        .architecture = is_llama ? SW_LLAMA : SW_GPT2,
+        .layers = s->model.layers,
+        .hidden = s->model.hidden,
+        .heads = s->model.heads,
+        .kv_heads = s->model.kv_heads ? s->model.kv_heads : s->model.heads,
+        .head_channels = s->model.heads > 0 && s->model.hidden % s->model.heads == 0 ? s->model.hidden / s->model.heads : 0,
+        .ffn = s->model.ffn ? s->model.ffn : is_llama ? 0 : 4 * s->model.hidden,
+        .vocabulary = s->model.vocab == SW_AUTO ? 256 : s->model.vocab,
+        .max_positions = s->model.max_positions,
+        .tied = s->model.tied,
+        .rope_theta = s->model.rope_theta,
+        .norm_epsilon = s->model.norm_epsilon,
+        .dropout = s->model.dropout,
+        .init_std = s->model.init_std,
+        .bos_token = -1,
+        .eos_token = -1,
+    };
+    return sw_model_config_check(model, SW_SPELL_RUN_YAML, err);
+}
+
+static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
+    const sw_texts *patterns = &s->model.train;
+    if (patterns->n == 1 && !strcmp(patterns->item[0], "all"))
+        return SW_OK;
+    int n_trainable = 0;
+    for (int i = 0; i < patterns->n; i++) {
+        int n_matches = 0;
+        for (int p = 0; p < graph->parameters.n; p++)
+            n_matches += fnmatch(patterns->item[i], graph->parameters.item[p]->name, 0) == 0;
+        if (!n_matches)
+            return sw_fail(err, SW_BAD_CONFIG, "model.train: \"%s\" matches no parameter; names look like \"%s\"", patterns->item[i],
+                           graph->parameters.item[graph->parameters.n / 2]->name);
+        n_trainable += n_matches;
+    }
+    for (int p = 0; p < graph->parameters.n; p++) {
+        bool trains = false;
+        for (int i = 0; i < patterns->n; i++)
+            trains = trains || fnmatch(patterns->item[i], graph->parameters.item[p]->name, 0) == 0;
+        if (!trains)
+            sw_parameter_freeze(graph->parameters.item[p]);
+    }
+    return n_trainable ? SW_OK : sw_fail(err, SW_BAD_CONFIG, "model.train lists no pattern, so nothing would be trained; say all, or name patterns");
+}
+
+static sw_status trace(const sw_assembly *a, bool is_training, sw_graph **graph, sw_error *err) {
+    sw_status status = sw_graph_create(a->choice.micro_batch_size, a->settings->data.sequence_length, graph, err);
+    if (!status)
+        status = a->custom ? a->custom->trace(a->custom->self, *graph, err) : sw_model_trace(&a->model, SW_ENDS_IN_LOSS, *graph, err);
+    if (!status)
+        status = sw_graph_status(*graph, err);
+    if (!status)
+        status = freeze(a->settings, *graph, err);
+    if (!status && is_training)
+        status = sw_graph_differentiate(*graph, err);
+    if (!status && is_training && a->choice.recompute)
+        status = sw_graph_recompute_blocks(*graph, err);
+    return status ? status : sw_graph_reuse_in_place(*graph, err);
+}
+
+static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *choice) {
+    bool adamw = s->optimizer.name == SW_OPTIMIZER_ADAMW;
+    return (sw_sharding){
+        .n_ranks = choice->n_ranks,
+        .stage = choice->stage,
+        .reshard_after_forward = s->shard.reshard_after_forward,
+        .prefetch = (int)s->shard.prefetch,
+        .accumulate_sharded = s->shard.accumulate == SW_ACCUMULATE_SHARDED,
+        .parameter_dtype = s->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32,
+        .mode = (sw_shm_mode)s->shard.mode,
+        .wrap = {.min_parameters = s->shard.wrap},
+        .optimizer = {.kind = adamw ? SW_OPTIMIZER_KIND_ADAMW : SW_OPTIMIZER_KIND_SGD,
+                      .beta1 = s->optimizer.betas.first,
+                      .beta2 = s->optimizer.betas.second,
+                      .epsilon = s->optimizer.epsilon,
+                      .weight_decay = s->optimizer.weight_decay,
+                      .momentum = s->optimizer.momentum},
+    };
+}
+
+/* Cuts fall on pages where pages are protected. */
+static int64_t cut_of(const sw_sharding *s) {
+    if (s->mode != SW_SHM_TRAP || s->stage != 3)
+        return SW_BLOCK;
+    int64_t elements = sysconf(_SC_PAGESIZE) / sw_dtype_bytes(s->parameter_dtype);
+    return elements > SW_BLOCK ? elements : SW_BLOCK;
+}
+
+sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice, sw_assembly *a,
+                             sw_error *err) {
+    *a = (sw_assembly){.settings = settings, .custom = custom, .choice = *choice, .sharding = sharding_of(settings, choice)};
+    bool evaluates = settings->data.validation.n > 0;
+    sw_status status = custom ? SW_OK : sw_assembly_model(settings, &a->model, err);
+    if (custom)
+        a->model.vocabulary = custom->vocabulary;
+    if (!status)
+        status = trace(a, true, &a->graph, err);
+    if (!status)
+        status = sw_layout_create(a->graph, choice->n_ranks, a->sharding.wrap, cut_of(&a->sharding), &a->layout, err);
+    if (!status)
+        status = sw_states_create(&a->layout, &a->sharding, true, &a->states, err);
+    if (!status)
+        status = sw_program_create(a->graph, &a->states, &a->program, err);
+    if (!status && evaluates)
+        status = trace(a, false, &a->evaluation_graph, err);
+    if (!status && evaluates)
+        status = sw_program_create(a->evaluation_graph, &a->states, &a->evaluation, err);
+    for (int i = 0; !status && i < a->graph->parameters.n; i++) {
+        const sw_parameter *p = a->graph->parameters.item[i];
+        a->n_parameters += p->n_elements;
+        a->n_trainable += p->is_trainable ? p->n_elements : 0;
+    }
+    a->programs[SW_PROGRAM_TRAIN] = &a->program;
+    a->programs[SW_PROGRAM_EVALUATE] = &a->evaluation;
+    if (status)
+        sw_assembly_free(a);
+    return status;
+}
+
+void sw_assembly_free(sw_assembly *a) {
+    sw_program_free(&a->evaluation);
+    sw_program_free(&a->program);
+    sw_states_free(&a->states);
+    sw_layout_free(&a->layout);
+    if (a->evaluation_graph)
+        sw_graph_free(a->evaluation_graph);
+    if (a->graph)
+        sw_graph_free(a->graph);
+    *a = (sw_assembly){0};
+}
+
+int64_t sw_assembly_bytes(const sw_assembly *a, int64_t by_class[SW_N_MEMORY_CLASSES]) {
+    int64_t sum = 0;
+    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++) {
+        int64_t train = a->program.class_bytes[c], evaluate = a->evaluation.class_bytes[c];
+        int64_t bytes = train > evaluate ? train : evaluate;
+        if (by_class)
+            by_class[c] = bytes;
+        sum += bytes;
+    }
+    return sum;
+}

@@ -1,0 +1,51 @@
+/* assembly.h: from settings to everything that is known before ranks exist: model, graphs, layout, states, programs. The supervisor makes
+ * one and checks that it fits; ranks inherit it; plan makes many.
+ */
+#ifndef SW_RUN_ASSEMBLY_H
+#define SW_RUN_ASSEMBLY_H
+
+#include <shardwise/train.h>
+
+#include "config/settings.h"
+#include "model/model.h"
+#include "shard/program.h"
+
+/* What may differ from the settings: the search for a plan that fits tries other values here. */
+typedef struct sw_assembly_choice {
+    int n_ranks;
+    int64_t micro_batch_size;
+    int stage;
+    bool recompute;
+} sw_assembly_choice;
+
+typedef struct sw_assembly {
+    const sw_settings *settings;
+    const sw_custom_model *custom; /* NULL: a model of ours */
+    sw_assembly_choice choice;
+    sw_model_config model;
+    sw_sharding sharding;
+    sw_graph *graph, *evaluation_graph;
+    sw_layout layout;
+    sw_states states;
+    sw_program program, evaluation; /* one micro-batch of training; of validation */
+    int64_t n_parameters, n_trainable;
+    const sw_program *programs[2];
+} sw_assembly;
+
+enum { SW_PROGRAM_TRAIN, SW_PROGRAM_EVALUATE, SW_N_PROGRAMS };
+
+/* The choice that the settings make. ranks: auto is resolved by the machine and the size of the run; `why` (may be NULL) takes the reason in words. */
+sw_status sw_assembly_choose(const sw_settings *settings, sw_assembly_choice *choice, char *why, size_t why_bytes, sw_error *err);
+
+/* The model's dimensions, from model.path or from the settings. */
+sw_status sw_assembly_model(const sw_settings *settings, sw_model_config *model, sw_error *err);
+
+/* Ownership: sw_assembly_free; settings and custom must outlive it. */
+sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice, sw_assembly *assembly,
+                             sw_error *err);
+void sw_assembly_free(sw_assembly *assembly);
+
+/* Planned bytes of one rank, all classes but the transport's. */
+int64_t sw_assembly_bytes(const sw_assembly *assembly, int64_t by_class[SW_N_MEMORY_CLASSES]);
+
+#endif

@@ -1,0 +1,98 @@
+/* executor_internal.h: what executor.c (memory, binding) and lanes.c (running) share. */
+#ifndef SW_RUN_EXECUTOR_INTERNAL_H
+#define SW_RUN_EXECUTOR_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "run/executor.h"
+
+/* A stretch of own elements with one weight decay, or of padding in a gradient buffer. */
+typedef struct sw_stripe {
+    int64_t first, n; /* elements */
+    bool decays;
+} sw_stripe;
+
+/* An instruction with its addresses on this rank. */
+typedef struct sw_bound {
+    const sw_instruction *instruction;
+    sw_kernel_fn fn;
+    sw_kernel_call call;
+    sw_collective collective;
+    int n_stripes;
+    const sw_stripe *stripes; /* UPDATE: stretches of equal decay; PAD: gaps */
+    int n_peaks;
+    struct {
+        int memory_class;
+        int64_t end;
+    } peaks[SW_MAX_OPERANDS + 1];
+} sw_bound;
+
+/* One run of one segment, as the lanes get it. */
+typedef struct sw_segment_run {
+    int program;
+    sw_segment segment;
+    int slot;
+    bool is_active;     /* this rank has a micro-batch */
+    int n_contributors; /* ranks that have one */
+    int64_t step;       /* completed steps */
+    int64_t base;            /* position of the segment's first instruction among all that have run */
+    int64_t segment_base[SW_N_SEGMENTS]; /* ... of the latest run of each segment, for waits across segments */
+} sw_segment_run;
+
+enum { SW_QUEUE = 4 }; /* segment runs that the communication lane may lag behind */
+
+struct sw_executor {
+    sw_comm *comm;
+    const sw_device *device;
+    const sw_states *states;
+    sw_number_kind numbers;
+    int n_programs;
+    const sw_program *const *programs;
+    sw_bound **bound; /* [n_programs][n instructions] */
+    sw_arena arena;
+
+    int64_t section_bytes[SW_N_MEMORY_CLASSES];
+    char *private_base[SW_N_MEMORY_CLASSES];
+    int64_t private_bytes[SW_N_MEMORY_CLASSES];
+    sw_window window[SW_N_MEMORY_CLASSES];  /* WINDOW buffers: [n_ranks][section] */
+    int64_t window_stride[SW_N_MEMORY_CLASSES];
+    sw_window slices;                        /* SHARED_SLICE buffers, whole groups one after another */
+
+    sw_scalars scalars;
+    const sw_step_hooks *hooks;
+    sw_wide_sum squares;
+    int last_program; /* whose constants are in place; -1 */
+    int64_t position;
+    int64_t segment_base[SW_N_SEGMENTS];
+    sw_executor_counts counts;
+
+    /* lanes */
+    bool has_lane;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t done[SW_LANES];     /* position that each lane has completed; under lock */
+    sw_segment_run queue[SW_QUEUE];
+    int64_t n_queued, n_taken;
+    bool stop, failed;
+    sw_error lane_error;
+    int64_t lane_gather_bytes, lane_reduce_bytes; /* of the current step, by the communication lane; under lock */
+};
+
+/* Run one segment on this thread as `lane`; instructions of other lanes are passed over unless there is one lane only. */
+sw_status sw_lane_run(sw_executor *executor, int lane, const sw_segment_run *run, sw_error *err);
+
+/* Trap mode at stage 3: what this rank may touch of a group from now on; nothing in other modes. */
+sw_status sw_lane_protect(sw_executor *executor, int group, bool is_gathered, bool is_update, sw_error *err);
+
+sw_status sw_lanes_start(sw_executor *executor, sw_error *err);
+void sw_lanes_stop(sw_executor *executor);
+
+/* Hand a segment to all lanes and run the compute lane's part. */
+sw_status sw_lanes_run(sw_executor *executor, sw_segment_run *run, sw_error *err);
+
+/* Wait until the communication lane has done all that it was given. */
+sw_status sw_lanes_settle(sw_executor *executor, sw_error *err);
+
+#endif

@@ -1,0 +1,285 @@
+/* lanes.c: instructions are executed here, one after another, by one thread per lane.
+ *
+ * Positions count all instructions that have run since the start, in the order of the list, over all lanes. A lane tells how far it has
+ * come; an instruction that waits for another lane waits for a position. Every wait points backward in the list and lanes go through
+ * the list in order, so waits cannot form a circle.
+ */
+#include "run/executor_internal.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void advance(sw_executor *e, int lane, int64_t position) {
+    if (!e->has_lane)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->done[lane] = position;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static sw_status wait_for(sw_executor *e, int lane, int64_t position, sw_error *err) {
+    sw_status status = SW_OK;
+    pthread_mutex_lock(&e->lock);
+    while (e->done[lane] < position && !e->failed)
+        pthread_cond_wait(&e->changed, &e->lock);
+    if (e->failed) {
+        *err = e->lane_error;
+        status = err->status;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static sw_status wait_other_lane(sw_executor *e, int lane, const sw_segment_run *run, const sw_instruction *instruction, sw_error *err) {
+    if (!e->has_lane || instruction->wait == SW_WAIT_NOTHING)
+        return SW_OK;
+    int64_t position = run->base;
+    if (instruction->wait >= 0) {
+        const sw_program *program = e->programs[run->program];
+        sw_segment segment = program->instructions.item[instruction->wait].segment;
+        position = run->segment_base[segment] + instruction->wait - program->segment_first[segment] + 1;
+    }
+    return wait_for(e, !lane, position, err);
+}
+
+sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_update, sw_error *err) {
+    if (e->states->sharding.mode != SW_SHM_TRAP || e->states->sharding.stage != 3 || group < 0)
+        return SW_OK;
+    const sw_group *g = &e->states->layout->groups[group];
+    const sw_buffer *copy = &e->states->buffers.item[e->states->copy[group]];
+    char *whole = e->slices.base + e->comm->n_ranks * copy->address;
+    int64_t slice = g->shard * sw_dtype_bytes(e->states->sharding.parameter_dtype);
+    if (!slice)
+        return SW_OK;
+    for (int r = 0; r < e->comm->n_ranks; r++) {
+        sw_page_access access = r == e->comm->rank ? (is_update ? SW_PAGE_WRITE : SW_PAGE_READ) : is_gathered ? SW_PAGE_READ : SW_PAGE_NONE;
+        sw_status status = sw_comm_protect(e->comm, whole + r * slice, (size_t)slice, access, err);
+        if (status)
+            return status;
+    }
+    return SW_OK;
+}
+
+static sw_status reshard(sw_executor *e, const sw_bound *bound, sw_error *err) {
+    const sw_instruction *instruction = bound->instruction;
+#ifdef SW_POISON
+    if (instruction->n_operands)
+        memset(bound->call.operand[0], 0xff, (size_t)instruction->operand[0].bytes);
+#endif
+    const sw_shard_unit *unit = &e->states->layout->units[instruction->unit];
+    sw_status status = sw_lane_protect(e, unit->trainable_group, false, false, err);
+    return status ? status : sw_lane_protect(e, unit->frozen_group, false, false, err);
+}
+
+static void update(sw_executor *e, sw_bound *bound) {
+    int64_t copy_bytes = sw_dtype_bytes(e->states->sharding.parameter_dtype);
+    const int64_t element[5] = {copy_bytes, 2, 4, 4, 4};
+    for (int s = 0; s < bound->n_stripes; s++) {
+        sw_kernel_call call = bound->call;
+        call.scalars = &e->scalars;
+        for (int o = 0; o < 5; o++)
+            if (call.operand[o])
+                call.operand[o] = (char *)call.operand[o] + bound->stripes[s].first * element[o];
+        call.dim[0] = bound->stripes[s].n;
+        int decay = bound->instruction->kernel == SW_KERNEL_ADAMW ? 3 : 1;
+        call.attribute[decay] = bound->stripes[s].decays ? call.attribute[decay] : 0;
+        bound->fn(e->device, &call);
+    }
+}
+
+static uint64_t gather_epoch(const sw_segment_run *run, const sw_instruction *instruction) {
+    return instruction->by_step ? (uint64_t)run->step + 1 : 1;
+}
+
+static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *run, sw_error *err) {
+    const sw_instruction *instruction = bound->instruction;
+    const sw_comm_vtable *v = e->comm->vtable;
+    sw_collective c = bound->collective;
+    sw_status status;
+    switch (instruction->kind) {
+    case SW_DO_KERNEL:
+        if (run->is_active) {
+            bound->call.scalars = &e->scalars;
+            bound->call.accumulate = instruction->accumulate | (run->slot > 0 ? instruction->accumulate_later_slots : 0);
+            bound->fn(e->device, &bound->call);
+        }
+        return SW_OK;
+    case SW_DO_PUBLISH: /* after an update the parameters are those of the next step */
+        c.epoch = gather_epoch(run, instruction) + !instruction->is_gradient;
+        status = v->gather_publish(e->comm, &c, err);
+        return status ? status : sw_lane_protect(e, instruction->group, false, false, err);
+    case SW_DO_GATHER: /* in the update segment: what has just been published */
+        c.epoch = gather_epoch(run, instruction) + (!instruction->is_gradient && instruction->segment == SW_SEGMENT_UPDATE);
+        status = v->gather(e->comm, &c, err);
+        return status ? status : sw_lane_protect(e, instruction->group, true, false, err);
+    case SW_DO_RESHARD:
+        return reshard(e, bound, err);
+    case SW_DO_REDUCE_ACQUIRE:
+        return run->is_active ? v->reduce_acquire(e->comm, &c, err) : SW_OK;
+    case SW_DO_PAD:
+        for (int s = 0; s < bound->n_stripes && run->is_active; s++)
+            memset((float *)bound->call.operand[0] + bound->stripes[s].first, 0, (size_t)bound->stripes[s].n * sizeof(float));
+        return SW_OK;
+    case SW_DO_REDUCE_POST:
+        return run->is_active ? v->reduce_post(e->comm, &c, err) : SW_OK;
+    case SW_DO_REDUCE_SUM:
+        c.n_contributors = run->n_contributors;
+        c.accumulate = run->slot > 0 && instruction->accumulate_later_slots;
+        return v->reduce_sum(e->comm, &c, e->device, e->numbers, err);
+    case SW_DO_SQUARES:
+        bound->call.operand[1] = &e->squares;
+        bound->fn(e->device, &bound->call);
+        return SW_OK;
+    case SW_DO_DECIDE:
+        return e->hooks->decide(e->hooks->self, &e->squares, &e->scalars, err);
+    case SW_DO_UPDATE:
+        status = sw_lane_protect(e, instruction->group, false, true, err);
+        if (!status)
+            update(e, bound);
+        return status;
+    }
+    return SW_OK;
+}
+
+static void count(sw_executor *e, int lane, const sw_bound *bound, double seconds, bool ran) {
+    const sw_instruction *instruction = bound->instruction;
+    bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE || instruction->kind == SW_DO_SQUARES;
+    if (e->has_lane)
+        pthread_mutex_lock(&e->lock);
+    for (int i = 0; i < bound->n_peaks && ran; i++) {
+        int64_t *peak = &e->counts.peak[bound->peaks[i].memory_class];
+        *peak = bound->peaks[i].end > *peak ? bound->peaks[i].end : *peak;
+    }
+    if (instruction->kind == SW_DO_GATHER)
+        e->counts.gather_bytes += instruction->moved_bytes;
+    if (instruction->kind == SW_DO_REDUCE_SUM)
+        e->counts.reduce_bytes += instruction->moved_bytes;
+    if (lane == SW_LANE_COMPUTE)
+        *(computes ? &e->counts.compute_seconds : &e->counts.wait_seconds) += seconds;
+    e->counts.flops += computes && ran ? instruction->flops : 0;
+    if (e->has_lane)
+        pthread_mutex_unlock(&e->lock);
+}
+
+sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_error *err) {
+    const sw_program *program = e->programs[run->program];
+    int first = program->segment_first[run->segment], n = program->segment_count[run->segment];
+    double begin = now();
+    for (int i = 0; i < n; i++) {
+        sw_bound *bound = &e->bound[run->program][first + i];
+        const sw_instruction *instruction = bound->instruction;
+        if (e->has_lane && instruction->lane != (sw_lane)lane)
+            continue;
+        sw_comm_enter(e->comm, lane, run->step, run->slot, first + i, instruction->label);
+        sw_status status = wait_other_lane(e, lane, run, instruction, err);
+        if (!status)
+            status = execute(e, bound, run, err);
+        if (status)
+            return status;
+        double end = now();
+        count(e, lane, bound, end - begin, run->is_active || instruction->kind != SW_DO_KERNEL);
+        begin = end;
+        advance(e, lane, run->base + i + 1);
+    }
+    advance(e, lane, run->base + n);
+    return SW_OK;
+}
+
+static void fail(sw_executor *e, const sw_error *err) {
+    pthread_mutex_lock(&e->lock);
+    if (!e->failed) {
+        e->failed = true;
+        e->lane_error = *err;
+    }
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void *communication_lane(void *arg) {
+    sw_executor *e = arg;
+    pthread_mutex_lock(&e->lock);
+    for (;;) {
+        while (e->n_taken == e->n_queued && !e->stop)
+            pthread_cond_wait(&e->changed, &e->lock);
+        if (e->stop)
+            break;
+        sw_segment_run run = e->queue[e->n_taken % SW_QUEUE];
+        bool failed = e->failed;
+        pthread_mutex_unlock(&e->lock);
+        sw_error err = {SW_OK, ""};
+        if (!failed && sw_lane_run(e, SW_LANE_COMMUNICATION, &run, &err)) {
+            fail(e, &err);
+            sw_comm_abort(e->comm, &err);
+        }
+        pthread_mutex_lock(&e->lock);
+        e->n_taken++;
+        pthread_cond_broadcast(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+sw_status sw_lanes_start(sw_executor *e, sw_error *err) {
+    if (!e->has_lane)
+        return SW_OK;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    int code = pthread_create(&e->thread, NULL, communication_lane, e);
+    if (code) {
+        e->has_lane = false;
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: the communication lane's thread could not be started: %s; raise the limit on processes",
+                       e->comm->rank, strerror(code));
+    }
+    return SW_OK;
+}
+
+void sw_lanes_stop(sw_executor *e) {
+    if (!e->has_lane)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->stop = true;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    pthread_join(e->thread, NULL);
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->changed);
+    e->has_lane = false;
+}
+
+sw_status sw_lanes_run(sw_executor *e, sw_segment_run *run, sw_error *err) {
+    if (e->has_lane) {
+        pthread_mutex_lock(&e->lock);
+        while (e->n_queued - e->n_taken == SW_QUEUE && !e->failed)
+            pthread_cond_wait(&e->changed, &e->lock);
+        e->queue[e->n_queued++ % SW_QUEUE] = *run;
+        pthread_cond_broadcast(&e->changed);
+        pthread_mutex_unlock(&e->lock);
+    }
+    sw_status status = sw_lane_run(e, SW_LANE_COMPUTE, run, err);
+    if (status && e->has_lane)
+        fail(e, err);
+    return status;
+}
+
+sw_status sw_lanes_settle(sw_executor *e, sw_error *err) {
+    sw_status status = SW_OK;
+    if (!e->has_lane)
+        return SW_OK;
+    pthread_mutex_lock(&e->lock);
+    while (e->n_taken < e->n_queued)
+        pthread_cond_wait(&e->changed, &e->lock);
+    if (e->failed) {
+        *err = e->lane_error;
+        status = err->status;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* masters.h: fp32 masters in and out of this rank's buffers: loading, initialising and saving go through here. */
+#ifndef SW_RUN_MASTERS_H
+#define SW_RUN_MASTERS_H
+
+#include "run/executor.h"
+
+/* Where pieces of one rank's slice lie among this rank's buffers: its own slice, or at stage 0 any rank's. */
+typedef struct sw_masters {
+    sw_executor *executor;
+    const sw_states *states;
+    int owner;
+} sw_masters;
+
+/* sw_piece_fn (checkpoint/model_files.h): values into compute copy and low halves, and back. Frozen parameters have a compute copy
+ * alone, to which values are rounded. */
+sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err);
+sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err);
+
+/* Fill the owner's pieces with their initial values: a function of (seed, parameter name, element), for any number of ranks. `values`:
+ * room for n_values floats, a multiple of SW_BLOCK. */
+sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, float *values, int64_t n_values, sw_error *err);
+
+#endif

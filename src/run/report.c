@@ -1,0 +1,84 @@
+/* report.c: what a person reads at the start and at the end of a run. */
+#include "run/train.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/text.h"
+
+void sw_report_line(const sw_run *run, const char *format, ...) {
+    const sw_listener *listener = &run->options->listener;
+    if (!listener->line)
+        return;
+    char text[SW_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    listener->line(listener->to, text);
+}
+
+static void report_model(const sw_run *run) {
+    char all[SW_TEXT_NUMBER_BYTES], trainable[SW_TEXT_NUMBER_BYTES];
+    const sw_assembly *a = &run->assembly;
+    sw_text_count((double)a->n_parameters, all, sizeof all);
+    sw_text_count((double)a->n_trainable, trainable, sizeof trainable);
+    sw_report_line(run, "model: %s parameters in %d units, %s trained, %s", all, a->layout.n_units, trainable,
+                   a->sharding.parameter_dtype == SW_BF16 ? "computed in bf16 beside fp32 masters" : "computed in fp32");
+}
+
+static void report_data(const sw_run *run) {
+    const sw_settings *s = run->settings;
+    sw_dataset_facts facts = sw_dataset_describe(run->data);
+    char tokens[SW_TEXT_NUMBER_BYTES];
+    sw_text_count((double)facts.n_tokens, tokens, sizeof tokens);
+    sw_report_line(run, "data: %s tokens, %" PRId64 " rows of %" PRId64 ", %" PRId64 " tokens at the end fill no row", tokens, facts.n_rows,
+                   s->data.sequence_length, facts.n_dropped);
+    sw_report_line(run, "run: %" PRId64 " steps of %" PRId64 " rows in micro-batches of %" PRId64 ", %.2f passes over the data", run->n_steps,
+                   s->train.batch_size, run->assembly.choice.micro_batch_size, (double)run->n_rows / (double)facts.n_rows);
+}
+
+static void report_sharding(const sw_run *run) {
+    const sw_sharding *s = &run->assembly.sharding;
+    static const char *const split[] = {"nothing is split (replicas)", "optimizer states are split", "optimizer states and gradients are split",
+                                        "parameters, gradients and optimizer states are split"};
+    static const char *const modes[] = {"view", "copy", "trap"};
+    sw_report_line(run, "ranks: %d, stage %d: %s, mode %s", s->n_ranks, s->stage, split[s->stage], modes[s->mode]);
+    if (run->ranks_reason[0])
+        sw_report_line(run, "       %s", run->ranks_reason);
+    int64_t n_micro_batches = run->settings->train.batch_size / run->assembly.choice.micro_batch_size, gather, reduce;
+    int n_slots = (int)((n_micro_batches + s->n_ranks - 1) / s->n_ranks);
+    char gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES];
+    sw_program_traffic(&run->assembly.program, n_slots, &gather, &reduce);
+    sw_report_line(run, "step: %d instructions, %d slots, a rank gathers %s and reduces %s", run->assembly.program.instructions.n, n_slots,
+                   sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
+}
+
+void sw_report_start(const sw_run *run) {
+    report_model(run);
+    report_data(run);
+    report_sharding(run);
+    int64_t sum = 0;
+    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
+        sum += run->planned[c];
+    char bytes[SW_TEXT_NUMBER_BYTES];
+    sw_report_line(run, "memory: %s planned per rank", sw_text_bytes(sum, bytes, sizeof bytes));
+    if (run->options->dry_run)
+        sw_report_memory(run, NULL);
+}
+
+void sw_report_memory(const sw_run *run, const int64_t *measured) {
+    int64_t planned_sum = 0, measured_sum = 0, unsharded_sum = 0;
+    char planned[SW_TEXT_NUMBER_BYTES], seen[SW_TEXT_NUMBER_BYTES], alone[SW_TEXT_NUMBER_BYTES];
+    const char *columns = measured ? "%-14s %14s %14s %16s" : "%-14s %14s %.0s%16s";
+    sw_report_line(run, columns, "per rank", "planned", "measured", "one rank alone");
+    for (int c = 0; c <= SW_N_MEMORY_CLASSES; c++) {
+        bool is_sum = c == SW_N_MEMORY_CLASSES;
+        int64_t p = is_sum ? planned_sum : run->planned[c], m = is_sum ? measured_sum : measured ? measured[c] : 0;
+        int64_t a = is_sum ? unsharded_sum : run->unsharded[c];
+        planned_sum += p, measured_sum += m, unsharded_sum += a;
+        sw_report_line(run, columns, is_sum ? "sum" : sw_memory_class_name((sw_memory_class)c), sw_text_bytes(p, planned, sizeof planned),
+                       sw_text_bytes(m, seen, sizeof seen), sw_text_bytes(a, alone, sizeof alone));
+    }
+}

@@ -1,0 +1,100 @@
+/* run_folder.c: the folder of a run: a new one, with run.yaml and plan.json in it before the first step. */
+#include "run/train.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "checkpoint/model_files.h"
+
+sw_status sw_run_folder_check(const sw_run *run, sw_error *err) {
+    const char *path = run->settings->checkpoint.path;
+    if (sw_file_exists(path))
+        return sw_fail(err, SW_BAD_CONFIG, "%s exists, and a run is not written over another · take another checkpoint.path, or remove that folder; "
+                                           "to go on from its weights, set model.path=%s/model",
+                       path, path);
+    return SW_OK;
+}
+
+static sw_dtype save_dtype(const sw_settings *s) {
+    static const sw_dtype dtypes[] = {[SW_SAVE_BF16] = SW_BF16, [SW_SAVE_FP32] = SW_F32, [SW_SAVE_FP16] = SW_F16};
+    return dtypes[s->model.save_dtype];
+}
+
+/* Make the folder and those above it. */
+static sw_status make_folders(const char *path, sw_error *err) {
+    char part[SW_PATH_BYTES];
+    size_t length = strlen(path);
+    if (length >= sizeof part)
+        return sw_fail(err, SW_BAD_CONFIG, "checkpoint.path is longer than %d bytes", SW_PATH_BYTES - 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != 0)
+            continue;
+        memcpy(part, path, i);
+        part[i] = 0;
+        if (mkdir(part, 0777) && errno != EEXIST)
+            return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take a checkpoint.path that can be written", part, strerror(errno));
+    }
+    if (access(path, W_OK))
+        return sw_fail(err, SW_NO_SPACE, "%s cannot be written: %s; take another checkpoint.path", path, strerror(errno));
+    return SW_OK;
+}
+
+static json_t *classes(const int64_t bytes[SW_N_MEMORY_CLASSES]) {
+    json_t *object = json_object();
+    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
+        json_object_set_new(object, sw_memory_class_name((sw_memory_class)c), json_integer(bytes[c]));
+    return object;
+}
+
+static char *plan_text(const sw_run *run) {
+    const sw_assembly *a = &run->assembly;
+    int64_t n_micro_batches = run->settings->train.batch_size / a->choice.micro_batch_size, gather, reduce;
+    int n_slots = (int)((n_micro_batches + a->choice.n_ranks - 1) / a->choice.n_ranks);
+    sw_program_traffic(&a->program, n_slots, &gather, &reduce);
+    char hash[32];
+    snprintf(hash, sizeof hash, "%016" PRIx64, sw_program_hash(&a->program));
+    json_t *plan = json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:I, s:I, s:I}", "version", sw_version(), "ranks", a->choice.n_ranks,
+                             "stage", a->choice.stage, "micro_batch_size", (json_int_t)a->choice.micro_batch_size, "parameters",
+                             (json_int_t)a->n_parameters, "trained_parameters", (json_int_t)a->n_trainable, "slots", n_slots, "instructions",
+                             a->program.instructions.n, "program_hash", hash, "kernel_set", sw_kernel_set_name(run->kernel_set), "memory",
+                             classes(run->planned), "memory_of_one_rank_alone", classes(run->unsharded), "gather_bytes", (json_int_t)gather,
+                             "reduce_bytes", (json_int_t)reduce, "transient_bytes_alive", (json_int_t)a->program.packing_live);
+    char *text = plan ? json_dumps(plan, JSON_INDENT(2)) : NULL;
+    json_decref(plan);
+    return text;
+}
+
+static sw_status write_text(const char *folder, const char *name, char *text, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    if (!text)
+        return sw_fail(err, SW_NO_MEMORY, "no memory to write %s", name);
+    sw_status status = sw_path_join(path, folder, name, err);
+    return status ? status : sw_file_write(path, text, (int64_t)strlen(text), err);
+}
+
+sw_status sw_run_folder_create(const sw_run *run, sw_error *err) {
+    const char *path = run->settings->checkpoint.path;
+    int64_t need = (run->options->model ? 0 : sw_model_files_bytes(run->assembly.graph, save_dtype(run->settings))) + (1 << 20);
+    int64_t space = sw_file_space(path);
+    char needed[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES];
+    if (space < need)
+        return sw_fail(err, SW_NO_SPACE, "%s: the final model needs %s and the disk has %s left; free some, or take another checkpoint.path", path,
+                       sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, left, sizeof left));
+    sw_status status = make_folders(path, err);
+    if (status)
+        return status;
+    char *yaml = sw_settings_yaml(run->settings), *plan = plan_text(run);
+    status = write_text(path, "run.yaml", yaml, err);
+    if (!status)
+        status = write_text(path, "plan.json", plan, err);
+    free(yaml);
+    free(plan);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* step.c: one training step on one rank: rows in, the decision that all ranks share, metrics out. Nothing here allocates. */
+#include "run/training.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+double sw_seconds_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens, int32_t *targets,
+                           sw_error *err) {
+    for (int64_t r = 0; r < n_rows; r++, tokens += n_tokens, targets += n_tokens) {
+        if (first + r < end) {
+            sw_status status = sw_dataset_row(data, first + r, tokens, targets, err);
+            if (status)
+                return status;
+            continue;
+        }
+        memset(tokens, 0, (size_t)n_tokens * sizeof *tokens);
+        memset(targets, 0xff, (size_t)n_tokens * sizeof *targets); /* -1: no target */
+    }
+    return SW_OK;
+}
+
+static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) {
+    sw_training *t = self;
+    const sw_assembly *a = &t->run->assembly;
+    int64_t micro = a->choice.micro_batch_size, k = (int64_t)slot * t->comm->n_ranks + t->comm->rank;
+    scalars->first_row = t->first_row + k * micro;
+    return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.targets), err);
+}
+
+static sw_status collect(void *self, int slot, sw_error *err) {
+    sw_training *t = self;
+    (void)slot;
+    (void)err;
+    const double *loss = sw_executor_address(t->executor, SW_PROGRAM_TRAIN, t->run->assembly.program.loss);
+    sw_wide_sum_add(&t->loss_sum, *loss);
+    return SW_OK;
+}
+
+/* What every rank must know before anyone touches a parameter. */
+typedef struct verdict {
+    sw_wide_sum loss, squares;
+    int stop_signal;
+} verdict;
+
+static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err) {
+    sw_training *t = self;
+    const sw_settings *s = t->run->settings;
+    verdict mine = {t->loss_sum, *squares, sw_stop_requested(t->comm)}, *all = t->all;
+    sw_status status = sw_exchange(t->comm, &mine, all, sizeof mine, err);
+    if (status)
+        return status;
+    for (int r = 1; r < t->comm->n_ranks; r++) {
+        sw_wide_sum_merge(&all[0].loss, &all[r].loss);
+        sw_wide_sum_merge(&all[0].squares, &all[r].squares);
+        all[0].stop_signal = all[0].stop_signal ? all[0].stop_signal : all[r].stop_signal;
+    }
+    t->stop_signal = all[0].stop_signal;
+    t->loss = sw_wide_sum_value(&all[0].loss) * scalars->loss_scale;
+    t->grad_norm = sqrt(sw_wide_sum_value(&all[0].squares));
+    double factor = s->optimizer.clip_norm > 0 ? s->optimizer.clip_norm / (t->grad_norm + 1e-6) : 1;
+    scalars->clip_factor = factor < 1 ? factor : 1;
+    t->grad_norm_clipped = t->grad_norm * scalars->clip_factor;
+    t->skipped = t->n_supervised == 0        ? "no token of the step has a target"
+                 : !isfinite(t->loss)      ? "the loss is not finite"
+                 : !isfinite(t->grad_norm) ? "the gradient is not finite"
+                                           : NULL;
+    scalars->proceed = !t->skipped;
+    return SW_OK;
+}
+
+typedef struct memory_of_rank {
+    int64_t peak[SW_N_MEMORY_CLASSES], sum, resident;
+} memory_of_rank;
+
+sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err) {
+    memory_of_rank mine = {.sum = 0}, *all = t->all;
+    sw_resident now;
+    memcpy(mine.peak, sw_executor_count(t->executor)->peak, sizeof mine.peak);
+    mine.peak[SW_MEMORY_TRANSPORT] = t->run->planned[SW_MEMORY_TRANSPORT];
+    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
+        mine.sum += mine.peak[c];
+    mine.resident = sw_resident_read(0, &now, NULL) ? 0 : now.proportional > 0 ? now.proportional : now.resident;
+    sw_status status = sw_exchange(t->comm, &mine, all, sizeof mine, err);
+    if (status)
+        return status;
+    *rank = 0;
+    for (int r = 1; r < t->comm->n_ranks; r++)
+        if (all[r].sum > all[*rank].sum || (all[r].sum == all[*rank].sum && all[r].resident > all[*rank].resident))
+            *rank = r;
+    memcpy(worst, all[*rank].peak, sizeof mine.peak);
+    *resident = all[*rank].resident;
+    return SW_OK;
+}
+
+static sw_status tell(sw_training *t, const sw_scalars *scalars, double seconds, bool has_validation, double validation_loss, sw_error *err) {
+    const sw_settings *s = t->run->settings;
+    const sw_executor_counts *counts = sw_executor_count(t->executor);
+    bool is_last = t->step == t->run->n_steps || t->stop_signal;
+    bool is_logged = t->step % s->log.every == 0 || is_last || has_validation || t->skipped;
+    sw_step_metrics m = {.step = t->step, .loss = t->loss, .grad_norm = t->grad_norm, .grad_norm_clipped = t->grad_norm_clipped,
+                         .learning_rate = scalars->learning_rate, .tokens = t->n_rows * s->data.sequence_length,
+                         .supervised_tokens = t->n_supervised, .step_seconds = seconds, .compute_seconds = counts->compute_seconds,
+                         .wait_seconds = counts->wait_seconds, .gather_bytes = counts->gather_bytes, .reduce_bytes = counts->reduce_bytes,
+                         .flops_per_second = counts->flops / seconds, .has_validation_loss = has_validation, .validation_loss = validation_loss,
+                         .skipped = t->skipped};
+    m.tokens_per_second = (double)m.tokens / seconds;
+    sw_status status = SW_OK;
+    if (is_logged) {
+        memcpy(m.memory.planned, t->run->planned, sizeof m.memory.planned);
+        status = sw_training_memory(t, m.memory.peak, &m.memory.resident, &m.memory.rank, err);
+    }
+    if (status || t->comm->rank != 0)
+        return status;
+    sw_json_line line;
+    sw_progress progress = {.step = t->step, .n_steps = t->run->n_steps, .loss = t->loss, .grad_norm = t->grad_norm,
+                            .learning_rate = scalars->learning_rate, .tokens_per_second = m.tokens_per_second,
+                            .seconds = sw_seconds_now() - t->begin, .memory_bytes = m.memory.resident, .is_logged = is_logged,
+                            .has_validation = has_validation, .validation_loss = validation_loss, .skipped = t->skipped};
+    if (is_logged) {
+        sw_metrics_format(&m, &line);
+        progress.metrics = line.text;
+        if (t->metrics)
+            status = sw_metrics_write(t->metrics, &m, err);
+    }
+    if (t->run->options->listener.step)
+        t->run->options->listener.step(t->run->options->listener.to, &progress);
+    if (!status && t->skipped) {
+        sw_detail detail = sw_detail_integer("in_a_row", t->n_skipped_in_a_row);
+        status = sw_events_write(t->events, "skip", t->step, t->skipped, &detail, 1, err);
+    }
+    return status;
+}
+
+static sw_status begin_step(sw_training *t, sw_scalars *scalars, sw_error *err) {
+    const sw_run *run = t->run;
+    const sw_settings *s = run->settings;
+    int64_t batch = s->train.batch_size;
+    t->first_row = t->step * batch;
+    t->n_rows = run->n_rows - t->first_row < batch ? run->n_rows - t->first_row : batch;
+    memset(&t->loss_sum, 0, sizeof t->loss_sum);
+    sw_status status = sw_dataset_supervised(run->data, t->first_row, t->n_rows, &t->n_supervised, err);
+    *scalars = (sw_scalars){.seed = (uint64_t)s->train.seed, .step = t->step,
+                            .loss_scale = t->n_supervised ? 1 / (double)t->n_supervised : 0,
+                            .learning_rate = sw_learning_rate(&run->schedule, t->step),
+                            .bias_correction1 = sw_bias_correction(s->optimizer.betas.first, t->n_updates + 1),
+                            .bias_correction2 = sw_bias_correction(s->optimizer.betas.second, t->n_updates + 1)};
+    return status;
+}
+
+sw_status sw_training_step(sw_training *t, sw_error *err) {
+    const sw_settings *s = t->run->settings;
+    const sw_step_hooks hooks = {t, fill, collect, decide};
+    double begin = sw_seconds_now(), validation_loss = 0;
+    sw_scalars scalars;
+    sw_status status = begin_step(t, &scalars, err);
+    int64_t micro = t->run->assembly.choice.micro_batch_size;
+    if (!status)
+        status = sw_executor_step(t->executor, SW_PROGRAM_TRAIN, (t->n_rows + micro - 1) / micro, &scalars, &hooks, err);
+    if (status)
+        return status;
+    double seconds = sw_seconds_now() - begin;
+    t->step++;
+    t->n_updates += !t->skipped;
+    t->n_skipped_in_a_row = t->skipped ? t->n_skipped_in_a_row + 1 : 0;
+    t->first_loss = t->step == 1 ? t->loss : t->first_loss;
+    t->last_loss = t->loss;
+    bool is_last = t->step == t->run->n_steps || t->stop_signal;
+    bool evaluates = t->run->validation && (is_last || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0));
+    if (evaluates)
+        status = sw_training_evaluate(t, &validation_loss, err);
+    if (!status)
+        status = tell(t, &scalars, seconds, evaluates, validation_loss, err);
+    if (status || !t->skipped || t->n_supervised == 0)
+        return status;
+    if (s->guard.nonfinite == SW_NONFINITE_STOP)
+        return sw_fail(err, SW_GUARD, "step %lld was stopped by guard.nonfinite: %s; parameters are those of the step before; lower the learning rate, or set guard.nonfinite=skip",
+                       (long long)t->step, t->skipped);
+    if (t->n_skipped_in_a_row >= s->guard.patience)
+        return sw_fail(err, SW_GUARD, "%d steps in a row were skipped (guard.patience), the last because %s; lower the learning rate or look at the data",
+                       t->n_skipped_in_a_row, t->skipped);
+    return SW_OK;
+}

@@ -1,0 +1,148 @@
+/* train.c: a run, before its ranks exist: everything is read, planned and checked here, so that a run that cannot work never starts and
+ * leaves nothing behind. No thread, no BLAS, no device in this process.
+ */
+#include "run/train.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <shardwise/launch.h>
+
+#include "checkpoint/model_files.h"
+#include "comm/control.h"
+
+static sw_status open_data(sw_run *run, const sw_texts *paths, bool is_training, sw_dataset **data, sw_error *err) {
+    const sw_settings *s = run->settings;
+    sw_dataset_options options = {
+        .paths = paths->item,
+        .n_paths = paths->n,
+        .labels_mask = is_training ? s->data.labels_mask : NULL,
+        .sequence_length = s->data.sequence_length,
+        .vocabulary = run->assembly.model.vocabulary,
+        .is_bytes = s->data.tokenizer == SW_TOKENIZER_BYTES,
+        .shuffle = is_training && s->data.shuffle,
+        .seed = (uint64_t)s->train.seed,
+    };
+    return sw_dataset_open(&options, data, err);
+}
+
+/* How long: steps, epochs or tokens. Epochs end exactly there; the others end with a whole step. */
+static sw_status find_length(sw_run *run, sw_error *err) {
+    const sw_settings *s = run->settings;
+    int64_t batch = s->train.batch_size, per_step = batch * s->data.sequence_length;
+    sw_dataset_facts facts = sw_dataset_describe(run->data);
+    if (s->train.steps > 0)
+        run->n_steps = s->train.steps;
+    else if (s->train.tokens > 0)
+        run->n_steps = (s->train.tokens + per_step - 1) / per_step;
+    else if (s->train.epochs > 0) {
+        if (__builtin_mul_overflow(facts.n_rows, s->train.epochs, &run->n_rows))
+            return sw_fail(err, SW_BAD_CONFIG, "train.epochs %" PRId64 " of %" PRId64 " rows are too many to count", s->train.epochs, facts.n_rows);
+        run->n_steps = (run->n_rows + batch - 1) / batch;
+        return SW_OK;
+    } else
+        return sw_fail(err, SW_BAD_CONFIG, "none of train.steps, train.epochs and train.tokens is given; say how long to train");
+    if (__builtin_mul_overflow(run->n_steps, batch, &run->n_rows))
+        return sw_fail(err, SW_BAD_CONFIG, "train.steps %" PRId64 " of %" PRId64 " rows are too many to count", run->n_steps, batch);
+    return SW_OK;
+}
+
+static sw_status check_settings(const sw_settings *s, sw_error *err) {
+    if (s->data.train.n == 0)
+        return sw_fail(err, SW_BAD_CONFIG, "data.train is empty; name files to train on");
+    if (!s->checkpoint.path)
+        return sw_fail(err, SW_BAD_CONFIG, "checkpoint.path is not given; name a new folder for the run's results");
+    if (s->train.reproducible && s->shard.accumulate == SW_ACCUMULATE_UNSHARDED)
+        return sw_fail(err, SW_BAD_CONFIG, "train.reproducible needs shard.accumulate: sharded, as unsharded sums depend on the number of ranks");
+    return SW_OK;
+}
+
+static sw_status prepare(sw_run *run, sw_error *err) {
+    const sw_settings *s = run->settings;
+    sw_assembly_choice choice;
+    sw_status status = check_settings(s, err);
+    if (!status)
+        status = sw_run_folder_check(run, err);
+    if (!status)
+        status = sw_assembly_choose(s, &choice, run->ranks_reason, sizeof run->ranks_reason, err);
+    if (!status)
+        status = sw_assembly_create(s, run->options->model, &choice, &run->assembly, err);
+    if (!status && s->model.path && !run->options->model)
+        status = sw_model_files_check(s->model.path, &run->assembly.model, run->assembly.graph, err);
+    if (!status)
+        status = open_data(run, &s->data.train, true, &run->data, err);
+    if (!status && s->data.validation.n)
+        status = open_data(run, &s->data.validation, false, &run->validation, err);
+    if (!status)
+        status = find_length(run, err);
+    if (status)
+        return status;
+    if (run->validation) {
+        int64_t n_rows = sw_dataset_describe(run->validation).n_rows;
+        run->n_validation_rows = n_rows < s->data.validation_rows ? n_rows : s->data.validation_rows;
+    }
+    run->schedule = (sw_schedule){.kind = (sw_schedule_kind)s->optimizer.schedule, .peak = s->optimizer.learning_rate,
+                                  .warmup_steps = s->optimizer.warmup_steps, .n_steps = run->n_steps, .final_ratio = s->optimizer.final_ratio,
+                                  .decay_ratio = s->optimizer.decay_ratio};
+    run->kernel_set = sw_kernel_set_best();
+    sw_assembly_bytes(&run->assembly, run->planned);
+    run->planned[SW_MEMORY_TRANSPORT] = sw_control_bytes(choice.n_ranks) / choice.n_ranks;
+    return sw_fit_check(run, err);
+}
+
+/* What one rank that shards nothing would need, for the report. */
+static sw_status price_unsharded(sw_run *run, sw_error *err) {
+    sw_assembly_choice choice = run->assembly.choice;
+    sw_assembly alone;
+    choice.n_ranks = 1;
+    choice.stage = 0;
+    sw_status status = sw_assembly_create(run->settings, run->options->model, &choice, &alone, err);
+    if (status)
+        return status;
+    sw_assembly_bytes(&alone, run->unsharded);
+    run->unsharded[SW_MEMORY_TRANSPORT] = sw_control_bytes(1);
+    sw_assembly_free(&alone);
+    return SW_OK;
+}
+
+static void report_rank(void *to, const char *line) { sw_report_line(to, "%s", line); }
+
+sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
+    sw_run run = {.settings = settings, .options = options};
+    sw_status status = prepare(&run, err);
+    if (!status)
+        status = price_unsharded(&run, err);
+    if (!status)
+        sw_report_start(&run);
+    if (!status && !options->dry_run) {
+        sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
+        launch.n_ranks = run.assembly.choice.n_ranks;
+        launch.mode = (sw_shm_mode)settings->shard.mode;
+        launch.deadline_seconds = settings->shard.deadline;
+        launch.as_threads = options->as_threads;
+        launch.stop_signal = options->stop_signal;
+        launch.report_request = options->report_request;
+        launch.report = report_rank;
+        launch.report_to = &run;
+        status = sw_run_folder_create(&run, err);
+        if (!status)
+            status = sw_launch(&launch, sw_train_rank, &run, err);
+    }
+    sw_dataset_close(run.validation);
+    sw_dataset_close(run.data);
+    sw_assembly_free(&run.assembly);
+    return status;
+}
+
+sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides, const sw_train_options *options, sw_error *err) {
+    if (options->size != sizeof *options)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_train_options has size %zu, this library knows %zu; start from SW_TRAIN_OPTIONS_INIT", options->size,
+                       sizeof *options);
+    sw_settings settings;
+    sw_status status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
+    if (status)
+        return status;
+    status = sw_train(&settings, options, err);
+    sw_settings_free(&settings);
+    return status;
+}

@@ -1,0 +1,43 @@
+/* train.h: a training run: what the supervisor prepares, and what each rank does with it. */
+#ifndef SW_RUN_TRAIN_H
+#define SW_RUN_TRAIN_H
+
+#include <shardwise/train.h>
+
+#include "data/dataset.h"
+#include "optim/schedule.h"
+#include "run/assembly.h"
+
+/* The same with settings that are read already. */
+sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err);
+
+/* All that is known before ranks exist; ranks inherit it and do not change it. */
+typedef struct sw_run {
+    const sw_settings *settings;
+    const sw_train_options *options;
+    sw_assembly assembly;
+    sw_dataset *data, *validation; /* validation: NULL if there is none */
+    sw_schedule schedule;
+    sw_kernel_set kernel_set;
+    int64_t n_steps, n_rows;       /* of the whole run; the last step may have fewer rows than the others */
+    int64_t n_validation_rows;
+    int64_t planned[SW_N_MEMORY_CLASSES], unsharded[SW_N_MEMORY_CLASSES]; /* bytes of a rank; of one rank that holds everything */
+    char ranks_reason[160];
+} sw_run;
+
+/* run/train_rank.c: a sw_rank_fn; arg is the sw_run. */
+sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err);
+
+/* run/report.c: lines for the listener. */
+void sw_report_start(const sw_run *run);
+void sw_report_memory(const sw_run *run, const int64_t *measured); /* [SW_N_MEMORY_CLASSES], NULL before the run */
+void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* run/run_folder.c: the folder of a run and the files written before the first step: run.yaml, plan.json. */
+sw_status sw_run_folder_check(const sw_run *run, sw_error *err);
+sw_status sw_run_folder_create(const sw_run *run, sw_error *err);
+
+/* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and what would fit. */
+sw_status sw_fit_check(const sw_run *run, sw_error *err);
+
+#endif
