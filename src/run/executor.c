@@ -151,6 +151,7 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
     c->window = base_of(e, buffer, 0);
     c->offset = source->offset;
     c->rank_stride = source->own_stride + (buffer->kind == SW_BUFFER_WINDOW ? e->window_stride[buffer->memory_class] : 0);
+    bound->accumulates_later = e->states->sharding.accumulate_sharded;
     c->destination = instruction->n_operands > 1 ? bound->call.operand[1] : NULL;
 }
 

@@ -19,6 +19,7 @@ typedef struct sw_bound {
     sw_kernel_fn fn;
     sw_kernel_call call;
     sw_collective collective;
+    bool accumulates_later; /* REDUCE: sums of later slots are added to that of the first */
     int n_stripes;
     const sw_stripe *stripes; /* UPDATE: stretches of equal decay; PAD: gaps */
     int n_peaks;

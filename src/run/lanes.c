@@ -103,6 +103,8 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     const sw_instruction *instruction = bound->instruction;
     const sw_comm_vtable *v = e->comm->vtable;
     sw_collective c = bound->collective;
+    c.n_contributors = run->n_contributors;
+    c.accumulate = run->slot > 0 && bound->accumulates_later;
     sw_status status;
     switch (instruction->kind) {
     case SW_DO_KERNEL:
@@ -131,8 +133,6 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     case SW_DO_REDUCE_POST:
         return run->is_active ? v->reduce_post(e->comm, &c, err) : SW_OK;
     case SW_DO_REDUCE_SUM:
-        c.n_contributors = run->n_contributors;
-        c.accumulate = run->slot > 0 && instruction->accumulate_later_slots;
         return v->reduce_sum(e->comm, &c, e->device, e->numbers, err);
     case SW_DO_SQUARES:
         bound->call.operand[1] = &e->squares;

@@ -86,6 +86,7 @@ void sw_updates_emit(sw_builder *b) {
             sw_instruction *squares = emit(b, SW_DO_SQUARES, SW_LANE_COMPUTE, g, "norm");
             if (!squares)
                 return;
+            squares->kernel = SW_KERNEL_SQUARES;
             squares->n_operands = 1;
             squares->operand[0] = sw_own_gradient(b, g);
             squares->dim[0] = layout->groups[g].shard;
