@@ -11,6 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 /* One system call moves at most 2^31 - 4096 bytes on Linux. */
 enum { CALL_BYTES = 1 << 30 };
 
@@ -152,7 +154,12 @@ sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_er
     do
         error = posix_fallocate(descriptor, 0, bytes);
     while (error == EINTR);
-    return error ? cannot_write(path, error, err) : SW_OK;
+    if (!error)
+        return SW_OK;
+    char needed[SW_TEXT_NUMBER_BYTES], available[SW_TEXT_NUMBER_BYTES];
+    cannot_write(path, error, err);
+    return sw_fail(err, SW_NO_SPACE, "%s (%s are needed, the disk has %s left)", err ? err->message : "",
+                   sw_text_bytes(bytes, needed, sizeof needed), sw_text_bytes(sw_file_space(path), available, sizeof available));
 }
 
 int64_t sw_file_space(const char *path) {

@@ -125,9 +125,9 @@ static sw_status sum_up(const sw_model_source *source, const complaint *complain
 static sw_status check_source(const sw_model_source *source, const sw_model_config *config, const sw_graph *graph, bool *claimed,
                               sw_error *err) {
     complaint complaints[] = {{.one = "tensor is missing", .many = "tensors are missing"},
-                              {.one = "has another shape", .many = "have other shapes"},
-                              {.one = "has a dtype that is not built", .many = "have dtypes that are not built"},
-                              {.one = "is not part of the model", .many = "are not part of the model"}};
+                              {.one = "tensor has another shape", .many = "tensors have other shapes"},
+                              {.one = "tensor has a dtype that is not built", .many = "tensors have dtypes that are not built"},
+                              {.one = "tensor is not part of the model", .many = "tensors are not part of the model"}};
     complaint *missing = &complaints[0], *misshapen = &complaints[1], *unreadable = &complaints[2], *surplus = &complaints[3];
     sw_status status = SW_OK;
     for (int p = 0; p < graph->parameters.n; p++) {

@@ -75,8 +75,8 @@ static int64_t token_or(reader *r, const char *key, int64_t otherwise, int64_t v
 /* ---- keys that change the arithmetic ---- */
 
 static void refuse(reader *r, const sw_json_object *object, const char *key, const char *value, const char *built) {
-    r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s%s %s asks for arithmetic that is not built; %s is", sw_json_name(object),
-                        object->path, key, value, built);
+    r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s%s %s asks for arithmetic that is not built; only %s is",
+                        sw_json_name(object), object->path, key, value, built);
 }
 
 static void must_be(reader *r, const char *key, bool built) {
@@ -222,8 +222,8 @@ static void read_model_type(reader *r, sw_architecture *architecture) {
             return;
         }
     const char *nearest = sw_text_nearest(type, types, SW_N_ARCHITECTURES);
-    r->status = sw_fail(r->err, SW_BAD_FILE, "%s: model_type \"%.80s\" is not built; %s%s", sw_json_name(&r->root), type,
-                        nearest ? "did you mean " : "there are llama and gpt2", nearest ? nearest : "");
+    r->status = sw_fail(r->err, SW_BAD_FILE, "%s: model_type \"%.80s\" is not built; %s%s%s", sw_json_name(&r->root), type,
+                        nearest ? "did you mean " : "there are ", nearest ? nearest : "llama and gpt2", nearest ? "?" : "");
 }
 
 sw_status sw_model_config_read(const char *directory, sw_model_config *config, sw_error *err) {
