@@ -40,7 +40,7 @@ typedef struct sw_collective {
     int64_t offset;      /* gather: of rank 0's slice. reduce: of rank 0's full buffer */
     int64_t rank_stride; /* gather: between slices of neighbours. reduce: between full buffers of neighbours */
     void *destination;   /* gather: [n * shard_bytes] private copy, NULL for a view. reduce: [shard_bytes] own slice */
-    int n_contributors;  /* reduce */
+    int n_contributors;  /* reduce: alike in acquire, post and sum, as is accumulate */
     bool accumulate;     /* reduce: add to what destination holds; else the first contribution is copied */
 } sw_collective;
 

@@ -13,14 +13,12 @@
 _Static_assert(sizeof(sw_fingerprint) % sizeof(uint64_t) == 0, "fingerprints are copied by words");
 _Static_assert(sizeof(sw_lane_record) % sizeof(uint64_t) == 0, "records are copied by words");
 
-static size_t control_bytes(int n_ranks) {
-    return sizeof(sw_control) + (size_t)n_ranks * sizeof(sw_control_rank);
+int64_t sw_control_bytes(int n_ranks) {
+    return (int64_t)sizeof(sw_control) + n_ranks * (int64_t)sizeof(sw_control_rank);
 }
 
-int64_t sw_control_bytes(int n_ranks) { return (int64_t)control_bytes(n_ranks); }
-
 sw_status sw_control_create(int n_ranks, sw_control **out, sw_error *err) {
-    size_t bytes = control_bytes(n_ranks);
+    size_t bytes = (size_t)sw_control_bytes(n_ranks);
     sw_control *control = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (control == MAP_FAILED)
         return sw_fail(err, SW_NO_MEMORY, "no address space for the control memory of %d ranks (%zu bytes): %s; raise ulimit -v",
@@ -35,7 +33,7 @@ sw_status sw_control_create(int n_ranks, sw_control **out, sw_error *err) {
 
 void sw_control_free(sw_control *control) {
     if (control)
-        munmap(control, control_bytes(control->n_ranks));
+        munmap(control, (size_t)sw_control_bytes(control->n_ranks));
 }
 
 void sw_print_store(sw_control_print *print, const sw_fingerprint *value) {
@@ -83,7 +81,7 @@ void sw_lane_store(sw_control_lane *lane, const sw_lane_record *record) {
 bool sw_lane_is_blocked(const sw_control *control, const sw_lane_record *record) {
     if (record->peer < 0)
         return false;
-    size_t bytes = control_bytes(control->n_ranks);
+    size_t bytes = (size_t)sw_control_bytes(control->n_ranks);
     if (record->wait_offset % sizeof(uint64_t) || record->wait_offset > bytes - sizeof(uint64_t))
         return false; /* a torn record of a lane that died while writing it */
     const _Atomic uint64_t *counter = (const _Atomic uint64_t *)((const char *)control + record->wait_offset);

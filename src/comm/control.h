@@ -94,9 +94,10 @@ struct sw_control {
     sw_control_rank rank[];
 };
 
-/* Zeroed control memory, shared with children forked later. Ownership: free with sw_control_free; ranks never do. */
-/* Its size; ranks share it. */
+/* Its size. Ranks share it; pages exist once they are touched. */
 int64_t sw_control_bytes(int n_ranks);
+
+/* Zeroed control memory, shared with children forked later. Ownership: free with sw_control_free; ranks never do. */
 sw_status sw_control_create(int n_ranks, sw_control **control, sw_error *err);
 void sw_control_free(sw_control *control);
 

@@ -166,31 +166,50 @@ sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *er
     return status;
 }
 
-sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
-                            sw_error *err) {
+/* Fold the contributions into `sum` [n elements of R], `first` elements from the start of the slice. */
+static void fold_block(const sw_comm *comm, const sw_collective *c, const sw_device *device, sw_kernel_fn fold, int64_t first, int64_t n,
+                       char *sum) {
+    enum { SOURCE, SUM };
+    int64_t size = sw_dtype_bytes(c->dtype);
+    for (int r = 0; r < c->n_contributors; r++) {
+        char *source = c->window + c->offset + r * c->rank_stride + comm->rank * c->shard_bytes + first * size;
+        sw_kernel_call call = {.operand = {source, sum}, .dim = {n}, .accumulate = r > 0 || c->accumulate ? 1u << SUM : 0};
+        fold(device, &call);
+    }
+}
+
+/* Blocks are summed where they fit in cache. The destination may be this rank's own contribution, so a block is put there only when all
+ * contributions to it have been read. */
+static void fold_slice(const sw_comm *comm, const sw_collective *c, const sw_device *device, sw_kernel_fn fold) {
+    enum { BLOCK_BYTES = 16 << 10 };
+    _Alignas(64) char block[BLOCK_BYTES];
+    int64_t size = sw_dtype_bytes(c->dtype), n = c->shard_bytes / size, most = BLOCK_BYTES / size;
+    for (int64_t first = 0; first < n; first += most) {
+        int64_t here = n - first < most ? n - first : most;
+        char *destination = (char *)c->destination + first * size;
+        if (c->accumulate)
+            memcpy(block, destination, (size_t)(here * size));
+        fold_block(comm, c, device, fold, first, here, block);
+        memcpy(destination, block, (size_t)(here * size));
+    }
+}
+
+sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers, sw_error *err) {
     sw_status status = begin(comm, SW_REDUCE, SW_REDUCE, c, err);
     if (status != SW_OK)
         return status;
     sw_control_cell *own = cell_of(comm, comm->rank, c->channel);
     uint64_t use = atomic_load_explicit(&own->summed, memory_order_relaxed) + 1;
     sw_fingerprint mine = fingerprint_of(SW_REDUCE, c, use);
-    sw_kernel_fn fold = sw_device_kernel(device, numbers, SW_KERNEL_FOLD);
     for (int r = 0; r < c->n_contributors && status == SW_OK; r++) {
         const sw_control_cell *cell = cell_of(comm, r, c->channel);
         sw_shm_wait wait = {&cell->posted, use, r, c->lane, c->channel, SW_REDUCE, &mine};
         status = sw_shm_wait_for(comm, &wait, err);
         if (status == SW_OK)
             status = compare(comm, r, c->channel, &mine, &cell->print, err);
-        if (status != SW_OK || c->shard_bytes == 0)
-            continue;
-        enum { SOURCE, SUM };
-        sw_kernel_call call = {
-            .operand = {c->window + c->offset + r * c->rank_stride + comm->rank * c->shard_bytes, c->destination},
-            .dim = {c->shard_bytes / sw_dtype_bytes(c->dtype)},
-            .accumulate = r > 0 || c->accumulate ? 1u << SUM : 0};
-        fold(device, &call);
     }
     if (status == SW_OK) {
+        fold_slice(comm, c, device, sw_device_kernel(device, numbers, SW_KERNEL_FOLD));
         atomic_store(&own->summed, use);
         sw_control_ring(&comm->control->rank[comm->rank]);
     }
