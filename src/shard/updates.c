@@ -8,6 +8,14 @@
  */
 #include "shard/builder.h"
 
+/* At stage 0 decision and updates come after the last gather of gradients, which may be the other lane's work. */
+static int wait_for_gradients(const sw_builder *b) {
+    for (int i = b->program->instructions.n - 1; i >= 0; i--)
+        if (b->program->instructions.item[i].kind == SW_DO_GATHER && b->program->instructions.item[i].is_gradient)
+            return i;
+    return SW_WAIT_NOTHING;
+}
+
 static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lane, int group, const char *verb) {
     int unit = group < 0 ? 0 : b->layout->groups[group].unit;
     sw_instruction *instruction =
@@ -25,6 +33,7 @@ static void emit_publish(sw_builder *b, int group, bool is_gradient) {
     publish->channel = is_gradient ? b->layout->n_groups + group : group;
     publish->is_gradient = is_gradient;
     publish->by_step = true;
+    publish->wait = is_gradient ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING; /* sums may be the other lane's work */
     publish->n_operands = 1;
     publish->operand[0] = own;
 }
@@ -92,7 +101,9 @@ void sw_updates_emit(sw_builder *b) {
             squares->dim[0] = layout->groups[g].shard;
             squares->wait = SW_WAIT_EVERYTHING;
         }
-    emit(b, SW_DO_DECIDE, SW_LANE_COMPUTE, -1, "decide");
+    sw_instruction *decide = emit(b, SW_DO_DECIDE, SW_LANE_COMPUTE, -1, "decide");
+    if (decide)
+        decide->wait = wait_for_gradients(b);
     for (int g = 0; g < layout->n_groups && !b->status; g++)
         if (layout->groups[g].is_trainable) {
             emit_update(b, g);
