@@ -25,6 +25,39 @@ static sw_status read_header(sw_token_file *file, int descriptor, int64_t file_b
     return SW_OK;
 }
 
+/* The largest of n numbers read as unsigned: negative ones come out above every limit. One plain loop for each width, which
+ * compilers turn into vector instructions: a corpus is checked as fast as it can be read. */
+static uint64_t largest_unsigned(sw_dtype dtype, const void *numbers, int64_t n) {
+#define LARGEST(type)                                            \
+    {                                                            \
+        const type *number = numbers;                            \
+        type largest = 0;                                        \
+        for (int64_t i = 0; i < n; i++)                          \
+            largest = number[i] > largest ? number[i] : largest; \
+        return largest;                                          \
+    }
+    switch (sw_dtype_bytes(dtype)) {
+    case 1:
+        LARGEST(uint8_t)
+    case 2:
+        LARGEST(uint16_t)
+    case 4:
+        LARGEST(uint32_t)
+    default:
+        LARGEST(uint64_t)
+    }
+#undef LARGEST
+}
+
+static sw_status name_bad_id(const sw_token_file *file, const sw_token_rule *rule, const uint8_t *buffer, int64_t first,
+                             sw_error *err) {
+    int64_t i = 0, id;
+    while ((id = sw_npy_element(file->dtype, buffer, i)) >= 0 && id < rule->limit)
+        i++;
+    return sw_fail(err, SW_BAD_FILE, "%s: position %" PRId64 " has %s %" PRId64 "; %s allows 0 to %" PRId64, file->path,
+                   first + i, rule->noun, id, rule->whose, rule->limit - 1);
+}
+
 static sw_status check_ids(sw_token_file *file, int descriptor, const sw_token_rule *rule, uint8_t *buffer, sw_error *err) {
     int64_t width = sw_dtype_bytes(file->dtype), n_at_once = CHECK_BYTES / width;
     for (int64_t first = 0; first < file->n_tokens; first += n_at_once) {
@@ -32,14 +65,11 @@ static sw_status check_ids(sw_token_file *file, int descriptor, const sw_token_r
         sw_status status = sw_file_read_at(descriptor, file->path, buffer, n * width, file->data_first + first * width, err);
         if (status != SW_OK)
             return status;
-        for (int64_t i = 0; i < n; i++) {
-            int64_t id = sw_npy_element(file->dtype, buffer, i);
-            if (id < 0 || id >= rule->limit)
-                return sw_fail(err, SW_BAD_FILE, "%s: position %" PRId64 " has %s %" PRId64 "; %s allows 0 to %" PRId64,
-                               file->path, first + i, rule->noun, id, rule->whose, rule->limit - 1);
-            if (id > file->largest_id)
-                file->largest_id = id;
-        }
+        uint64_t largest = largest_unsigned(file->dtype, buffer, n);
+        if (largest >= (uint64_t)rule->limit)
+            return name_bad_id(file, rule, buffer, first, err);
+        if ((int64_t)largest > file->largest_id)
+            file->largest_id = (int64_t)largest;
     }
     return SW_OK;
 }
