@@ -1,4 +1,5 @@
-/* replay.c: a fuzz target without a fuzzer: hands it every file of a folder, and nothing at all, so that what fuzzing has found stays found. */
+/* replay.c: a fuzz target without a fuzzer: hands it every file of a folder, and nothing at all, so that what fuzzing has found
+ * stays found. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
