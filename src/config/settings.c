@@ -41,8 +41,9 @@ static sw_status read_defaults(reader *in) {
     sw_yaml *list;
     sw_status status = sw_yaml_parse("defaults", defaults, sizeof defaults - 1, &in->scratch, &list, in->err);
     for (int i = 0; !status && i < SW_N_OPTIONS; i++)
-        status =
-            sw_value_read(in->settings, &sw_option_table[i], list->item[i], (sw_place){"defaults", list->item[i]->line}, in->err);
+        if (sw_option_table[i].kind != SW_KIND_OFF) /* those have no field to fill */
+            status = sw_value_read(in->settings, &sw_option_table[i], list->item[i], (sw_place){"defaults", list->item[i]->line},
+                                   in->err);
     return status;
 }
 

@@ -248,6 +248,8 @@ static sw_status read_off(const reading *in, const sw_yaml *value) {
     if (value->kind == SW_YAML_SCALAR) {
         const char *rest = option->allowed, *word;
         size_t length;
+        if (!strcmp(value->text, option->fallback))
+            return SW_OK;
         while (sw_take_word(&rest, &word, &length)) {
             bool is_null = length == 4 && !memcmp(word, "null", 4);
             if (is_null ? sw_yaml_is_null(value) : strlen(value->text) == length && !memcmp(word, value->text, length))
