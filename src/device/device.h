@@ -12,9 +12,9 @@
 typedef enum sw_number_kind { SW_NUMBERS_F32, SW_NUMBERS_BF16, SW_NUMBERS_F64, SW_N_NUMBER_KINDS } sw_number_kind;
 
 struct sw_device {
-    const char *name;       /* "cpu" */
-    const char *kernel_set; /* "baseline", "x86-64-v3", "x86-64-v4": recorded in the run, hashed */
-    const char *gemm;       /* "openblas 0.3.21 SkylakeX" or "plain": recorded in the run, hashed */
+    const char *name;                            /* "cpu" */
+    const char *kernel_set;                      /* "baseline", "x86-64-v3", "x86-64-v4": recorded in the run, hashed */
+    const char *gemm;                            /* "openblas 0.3.21 SkylakeX" or "plain": recorded in the run, hashed */
     const sw_kernel_fn (*kernels)[SW_N_KERNELS]; /* [SW_N_NUMBER_KINDS][SW_N_KERNELS] */
     void (*close)(sw_device *device);
 };

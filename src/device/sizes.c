@@ -6,7 +6,6 @@
 enum {
     PANEL_ELEMENTS = 512 * 1024,     /* 2 MiB of widened weight: wide enough that the other operand is packed a few times only */
     PANEL_MULTIPLE = 16,             /* columns: no panel but the last is ragged */
-    QUERIES = 64,                    /* of an attention block */
     CHUNK = 256,                     /* tokens of a cross-entropy chunk; fewer read the head too often */
     CHUNK_LOGITS = 64 * 1024 * 1024, /* at most, unless a chunk would fall below CHUNK_LEAST */
     SMALL_VOCABULARY_LOGITS = 1024 * 1024, /* small vocabularies may have longer chunks */
@@ -26,7 +25,7 @@ int64_t sw_weight_panel(int64_t n_columns, int64_t length) {
 }
 
 int64_t sw_attention_queries(int64_t n_tokens) {
-    return smaller(n_tokens, QUERIES);
+    return smaller(n_tokens, SW_ATTENTION_QUERIES);
 }
 
 int64_t sw_attention_stride(int64_t n_tokens) {

@@ -7,7 +7,9 @@
 /* Columns of a bf16 weight, each of `length` elements, that are widened to fp32 at a time. */
 int64_t sw_weight_panel(int64_t n_columns, int64_t length);
 
-/* Queries of one head whose scores exist at once, and the elements from one query's scores to the next's. */
+/* Queries of one head whose scores exist at once (at most SW_ATTENTION_QUERIES), and the elements from one query's scores to the
+ * next's. */
+#define SW_ATTENTION_QUERIES 64
 int64_t sw_attention_queries(int64_t n_tokens);
 int64_t sw_attention_stride(int64_t n_tokens);
 

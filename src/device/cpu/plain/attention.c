@@ -60,7 +60,7 @@ SW_KERNEL(ATTENTION) {
         for (int64_t first = 0; first < s.T; first += s.queries) {
             const int64_t n = smaller(s.queries, s.T - first), keys = first + n;
             real *rows = out + (b * s.T + first) * out_stride + h * s.D;
-            real inverse[64];
+            real inverse[SW_ATTENTION_QUERIES];
             multiply(device, false, true, n, keys, s.D, s.scale, head_q + first * s.q_stride, s.q_stride, head_k, s.kv_stride, 0,
                      scores, s.score_stride);
             for (int64_t i = 0; i < n; i++) {

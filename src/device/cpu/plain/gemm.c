@@ -17,13 +17,17 @@
 #include "device/cpu/plain/lanes.h"
 
 #if SW_VECTOR_BYTES == 64
-enum { TILE_M = 12, BLOCK_M = 192 };
+enum { TILE_M = 12 }; /* 24 of 32 registers hold the tile */
 #elif SW_VECTOR_BYTES == 32
-enum { TILE_M = 6, BLOCK_M = 192 };
+enum { TILE_M = 6 }; /* 12 of 16 */
 #else
-enum { TILE_M = 4, BLOCK_M = 192 };
+enum { TILE_M = 4 }; /* 8 of 16, for products need a register */
 #endif
-enum { TILE_N = 2 * VECTOR_LANES, BLOCK_K = SW_REAL_BYTES == 4 ? 256 : 128 };
+enum {
+    TILE_N = 2 * VECTOR_LANES,
+    BLOCK_K = 16 * 1024 / (TILE_N * SW_REAL_BYTES),  /* a panel stays in the first cache */
+    BLOCK_M = 192 * 1024 / (BLOCK_K * SW_REAL_BYTES) /* the block of A in the second; a multiple of every TILE_M */
+};
 
 /* strip[k][TILE_M] = alpha * rows of op(A); rows past n_rows are zero. */
 static void pack_strip(bool turned, int64_t n_rows, int64_t k, real alpha, const real *a, int64_t stride, real *strip) {

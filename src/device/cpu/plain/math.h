@@ -31,14 +31,11 @@ static inline void real_turn(real turns, real *cosine, real *sine) {
 
 #else
 
-/* e^x, relative error below 1.5e-7; x is held within -87 .. 88, so the result is a normal number. 2^n comes from adding n to the
- * exponent; adding 1.5 * 2^23 leaves x / log 2, rounded, in the low bits of a float. The polynomial is that of Cephes' expf. */
+/* e^x for x in -87 .. 88, relative error below 1.5e-7; NaN for NaN. 2^n is built from its exponent; adding 1.5 * 2^23 leaves
+ * n = x / log 2, rounded, in the low bits of a float. The polynomial is that of Cephes' expf. */
 static inline real real_exp(real x) {
     const float round = 0x1.8p23f;
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
-    float shifted = x * 1.44269504f + round;
-    float n = shifted - round;
+    const float shifted = x * 1.44269504f + round, n = shifted - round;
     float r = x - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
     float p = 1.9875691500e-4f;
@@ -48,13 +45,13 @@ static inline real real_exp(real x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    return sw_bits_float(sw_float_bits(p) + (sw_float_bits(shifted) << 23));
+    return p * sw_bits_float((sw_float_bits(shifted) << 23) + 0x3f800000u);
 }
 
-/* The same, but zero below e^-64: a softmax's weights that small are nothing beside the largest, and their products would be
- * subnormal numbers, which many CPUs are slow with. */
+/* e^x for x below 88, zero below e^-64: a softmax's weights that small are nothing beside the largest, and their products would
+ * be subnormal numbers, which many CPUs are slow with. */
 static inline real real_exp_to_zero(real x) {
-    float y = real_exp(x);
+    const float y = real_exp(x);
     return x < -64.0f ? 0.0f : y;
 }
 
@@ -100,10 +97,12 @@ static inline void real_turn(real turns, real *cosine, real *sine) {
 
 #endif
 
-/* 1 / (1 + e^-x), and in *rest what it lacks to 1, exact where the result rounds to 1. x is held above -80 so that the result and
- * what it is multiplied by stay normal numbers. */
+/* 1 / (1 + e^-x), and in *rest what it lacks to 1, exact where the result rounds to 1. x is held within -80 .. 80, so that the
+ * results and what they are multiplied by stay normal numbers. */
 static inline real real_sigmoid(real x, real *rest) {
-    const real e = real_exp(-(x < -80 ? -80 : x)), s = 1 / (1 + e);
+    x = x < -80 ? -80 : x;
+    x = x > 80 ? 80 : x;
+    const real e = real_exp(-x), s = 1 / (1 + e);
     *rest = e * s;
     return s;
 }
