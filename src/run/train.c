@@ -57,6 +57,23 @@ static sw_status check_settings(const sw_settings *s, sw_error *err) {
     return SW_OK;
 }
 
+/* The plan's figures, and those of one rank that shards nothing. */
+sw_status sw_run_price(sw_run *run, sw_error *err) {
+    sw_assembly_choice choice = run->assembly.choice;
+    sw_assembly alone;
+    sw_assembly_bytes(&run->assembly, run->planned);
+    run->planned[SW_MEMORY_TRANSPORT] = sw_control_bytes(choice.n_ranks) / choice.n_ranks;
+    choice.n_ranks = 1;
+    choice.stage = 0;
+    sw_status status = sw_assembly_create(run->settings, run->options->model, &choice, &alone, err);
+    if (status)
+        return status;
+    sw_assembly_bytes(&alone, run->unsharded);
+    run->unsharded[SW_MEMORY_TRANSPORT] = sw_control_bytes(1);
+    sw_assembly_free(&alone);
+    return SW_OK;
+}
+
 static sw_status prepare(sw_run *run, sw_error *err) {
     const sw_settings *s = run->settings;
     sw_assembly_choice choice;
@@ -85,24 +102,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
                                   .warmup_steps = s->optimizer.warmup_steps, .n_steps = run->n_steps, .final_ratio = s->optimizer.final_ratio,
                                   .decay_ratio = s->optimizer.decay_ratio};
     run->kernel_set = sw_kernel_set_best();
-    sw_assembly_bytes(&run->assembly, run->planned);
-    run->planned[SW_MEMORY_TRANSPORT] = sw_control_bytes(choice.n_ranks) / choice.n_ranks;
-    return sw_fit_check(run, err);
-}
-
-/* What one rank that shards nothing would need, for the report. */
-static sw_status price_unsharded(sw_run *run, sw_error *err) {
-    sw_assembly_choice choice = run->assembly.choice;
-    sw_assembly alone;
-    choice.n_ranks = 1;
-    choice.stage = 0;
-    sw_status status = sw_assembly_create(run->settings, run->options->model, &choice, &alone, err);
-    if (status)
-        return status;
-    sw_assembly_bytes(&alone, run->unsharded);
-    run->unsharded[SW_MEMORY_TRANSPORT] = sw_control_bytes(1);
-    sw_assembly_free(&alone);
-    return SW_OK;
+    status = sw_run_price(run, err);
+    return status ? status : sw_fit_check(run, err);
 }
 
 static void report_rank(void *to, const char *line) { sw_report_line(to, "%s", line); }
@@ -110,8 +111,6 @@ static void report_rank(void *to, const char *line) { sw_report_line(to, "%s", l
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
     sw_run run = {.settings = settings, .options = options};
     sw_status status = prepare(&run, err);
-    if (!status)
-        status = price_unsharded(&run, err);
     if (!status)
         sw_report_start(&run);
     if (!status && !options->dry_run) {

@@ -25,6 +25,9 @@ typedef struct sw_run {
     char ranks_reason[160];
 } sw_run;
 
+/* Fill in planned and unsharded from the assembly. */
+sw_status sw_run_price(sw_run *run, sw_error *err);
+
 /* run/train_rank.c: a sw_rank_fn; arg is the sw_run. */
 sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err);
 
