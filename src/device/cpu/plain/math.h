@@ -55,8 +55,8 @@ static inline real real_exp_to_zero(real x) {
     return x < -64.0f ? 0.0f : y;
 }
 
-/* Natural logarithm of a normal positive x, error below 1.5e-7 relative or 1e-7 absolute near 1: x = 2^n m with m in sqrt(1/2) ..
- * sqrt(2), and Cephes' polynomial in m - 1. */
+/* Natural logarithm of a normal positive x, NaN for NaN and infinity, error below 1.5e-7 relative or 1e-7 absolute near 1: x =
+ * 2^n m with m in sqrt(1/2) .. sqrt(2), and Cephes' polynomial in m - 1. */
 static inline real real_log(real x) {
     uint32_t bits = sw_float_bits(x) - 0x3f3504f3u; /* of sqrt(1/2) */
     float n = (float)((int32_t)bits >> 23);
@@ -72,7 +72,7 @@ static inline real real_log(real x) {
     p = p * m + 3.3333331174e-1f;
     float square = m * m;
     float y = p * m * square + n * -2.12194440e-4f - 0.5f * square;
-    return m + y + n * 0.693359375f;
+    return m + y + n * 0.693359375f + x * 0.0f;
 }
 
 static inline real real_sqrt(real x) {
