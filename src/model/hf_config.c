@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -126,10 +127,11 @@ static void read_rope_object(reader *r, const char *key, double *theta) {
         refuse(r, &rope, "partial_rotary_factor", "(it is not 1)", "1");
     void *at = NULL;
     for (const char *name; r->status == SW_OK && (name = sw_json_next_key(&rope, &at));) {
-        static const char *const known = " rope_type type rope_theta partial_rotary_factor ";
-        char padded[64];
-        snprintf(padded, sizeof padded, " %.60s ", name);
-        if (!strstr(known, padded) && sw_json_has(&rope, name))
+        static const char *const known[] = {"rope_type", "type", "rope_theta", "partial_rotary_factor"};
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            is_known |= strcmp(name, known[i]) == 0;
+        if (!is_known && sw_json_has(&rope, name))
             refuse(r, &rope, name, "(it is set)", "the type \"default\" without it");
     }
     if (r->status == SW_OK && sw_json_has(&r->root, "rope_theta") && own_theta != *theta)
@@ -226,11 +228,10 @@ static void read_model_type(reader *r, sw_architecture *architecture) {
                         nearest ? "did you mean " : "there are ", nearest ? nearest : "llama and gpt2", nearest ? "?" : "");
 }
 
-sw_status sw_model_config_read(const char *directory, sw_model_config *config, sw_error *err) {
-    char path[SW_PATH_BYTES];
+sw_status sw_model_config_parse(const char *name, const char *text, int64_t bytes, sw_model_config *config, sw_error *err) {
     sw_json *document;
-    sw_status status = sw_path_join(path, directory, "config.json", err);
-    if (status != SW_OK || (status = sw_json_read(path, MAX_CONFIG_BYTES, &document, err)) != SW_OK)
+    sw_status status = sw_json_parse(name, text, bytes, &document, err);
+    if (status != SW_OK)
         return status;
     reader r = {.root = sw_json_root(document), .err = err};
     sw_model_config m = {0};
@@ -241,9 +242,20 @@ sw_status sw_model_config_read(const char *directory, sw_model_config *config, s
     must_be(&r, "is_encoder_decoder", false);
     must_be_absent(&r, "quantization_config");
     if (r.status == SW_OK && (r.status = sw_model_config_check(&m, SW_SPELL_HUGGING_FACE, err)) != SW_OK)
-        r.status = sw_fail_within(err, "%s", path);
+        r.status = sw_fail_within(err, "%s", name);
     if (r.status == SW_OK)
         *config = m;
     sw_json_free(document);
     return r.status;
+}
+
+sw_status sw_model_config_read(const char *directory, sw_model_config *config, sw_error *err) {
+    char path[SW_PATH_BYTES], *text;
+    int64_t bytes;
+    sw_status status = sw_path_join(path, directory, "config.json", err);
+    if (status != SW_OK || (status = sw_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err)) != SW_OK)
+        return status;
+    status = sw_model_config_parse(path, text, bytes, config, err);
+    free(text);
+    return status;
 }

@@ -26,6 +26,8 @@ sw_status sw_model_config_check(const sw_model_config *config, sw_config_spellin
 /* Read DIR/config.json. Whatever changes the arithmetic and is not built is refused by name (SW_BAD_FILE); keys without effect on
  * training are passed over. Both spellings of rotary settings (rope_theta, rope_parameters). Hugging Face's defaults hold. */
 sw_status sw_model_config_read(const char *directory, sw_model_config *config, sw_error *err);
+/* The same from the text of a config.json, which messages call `name`. */
+sw_status sw_model_config_parse(const char *name, const char *text, int64_t bytes, sw_model_config *config, sw_error *err);
 
 /* The config.json that `transformers` reads. `dtype`: of the saved weights. Ownership: free() the text. */
 sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, char **json_text, sw_error *err);

@@ -128,6 +128,7 @@ static void rotary_settings_are_read_in_both_spellings(void **state) {
     refused(llama_sizes, "\"rope_parameters\":{\"partial_rotary_factor\":0.5}", "partial_rotary_factor");
     refused(llama_sizes, "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1}}", "rope_parameters.full_attention");
     refused(llama_sizes, "\"rope_scaling\":{\"factor\":2.0}", "rope_scaling.factor");
+    refused(llama_sizes, "\"rope_scaling\":{\"type rope_theta\":2.0}", "rope_scaling.type rope_theta");
     refused(llama_sizes, "\"rope_scaling\":\"linear\"", "rope_scaling is a string, an object is needed");
     refused(llama_sizes, "\"rope_parameters\":{\"rope_theta\":\"1\"}",
             "rope_parameters.rope_theta is a string, a number is needed");
