@@ -3,8 +3,8 @@
  *   forward  block 0 | block 1 | ...  loss  ... | again block 1 | backward block 1 | again block 0 | backward block 0
  *
  * A block is an outermost unit below the root. What its backward reads of its own forward is made by clones of the forward
- * operations, placed before the first backward operation of the block; what another block or the root made (its input) is kept,
- * and so is what another block's backward reads (its output). Only what is read is cloned: the block's last sum, for one, is not.
+ * operations, placed before the first backward operation of the block; what another block or the root made (its input) is kept.
+ * Only what is read is cloned: the block's last sum, for one, is not.
  *
  * A clone has the kernel, dimensions and attributes of its original (a dropout's stream too) and reads the same bits, so it
  * writes the same bits: tests/graph/test_passes.c compares whole steps.
@@ -15,7 +15,6 @@ typedef struct recomputation {
     sw_graph *graph;
     sw_value **clone; /* [n_values] by value id: the recomputed value, NULL if none */
     bool *is_wanted;  /* [n_values] a backward operation of its own block, or a clone, reads it */
-    bool *is_kept;    /* [n_values] another block's backward reads it, so it lives on anyway */
 } recomputation;
 
 /* The block in whose forward pass `value` was computed, NULL if none. */
@@ -33,8 +32,6 @@ static void want_inputs(recomputation *r, const sw_op *op) {
         const sw_unit *maker = block_of_value(operand->value);
         if (maker && maker == block)
             r->is_wanted[operand->value->id] = true;
-        else if (op->phase == SW_PHASE_BACKWARD)
-            r->is_kept[operand->value->id] = true;
     }
 }
 
@@ -43,8 +40,7 @@ static bool is_cloned(const recomputation *r, const sw_op *op) {
         return false;
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
-        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && r->is_wanted[operand->value->id] &&
-            !r->is_kept[operand->value->id])
+        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && r->is_wanted[operand->value->id])
             return true;
     }
     return false;
@@ -65,8 +61,7 @@ static void find_wanted(recomputation *r, bool *clones /* [n_ops] */) {
 static void read_clones(const recomputation *r, sw_op *op) {
     for (int k = 0; k < op->n_operands; k++) {
         sw_operand *operand = &op->operand[k];
-        if (operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ && r->clone[operand->value->id] &&
-            !r->is_kept[operand->value->id])
+        if (operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ && r->clone[operand->value->id])
             operand->value = r->clone[operand->value->id];
     }
 }
@@ -131,12 +126,11 @@ sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err) {
     recomputation r = {.graph = graph};
     r.clone = sw_arena_take(&graph->arena, n_values * sizeof *r.clone);
     r.is_wanted = sw_arena_take(&graph->arena, n_values * sizeof *r.is_wanted);
-    r.is_kept = sw_arena_take(&graph->arena, n_values * sizeof *r.is_kept);
     bool *clones = sw_arena_take(&graph->arena, n_ops * sizeof *clones);
     bool *is_begun = sw_arena_take(&graph->arena, (size_t)graph->units.n * sizeof *is_begun);
     sw_op **list = graph->ops.item;
     sw_op **wider = sw_arena_take(&graph->arena, 2 * n_ops * sizeof *wider); /* each operation is cloned at most once */
-    if (!r.clone || !r.is_wanted || !r.is_kept || !clones || !is_begun || !wider)
+    if (!r.clone || !r.is_wanted || !clones || !is_begun || !wider)
         return sw_fail(err, SW_NO_MEMORY, "no memory to recompute %d operations", graph->ops.n);
     find_wanted(&r, clones);
     graph->ops.item = wider;

@@ -360,6 +360,75 @@ static void a_bias_can_be_trained_alone(void **state) {
     gradient_check_run(device, &check);
 }
 
+/* A rule that asks twice for the place of one value's gradient, as that of an operation on (x, x) would. */
+static void two_targets(sw_differentiation *d, sw_op *op) {
+    sw_operand first = sw_gradient_target(d, op->operand[0].value), second = sw_gradient_target(d, op->operand[1].value);
+    assert_int_equal(first.access, SW_WRITE);
+    assert_int_equal(second.access, SW_WRITE);
+    assert_ptr_not_equal(first.value, second.value);
+}
+
+static const sw_family product = {.name = "product", .gradient = two_targets};
+
+static void product_with_itself(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g), *y = sw_value_create(g, SW_VALUE_REAL, 2, x->dimension);
+    sw_op_emit(g, &product, SW_KERNEL_ADD, 3, (sw_operand[]){sw_reads(x), sw_reads(x), sw_writes(y)});
+    end(g, y);
+}
+
+static void one_kernel_never_gets_one_gradient_twice(void **state) {
+    (void)state;
+    gradient_check check = check_of(product_with_itself, NULL);
+    sw_graph *g = gradient_check_graph(&check, true);
+    assert_int_equal(count(g, SW_KERNEL_ADD, SW_PHASE_BACKWARD), 1); /* of the two parts */
+    sw_graph_free(g);
+}
+
+static const sw_family without_rule = {.name = "rounding"};
+
+static void through_no_rule(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g), *y = sw_value_create(g, SW_VALUE_REAL, 2, x->dimension);
+    sw_op_emit(g, &without_rule, SW_KERNEL_GELU, 2, (sw_operand[]){sw_reads(x), sw_writes(y)});
+    end(g, y);
+}
+
+/* Else gradients would be silently wrong. */
+static void an_operation_without_a_gradient_rule_is_refused_where_one_is_needed(void **state) {
+    (void)state;
+    gradient_check check = check_of(through_no_rule, NULL);
+    sw_graph *g = gradient_check_graph(&check, false);
+    sw_error err = {0};
+    assert_int_equal(sw_graph_differentiate(g, &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "rounding has no gradient rule"));
+    sw_graph_free(g);
+    g = gradient_check_graph(&check, false);
+    sw_parameter_freeze(g->parameters.item[0]);
+    assert_int_equal(sw_graph_differentiate(g, &err), SW_OK);
+    sw_graph_free(g);
+}
+
+/* Of swiglu and attention, which write the gradients of all their inputs, only some may be wanted. */
+static void frozen_branches(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g), *trained = linear(g, x, "trained"), *frozen = linear(g, x, "frozen");
+    sw_parameter_freeze(g->parameters.item[0]);
+    sw_parameter_freeze(g->parameters.item[2]);
+    sw_value *sum = sw_add(g, sw_swiglu(g, frozen, trained), sw_swiglu(g, trained, frozen));
+    sum = sw_add(g, sum, sw_attention(g, frozen, trained, frozen, 2, 2));
+    end(g, sw_add(g, sum, sw_attention(g, trained, frozen, trained, 1, 1)));
+}
+
+static void frozen_inputs_beside_trained_ones(void **state) {
+    (void)state;
+    for (int in_place = 0; in_place < 2; in_place++) {
+        gradient_check check = check_of(frozen_branches, NULL);
+        check.reuse_in_place = in_place;
+        gradient_check_run(device, &check);
+    }
+}
+
 static void all_frozen(sw_graph *g, const void *about) {
     (void)about;
     end(g, norm(g, begin(g), "n"));
@@ -402,6 +471,9 @@ int main(void) {
         cmocka_unit_test(a_pre_norm_residual_needs_no_sum_in_backward),
         cmocka_unit_test(frozen_parameters_have_no_gradient_and_nothing_flows_below_the_last_trained_one),
         cmocka_unit_test(a_bias_can_be_trained_alone),
+        cmocka_unit_test(one_kernel_never_gets_one_gradient_twice),
+        cmocka_unit_test(an_operation_without_a_gradient_rule_is_refused_where_one_is_needed),
+        cmocka_unit_test(frozen_inputs_beside_trained_ones),
         cmocka_unit_test(with_everything_frozen_the_loss_is_computed_and_nothing_else),
         cmocka_unit_test(the_loss_is_computed_once),
     };

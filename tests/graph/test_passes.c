@@ -211,6 +211,7 @@ static void nested_repeated_and_long_lived_blocks_recompute_the_same_bits(void *
     check.record = record_nested;
     gradient_check_run(device, &check);
     step_result plain = run_step(&check);
+    assert_true(plain.loss > 0);
     for (int in_place = 0; in_place < 2; in_place++) {
         check.recompute = true;
         check.reuse_in_place = in_place;
@@ -219,6 +220,28 @@ static void nested_repeated_and_long_lived_blocks_recompute_the_same_bits(void *
         free_step(&other);
     }
     free_step(&plain);
+}
+
+/* A unit within a block is recomputed with the block: all clones stand before the first operation of its backward. */
+static void inner_units_are_recomputed_with_their_block(void **state) {
+    (void)state;
+    gradient_check check = model_check(0);
+    check.record = record_nested;
+    check.recompute = true;
+    sw_graph *graph = gradient_check_graph(&check, true);
+    bool is_begun[16] = {false};
+    int n_inner = 0;
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        sw_unit *block = sw_unit_block(op->unit);
+        if (op->phase != SW_PHASE_BACKWARD || !block)
+            continue;
+        assert_false(op->is_recomputed && is_begun[block->id]);
+        is_begun[block->id] |= !op->is_recomputed;
+        n_inner += op->is_recomputed && op->unit != block;
+    }
+    assert_int_equal(n_inner, 4 * 3); /* linear, gelu, norm in each of four calls */
+    sw_graph_free(graph);
 }
 
 /* Values that share bytes are never alive together: no operation reads a value after another took its bytes. */
@@ -255,6 +278,78 @@ static void in_place_takes_only_bytes_that_nobody_reads_again(void **state) {
             free(holder);
             sw_graph_free(graph);
         }
+}
+
+/* The gradient of the gate is wanted by nobody, so its bytes are free at once; yet two outputs of one kernel need two places. */
+static void record_swiglu_with_a_frozen_gate(sw_graph *g, const void *about) {
+    (void)about;
+    const int64_t square[] = {12, 12};
+    sw_unit *root = sw_unit_declare(g, NULL, "root");
+    sw_parameter *table = sw_parameter_declare(g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
+    sw_parameter *gate = sw_parameter_declare(g, root, "gate", 2, square, SW_INIT_NORMAL, 0.1);
+    sw_parameter *up = sw_parameter_declare(g, root, "up", 2, square, SW_INIT_NORMAL, 0.1);
+    sw_parameter *head = sw_parameter_declare(g, root, "head", 2, table->dimension, SW_INIT_NORMAL, 0.1);
+    sw_parameter_freeze(table);
+    sw_parameter_freeze(gate);
+    sw_value *x = sw_embedding(g, sw_tokens(g), table);
+    x = sw_swiglu(g, sw_linear(g, x, gate, NULL, SW_OUT_IN), sw_linear(g, x, up, NULL, SW_OUT_IN));
+    sw_cross_entropy(g, x, head, sw_targets(g));
+}
+
+static void two_outputs_of_one_operation_never_share_bytes(void **state) {
+    (void)state;
+    gradient_check check = model_check(0);
+    check.record = record_swiglu_with_a_frozen_gate;
+    check.reuse_in_place = true;
+    sw_graph *graph = gradient_check_graph(&check, true);
+    int n_seen = 0;
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        if (op->kernel == SW_KERNEL_SWIGLU_GRAD) {
+            assert_ptr_not_equal(op->operand[3].value->storage, op->operand[4].value->storage);
+            n_seen++;
+        }
+    }
+    assert_int_equal(n_seen, 1);
+    sw_graph_free(graph);
+}
+
+/* RMSNORM_GRAD may write over dy, not over x: where one value is both, it may not write over that. */
+static void an_input_read_in_another_role_too_is_not_written_over(void **state) {
+    (void)state;
+    sw_graph *g;
+    sw_error err = {0};
+    static const sw_family family = {.name = "norm of itself"};
+    const int64_t shape[] = {12, 12};
+    assert_int_equal(sw_graph_create(SMALL_MODEL_ROWS, SMALL_MODEL_TOKENS, &g, &err), SW_OK);
+    sw_unit *root = sw_unit_declare(g, NULL, "root");
+    sw_parameter *table = sw_parameter_declare(g, root, "table", 2, shape, SW_INIT_NORMAL, 0.1);
+    sw_value *x = sw_embedding(g, sw_tokens(g), table), *dx = sw_value_create(g, SW_VALUE_REAL, 2, shape);
+    sw_op_emit(g, &family, SW_KERNEL_RMSNORM_GRAD, 5,
+               (sw_operand[]){sw_reads(x), sw_reads(x), sw_nothing(), sw_nothing(), sw_writes(dx)});
+    assert_int_equal(sw_graph_reuse_in_place(g, &err), SW_OK);
+    assert_ptr_equal(dx->storage, dx);
+    sw_graph_free(g);
+}
+
+/* What is read from outside after the operation keeps its bytes, though no operation reads them. */
+static void outputs_and_inputs_keep_their_bytes(void **state) {
+    (void)state;
+    sw_graph *g;
+    sw_error err = {0};
+    const int64_t shape[] = {12, 12};
+    for (int marked = 0; marked < 4; marked++) {
+        assert_int_equal(sw_graph_create(SMALL_MODEL_ROWS, SMALL_MODEL_TOKENS, &g, &err), SW_OK);
+        sw_unit *root = sw_unit_declare(g, NULL, "root");
+        sw_parameter *table = sw_parameter_declare(g, root, "table", 2, shape, SW_INIT_NORMAL, 0.1);
+        sw_value *x = sw_embedding(g, sw_tokens(g), table), *y = sw_gelu(g, x);
+        x->is_output = marked == 1;
+        x->is_input = marked == 2;
+        x->is_constant = marked == 3;
+        assert_int_equal(sw_graph_reuse_in_place(g, &err), SW_OK);
+        assert_ptr_equal(y->storage, marked ? y : x);
+        sw_graph_free(g);
+    }
 }
 
 /* h = x + f: f is not read again, its bytes become the sum's; a rotation turns its input where it lies. */
@@ -365,7 +460,11 @@ int main(void) {
         cmocka_unit_test(every_recomputed_operation_is_needed),
         cmocka_unit_test(dropout_streams_are_per_call_and_survive_recompute),
         cmocka_unit_test(nested_repeated_and_long_lived_blocks_recompute_the_same_bits),
+        cmocka_unit_test(inner_units_are_recomputed_with_their_block),
         cmocka_unit_test(in_place_takes_only_bytes_that_nobody_reads_again),
+        cmocka_unit_test(two_outputs_of_one_operation_never_share_bytes),
+        cmocka_unit_test(an_input_read_in_another_role_too_is_not_written_over),
+        cmocka_unit_test(outputs_and_inputs_keep_their_bytes),
         cmocka_unit_test(residual_sums_and_rotations_need_no_bytes_of_their_own),
         cmocka_unit_test(a_forward_graph_reuses_more),
         cmocka_unit_test(prepared_constants_come_first_and_are_shared),
