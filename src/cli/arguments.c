@@ -1,6 +1,7 @@
 /* arguments.c: flags and other arguments of a verb, from a table. */
 #include "cli/command.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -98,4 +99,22 @@ void sw_arguments_help(const sw_verb *verb, const sw_flag *flags, int n_flags) {
                  flags[i].value_name ? flags[i].value_name : "");
         printf("  %-20s %s\n", flag, flags[i].about);
     }
+}
+
+sw_status sw_arguments_begin(const sw_verb *verb, int n_arguments, char **arguments, const sw_flag *flags, int n_flags,
+                             int n_least, const char *example, const char ***others, int *n_others, bool *goes_on,
+                             sw_error *err) {
+    *goes_on = false;
+    *others = calloc((size_t)n_arguments + 1, sizeof **others);
+    if (!*others)
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the arguments · shardwise %s", verb->name);
+    sw_status status = sw_arguments_sort(verb, n_arguments, arguments, flags, n_flags, *others, n_others, err);
+    if (status)
+        return status;
+    if (*(const bool *)flags[n_flags - 1].value)
+        return SW_OK;
+    if (*n_others < n_least)
+        return sw_fail(err, SW_BAD_CONFIG, "an argument is missing · shardwise %s · for example: %s", verb->name, example);
+    *goes_on = true;
+    return SW_OK;
 }

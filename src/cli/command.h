@@ -14,7 +14,7 @@ typedef struct sw_verb {
     sw_status (*run)(int n_arguments, char **arguments, sw_error *err);
 } sw_verb;
 
-extern const sw_verb sw_verb_train, sw_verb_doctor;
+extern const sw_verb sw_verb_train, sw_verb_generate, sw_verb_plan, sw_verb_doctor;
 
 /* A flag of a verb. */
 typedef enum sw_flag_kind { SW_FLAG_SWITCH, SW_FLAG_TEXT, SW_FLAG_COUNT, SW_FLAG_REAL } sw_flag_kind;
@@ -36,6 +36,12 @@ sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **argumen
 
 /* Usage and flags of a verb, on stdout. */
 void sw_arguments_help(const sw_verb *verb, const sw_flag *flags, int n_flags);
+
+/* The usual beginning of a verb: sort the arguments and demand at least `n_least` other ones; `example` shows the use. *goes_on
+ * is false where
+ * --help (the last flag, a switch) is given: the verb prints it and is done. Ownership: free() *others. */
+sw_status sw_arguments_begin(const sw_verb *verb, int n_arguments, char **arguments, const sw_flag *flags, int n_flags,
+                             int n_least, const char *example, const char ***others, int *n_others, bool *goes_on, sw_error *err);
 
 /* May this stream be coloured? A terminal, and NO_COLOR is not set. */
 bool sw_is_coloured(FILE *stream);

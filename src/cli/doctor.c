@@ -140,21 +140,19 @@ static void show_limits(void) {
 }
 
 static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false;
+    bool help = false, goes_on;
     const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
-    const char **others = calloc((size_t)n_arguments + 1, sizeof *others);
+    const char **others;
     int n_others = 0;
-    sw_status status = others ? sw_arguments_sort(&sw_verb_doctor, n_arguments, arguments, flags, 1, others, &n_others, err)
-                              : sw_fail(err, SW_NO_MEMORY, "no memory for the arguments · shardwise doctor");
+    sw_status status = sw_arguments_begin(&sw_verb_doctor, n_arguments, arguments, flags, 1, 0, "shardwise doctor", &others,
+                                          &n_others, &goes_on, err);
     if (!status && n_others)
         status = sw_fail(err, SW_BAD_CONFIG, "%.100s: no argument is taken · shardwise doctor", others[0]);
     free(others);
-    if (status)
-        return status;
-    if (help) {
+    if (!status && help)
         sw_arguments_help(&sw_verb_doctor, flags, 1);
-        return SW_OK;
-    }
+    if (status || !goes_on)
+        return status;
     printf("shardwise  %s, built with %s; glibc %s, jansson %s, libyaml %s\n", sw_version(),
 #ifdef __clang__
            "clang " __clang_version__,

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 
-static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_doctor};
+static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate, &sw_verb_plan, &sw_verb_doctor};
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 /* Verbs that are known and not built yet. */
@@ -26,8 +26,12 @@ void sw_print_error(const sw_error *err) {
     }
     text[n] = 0;
     bool is_coloured = sw_is_coloured(stderr);
+    bool is_stopped = err->status == SW_INTERRUPTED || err->status == SW_TERMINATED; /* as asked, so no error */
     fflush(stdout);
-    fprintf(stderr, "shardwise: %serror:%s %s\n", is_coloured ? "\033[31m" : "", is_coloured ? "\033[0m" : "", text);
+    if (is_stopped)
+        fprintf(stderr, "shardwise: %s\n", *text ? text : "stopped by a signal");
+    else
+        fprintf(stderr, "shardwise: %serror:%s %s\n", is_coloured ? "\033[31m" : "", is_coloured ? "\033[0m" : "", text);
     if (sw_status_exit_code(err->status) == 1)
         fprintf(stderr, "This is a bug in shardwise %s. Please report it with this message, the command and RUN.yaml.\n",
                 sw_version());

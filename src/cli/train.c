@@ -1,29 +1,45 @@
-/* train.c: shardwise train: read RUN.yaml, show it, run it. */
+/* train.c: shardwise train: read RUN.yaml, run it, show how it goes. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "config/settings.h"
+#include "run/train.h"
 
-typedef struct train_flags {
-    bool help, as_markdown, print_config;
-} train_flags;
+/* What the signal handler tells: the only state that the command keeps outside of functions. */
+static volatile sig_atomic_t stop_signal, report_request;
+
+/* The first one asks for a clean end, the second ends at once; ranks do not outlive this process. */
+static void take_signal(int signal_number) {
+    if (signal_number == SIGQUIT)
+        report_request = 1;
+    else if (stop_signal)
+        _exit(128 + signal_number);
+    else
+        stop_signal = signal_number;
+}
+
+static void watch_signals(void) {
+    struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGQUIT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a reader of our output that leaves does not end the run */
+}
 
 static void print_line(void *to, const char *text) {
     fprintf(to, "%s\n", text);
 }
 
-static void print_help(const train_flags *given, const sw_flag *flags, int n_flags) {
-    if (given->as_markdown) {
-        sw_settings_reference(print_line, stdout, true);
-        return;
-    }
-    sw_arguments_help(&sw_verb_train, flags, n_flags);
-    printf(
-        "\nKeys of RUN.yaml with their defaults. On the command line: section.key=value, the value as in YAML; relative paths\n"
-        "count from the folder of RUN.yaml in both.\n\n");
-    sw_settings_reference(print_line, stdout, false);
+static void print_keys(bool as_markdown) {
+    if (!as_markdown)
+        printf("\nKeys of RUN.yaml with their defaults. On the command line: section.key=value, the value as in YAML; relative\n"
+               "paths count from the folder of RUN.yaml in both.\n\n");
+    sw_settings_reference(print_line, stdout, as_markdown);
 }
 
 static sw_status print_config(const sw_settings *settings, sw_error *err) {
@@ -35,36 +51,48 @@ static sw_status print_config(const sw_settings *settings, sw_error *err) {
     return SW_OK;
 }
 
+static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, sw_error *err) {
+    sw_display display = {.out = stdout, .show = show};
+    sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+    options.listener = sw_display_listener(&display);
+    options.dry_run = is_dry;
+    options.stop_signal = &stop_signal;
+    options.report_request = &report_request;
+    sw_settings_tell(settings, options.listener.line, &display);
+    watch_signals();
+    fflush(NULL); /* a forked rank has a copy of what is in the buffers */
+    sw_status status = sw_train(settings, &options, err);
+    sw_display_end(&display);
+    return status;
+}
+
 static sw_status train(int n_arguments, char **arguments, sw_error *err) {
-    train_flags given = {0};
+    bool help = false, as_markdown = false, print_only = false, is_dry = false, is_quiet = false, is_json = false, goes_on;
     const sw_flag flags[] = {
-        {"--print-config", NULL, "print all settings with their defaults, and stop", SW_FLAG_SWITCH, &given.print_config},
-        {"--markdown", NULL, "with --help: the keys as the page docs/reference.md", SW_FLAG_SWITCH, &given.as_markdown},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &given.help},
+        {"--dry-run", NULL, "print the settings and the plan, and stop", SW_FLAG_SWITCH, &is_dry},
+        {"--print-config", NULL, "print all settings, defaults too, as a RUN.yaml, and stop", SW_FLAG_SWITCH, &print_only},
+        {"--quiet", NULL, "print nothing but errors", SW_FLAG_SWITCH, &is_quiet},
+        {"--json", NULL, "print the objects of metrics.jsonl and nothing else", SW_FLAG_SWITCH, &is_json},
+        {"--markdown", NULL, "with --help: the keys as the page docs/reference.md", SW_FLAG_SWITCH, &as_markdown},
+        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     sw_settings settings = {0};
+    const char **others;
     int n_others;
-    const char **others = calloc((size_t)n_arguments + 1, sizeof *others);
-    sw_status status = others ? sw_arguments_sort(&sw_verb_train, n_arguments, arguments, flags, N_FLAGS, others, &n_others, err)
-                              : sw_fail(err, SW_NO_MEMORY, "no memory for the arguments · shardwise train");
-    if (status)
+    sw_status status = sw_arguments_begin(&sw_verb_train, n_arguments, arguments, flags, N_FLAGS, 1, "shardwise train RUN.yaml",
+                                          &others, &n_others, &goes_on, err);
+    if (!status && help && !as_markdown)
+        sw_arguments_help(&sw_verb_train, flags, N_FLAGS);
+    if (!status && help)
+        print_keys(as_markdown);
+    if (status || !goes_on)
         goto done;
-    if (given.help) {
-        print_help(&given, flags, N_FLAGS);
-        goto done;
-    }
-    if (!n_others) {
-        status = sw_fail(err, SW_BAD_CONFIG, "no RUN.yaml is named · shardwise train · for example: shardwise train RUN.yaml");
-        goto done;
-    }
     status = sw_settings_read(others[0], others + 1, n_others - 1, &settings, err);
-    if (!status && given.print_config)
+    if (!status && print_only)
         status = print_config(&settings, err);
-    else if (!status)
-        status = sw_settings_complete(&settings, others[0], true, err);
-    if (!status && !given.print_config)
-        status = sw_fail(err, SW_BAD_CONFIG, "training is not built yet · shardwise train · --print-config shows the settings");
+    else if (!status && !(status = sw_settings_complete(&settings, others[0], true, err)))
+        status = start(&settings, is_dry, sw_show_for(stdout, is_quiet, is_json), err);
 done:
     sw_settings_free(&settings);
     free(others);

@@ -33,6 +33,26 @@ char *sw_settings_yaml(const sw_settings *settings) {
     return text;
 }
 
+void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const char *text), void *to) {
+    for (int section = 0; sw_option_section(section); section++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        int n = 0;
+        FILE *out = open_memstream(&text, &bytes);
+        for (int i = 0; out && i < SW_N_OPTIONS; i++) {
+            const sw_option *option = &sw_option_table[i];
+            if (strcmp(option->section, sw_option_section(section)) || option->kind == SW_KIND_OFF)
+                continue;
+            fprintf(out, "%s%s%s ", n ? "" : option->section, n ? ", " : ": ", option->key);
+            n++;
+            sw_value_print(settings, option, out);
+        }
+        if (out && !fclose(out) && n)
+            line(to, text);
+        free(text);
+    }
+}
+
 static const char *const about_sections[] = {
     "the model: an existing one, or the dimensions of a new one",
     "what it is trained on",

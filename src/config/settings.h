@@ -72,6 +72,9 @@ sw_status sw_settings_complete(const sw_settings *settings, const char *name, bo
 /* All settings as YAML that reads back to the same settings. Ownership: free() the text. */
 char *sw_settings_yaml(const sw_settings *settings);
 
+/* The settings for people, a section a line: "train: steps 100, epochs 0, ...". */
+void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const char *text), void *to);
+
 /* The reference: `shardwise train --help` and docs/reference.md come from it. */
 void sw_settings_reference(void (*line)(void *to, const char *text), void *to, bool as_markdown);
 
