@@ -70,7 +70,7 @@ void sw_blas_load(sw_blas *blas) {
     restore_variable(&threads);
     if (!library) {
         snprintf(blas->note, sizeof blas->note,
-                 "no OpenBLAS was found (libopenblas.so.0): the plain kernel multiplies, several times slower; install OpenBLAS");
+                 "no OpenBLAS was found (libopenblas.so.0): the plain kernel multiplies, more slowly; install OpenBLAS");
         return;
     }
     sw_cblas_sgemm_fn sgemm;

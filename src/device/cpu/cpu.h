@@ -5,12 +5,14 @@
 #include "device/cpu/gemm.h"
 #include "device/device.h"
 
+enum { SW_NOTE_BYTES = 256 };
+
 typedef struct sw_cpu_device {
     sw_device base;
     sw_cblas_sgemm_fn sgemm; /* NULL: the plain kernel multiplies */
     sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS];
     char gemm[64];
-    char note[256];
+    char note[SW_NOTE_BYTES];
 } sw_cpu_device;
 
 /* One kind of numbers compiled for one kernel set. `plain_...` is the plain matrix product alone, whatever the device uses. */
@@ -39,13 +41,18 @@ const sw_kernel_set_table *sw_kernel_set_table_of(sw_number_kind numbers, sw_ker
 
 /* What was found when a BLAS was looked for. */
 typedef struct sw_blas {
-    sw_cblas_sgemm_fn sgemm; /* NULL: none */
-    char name[64];           /* "openblas 0.3.21 SkylakeX" */
-    char note[256];          /* why there is none, or what is odd about it; "" when all is well */
+    sw_cblas_sgemm_fn sgemm;  /* NULL: none */
+    char name[64];            /* "openblas 0.3.21 SkylakeX" */
+    char note[SW_NOTE_BYTES]; /* why there is none, or what is odd about it; "" when all is well */
 } sw_blas;
 
 /* Load OpenBLAS with one thread and the core type that suits this CPU. It stays loaded for the life of the process, so the first
  * load settles the core type for all. */
 void sw_blas_load(sw_blas *blas);
+
+/* Compare the BLAS with the plain kernel on shapes that are odd in every direction, turned and not, stored and added. `space` is
+ * working space of SW_BLAS_CHECK_BYTES. False leaves the first difference in `note`. */
+enum { SW_BLAS_CHECK_SIDE = 131, SW_BLAS_CHECK_BYTES = 4 * SW_BLAS_CHECK_SIDE * SW_BLAS_CHECK_SIDE * (int)sizeof(float) };
+bool sw_blas_is_right(const sw_blas *blas, sw_sgemm_fn plain, float *space, char note[SW_NOTE_BYTES]);
 
 #endif

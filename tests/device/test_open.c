@@ -1,0 +1,165 @@
+/* Opening the CPU: kernel sets, the choice of the matrix product, and what is known of kernels without running them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "device/cpu/cpu.h"
+
+static void every_set_that_runs_here_has_every_kernel(void **state) {
+    (void)state;
+    assert_true(sw_kernel_set_runs_here(SW_SET_BASELINE));
+    assert_true(sw_kernel_set_runs_here(sw_kernel_set_best()));
+    for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
+        sw_device *device;
+        sw_error err;
+        const sw_status status = sw_cpu_open((sw_kernel_set)set, false, &device, &err);
+        if (!sw_kernel_set_runs_here((sw_kernel_set)set)) {
+            assert_int_equal(status, SW_BAD_CONFIG);
+            assert_non_null(strstr(err.message, sw_kernel_set_name((sw_kernel_set)set)));
+            assert_null(device);
+            continue;
+        }
+        assert_int_equal(status, SW_OK);
+        assert_string_equal(device->name, "cpu");
+        assert_string_equal(device->kernel_set, sw_kernel_set_name((sw_kernel_set)set));
+        assert_string_equal(device->gemm, "plain");
+        assert_string_equal(sw_cpu_gemm_note(device), "");
+        for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++)
+            for (int kernel = 0; kernel < SW_N_KERNELS; kernel++)
+                assert_non_null(sw_device_kernel(device, (sw_number_kind)numbers, (sw_kernel)kernel));
+        device->close(device);
+    }
+    sw_device *device;
+    sw_error err;
+    assert_int_equal(sw_cpu_open(SW_N_KERNEL_SETS, false, &device, &err), SW_BAD_CONFIG);
+}
+
+static int count_threads(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));)
+        n += entry->d_name[0] != '.';
+    if (tasks)
+        closedir(tasks);
+    return n;
+}
+
+/* In a child, for the library stays loaded as it was loaded first: 0 as wanted, 77 no BLAS here, else what is wrong. */
+static int open_in_child(const char *core, const char *expected) {
+    const pid_t child = fork();
+    if (child == 0) {
+        sw_device *device;
+        unsetenv("OPENBLAS_NUM_THREADS");
+        if (core)
+            setenv("OPENBLAS_CORETYPE", core, 1);
+        else
+            unsetenv("OPENBLAS_CORETYPE");
+        const char *before = getenv("OPENBLAS_CORETYPE");
+        if (sw_cpu_open(sw_kernel_set_best(), true, &device, NULL) != SW_OK)
+            _exit(1);
+        const char *after = getenv("OPENBLAS_CORETYPE");
+        if (getenv("OPENBLAS_NUM_THREADS") || (before == NULL) != (after == NULL) || (before && strcmp(before, after) != 0))
+            _exit(2);
+        if (count_threads() != 1)
+            _exit(3);
+        if (strcmp(device->gemm, "plain") == 0)
+            _exit(strlen(sw_cpu_gemm_note(device)) ? 77 : 4);
+        if (strncmp(device->gemm, "openblas ", 9) != 0 || (expected && !strstr(device->gemm, expected)))
+            _exit(5);
+        device->close(device);
+        _exit(0);
+    }
+    int status;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* One thread, the core type that the CPU deserves, and the environment as it was. */
+static void the_blas_is_loaded_with_one_thread_and_the_right_core(void **state) {
+    (void)state;
+    const char *expected = sw_kernel_set_best() == SW_SET_V4 ? "SkylakeX" : sw_kernel_set_best() == SW_SET_V3 ? "Haswell" : NULL;
+    const int result = open_in_child(NULL, expected);
+    if (result == 77)
+        skip();
+    assert_int_equal(result, 0);
+}
+
+static void the_user_s_core_type_is_kept(void **state) {
+    (void)state;
+    if (sw_kernel_set_best() < SW_SET_V3)
+        skip();
+    const int result = open_in_child("Haswell", "Haswell");
+    if (result == 77)
+        skip();
+    assert_int_equal(result, 0);
+}
+
+/* A cblas_sgemm that is right but for one thing. */
+static int wrong_in;
+static void faulty(int order, int a_turned, int b_turned, int m, int n, int k, float alpha, const float *a, int a_stride,
+                   const float *b, int b_stride, float beta, float *c, int c_stride) {
+    (void)order;
+    sw_kernel_set_table_of(SW_NUMBERS_F32, SW_SET_BASELINE)
+        ->plain_sgemm(a_turned == SW_CBLAS_TURNED, b_turned == SW_CBLAS_TURNED, m, n, k, alpha, a, a_stride, b, b_stride, beta, c,
+                      c_stride);
+    if (wrong_in == 1 && m == 65 && b_turned == SW_CBLAS_TURNED) /* one element of one shape */
+        c[(m - 1) * c_stride + n - 1] += 1e-2f;
+    if (wrong_in == 2 && beta == 1) /* adds twice */
+        for (int i = 0; i < m * n; i++)
+            c[i] += c[i] / 1024;
+}
+
+static void a_wrong_product_is_named(void **state) {
+    (void)state;
+    static float space[SW_BLAS_CHECK_BYTES / sizeof(float)];
+    const sw_blas blas = {.sgemm = faulty, .name = "openblas 9.9 Faulty"};
+    const sw_sgemm_fn plain = sw_kernel_set_table_of(SW_NUMBERS_F32, SW_SET_BASELINE)->plain_sgemm;
+    for (wrong_in = 0; wrong_in < 3; wrong_in++) {
+        char note[SW_NOTE_BYTES] = "";
+        assert_int_equal(sw_blas_is_right(&blas, plain, space, note), wrong_in == 0);
+        assert_int_equal(strlen(note) > 0, wrong_in != 0);
+        assert_true(wrong_in == 0 || strstr(note, "openblas 9.9 Faulty"));
+    }
+}
+
+static void kernels_have_names(void **state) {
+    (void)state;
+    for (int kernel = 0; kernel < SW_N_KERNELS; kernel++)
+        for (int other = 0; other < kernel; other++)
+            assert_string_not_equal(sw_kernel_name((sw_kernel)kernel), sw_kernel_name((sw_kernel)other));
+    assert_string_equal(sw_kernel_name(SW_KERNEL_ATTENTION_GRAD), "attention_grad");
+}
+
+/* Working space is small beside what the kernels work on, and none where weights need no widening. */
+static void scratch_is_modest(void **state) {
+    (void)state;
+    const int64_t linear[SW_MAX_DIMENSIONS] = {1024, 576, 3072, 0}, head[SW_MAX_DIMENSIONS] = {1024, 49152, 576, 256};
+    const int64_t attention[SW_MAX_DIMENSIONS] = {2, 512, 9, 3, 64, 960, 960};
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_F32, SW_F32), 0);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_F32, SW_BF16), 1, 2 << 20);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_CROSS_ENTROPY_GRAD, head, SW_F32, SW_BF16), 1, 2 << 20);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_F32, SW_F32), 64 * 512 * 4);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_F64, SW_F64), 2 * 64 * 512 * 8);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ADAMW, linear, SW_F32, SW_BF16), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_blas_is_loaded_with_one_thread_and_the_right_core),
+        cmocka_unit_test(the_user_s_core_type_is_kept),
+        cmocka_unit_test(every_set_that_runs_here_has_every_kernel),
+        cmocka_unit_test(a_wrong_product_is_named),
+        cmocka_unit_test(kernels_have_names),
+        cmocka_unit_test(scratch_is_modest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
