@@ -2,6 +2,7 @@
 #include "cli/progress.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -49,7 +50,7 @@ static void show_step(void *to, const sw_progress *progress) {
     sw_display *display = to;
     char line[320];
     if (display->show == SW_SHOW_JSON && progress->metrics)
-        fprintf(display->out, "%s\n", progress->metrics);
+        fprintf(display->out, "%.*s\n", (int)strcspn(progress->metrics, "\n"), progress->metrics);
     if (display->show == SW_SHOW_LIVE || display->show == SW_SHOW_LINES) {
         if (progress->skipped) {
             clear_live_line(display);

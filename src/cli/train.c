@@ -51,14 +51,33 @@ static sw_status print_config(const sw_settings *settings, sw_error *err) {
     return SW_OK;
 }
 
+typedef struct report {
+    sw_listener display;
+    const sw_settings *settings; /* shown before the first line; NULL then */
+} report;
+
+/* The first line comes when everything has been checked: a run that is refused says only why. */
+static void report_line(void *to, const char *text) {
+    report *out = to;
+    if (out->settings)
+        sw_settings_tell(out->settings, out->display.line, out->display.to);
+    out->settings = NULL;
+    out->display.line(out->display.to, text);
+}
+
+static void report_step(void *to, const sw_progress *progress) {
+    report *out = to;
+    out->display.step(out->display.to, progress);
+}
+
 static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, sw_error *err) {
     sw_display display = {.out = stdout, .show = show};
+    report out = {sw_display_listener(&display), settings};
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
-    options.listener = sw_display_listener(&display);
+    options.listener = (sw_listener){.step = report_step, .line = report_line, .to = &out};
     options.dry_run = is_dry;
     options.stop_signal = &stop_signal;
     options.report_request = &report_request;
-    sw_settings_tell(settings, options.listener.line, &display);
     watch_signals();
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_train(settings, &options, err);

@@ -1,0 +1,68 @@
+# Verbs, flags, help, messages and exit codes of the command.
+set -u
+source "$SW_SOURCE/tests/cli/command.bash"
+
+expect 0 'shardwise 0.' -- "$shardwise" --version
+expect 0 train generate plan doctor -- "$shardwise" --help
+for verb in eval tokenize profile checkpoint bench; do
+    grep -qw "$verb" "$scratch/output" && complain "--help lists $verb, which is not built"
+    expect 2 "$verb is not built yet" -- "$shardwise" "$verb" x
+done
+expect 2 'RUN.yaml' -- "$shardwise"
+expect 2 'did you mean train?' -- "$shardwise" trian
+expect 2 'no verb xyzzy' -- "$shardwise" xyzzy
+
+for verb in train generate plan doctor; do
+    expect 0 "shardwise $verb" --help -- "$shardwise" "$verb" --help
+    expect 0 "shardwise $verb" -- "$shardwise" "$verb" -h
+    expect 2 'unknown flag --hlep' 'did you mean --help?' -- "$shardwise" "$verb" --hlep
+done
+expect 0 'batch_size: 32' 'learning_rate: 3e-4' -- "$shardwise" train --help
+grep -qE 'lora|offload|restarts' "$scratch/output" && complain 'train --help lists what is not built'
+
+# Arguments.
+expect 2 'RUN.yaml' -- "$shardwise" train
+expect 2 'RUN.yaml' -- "$shardwise" plan
+expect 2 'twice' -- "$shardwise" train --quiet --quiet x.yaml
+expect 2 'takes no value' -- "$shardwise" train --quiet=1 x.yaml
+expect 2 'keep one' -- "$shardwise" plan --json --print-program x.yaml
+expect 2 '--prompt' -- "$shardwise" generate model
+expect 2 '--prompt' -- "$shardwise" generate model --prompt ''
+expect 2 'needs a value' -- "$shardwise" generate model --prompt
+expect 2 '--max-tokens' 'from 1' -- "$shardwise" generate model --prompt a --max-tokens 0
+expect 2 '--top-p' -- "$shardwise" generate model --prompt a --top-p=1.5
+expect 2 'keep one' -- "$shardwise" generate model --prompt a --greedy --temperature 0.5
+expect 2 'quotes' -- "$shardwise" generate model --prompt Once upon
+expect 2 'no argument' -- "$shardwise" doctor now
+
+# Settings: file, line, key and what was meant; nothing is written.
+mkdir "$scratch/work"
+cd "$scratch/work" || exit 1
+printf 'model: {path: m}\noptimizer:\n  learing_rate: 1\n' >bad.yaml
+expect 2 'bad.yaml:3' learing_rate 'did you mean learning_rate?' -- "$shardwise" train bad.yaml
+expect 2 'missing.yaml' -- "$shardwise" train missing.yaml
+expect 2 'folder' -- "$shardwise" train .
+printf 'model: {path: m}\n' >run.yaml
+expect 2 'run.yaml' 'data.train' -- "$shardwise" train run.yaml
+expect 2 'command line' 'train.steps' ten -- "$shardwise" train run.yaml train.steps=ten
+expect 2 'command line' 'twice' -- "$shardwise" train run.yaml train.steps=1 train.steps=2
+expect 2 'command line' 'section.key=value' -- "$shardwise" train run.yaml other.yaml
+expect 3 'nowhere' -- "$shardwise" generate nowhere --prompt a
+[ "$(ls)" = "$(printf 'bad.yaml\nrun.yaml')" ] || complain "something was written: $(ls)"
+
+# Settings printed read back to the same; a path on the command line counts from the file's folder.
+expect 0 'seed: 7' "path: $scratch/work/m" -- "$shardwise" train run.yaml --print-config train.seed=7
+mkdir elsewhere
+cp "$scratch/output" elsewhere/again.yaml
+expect 0 -- "$shardwise" train elsewhere/again.yaml --print-config
+cmp -s "$scratch/output" elsewhere/again.yaml || complain 'printed settings do not read back to the same'
+expect 0 "path: $scratch/work/elsewhere/n" -- "$shardwise" train elsewhere/again.yaml --print-config model.path=n
+
+# Output that cannot be written is an error; names do not move a terminal's cursor; no colour where nobody sees it.
+if [ -w /dev/full ]; then
+    "$shardwise" train --help >/dev/full 2>"$scratch/errors"
+    [ $? = 4 ] || complain '/dev/full is taken'
+fi
+expect 2 -- "$shardwise" train "$(printf 'a\033[31mb')"
+grep -q "$(printf '\033')" "$scratch/errors" && complain 'an escape reaches the terminal'
+finish
