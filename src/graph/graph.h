@@ -97,7 +97,8 @@ struct sw_op {
     sw_unit *unit;
     sw_phase phase;
     bool is_recomputed;
-    bool is_dropped; /* its work is done by its gradient operation (cross-entropy): skipped when lowering */
+    bool is_dropped; /* skipped when lowering: its gradient operation does its work (cross-entropy), or evaluation has no use for
+                        it */
     int n_operands;
     sw_operand operand[SW_MAX_OPERANDS];
     int64_t dim[SW_MAX_DIMENSIONS];
@@ -181,6 +182,9 @@ sw_op *sw_zero_gradient(sw_graph *graph, sw_parameter *parameter);
 
 /* Append the backward pass of graph->loss. Parameters that the loss does not depend on get a ZERO operation. */
 sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err);
+
+/* Of a graph that will not be differentiated: dropouts pass their input on, as evaluation wants. */
+sw_status sw_graph_without_dropout(sw_graph *graph, sw_error *err);
 
 /* Re-emit the forward operations of every non-root unit just before its backward, so that of what its block computed only its
  * input lives in between. Bits do not change: what is recomputed is what was computed. */

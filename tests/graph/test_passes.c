@@ -386,6 +386,35 @@ static void a_forward_graph_reuses_more(void **state) {
     sw_graph_free(graph);
 }
 
+/* Evaluation: the loss is that of the same model recorded with a dropout of 0. */
+static void without_dropout_a_model_is_the_one_that_has_none(void **state) {
+    (void)state;
+    const int models[] = {2, 5};
+    for (int i = 0; i < 2; i++) {
+        double loss[2];
+        for (int recorded = 0; recorded < 2; recorded++) { /* with dropout and taken out; or recorded with none */
+            sw_model_config config = SMALL_MODELS[models[i]];
+            config.dropout = recorded ? 0 : config.dropout;
+            gradient_check check = model_check(models[i]);
+            check.about = &config;
+            sw_graph *graph = gradient_check_graph(&check, false);
+            sw_error err = {0};
+            assert_int_equal(sw_graph_without_dropout(graph, &err), SW_OK);
+            assert_int_equal(sw_graph_reuse_in_place(graph, &err), SW_OK);
+            graph_interpreter it = graph_interpreter_create(graph, device, SW_NUMBERS_F32);
+            int32_t tokens[64], targets[64];
+            gradient_check_inputs(&check, tokens, targets);
+            graph_interpreter_set_inputs(&it, tokens, targets);
+            graph_interpreter_fill_parameters(&it, check.deviation);
+            loss[recorded] = graph_interpreter_run(&it);
+            graph_interpreter_free(&it);
+            sw_graph_free(graph);
+        }
+        assert_true(loss[0] > 0);
+        assert_memory_equal(&loss[0], &loss[1], sizeof *loss);
+    }
+}
+
 static void prepared_constants_come_first_and_are_shared(void **state) {
     (void)state;
     gradient_check check = model_check(0);
@@ -467,6 +496,7 @@ int main(void) {
         cmocka_unit_test(outputs_and_inputs_keep_their_bytes),
         cmocka_unit_test(residual_sums_and_rotations_need_no_bytes_of_their_own),
         cmocka_unit_test(a_forward_graph_reuses_more),
+        cmocka_unit_test(without_dropout_a_model_is_the_one_that_has_none),
         cmocka_unit_test(prepared_constants_come_first_and_are_shared),
         cmocka_unit_test(a_printed_operation_names_phase_unit_kernel_shapes_and_gradient),
         cmocka_unit_test(costs_follow_from_shapes),
