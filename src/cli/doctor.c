@@ -165,9 +165,10 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
     show_memory();
     bool has_windows = show_shared_memory();
     show_limits();
-    printf("\n%s\n", has_blas      ? "Nothing is missing."
-                     : has_windows ? "Missing: a BLAS. Debian: apt-get install libopenblas0-pthread"
-                                   : "");
+    if (!has_blas)
+        printf("\nMissing: a BLAS. On Debian: apt-get install libopenblas0-pthread\n");
+    else if (has_windows)
+        printf("\nNothing is missing.\n");
     if (!has_windows)
         return sw_fail(
             err, SW_BAD_CONFIG,

@@ -3,36 +3,53 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The place of the first of these options that was written. */
 static sw_place place_of(const sw_place *written, sw_option_id first, sw_option_id second) {
     return written[first].name ? written[first] : written[second].name ? written[second] : written[SW_N_OPTIONS];
 }
 
-static sw_status check_model(sw_settings *settings, const sw_place *written, sw_error *err) {
-    static const sw_option_id dimensions[] = {SW_OPTION_model_layers, SW_OPTION_model_hidden, SW_OPTION_model_heads,
-                                              SW_OPTION_model_kv_heads, SW_OPTION_model_ffn};
-    enum { N_DIMENSIONS = sizeof dimensions / sizeof *dimensions };
-    const int64_t value[N_DIMENSIONS] = {settings->model.layers, settings->model.hidden, settings->model.heads,
-                                         settings->model.kv_heads, settings->model.ffn};
+/* Is this number or switch something else than its default? */
+static bool differs(const sw_settings *settings, const sw_settings *defaults, sw_option_id id) {
+    const sw_option *option = &sw_option_table[id];
+    size_t bytes = option->kind == SW_KIND_BOOL ? sizeof(bool) : sizeof(int64_t);
+    return memcmp((const char *)settings + option->offset, (const char *)defaults + option->offset, bytes) != 0;
+}
+
+/* What a new model is made of, and a model that exists has in its own config.json. */
+static const sw_option_id dimensions[] = {
+    SW_OPTION_model_layers,     SW_OPTION_model_hidden,       SW_OPTION_model_heads,         SW_OPTION_model_kv_heads,
+    SW_OPTION_model_ffn,        SW_OPTION_model_vocab,        SW_OPTION_model_max_positions, SW_OPTION_model_tied,
+    SW_OPTION_model_rope_theta, SW_OPTION_model_norm_epsilon, SW_OPTION_model_init_std,
+};
+enum { N_DIMENSIONS = sizeof dimensions / sizeof *dimensions };
+
+static sw_status check_model(sw_settings *settings, const sw_settings *defaults, const sw_place *written, sw_error *err) {
     bool is_new = settings->model.architecture != SW_ARCHITECTURE_UNSET;
     if (is_new && settings->model.path)
         return sw_refuse(err, place_of(written, SW_OPTION_model_architecture, SW_OPTION_model_path), "keep one of them",
                          "model.path and model.architecture are both given: the model comes from the one or is new by the other");
-    for (int i = 0; i < N_DIMENSIONS; i++) {
-        const char *key = sw_option_table[dimensions[i]].key;
-        if (!is_new && value[i])
+    for (int i = 0; i < N_DIMENSIONS && !is_new; i++)
+        if (differs(settings, defaults, dimensions[i]))
             return sw_refuse(err, place_of(written, dimensions[i], SW_OPTION_model_path),
                              settings->model.path ? "leave it out" : "add model.architecture: llama or gpt2",
-                             settings->model.path ? "model.%s: dimensions come from the config.json of model.path"
+                             settings->model.path ? "model.%s: it comes from the config.json of model.path"
                                                   : "model.%s is given without model.architecture",
-                             key);
-        bool has_own_default = dimensions[i] == SW_OPTION_model_kv_heads ||
-                               (dimensions[i] == SW_OPTION_model_ffn && settings->model.architecture == SW_ARCHITECTURE_GPT2);
-        if (is_new && !value[i] && !has_own_default)
-            return sw_refuse(err, place_of(written, dimensions[i], SW_OPTION_model_architecture), NULL,
-                             "a new model needs model.%s", key);
-    }
+                             sw_option_table[dimensions[i]].key);
+    const struct {
+        sw_option_id option;
+        bool is_missing;
+    } needed[] = {
+        {SW_OPTION_model_layers, !settings->model.layers},
+        {SW_OPTION_model_hidden, !settings->model.hidden},
+        {SW_OPTION_model_heads, !settings->model.heads},
+        {SW_OPTION_model_ffn, !settings->model.ffn && settings->model.architecture != SW_ARCHITECTURE_GPT2},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof *needed && is_new; i++)
+        if (needed[i].is_missing)
+            return sw_refuse(err, place_of(written, needed[i].option, SW_OPTION_model_architecture), NULL,
+                             "a new model needs model.%s", sw_option_table[needed[i].option].key);
     if (!is_new)
         return SW_OK;
     if (!settings->model.kv_heads)
@@ -100,8 +117,8 @@ static sw_status check_length(const sw_settings *settings, const sw_place *writt
     return SW_OK;
 }
 
-sw_status sw_settings_check(sw_settings *settings, const sw_place *written, sw_error *err) {
-    sw_status status = check_model(settings, written, err);
+sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, const sw_place *written, sw_error *err) {
+    sw_status status = check_model(settings, defaults, written, err);
     if (!status)
         status = check_batches(settings, written, err);
     if (!status)

@@ -175,6 +175,7 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
     in.written[SW_N_OPTIONS].name = name;
     settings->directory = sw_arena_text(&settings->arena, directory);
     sw_status status = settings->directory ? read_defaults(&in) : no_memory(&in);
+    const sw_settings untouched = *settings;
     if (!status)
         status = read_document(&in, text, strlen(text));
     for (int i = 0; !status && i < n_overrides; i++) {
@@ -183,7 +184,7 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
             status = read_override(&in, overrides[i]);
     }
     if (!status)
-        status = sw_settings_check(settings, in.written, err);
+        status = sw_settings_check(settings, &untouched, in.written, err);
     sw_arena_free(&in.scratch);
     if (status)
         sw_settings_free(settings);

@@ -58,4 +58,21 @@ for signal in INT TERM; do
     [ "$code" = "$([ "$signal" = INT ] && echo 130 || echo 143)" ] || complain "SIG$signal: exit code $code: $(cat errors.txt)"
     grep -q 'error:' errors.txt && complain "SIG$signal: a stop that was asked for is called an error: $(cat errors.txt)"
 done
+
+# SIGQUIT asks what every rank is doing, and the run goes on.
+"$shardwise" train run.yaml checkpoint.path=report train.steps=1000000 log.every=1 >report.txt 2>errors.txt &
+pid=$!
+for _ in $(seq 200); do
+    grep -q '^step' report.txt && break
+    sleep 0.1
+done
+kill -s QUIT "$pid"
+for _ in $(seq 100); do
+    grep -q 'rank 1' report.txt && break
+    sleep 0.1
+done
+grep -q 'rank 1' report.txt || complain 'SIGQUIT reports nothing of rank 1'
+kill -s TERM "$pid"
+wait "$pid"
+[ $? = 143 ] || complain "a run does not go on after SIGQUIT: $(cat errors.txt)"
 finish

@@ -220,6 +220,8 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"optimizer: {momentum: 0.9}\n", {"optimizer.momentum", "sgd"}},
         {"model: {path: m, architecture: llama}\n", {"model.path and model.architecture"}},
         {"model: {path: m, layers: 2}\n", {"model.layers", "leave it out"}},
+        {"model:\n  path: m\n  rope_theta: 500\n", {"run.yaml:3", "model.rope_theta", "config.json"}},
+        {"model: {path: m, tied: false}\n", {"model.tied", "config.json"}},
         {"model: {layers: 2}\n", {"model.layers", "model.architecture"}},
         {"model: {architecture: llama, hidden: 8, heads: 2, ffn: 8, vocab: 9}\n", {"model.layers"}},
         {"model: {architecture: llama, layers: 1, hidden: 8, heads: 2, vocab: 9}\n", {"model.ffn"}},
