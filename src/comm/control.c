@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -107,6 +108,11 @@ sw_status sw_control_check(const sw_control *control, sw_error *err) {
     uint32_t abort = atomic_load_explicit(&control->abort, memory_order_acquire);
     if (abort == SW_RUNNING)
         return SW_OK;
+    for (int i = 0; abort == SW_ABORTING && i < 1000;
+         i++) { /* the message is on its way, unless its writer was killed just now */
+        sched_yield();
+        abort = atomic_load_explicit(&control->abort, memory_order_acquire);
+    }
     return sw_fail(err, SW_ABORTED, "the run was ended: %s",
                    abort == SW_HAS_ABORTED ? control->error.message : "another rank failed");
 }

@@ -232,20 +232,28 @@ static sw_status watch_over(supervisor *s, sw_error *err) {
     return SW_OK;
 }
 
+/* How it ended matters no more. */
+static void reap(rank_process *process, int flags) {
+    if (process->is_gone)
+        return;
+    pid_t ended = waitpid(process->pid, NULL, flags);
+    process->is_gone = ended == process->pid || (ended < 0 && errno == ECHILD);
+}
+
 /* No rank survives this. */
 static void end_all(supervisor *s) {
     double give_up = sw_watch_now() + LEAVE_SECONDS;
     while (!all_are_gone(s) && sw_watch_now() < give_up) {
         sleep_until_a_death(s, TICK_MS);
         for (int r = 0; r < s->n_started; r++)
-            look_at_process(s, r, NULL);
+            reap(&s->process[r], WNOHANG);
     }
     for (int r = 0; r < s->n_started; r++)
         if (!s->process[r].is_gone)
             kill(s->process[r].pid, SIGKILL);
     for (int r = 0; r < s->n_started; r++) {
-        while (!s->process[r].is_gone)
-            s->process[r].is_gone = waitpid(s->process[r].pid, NULL, 0) == s->process[r].pid || errno == ECHILD;
+        while (!s->process[r].is_gone) /* a wait may be interrupted */
+            reap(&s->process[r], 0);
         if (s->process[r].pidfd >= 0)
             close(s->process[r].pidfd);
     }

@@ -13,8 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-static const double STEADY_SECONDS = 1;    /* of a standstill before it is believed */
-static const double SUSPENDED_SECONDS = 1; /* a look this late means that the watcher itself was stopped: start again */
+static const double STEADY_SECONDS = 1;     /* of a standstill before it is believed */
+static const double IDLE_SHARE = 1. / 2000; /* CPU use below this is the tick of some thread, not work */
+static const double SUSPENDED_SECONDS = 1;  /* a look this late means that the watcher itself was stopped: start again */
 
 double sw_watch_now(void) {
     struct timespec now;
@@ -37,8 +38,10 @@ static void append(text_buffer *buffer, const char *format, ...) {
     int n = vsnprintf(buffer->text + buffer->length, buffer->capacity - buffer->length, format, arguments);
     va_end(arguments);
     buffer->length += n > 0 ? (size_t)n : 0;
-    if (buffer->length >= buffer->capacity)
+    if (buffer->length >= buffer->capacity) { /* cut, visibly */
         buffer->length = buffer->capacity - 1;
+        memcpy(buffer->text + buffer->length - 3, "...", 3);
+    }
 }
 
 static void describe_wait(text_buffer *buffer, const sw_control *control, const sw_lane_record *record) {
@@ -112,7 +115,8 @@ void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline)
     watch->deadline = deadline;
     watch->last_look = sw_watch_now();
     for (int r = 0; r < control->n_ranks; r++)
-        watch->rank[r].turn_since = watch->rank[r].active_since = watch->last_look;
+        watch->rank[r] =
+            (sw_watched){.turn_since = watch->last_look, .active_since = watch->last_look, .cpu_at = watch->last_look};
 }
 
 typedef struct rank_state {
@@ -135,10 +139,14 @@ static rank_state look_at_rank(sw_watch *watch, int rank, int64_t cpu_ns, double
     }
     if (turn != known->turn)
         known->turn_since = known->active_since = now;
-    if (cpu_ns != known->cpu_ns)
-        known->active_since = now;
     known->turn = turn;
-    known->cpu_ns = cpu_ns;
+    double interval = now - known->cpu_at;
+    if (interval >= watch->deadline / 8) {
+        if ((double)(cpu_ns - known->cpu_ns) > IDLE_SHARE * 1e9 * interval)
+            known->active_since = now;
+        known->cpu_ns = cpu_ns;
+        known->cpu_at = now;
+    }
     return state;
 }
 
@@ -168,7 +176,7 @@ sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
     char text[SW_MESSAGE_BYTES];
     if (lost >= 0) {
         char others[SW_MESSAGE_BYTES / 2];
-        sw_describe_rank(control, lost, text, sizeof text);
+        sw_describe_rank(control, lost, text, sizeof text / 4);
         sw_describe_ranks(control, lost, others, sizeof others);
         return sw_fail(
             err, SW_TIMED_OUT,

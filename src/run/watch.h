@@ -5,10 +5,11 @@
 #include "comm/control.h"
 
 typedef struct sw_watched {
-    uint64_t turn; /* sum of its lanes' */
-    int64_t cpu_ns;
+    uint64_t turn;       /* sum of its lanes' */
+    int64_t cpu_ns;      /* as it was at cpu_at */
     double turn_since;   /* when `turn` last changed */
-    double active_since; /* when `turn` or `cpu_ns` last changed */
+    double active_since; /* when `turn` last changed, or enough CPU time was seen to be used */
+    double cpu_at;
 } sw_watched;
 
 typedef struct sw_watch {

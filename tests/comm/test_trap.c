@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -80,11 +81,11 @@ static void what_is_open_can_be_used(void **state) {
     launch_offence((offence){true, SW_PAGE_NONE, 0}, SW_OK); /* the slice beside it */
 }
 
-static sw_status use_null(sw_comm *comm, void *arg, sw_error *err) {
-    volatile char *volatile nothing = arg;
+static sw_status use_forbidden_page(sw_comm *comm, void *arg, sw_error *err) {
+    volatile char *page = arg;
     sw_comm_enter(comm, 0, 1, 0, 0, "forward");
     if (sw_comm_rank(comm) == 1)
-        *nothing = 1;
+        *page = 1;
     return sw_barrier(comm, err);
 }
 
@@ -95,7 +96,9 @@ static void a_fault_elsewhere_is_a_crash_like_any_other(void **state) {
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     options.mode = SW_SHM_TRAP;
-    assert_int_equal(sw_launch(&options, use_null, NULL, &err), SW_LOST_RANK);
+    void *page = mmap(NULL, SLICE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(sw_launch(&options, use_forbidden_page, page, &err), SW_LOST_RANK);
+    munmap(page, SLICE);
     expect_text(err.message, "rank 1 was killed by SIGSEGV while in \"forward\" at step 1");
 }
 
