@@ -222,6 +222,87 @@ static void nested_repeated_and_long_lived_blocks_recompute_the_same_bits(void *
     free_step(&plain);
 }
 
+/* A random graph in blocks: each operation reads values chosen among all before it, inside or outside its own block. */
+enum { RANDOM_BLOCKS = 4, RANDOM_OPS = 5 };
+
+typedef struct random_blocks {
+    uint64_t seed;
+    int n;                                                 /* values so far */
+    sw_value *value[1 + RANDOM_BLOCKS * (RANDOM_OPS + 1)]; /* [12, 12] each */
+} random_blocks;
+
+static double draw(random_blocks *r, int what) {
+    return graph_interpreter_uniform(r->seed, (uint64_t)(4 * r->n + what));
+}
+
+static sw_value *random_operation(sw_graph *g, random_blocks *r) {
+    sw_value *a = r->value[(int)(draw(r, 0) * r->n)], *b = r->value[(int)(draw(r, 1) * r->n)];
+    switch ((int)(draw(r, 2) * 8)) {
+    case 0:
+        return sw_rmsnorm(g, a, g->parameters.item[1], 1e-2);
+    case 1:
+        return sw_gelu(g, a);
+    case 2:
+        return sw_linear(g, a, g->parameters.item[2], NULL, SW_OUT_IN);
+    case 3:
+        return sw_swiglu(g, a, b);
+    case 4:
+        return sw_rotary(g, a, 6, 30);
+    case 5:
+        return sw_dropout(g, a, 0.2);
+    case 6:
+        return sw_attention(g, a, b, a, 3, 3);
+    default:
+        return sw_add(g, a, b);
+    }
+}
+
+static sw_value *random_block(sw_graph *g, void *self, sw_value *x) {
+    random_blocks *r = self;
+    for (int i = 0; i < RANDOM_OPS && x; i++, r->n++)
+        r->value[r->n] = x = random_operation(g, r);
+    return x;
+}
+
+static void record_random_blocks(sw_graph *g, const void *about) {
+    random_blocks r = {.seed = *(const uint64_t *)about, .n = 1};
+    sw_unit *root = sw_unit_declare(g, NULL, "root");
+    sw_parameter *table = sw_parameter_declare(g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
+    sw_parameter *norm = sw_parameter_declare(g, root, "norm", 1, (int64_t[]){12}, SW_INIT_ONES, 0);
+    sw_parameter_declare(g, root, "weight", 2, (int64_t[]){12, 12}, SW_INIT_NORMAL, 0.1);
+    sw_value *x = r.value[0] = sw_embedding(g, sw_tokens(g), table), *sum = x;
+    for (int i = 0; i < RANDOM_BLOCKS; i++) {
+        x = sw_call(g, sw_unit_declare(g, root, (char[]){'b', (char)('0' + i), 0}), random_block, &r, x);
+        r.value[r.n] = random_operation(g, &r); /* of the root, between two blocks */
+        sum = sw_add(g, sw_rmsnorm(g, sum, norm, 1e-2), r.value[r.n++]);
+    }
+    sw_cross_entropy(g, sw_add(g, sum, x), table, sw_targets(g));
+}
+
+static void random_blocks_recompute_the_same_bits(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        gradient_check check = model_check(0);
+        check.record = record_random_blocks;
+        check.about = &seed;
+        step_result plain = run_step(&check);
+        for (int passes = 1; passes < 4; passes++) {
+            check.recompute = passes & 1;
+            check.reuse_in_place = passes >> 1;
+            step_result other = run_step(&check);
+            bool same = memcmp(&plain.loss, &other.loss, sizeof plain.loss) == 0 && plain.loss > 0;
+            for (int i = 0; i < 3; i++)
+                same = same && memcmp(plain.it.gradients[i], other.it.gradients[i],
+                                      (size_t)plain.graph->parameters.item[i]->n_elements * sizeof(float)) == 0;
+            if (!same)
+                fail_msg("seed %d, passes %d: loss %.9g, expected %.9g, or gradients differ", (int)seed, passes, other.loss,
+                         plain.loss);
+            free_step(&other);
+        }
+        free_step(&plain);
+    }
+}
+
 /* A unit within a block is recomputed with the block: all clones stand before the first operation of its backward. */
 static void inner_units_are_recomputed_with_their_block(void **state) {
     (void)state;
@@ -489,6 +570,7 @@ int main(void) {
         cmocka_unit_test(every_recomputed_operation_is_needed),
         cmocka_unit_test(dropout_streams_are_per_call_and_survive_recompute),
         cmocka_unit_test(nested_repeated_and_long_lived_blocks_recompute_the_same_bits),
+        cmocka_unit_test(random_blocks_recompute_the_same_bits),
         cmocka_unit_test(inner_units_are_recomputed_with_their_block),
         cmocka_unit_test(in_place_takes_only_bytes_that_nobody_reads_again),
         cmocka_unit_test(two_outputs_of_one_operation_never_share_bytes),
