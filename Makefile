@@ -44,7 +44,7 @@ asan: packages-build packages-test packages-lint
 tsan: packages-build packages-test packages-lint
 	@CC=clang-14 $(CONFIGURE) -B build-tsan -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=thread >/dev/null
 	@$(NINJA) -C build-tsan
-	$(CTEST) --test-dir build-tsan -L threads
+	$(CTEST) --test-dir build-tsan -L threads -LE slow
 
 fuzz: packages-build packages-test packages-lint
 	@CC=clang-14 $(CONFIGURE) -B build-fuzz -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined -DSW_FUZZ=ON >/dev/null
