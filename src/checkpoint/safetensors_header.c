@@ -12,11 +12,11 @@
 #include "checkpoint/safetensors_header.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "checkpoint/scanner.h"
 
 /* The most dimensions that numpy and PyTorch know; it bounds the memory of a hostile header. */
 enum { MAX_DIMENSIONS = 64 };
@@ -32,177 +32,20 @@ static const dtype_row dtypes[] = {{"BOOL", 8},        {"F4", 4},      {"F6_E2M3
                                    {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
                                    {"I64", 64},        {"U64", 64}};
 
-typedef struct scanner {
-    const char *path;
-    char *text, *at, *end;
-    const char *key; /* whose value is being read, NULL at the top */
-    sw_error *err;
-} scanner;
-
-/* How a message calls what is being read. Names from a file may be long: the message has room for its reason. */
-static sw_status bad(const scanner *s, const char *reason) {
-    int64_t byte = s->at - s->text;
-    if (s->key)
-        return sw_fail(s->err, SW_BAD_FILE, "%s: %s \"%.200s\": %s (byte %" PRId64 " of the header)", s->path,
-                       strcmp(s->key, "__metadata__") == 0 ? "key" : "tensor", s->key, reason, byte);
-    return sw_fail(s->err, SW_BAD_FILE, "%s: the header %s (byte %" PRId64 "); is it a safetensors file, and complete?", s->path,
-                   reason, byte);
-}
-
-/* The same for a reason that quotes the file: `format` has one %s. */
-__attribute__((format(printf, 2, 0))) static sw_status bad_about(const scanner *s, const char *format, const char *quoted) {
-    char reason[160];
-    snprintf(reason, sizeof reason, format, quoted);
-    return bad(s, reason);
-}
-
-static sw_status bad_tensor(const scanner *s, const char *name, const char *reason) {
+static sw_status bad_tensor(const sw_scanner *s, const char *name, const char *reason) {
     return sw_fail(s->err, SW_BAD_FILE, "%s: tensor \"%.200s\": %s", s->path, name, reason);
 }
 
-static void skip_blanks(scanner *s) {
-    while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r'))
-        s->at++;
-}
-
-/* Is `c` next, blanks apart? Then it is passed over. */
-static bool pass(scanner *s, char c) {
-    skip_blanks(s);
-    if (s->at == s->end || *s->at != c)
-        return false;
-    s->at++;
-    return true;
-}
-
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Four hex digits at s->at; -1 if they are not. */
-static int32_t hex4(scanner *s) {
-    if (s->end - s->at < 4)
-        return -1;
-    int32_t value = 0;
-    for (int i = 0; i < 4; i++) {
-        int digit = hex_digit(s->at[i]);
-        if (digit < 0)
-            return -1;
-        value = value * 16 + digit;
-    }
-    s->at += 4;
-    return value;
-}
-
-static char *put_utf8(char *to, int32_t code) {
-    if (code < 0x80) {
-        *to++ = (char)code;
-    } else if (code < 0x800) {
-        *to++ = (char)(0xc0 | code >> 6);
-        *to++ = (char)(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-        *to++ = (char)(0xe0 | code >> 12);
-        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (code & 0x3f));
-    } else {
-        *to++ = (char)(0xf0 | code >> 18);
-        *to++ = (char)(0x80 | (code >> 12 & 0x3f));
-        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (code & 0x3f));
-    }
-    return to;
-}
-
-/* The escape after a backslash, as UTF-8 to *to; it is never longer than what it stands for. */
-static sw_status scan_escape(scanner *s, char **to) {
-    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-    if (s->at == s->end)
-        return bad(s, "ends inside a string");
-    char c = *s->at++;
-    const char *letter = c ? strchr(letters, c) : NULL;
-    if (letter) {
-        *(*to)++ = meanings[letter - letters];
-        return SW_OK;
-    }
-    if (c != 'u')
-        return bad(s, "has an unknown escape in a string");
-    int32_t code = hex4(s);
-    if (code < 0)
-        return bad(s, "has a \\u without four hex digits");
-    if (code == 0)
-        return bad(s, "has a NUL in a string, which no name can hold here");
-    if (code >= 0xdc00 && code <= 0xdfff)
-        return bad(s, "has half a surrogate pair");
-    if (code >= 0xd800 && code <= 0xdbff) {
-        if (s->end - s->at < 2 || s->at[0] != '\\' || s->at[1] != 'u')
-            return bad(s, "has half a surrogate pair");
-        s->at += 2;
-        int32_t low = hex4(s);
-        if (low < 0xdc00 || low > 0xdfff)
-            return bad(s, "has half a surrogate pair");
-        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    }
-    *to = put_utf8(*to, code);
-    return SW_OK;
-}
-
-/* A string, unescaped where it stands and ended by a NUL (its closing quote at the latest). */
-static sw_status scan_string(scanner *s, const char *otherwise, char **string) {
-    if (!pass(s, '"'))
-        return bad(s, otherwise);
-    char *to = s->at;
-    *string = to;
-    for (;;) {
-        if (s->at == s->end)
-            return bad(s, "ends inside a string");
-        char c = *s->at++;
-        if (c == '"')
-            break;
-        if ((unsigned char)c < 0x20)
-            return bad(s, "has a control character in a string");
-        if (c != '\\') {
-            *to++ = c;
-            continue;
-        }
-        sw_status status = scan_escape(s, &to);
-        if (status != SW_OK)
-            return status;
-    }
-    *to = 0;
-    return SW_OK;
-}
-
-/* A plain non-negative integer below 2^63 of the field `what`. */
-static sw_status scan_integer(scanner *s, const char *what, int64_t *value) {
-    skip_blanks(s);
-    char *start = s->at;
-    int64_t sum = 0;
-    bool too_big = false;
-    for (; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
-        too_big |= __builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, *s->at - '0', &sum);
-    if (s->at == start && s->at < s->end && *s->at == '-')
-        return bad_about(s, "%s: a number is negative", what);
-    if (s->at == start)
-        return bad_about(s, "%s: a non-negative integer is needed", what);
-    if (s->at < s->end && (*s->at == '.' || *s->at == 'e' || *s->at == 'E'))
-        return bad_about(s, "%s: a number is not written as an integer", what);
-    if (*start == '0' && s->at - start > 1)
-        return bad_about(s, "%s: a number has a leading zero", what);
-    if (too_big)
-        return bad_about(s, "%s: a number is 2^63 or more", what);
-    *value = sum;
-    return SW_OK;
-}
-
 /* `[1, 2, ...]` to the end of the pool. */
-static sw_status scan_integers(scanner *s, const char *what, int limit, sw_tensor_list *list, int *n) {
+static sw_status scan_integers(sw_scanner *s, const char *what, int limit, sw_tensor_list *list, int *n) {
     *n = 0;
-    if (!pass(s, '['))
-        return bad_about(s, "%s: a list of non-negative integers is needed", what);
-    if (pass(s, ']'))
+    if (!sw_scan_pass(s, '['))
+        return sw_scan_fail_about(s, "%s: a list of non-negative integers is needed", what);
+    if (sw_scan_pass(s, ']'))
         return SW_OK;
     do {
         if (*n == limit)
-            return bad_about(s, "%s: there are too many numbers", what);
+            return sw_scan_fail_about(s, "%s: there are too many numbers", what);
         if (list->pool_used == list->pool_capacity) {
             int64_t capacity = list->pool_capacity ? 2 * list->pool_capacity : 64;
             int64_t *pool = realloc(list->pool, (size_t)capacity * sizeof *pool);
@@ -211,17 +54,17 @@ static sw_status scan_integers(scanner *s, const char *what, int limit, sw_tenso
             list->pool = pool;
             list->pool_capacity = capacity;
         }
-        sw_status status = scan_integer(s, what, &list->pool[list->pool_used]);
+        sw_status status = sw_scan_integer(s, what, &list->pool[list->pool_used]);
         if (status != SW_OK)
             return status;
         list->pool_used++;
         ++*n;
-    } while (pass(s, ','));
-    return pass(s, ']') ? SW_OK : bad_about(s, "%s: a comma or ] is needed", what);
+    } while (sw_scan_pass(s, ','));
+    return sw_scan_pass(s, ']') ? SW_OK : sw_scan_fail_about(s, "%s: a comma or ] is needed", what);
 }
 
 /* Bytes of a tensor by its shape and dtype. Checked in the order of the dimensions: a zero makes what follows harmless. */
-static sw_status measure(const scanner *s, sw_tensor_entry *tensor, const int64_t *dimension) {
+static sw_status measure(const sw_scanner *s, sw_tensor_entry *tensor, const int64_t *dimension) {
     int64_t n_elements = 1, n_bits;
     for (int i = 0; i < tensor->n_dimensions; i++)
         if (__builtin_mul_overflow(n_elements, dimension[i], &n_elements))
@@ -241,9 +84,9 @@ typedef struct description {
     int64_t begin, end;
 } description;
 
-static sw_status scan_dtype(scanner *s, sw_tensor_entry *tensor) {
+static sw_status scan_dtype(sw_scanner *s, sw_tensor_entry *tensor) {
     char *dtype;
-    sw_status status = scan_string(s, "dtype is not a string", &dtype);
+    sw_status status = sw_scan_string(s, "dtype is not a string", &dtype);
     if (status != SW_OK)
         return status;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
@@ -252,26 +95,26 @@ static sw_status scan_dtype(scanner *s, sw_tensor_entry *tensor) {
             tensor->dtype_bits = dtypes[i].bits;
             return SW_OK;
         }
-    return bad_about(s, "has the unknown dtype \"%.60s\"", dtype);
+    return sw_scan_fail_about(s, "has the unknown dtype \"%.60s\"", dtype);
 }
 
-static sw_status scan_offsets(scanner *s, sw_tensor_list *list, description *d) {
+static sw_status scan_offsets(sw_scanner *s, sw_tensor_list *list, description *d) {
     int n;
     sw_status status = scan_integers(s, "data_offsets", 2, list, &n);
     if (status != SW_OK)
         return status;
     list->pool_used -= n;
     if (n != 2)
-        return bad(s, "data_offsets are not two numbers");
+        return sw_scan_fail(s, "data_offsets are not two numbers");
     d->begin = list->pool[list->pool_used];
     d->end = list->pool[list->pool_used + 1];
     return SW_OK;
 }
 
 /* `"field": value` of a description. An unknown field is refused: what it means for the bytes is unknown too. */
-static sw_status scan_field(scanner *s, sw_tensor_list *list, sw_tensor_entry *tensor, description *d) {
+static sw_status scan_field(sw_scanner *s, sw_tensor_list *list, sw_tensor_entry *tensor, description *d) {
     char *field;
-    sw_status status = scan_string(s, "a field name is needed", &field);
+    sw_status status = sw_scan_string(s, "a field name is needed", &field);
     if (status != SW_OK)
         return status;
     bool *seen = strcmp(field, "dtype") == 0          ? &d->has_dtype
@@ -279,12 +122,12 @@ static sw_status scan_field(scanner *s, sw_tensor_list *list, sw_tensor_entry *t
                  : strcmp(field, "data_offsets") == 0 ? &d->has_offsets
                                                       : NULL;
     if (!seen)
-        return bad_about(s, "has the unknown field \"%.60s\"", field);
+        return sw_scan_fail_about(s, "has the unknown field \"%.60s\"", field);
     if (*seen)
-        return bad_about(s, "has the field \"%.60s\" twice", field);
+        return sw_scan_fail_about(s, "has the field \"%.60s\" twice", field);
     *seen = true;
-    if (!pass(s, ':'))
-        return bad(s, "a colon is needed after a field name");
+    if (!sw_scan_pass(s, ':'))
+        return sw_scan_fail(s, "a colon is needed after a field name");
     if (seen == &d->has_dtype)
         return scan_dtype(s, tensor);
     if (seen == &d->has_shape)
@@ -293,18 +136,18 @@ static sw_status scan_field(scanner *s, sw_tensor_list *list, sw_tensor_entry *t
 }
 
 /* The object that describes one tensor. Its dimensions are the last of the pool afterwards. */
-static sw_status scan_tensor(scanner *s, sw_tensor_list *list, int64_t data_bytes, sw_tensor_entry *tensor) {
+static sw_status scan_tensor(sw_scanner *s, sw_tensor_list *list, int64_t data_bytes, sw_tensor_entry *tensor) {
     description d = {0};
     sw_status status;
-    if (!pass(s, '{'))
-        return bad(s, "is not described by an object {\"dtype\", \"shape\", \"data_offsets\"}");
-    if (!pass(s, '}')) {
+    if (!sw_scan_pass(s, '{'))
+        return sw_scan_fail(s, "is not described by an object {\"dtype\", \"shape\", \"data_offsets\"}");
+    if (!sw_scan_pass(s, '}')) {
         do
             if ((status = scan_field(s, list, tensor, &d)) != SW_OK)
                 return status;
-        while (pass(s, ','));
-        if (!pass(s, '}'))
-            return bad(s, s->at == s->end ? "the header ends inside its description" : "a comma or } is needed");
+        while (sw_scan_pass(s, ','));
+        if (!sw_scan_pass(s, '}'))
+            return sw_scan_fail(s, s->at == s->end ? "the header ends inside its description" : "a comma or } is needed");
     }
     if (!d.has_dtype || !d.has_shape || !d.has_offsets)
         return bad_tensor(s, tensor->name,
@@ -328,36 +171,36 @@ static sw_status scan_tensor(scanner *s, sw_tensor_list *list, int64_t data_byte
     return SW_OK;
 }
 
-static sw_status scan_metadata(scanner *s) {
+static sw_status scan_metadata(sw_scanner *s) {
     char *text;
     sw_status status;
-    if (!pass(s, '{'))
-        return bad(s, "is not an object of texts");
-    if (pass(s, '}'))
+    if (!sw_scan_pass(s, '{'))
+        return sw_scan_fail(s, "is not an object of texts");
+    if (sw_scan_pass(s, '}'))
         return SW_OK;
     do {
-        if ((status = scan_string(s, "holds a key that is not a string", &text)) != SW_OK)
+        if ((status = sw_scan_string(s, "holds a key that is not a string", &text)) != SW_OK)
             return status;
-        if (!pass(s, ':'))
-            return bad(s, "a colon is needed after a key");
-        if ((status = scan_string(s, "holds a value that is not a string", &text)) != SW_OK)
+        if (!sw_scan_pass(s, ':'))
+            return sw_scan_fail(s, "a colon is needed after a key");
+        if ((status = sw_scan_string(s, "holds a value that is not a string", &text)) != SW_OK)
             return status;
-    } while (pass(s, ','));
-    return pass(s, '}') ? SW_OK : bad(s, "a comma or } is needed");
+    } while (sw_scan_pass(s, ','));
+    return sw_scan_pass(s, '}') ? SW_OK : sw_scan_fail(s, "a comma or } is needed");
 }
 
 /* `"NAME": description`, to the end of the list. */
-static sw_status scan_member(scanner *s, sw_tensor_list *list, int64_t data_bytes, bool *has_metadata) {
+static sw_status scan_member(sw_scanner *s, sw_tensor_list *list, int64_t data_bytes, bool *has_metadata) {
     char *name;
-    sw_status status = scan_string(s, "needs a tensor's name here", &name);
+    sw_status status = sw_scan_string(s, "needs a tensor's name here", &name);
     if (status != SW_OK)
         return status;
     s->key = name;
-    if (!pass(s, ':'))
-        return bad(s, "a colon is needed after its name");
+    if (!sw_scan_pass(s, ':'))
+        return sw_scan_fail(s, "a colon is needed after its name");
     if (strcmp(name, "__metadata__") == 0) {
         if (*has_metadata)
-            return bad(s, "is there twice");
+            return sw_scan_fail(s, "is there twice");
         *has_metadata = true;
         status = scan_metadata(s);
     } else {
@@ -391,7 +234,7 @@ static int by_name(const void *a, const void *b, void *items) {
 }
 
 /* Names differ; ranges follow one another and leave no byte over. */
-static sw_status check_whole(const scanner *s, sw_tensor_list *list, int64_t data_bytes) {
+static sw_status check_whole(const sw_scanner *s, sw_tensor_list *list, int64_t data_bytes) {
     list->by_name = malloc((size_t)(list->n ? list->n : 1) * sizeof *list->by_name);
     if (!list->by_name)
         return sw_fail(s->err, SW_NO_MEMORY, "%s: no memory for its header", s->path);
@@ -423,26 +266,26 @@ static sw_status check_whole(const scanner *s, sw_tensor_list *list, int64_t dat
 
 sw_status sw_tensor_list_parse(const char *path, char *header, int64_t header_bytes, int64_t data_bytes, sw_tensor_list *list,
                                sw_error *err) {
-    scanner s = {.path = path, .text = header, .at = header, .end = header + header_bytes, .err = err};
+    sw_scanner s = {.path = path, .text = header, .at = header, .end = header + header_bytes, .err = err};
     bool has_metadata = false;
     sw_status status;
     *list = (sw_tensor_list){0};
     if (header_bytes == 0 || *header != '{')
-        return bad(&s, "does not begin with {");
+        return sw_scan_fail(&s, "does not begin with {");
     if (!sw_text_is_utf8(header, (size_t)header_bytes))
-        return bad(&s, "holds a name or text that is not UTF-8");
+        return sw_scan_fail(&s, "holds a name or text that is not UTF-8");
     s.at++;
-    if (!pass(&s, '}')) {
+    if (!sw_scan_pass(&s, '}')) {
         do
             if ((status = scan_member(&s, list, data_bytes, &has_metadata)) != SW_OK)
                 return status;
-        while (pass(&s, ','));
-        if (!pass(&s, '}'))
-            return bad(&s, s.at == s.end ? "ends before its closing }" : "needs a comma or } here");
+        while (sw_scan_pass(&s, ','));
+        if (!sw_scan_pass(&s, '}'))
+            return sw_scan_fail(&s, s.at == s.end ? "ends before its closing }" : "needs a comma or } here");
     }
-    skip_blanks(&s);
+    sw_scan_blanks(&s);
     if (s.at != s.end)
-        return bad(&s, "has something after its closing } that is not a blank");
+        return sw_scan_fail(&s, "has something after its closing } that is not a blank");
     /* Only now does the pool stay where it is. */
     const int64_t *dimension = list->pool;
     for (int64_t i = 0; i < list->n; i++) {
