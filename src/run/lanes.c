@@ -68,12 +68,25 @@ sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_u
     return SW_OK;
 }
 
+#ifdef SW_POISON
+/* Debug builds: bytes that nobody may read are NaN. Those of a unit that was given back, of a gradient buffer before it is filled, of a
+ * transient buffer after its last instruction. */
+static void poison(const sw_executor *e, const sw_bound *bound, const sw_segment_run *run, int index) {
+    const sw_instruction *instruction = bound->instruction;
+    bool is_stale = instruction->kind == SW_DO_RESHARD || (instruction->kind == SW_DO_REDUCE_ACQUIRE && run->is_active && run->slot == 0);
+    if (is_stale && instruction->n_operands)
+        memset(bound->call.operand[0], 0xff, (size_t)instruction->operand[0].bytes);
+    const sw_program *program = e->programs[run->program];
+    for (int b = 0; b < program->buffers.n; b++) {
+        const sw_buffer *buffer = &program->buffers.item[b];
+        if (!buffer->is_persistent && buffer->kind == SW_BUFFER_PRIVATE && buffer->last == index && buffer->memory_class != SW_MEMORY_GATHER)
+            memset(e->private_base[buffer->memory_class] + buffer->address, 0xff, (size_t)buffer->bytes);
+    }
+}
+#endif
+
 static sw_status reshard(sw_executor *e, const sw_bound *bound, sw_error *err) {
     const sw_instruction *instruction = bound->instruction;
-#ifdef SW_POISON
-    if (instruction->n_operands)
-        memset(bound->call.operand[0], 0xff, (size_t)instruction->operand[0].bytes);
-#endif
     const sw_shard_unit *unit = &e->states->layout->units[instruction->unit];
     sw_status status = sw_lane_protect(e, unit->trainable_group, false, false, err);
     return status ? status : sw_lane_protect(e, unit->frozen_group, false, false, err);
@@ -184,6 +197,9 @@ sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_er
             status = execute(e, bound, run, err);
         if (status)
             return status;
+#ifdef SW_POISON
+        poison(e, bound, run, first + i);
+#endif
         double end = now();
         count(e, lane, bound, end - begin, run->is_active || instruction->kind != SW_DO_KERNEL);
         begin = end;
