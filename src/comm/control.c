@@ -75,7 +75,7 @@ void sw_lane_store(sw_control_lane *lane, const sw_lane_record *record) {
     memcpy(word, record, sizeof word);
     atomic_fetch_add_explicit(&lane->turn, 1, memory_order_acq_rel);
     for (size_t i = 0; i < SW_LANE_WORDS; i++)
-        atomic_store_explicit(&lane->word[i], word[i], memory_order_relaxed);
+        atomic_store_explicit(&lane->word[i], word[i], memory_order_release);
     atomic_fetch_add_explicit(&lane->turn, 1, memory_order_release);
 }
 

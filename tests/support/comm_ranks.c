@@ -58,10 +58,22 @@ void comm_reap(pid_t pid) {
         continue;
 }
 
+/* A dead process whose parent died too stays as a zombie until the system's first process takes care of it: that is not ours. */
+static bool is_alive(pid_t pid) {
+    char path[64], state = 'X';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    int n = fscanf(file, "%*d (%*[^)]) %c", &state);
+    fclose(file);
+    return n == 1 && state != 'Z' && state != 'X';
+}
+
 bool comm_somebody_is_left(const comm_roll *roll, int n_ranks) {
     for (int r = 0; r < n_ranks && r < SW_MAX_RANKS; r++) {
         int patience = 200;
-        while (roll->pid[r] && kill(roll->pid[r], 0) == 0)
+        while (roll->pid[r] && is_alive(roll->pid[r]))
             if (patience-- == 0)
                 return true;
             else
