@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     else {
         char *first = sw_settings_yaml(&settings);
         sw_settings again;
-        assert(first && sw_settings_parse("printed", "/elsewhere", first, NULL, 0, &again, &err) == SW_OK);
+        assert(first && sw_settings_parse("printed", "/elsewhere", first, overrides, 0, &again, &err) == SW_OK);
         char *second = sw_settings_yaml(&again);
         assert(second && !strcmp(first, second));
         sw_settings_free(&again);

@@ -36,8 +36,8 @@ expect 2 'quotes' -- "$shardwise" generate model --prompt Once upon
 expect 2 'no argument' -- "$shardwise" doctor now
 
 # Settings: file, line, key and what was meant; nothing is written.
-mkdir "$scratch/work"
-cd "$scratch/work" || exit 1
+mkdir "$scratch/place"
+cd "$scratch/place" || exit 1
 printf 'model: {path: m}\noptimizer:\n  learing_rate: 1\n' >bad.yaml
 expect 2 'bad.yaml:3' learing_rate 'did you mean learning_rate?' -- "$shardwise" train bad.yaml
 expect 2 'missing.yaml' -- "$shardwise" train missing.yaml
@@ -51,12 +51,12 @@ expect 3 'nowhere' -- "$shardwise" generate nowhere --prompt a
 [ "$(ls)" = "$(printf 'bad.yaml\nrun.yaml')" ] || complain "something was written: $(ls)"
 
 # Settings printed read back to the same; a path on the command line counts from the file's folder.
-expect 0 'seed: 7' "path: $scratch/work/m" -- "$shardwise" train run.yaml --print-config train.seed=7
+expect 0 'seed: 7' "path: $scratch/place/m" -- "$shardwise" train run.yaml --print-config train.seed=7
 mkdir elsewhere
 cp "$scratch/output" elsewhere/again.yaml
 expect 0 -- "$shardwise" train elsewhere/again.yaml --print-config
 cmp -s "$scratch/output" elsewhere/again.yaml || complain 'printed settings do not read back to the same'
-expect 0 "path: $scratch/work/elsewhere/n" -- "$shardwise" train elsewhere/again.yaml --print-config model.path=n
+expect 0 "path: $scratch/place/elsewhere/n" -- "$shardwise" train elsewhere/again.yaml --print-config model.path=n
 
 # Output that cannot be written is an error; names do not move a terminal's cursor; no colour where nobody sees it.
 if [ -w /dev/full ]; then
