@@ -219,11 +219,49 @@ static void alignment_changes_no_bit(void **state) {
             }
 }
 
+/* With the plain product, what a row (or, for attention, a sequence) gets does not depend on how many others there are. */
+static void rows_do_not_depend_on_their_number(void **state) {
+    const fixture *f = *state;
+    static const struct {
+        sw_kernel kernel;
+        uint32_t by_row; /* operands with as many elements as there are rows, times something */
+    } kernels[] = {
+        {SW_KERNEL_LINEAR, 0x9},     {SW_KERNEL_LINEAR_GRAD_INPUT, 0x5}, {SW_KERNEL_RMSNORM, 0xd},   {SW_KERNEL_LAYERNORM, 0x39},
+        {SW_KERNEL_ATTENTION, 0x1f}, {SW_KERNEL_ATTENTION_GRAD, 0x1ff},  {SW_KERNEL_EMBEDDING, 0x5}, {SW_KERNEL_ROTARY, 0x5},
+    };
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+        for (int v = 0; v < f->n_variants; v++) {
+            if (strcmp(f->variants[v].device->gemm, "plain") != 0)
+                continue;
+            const device_shape shape = {
+                .n = 61, .C = 100, .V = 50, .B = 5, .T = 70, .H = 4, .K = 2, .D = 12, .in = 300, .out = 90};
+            sw_arena arena = {0};
+            device_case c = device_make(&arena, kernels[k].kernel, &shape, f->oracle, 3);
+            double *all[SW_MAX_OPERANDS], *some[SW_MAX_OPERANDS];
+            device_run(&arena, f->variants[v].device, f->variants[v].numbers, &c, all);
+            const int64_t rows = c.dim[0], left_out = rows / 3;
+            for (int o = 0; o < c.n_operands; o++)
+                if (kernels[k].by_row >> o & 1) {
+                    assert_true(c.operand[o].n % rows == 0);
+                    c.operand[o].value += c.operand[o].n / rows * left_out;
+                    c.operand[o].n -= c.operand[o].n / rows * left_out;
+                }
+            c.dim[0] -= left_out;
+            device_run(&arena, f->variants[v].device, f->variants[v].numbers, &c, some);
+            for (int o = 0; o < c.n_operands; o++)
+                if (some[o] && !same_bits(&c, o, some[o], all[o] + c.operand[o].n / c.dim[0] * left_out))
+                    fail_msg("%s: operand %d differs with fewer rows (%s, %s)", device_describe(&arena, &c), o,
+                             f->variants[v].name, f->variants[v].device->kernel_set);
+            sw_arena_free(&arena);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_gives_what_the_oracle_gives),
         cmocka_unit_test(in_place_gives_the_same_bits),
         cmocka_unit_test(alignment_changes_no_bit),
+        cmocka_unit_test(rows_do_not_depend_on_their_number),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -78,7 +78,7 @@ static int open_in_child(const char *core, const char *expected) {
         device->close(device);
         _exit(0);
     }
-    int status;
+    int status = -1;
     assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
     return WEXITSTATUS(status);
 }
