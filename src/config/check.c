@@ -25,6 +25,29 @@ static const sw_option_id dimensions[] = {
 };
 enum { N_DIMENSIONS = sizeof dimensions / sizeof *dimensions };
 
+/* The divisor of n that is nearest to x, the smaller of two. */
+static int64_t nearest_divisor(int64_t n, int64_t x) {
+    for (int64_t distance = 0; distance < x; distance++) {
+        if (n % (x - distance) == 0)
+            return x - distance;
+        if (x + distance <= n && n % (x + distance) == 0)
+            return x + distance;
+    }
+    return 1;
+}
+
+/* `whole` is cut into equal parts: is it divisible? */
+static sw_status check_divides(sw_option_id whole_id, int64_t whole, sw_option_id parts_id, int64_t parts,
+                               const sw_place *written, sw_error *err) {
+    if (whole % parts == 0)
+        return SW_OK;
+    char remedy[100];
+    const char *whole_key = sw_option_table[whole_id].key, *parts_key = sw_option_table[parts_id].key;
+    snprintf(remedy, sizeof remedy, "nearest that fits: %s %" PRId64, parts_key, nearest_divisor(whole, parts));
+    return sw_refuse(err, place_of(written, parts_id, whole_id), remedy,
+                     "model.%s: %" PRId64 " is not divisible by model.%s %" PRId64, whole_key, whole, parts_key, parts);
+}
+
 static sw_status check_model(sw_settings *settings, const sw_settings *defaults, const sw_place *written, sw_error *err) {
     bool is_new = settings->model.architecture != SW_ARCHITECTURE_UNSET;
     if (is_new && settings->model.path)
@@ -56,6 +79,13 @@ static sw_status check_model(sw_settings *settings, const sw_settings *defaults,
         settings->model.kv_heads = settings->model.heads;
     if (!settings->model.ffn)
         settings->model.ffn = 4 * settings->model.hidden;
+    sw_status status =
+        check_divides(SW_OPTION_model_hidden, settings->model.hidden, SW_OPTION_model_heads, settings->model.heads, written, err);
+    if (!status)
+        status = check_divides(SW_OPTION_model_heads, settings->model.heads, SW_OPTION_model_kv_heads, settings->model.kv_heads,
+                               written, err);
+    if (status)
+        return status;
     bool is_bytes = settings->data.tokenizer == SW_TOKENIZER_BYTES;
     if (settings->model.vocab == SW_AUTO && !is_bytes)
         return sw_refuse(err, place_of(written, SW_OPTION_model_vocab, SW_OPTION_model_architecture),
@@ -69,17 +99,6 @@ static sw_status check_model(sw_settings *settings, const sw_settings *defaults,
                          "data.sequence_length: %" PRId64 " is more than model.max_positions %" PRId64,
                          settings->data.sequence_length, settings->model.max_positions);
     return SW_OK;
-}
-
-/* The divisor of n that is nearest to x, the smaller of two. */
-static int64_t nearest_divisor(int64_t n, int64_t x) {
-    for (int64_t distance = 0; distance < x; distance++) {
-        if (n % (x - distance) == 0)
-            return x - distance;
-        if (x + distance <= n && n % (x + distance) == 0)
-            return x + distance;
-    }
-    return 1;
 }
 
 static sw_status check_batches(const sw_settings *settings, const sw_place *written, sw_error *err) {
