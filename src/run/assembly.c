@@ -133,6 +133,8 @@ static sw_status trace(const sw_assembly *a, bool is_training, sw_graph **graph,
         status = sw_graph_differentiate(*graph, err);
     if (!status && is_training && a->choice.recompute)
         status = sw_graph_recompute_blocks(*graph, err);
+    if (!status && !is_training)
+        status = sw_graph_without_dropout(*graph, err);
     return status ? status : sw_graph_reuse_in_place(*graph, err);
 }
 

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "optim/clip.h"
+
+
 double sw_seconds_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -66,8 +69,7 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
     t->stop_signal = all[0].stop_signal;
     t->loss = sw_wide_sum_value(&all[0].loss) * scalars->loss_scale;
     t->grad_norm = sqrt(sw_wide_sum_value(&all[0].squares));
-    double factor = s->optimizer.clip_norm > 0 ? s->optimizer.clip_norm / (t->grad_norm + 1e-6) : 1;
-    scalars->clip_factor = factor < 1 ? factor : 1;
+    scalars->clip_factor = sw_clip_factor(t->grad_norm, s->optimizer.clip_norm);
     t->grad_norm_clipped = t->grad_norm * scalars->clip_factor;
     t->skipped = t->n_supervised == 0        ? "no token of the step has a target"
                  : !isfinite(t->loss)      ? "the loss is not finite"
