@@ -70,13 +70,8 @@ static sw_status check_sizes(const checker *c) {
     const struct {
         const words *words;
         int64_t value, most;
-    } sizes[] = {{&layers, m->layers, MAX_LAYERS},
-                 {&hidden, m->hidden, MAX_SIZE},
-                 {&heads, m->heads, MAX_SIZE},
-                 {&kv_heads, m->kv_heads, MAX_SIZE},
-                 {&head_channels, m->head_channels, MAX_SIZE},
-                 {&ffn, m->ffn, MAX_SIZE},
-                 {&vocabulary, m->vocabulary, MAX_SIZE},
+    } sizes[] = {{&layers, m->layers, MAX_LAYERS},        {&hidden, m->hidden, MAX_SIZE}, {&heads, m->heads, MAX_SIZE},
+                 {&kv_heads, m->kv_heads, MAX_SIZE},      {&ffn, m->ffn, MAX_SIZE},       {&vocabulary, m->vocabulary, MAX_SIZE},
                  {&positions, m->max_positions, MAX_SIZE}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         sw_status status = check_size(c, sizes[i].words, sizes[i].value, sizes[i].most);
@@ -91,6 +86,8 @@ static sw_status check_heads(const checker *c) {
     sw_status status = check_multiple(c, &hidden, m->hidden, &heads, m->heads);
     if (status == SW_OK)
         status = check_multiple(c, &heads, m->heads, &kv_heads, m->kv_heads);
+    if (status == SW_OK)
+        status = check_size(c, &head_channels, m->head_channels, MAX_SIZE);
     if (status != SW_OK)
         return status;
     if (m->heads * m->head_channels > MAX_SIZE)

@@ -360,6 +360,9 @@ static void a_check_speaks_the_words_of_its_file(void **state) {
     sw_error err = {0};
     assert_int_equal(sw_model_config_check(&c, SW_SPELL_RUN_YAML, &err), SW_BAD_CONFIG);
     assert_string_equal(err.message, "model.hidden 32 is no multiple of model.heads 3");
+    c.head_channels = 0; /* as a caller that cannot divide has it */
+    assert_int_equal(sw_model_config_check(&c, SW_SPELL_RUN_YAML, &err), SW_BAD_CONFIG);
+    assert_string_equal(err.message, "model.hidden 32 is no multiple of model.heads 3");
     assert_int_equal(sw_model_config_check(&c, SW_SPELL_HUGGING_FACE, &err), SW_BAD_FILE);
     assert_string_equal(err.message, "hidden_size 32 is no multiple of num_attention_heads 3");
     c.heads = c.kv_heads = 4;
