@@ -55,10 +55,24 @@ static void refusals_give_the_reason(void **state) {
     }
 }
 
+/* Directories that transformers wrote. */
+static void the_golden_models_are_accepted(void **state) {
+    (void)state;
+    static const char *const names[] = {"llama-untied", "llama-tied", "llama-bf16", "llama-masked", "llama-schedule", "gpt2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        sw_error err = {0};
+        snprintf(path, sizeof path, SW_SOURCE_FOLDER "/tests/golden/%s/model", names[i]);
+        if (load_folder(path, &err) != SW_OK)
+            fail_msg("%s", err.message);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_are_accepted_and_refused_as_the_verdicts_say),
         cmocka_unit_test(refusals_give_the_reason),
+        cmocka_unit_test(the_golden_models_are_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
