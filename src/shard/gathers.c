@@ -1,8 +1,8 @@
 /* gathers.c: stage 3: when units are gathered and given back.
  *
  * A unit is wanted from the first to the last operation of its stretch. Gathers are issued in the order of stretches, `prefetch` of
- * them ahead of the one that has started, if the ring has a place; the ring grows only for a stretch that must start now, which happens
- * when units are used inside each other. In view and trap mode there is no ring: a gather is a fence.
+ * them ahead of the one that has started, if the ring has a place and the unit is not gathered already; the ring grows only for a stretch
+ * that must start now, which happens when units are used inside each other. In view and trap mode there is no ring: a gather is a fence.
  */
 #include "shard/builder.h"
 
@@ -54,6 +54,15 @@ static bool issue(sw_builder *b, int stretch, bool must, sw_segment segment) {
     return true;
 }
 
+/* Is the unit of `stretch` still gathered, or about to be, for an earlier stretch that is not over at operation i? */
+static bool is_held(const sw_builder *b, int stretch, int i) {
+    const sw_stretch *s = b->stretches.gathers;
+    for (int j = 0; j < stretch; j++)
+        if (s[j].unit == s[stretch].unit && s[j].last >= i)
+            return true;
+    return false;
+}
+
 void sw_gathers_before(sw_builder *b, int i, sw_segment segment) {
     const sw_stretches *s = &b->stretches;
     int started = -1;
@@ -62,7 +71,8 @@ void sw_gathers_before(sw_builder *b, int i, sw_segment segment) {
     for (int j = 0; j < s->n_gathers && j <= started + b->sharding.prefetch && !b->status; j++) {
         if (b->gather_instruction[j] >= 0)
             continue;
-        if (!issue(b, j, j <= started, segment))
+        /* Gathered ahead for backward while forward still holds it, a unit would be given back by forward's end. */
+        if (is_held(b, j, i) || !issue(b, j, j <= started, segment))
             break;
     }
     for (int j = 0; j <= started; j++)

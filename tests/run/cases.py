@@ -1,0 +1,58 @@
+"""cases.py: small runs that between them have every awkward shape: a vocabulary of 257, widths that no block of 256 divides, heads that
+share keys, parameters smaller than the number of ranks, steps with fewer micro-batches than ranks.
+"""
+import runs
+
+LLAMA = "architecture: llama, layers: 3, hidden: 66, heads: 3, kv_heads: 1, ffn: 77, vocab: 257, max_positions: 24"
+GPT2 = "architecture: gpt2, layers: 3, hidden: 30, heads: 3, vocab: 257, max_positions: 24"
+TINY = "architecture: llama, layers: 2, hidden: 8, heads: 2, ffn: 9, vocab: 257, max_positions: 24"  # shards of some ranks are empty
+
+N_TOKENS = 24 * 40 + 1
+LENGTH = 24
+
+
+class Case:
+    def __init__(self, name, model, dtype="fp32", data="", train="steps: 3", batch=10, optimizer="", patterns=("*",)):
+        tokens = runs.write_npy(runs.some_tokens(N_TOKENS, 257), name="tokens")
+        if len(patterns) and patterns != ("*",):
+            model += ", train: [" + ", ".join(f'"{pattern}"' for pattern in patterns) + "]"
+        self.name, self.patterns, self.parameter_bytes = name, patterns, 4 if dtype == "fp32" else 2
+        self.batch, self.micro = batch, 2
+        self.config = runs.write_yaml(
+            f"model: {{{model}}}\n"
+            f"data: {{train: [{tokens}], sequence_length: {LENGTH}{data}}}\n"
+            f"train: {{{train}, batch_size: {batch}, micro_batch_size: {self.micro}}}\n"
+            f"optimizer: {{learning_rate: 1e-2{optimizer}}}\n"
+            f"shard: {{param_dtype: {dtype}}}\n"
+            f"checkpoint: {{path: run}}\n"
+            f"log: {{every: 1}}\n",
+            name,
+        )
+
+
+def masked(n_rows_off):
+    """A mask under which the first rows of the data have no target: whole micro-batches of a step in order count nothing."""
+    mask = [1 if i > n_rows_off * LENGTH and i % 3 else 0 for i in range(N_TOKENS)]
+    return f", shuffle: false, labels_mask: {runs.write_npy(mask, '|u1', 'mask')}"
+
+
+def fast_cases():
+    return [
+        Case("llama-untied-dropout", LLAMA + ", tied: false, dropout: 0.1"),
+        Case("gpt2-bf16", GPT2, dtype="bf16"),
+    ]
+
+
+def slow_cases():
+    return [
+        Case("llama-tied", LLAMA + ", tied: true"),
+        Case("llama-bf16-dropout", LLAMA + ", tied: false, dropout: 0.1", dtype="bf16"),
+        Case("gpt2-dropout", GPT2 + ", dropout: 0.1"),
+        Case("masked", LLAMA + ", tied: false", data=masked(14)),
+        Case("epochs", LLAMA + ", tied: true", train="epochs: 1", batch=18),  # 40 rows: 18, 18, 4
+        Case("fewer-micro-batches-than-ranks", GPT2, batch=4),
+        Case("tiny", TINY, dtype="bf16"),
+        Case("frozen-below", LLAMA + ", tied: false", patterns=("*layers.1.*", "lm_head.weight", "model.norm.weight")),
+        Case("frozen-within-blocks", LLAMA + ", tied: true, dropout: 0.1", dtype="bf16", patterns=("*q_proj*", "*norm*")),
+        Case("sgd-momentum", GPT2, dtype="bf16", optimizer=", name: sgd, momentum: 0.9"),
+    ]
