@@ -226,9 +226,19 @@ void sw_executor_free(sw_executor *e) {
 
 const sw_executor_counts *sw_executor_count(const sw_executor *e) { return &e->counts; }
 
+/* Parameters were put here without an instruction; those that are frozen meet no other that touches them to the end. */
+static void count_parameters(sw_executor *e) {
+    int64_t *peak = &e->counts.peak[SW_MEMORY_PARAMETERS];
+    for (int g = 0; g < e->states->layout->n_groups; g++) {
+        const sw_buffer *copy = &e->states->buffers.item[e->states->copy[g]];
+        *peak = copy->address + copy->bytes > *peak ? copy->address + copy->bytes : *peak;
+    }
+}
+
 /* Publish every group once, fill what is replicated. Frozen parameters are published here and never again. */
 sw_status sw_executor_publish(sw_executor *e, int64_t step, sw_error *err) {
     const sw_layout *layout = e->states->layout;
+    count_parameters(e);
     if (e->states->sharding.stage == 0)
         return SW_OK; /* every rank holds everything and put it itself */
     for (int pass = 0; pass < 2; pass++)
