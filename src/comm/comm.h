@@ -56,7 +56,8 @@ typedef struct sw_control sw_control; /* control.h */
 
 typedef struct sw_comm_vtable {
     const char *name; /* "shm" */
-    /* Collective. One zeroed memory object of `bytes`, mapped by every rank; pages exist once they are written. */
+    /* Collective. One zeroed memory object of `bytes`, mapped by every rank; pages exist once they are written.
+     * By lane 0, any number of times. SW_NO_MEMORY with the size needed; SW_MISMATCH if ranks ask for different windows. */
     sw_status (*window_create)(sw_comm *comm, const char *name, int64_t bytes, sw_window *window, sw_error *err);
     sw_status (*gather_publish)(sw_comm *comm, const sw_collective *c, sw_error *err);
     sw_status (*gather)(sw_comm *comm, const sw_collective *c, sw_error *err);

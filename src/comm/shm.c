@@ -69,7 +69,11 @@ static sw_status agree_on_success(sw_comm *comm, const window_request *request, 
 }
 
 static int make_descriptor(const window_request *request, int *descriptor) {
-    *descriptor = memfd_create(request->name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    enum { NOEXEC_SEAL = 8 }; /* MFD_NOEXEC_SEAL of newer headers: systems may insist on it, older kernels do not know it */
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    *descriptor = memfd_create(request->name, flags | NOEXEC_SEAL);
+    if (*descriptor < 0 && errno == EINVAL)
+        *descriptor = memfd_create(request->name, flags);
     if (*descriptor < 0 || ftruncate(*descriptor, request->bytes) != 0 ||
         fcntl(*descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return errno;

@@ -1,4 +1,6 @@
 /* Collectives against arithmetic, as processes and as threads: values are small whole numbers, so every sum is exact. */
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -153,6 +155,96 @@ static sw_status exchange_rounds(sw_comm *comm, void *arg, sw_error *err) {
     return SW_OK;
 }
 
+/* ---- two lanes: one computes, posts and publishes, the other moves ---- */
+
+typedef struct mover {
+    sw_comm *comm;
+    const sw_collective *gather, *reduce;
+    int n_rounds;
+    sem_t may_move, has_moved;
+    sw_status status;
+    sw_error err;
+} mover;
+
+static void *move_in_lane_1(void *arg) {
+    mover *m = arg;
+    for (int round = 0; round < m->n_rounds && m->status == SW_OK; round++) {
+        sem_wait(&m->may_move);
+        sw_comm_enter(m->comm, 1, round, 0, 0, "move");
+        m->status = m->comm->vtable->gather(m->comm, m->gather, &m->err);
+        if (m->status == SW_OK)
+            m->status = m->comm->vtable->reduce_sum(m->comm, m->reduce, comm_test_device(), SW_NUMBERS_F32, &m->err);
+        sem_post(&m->has_moved);
+    }
+    return NULL;
+}
+
+static sw_status round_of_two_lanes(mover *m, sw_collective *gather, sw_collective *reduce, int round, sw_error *err) {
+    sw_comm *comm = m->comm;
+    int n = sw_comm_size(comm), me = sw_comm_rank(comm);
+    gather->epoch = (uint64_t)round;
+    sem_post(&m->may_move); /* the mover may wait for this rank's own publish */
+    sw_comm_enter(comm, 0, round, 0, 0, "compute");
+    float *own = (float *)(gather->window + me * gather->rank_stride),
+          *full = (float *)(reduce->window + me * reduce->rank_stride);
+    for (int64_t i = 0; i < BLOCK; i++)
+        own[i] = value_of(me, i, round);
+    RANK_TRY(comm->vtable->gather_publish(comm, gather, err));
+    RANK_TRY(comm->vtable->reduce_acquire(comm, reduce, err));
+    for (int64_t i = 0; i < n * BLOCK; i++)
+        full[i] = value_of(me, i, round);
+    RANK_TRY(comm->vtable->reduce_post(comm, reduce, err));
+    sem_wait(&m->has_moved);
+    if (m->status != SW_OK)
+        return sw_fail(err, m->status, "%s", m->err.message);
+    for (int r = 0; r < n; r++)
+        for (int64_t i = 0; i < BLOCK; i++)
+            RANK_CHECK(((float *)gather->destination)[r * BLOCK + i] == value_of(r, i, round));
+    for (int64_t i = 0; i < BLOCK; i++) {
+        float expected = 0;
+        for (int r = 0; r < n; r++)
+            expected += value_of(r, me * BLOCK + i, round);
+        RANK_CHECK(((float *)reduce->destination)[i] == expected);
+    }
+    return sw_barrier(comm, err);
+}
+
+static sw_status rounds_of_two_lanes(sw_comm *comm, void *arg, sw_error *err) {
+    const plan *p = arg;
+    int n = sw_comm_size(comm);
+    enum { BYTES = BLOCK * sizeof(float) };
+    static _Thread_local float copy[8 * BLOCK], sum[BLOCK];
+    sw_window parameters, gradients;
+    RANK_TRY(comm->vtable->window_create(comm, "parameters", n * BYTES, &parameters, err));
+    RANK_TRY(comm->vtable->window_create(comm, "gradients", n * n * BYTES, &gradients, err));
+    sw_collective gather = {
+        .lane = 1, .dtype = SW_F32, .shard_bytes = BYTES, .window = parameters.base, .rank_stride = BYTES, .destination = copy};
+    sw_collective reduce = gather;
+    reduce.channel = 1;
+    reduce.window = gradients.base;
+    reduce.rank_stride = n * BYTES;
+    reduce.destination = sum;
+    reduce.n_contributors = n;
+    mover m = {.comm = comm, .gather = &gather, .reduce = &reduce, .n_rounds = p->n_rounds};
+    pthread_t thread;
+    sem_init(&m.may_move, 0, 0);
+    sem_init(&m.has_moved, 0, 0);
+    pthread_create(&thread, NULL, move_in_lane_1, &m);
+    sw_status status = SW_OK;
+    sw_collective gather_here = gather, reduce_here = reduce;
+    gather_here.lane = reduce_here.lane = 0;
+    for (int round = 0; round < p->n_rounds && status == SW_OK; round++) {
+        gather.epoch = (uint64_t)round;
+        status = round_of_two_lanes(&m, &gather_here, &reduce_here, round, err);
+    }
+    if (status != SW_OK)
+        sw_comm_abort(comm, err);
+    for (int round = 0; round < p->n_rounds; round++)
+        sem_post(&m.may_move);
+    pthread_join(thread, NULL);
+    return status;
+}
+
 static void run_everywhere(sw_rank_fn fn, plan p) {
     for (size_t i = 0; i < sizeof rank_counts / sizeof *rank_counts; i++)
         for (int as_threads = 0; as_threads < 2; as_threads++) {
@@ -180,6 +272,11 @@ static void a_reduce_sums_the_contributors_and_nobody_else(void **state) {
     run_everywhere(reduce_rounds, (plan){.seed = 3, .n_rounds = 150});
 }
 
+static void two_lanes_of_a_rank_get_along(void **state) {
+    (void)state;
+    run_everywhere(rounds_of_two_lanes, (plan){.n_rounds = 100, .copies = true});
+}
+
 static void an_exchange_brings_what_each_rank_gave(void **state) {
     (void)state;
     run_everywhere(exchange_rounds, (plan){.seed = 4, .n_rounds = 300});
@@ -190,6 +287,7 @@ int main(void) {
         cmocka_unit_test(a_view_shows_every_owners_slice),
         cmocka_unit_test(a_copy_holds_every_owners_slice),
         cmocka_unit_test(a_reduce_sums_the_contributors_and_nobody_else),
+        cmocka_unit_test(two_lanes_of_a_rank_get_along),
         cmocka_unit_test(an_exchange_brings_what_each_rank_gave),
     };
     return cmocka_run_group_tests_name("collectives", tests, NULL, NULL);
