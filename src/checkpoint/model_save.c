@@ -133,7 +133,7 @@ sw_status sw_model_files_begin(const char *directory, const sw_model_config *con
     }
     is_begun = true;
     status = lay_out_weights(&paths, header, header_bytes, file_bytes, err);
-    if (status == SW_OK)
+    if (status == SW_OK && (config || config_json))
         status = write_config(&paths, config, config_json, save_dtype, err);
     if (status == SW_OK && is_bytes)
         status = sw_bytes_tokenizer_write(paths.folder, err);

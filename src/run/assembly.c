@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Physical cores that this process may run on: hardware threads that share a core count once. */
 static int physical_cores(void) {
@@ -158,14 +157,6 @@ static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *c
     };
 }
 
-/* Cuts fall on pages where pages are protected. */
-static int64_t cut_of(const sw_sharding *s) {
-    if (s->mode != SW_SHM_TRAP || s->stage != 3)
-        return SW_BLOCK;
-    int64_t elements = sysconf(_SC_PAGESIZE) / sw_dtype_bytes(s->parameter_dtype);
-    return elements > SW_BLOCK ? elements : SW_BLOCK;
-}
-
 sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice, sw_assembly *a,
                              sw_error *err) {
     *a = (sw_assembly){.settings = settings, .custom = custom, .choice = *choice, .sharding = sharding_of(settings, choice)};
@@ -176,7 +167,7 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
     if (!status)
         status = trace(a, true, &a->graph, err);
     if (!status)
-        status = sw_layout_create(a->graph, choice->n_ranks, a->sharding.wrap, cut_of(&a->sharding), &a->layout, err);
+        status = sw_layout_create(a->graph, choice->n_ranks, a->sharding.wrap, sw_sharding_cut(&a->sharding), &a->layout, err);
     if (!status)
         status = sw_states_create(&a->layout, &a->sharding, true, &a->states, err);
     if (!status)

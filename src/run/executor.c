@@ -142,7 +142,7 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
     const sw_group *group = &layout->groups[instruction->group];
     bool is_parameters = !instruction->is_gradient && (instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_PUBLISH);
     sw_collective *c = &bound->collective;
-    *c = (sw_collective){.channel = instruction->channel, .lane = instruction->lane, .unit = instruction->unit,
+    *c = (sw_collective){.channel = e->first_channel + instruction->channel, .lane = instruction->lane, .unit = instruction->unit,
                          .unit_name = layout->units[instruction->unit].name};
     c->dtype = is_parameters ? e->states->sharding.parameter_dtype : SW_F32;
     c->shard_bytes = group->shard * sw_dtype_bytes(c->dtype);
@@ -188,17 +188,21 @@ static sw_status bind(sw_executor *e, int index, sw_error *err) {
 
 sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_states *states, const sw_program *const *programs,
                              int n_programs, sw_executor **executor, sw_error *err) {
+    int n_channels = 0;
     *executor = NULL;
     for (int p = 0; p < n_programs; p++)
-        if (programs[p]->n_channels > SW_MAX_CHANNELS)
-            return sw_fail(err, SW_BAD_CONFIG, "%d units need %d channels, the transport has %d; try shard.wrap: {min_parameters: N}",
-                           states->layout->n_units, programs[p]->n_channels, SW_MAX_CHANNELS);
+        n_channels = programs[p]->n_channels > n_channels ? programs[p]->n_channels : n_channels;
+    if (n_channels > SW_MAX_CHANNELS - comm->n_channels)
+        return sw_fail(err, SW_BAD_CONFIG, "%d units need %d channels, the transport has %d left; try shard.wrap: {min_parameters: N}",
+                       states->layout->n_units, n_channels, SW_MAX_CHANNELS - comm->n_channels);
     sw_executor *e = calloc(1, sizeof *e);
     if (!e)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the executor", comm->rank);
     *e = (sw_executor){.comm = comm, .device = device, .states = states, .programs = programs, .n_programs = n_programs, .last_program = -1,
                        .numbers = states->sharding.parameter_dtype == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32};
     e->has_lane = states->sharding.mode == SW_SHM_COPY;
+    e->first_channel = comm->n_channels;
+    comm->n_channels += n_channels;
     e->bound = sw_arena_take(&e->arena, (size_t)n_programs * sizeof *e->bound);
     sw_status status = e->bound ? map_sections(e, err) : short_of_memory(e, err);
     for (int p = 0; p < n_programs && !status; p++)
@@ -226,6 +230,17 @@ void sw_executor_free(sw_executor *e) {
 
 const sw_executor_counts *sw_executor_count(const sw_executor *e) { return &e->counts; }
 
+/* A gather of a group's parameters as they are after `step` steps; frozen ones are published once and never again. */
+static sw_collective collective_of_parameters(const sw_executor *e, int group_id, int64_t step) {
+    const sw_group *group = &e->states->layout->groups[group_id];
+    const sw_buffer *copy = &e->states->buffers.item[e->states->copy[group_id]];
+    int64_t slice = group->shard * sw_dtype_bytes(e->states->sharding.parameter_dtype);
+    return (sw_collective){.channel = e->first_channel + group_id, .lane = SW_LANE_COMPUTE, .epoch = group->is_trainable ? (uint64_t)step + 1 : 1,
+                           .unit = group->unit, .unit_name = e->states->layout->units[group->unit].name,
+                           .dtype = e->states->sharding.parameter_dtype, .shard_bytes = slice, .window = base_of(e, copy, 0),
+                           .rank_stride = slice + (copy->kind == SW_BUFFER_WINDOW ? e->window_stride[copy->memory_class] : 0)};
+}
+
 /* Parameters were put here without an instruction; those that are frozen meet no other that touches them to the end. */
 static void count_parameters(sw_executor *e) {
     int64_t *peak = &e->counts.peak[SW_MEMORY_PARAMETERS];
@@ -235,7 +250,7 @@ static void count_parameters(sw_executor *e) {
     }
 }
 
-/* Publish every group once, fill what is replicated. Frozen parameters are published here and never again. */
+/* Publish every group once, fill what is replicated. */
 sw_status sw_executor_publish(sw_executor *e, int64_t step, sw_error *err) {
     const sw_layout *layout = e->states->layout;
     count_parameters(e);
@@ -243,14 +258,9 @@ sw_status sw_executor_publish(sw_executor *e, int64_t step, sw_error *err) {
         return SW_OK; /* every rank holds everything and put it itself */
     for (int pass = 0; pass < 2; pass++)
         for (int g = 0; g < layout->n_groups; g++) {
-            const sw_group *group = &layout->groups[g];
             const sw_buffer *copy = &e->states->buffers.item[e->states->copy[g]];
-            int64_t size = sw_dtype_bytes(e->states->sharding.parameter_dtype), slice = group->shard * size;
-            sw_collective c = {.channel = g, .lane = SW_LANE_COMPUTE, .epoch = group->is_trainable ? (uint64_t)step + 1 : 1, .unit = group->unit,
-                               .unit_name = layout->units[group->unit].name, .dtype = e->states->sharding.parameter_dtype, .shard_bytes = slice,
-                               .window = base_of(e, copy, 0),
-                               .rank_stride = slice + (copy->kind == SW_BUFFER_WINDOW ? e->window_stride[copy->memory_class] : 0),
-                               .destination = copy->kind == SW_BUFFER_WINDOW ? base_of(e, copy, e->comm->rank) : NULL};
+            sw_collective c = collective_of_parameters(e, g, step);
+            c.destination = copy->kind == SW_BUFFER_WINDOW ? base_of(e, copy, e->comm->rank) : NULL;
             sw_status status = pass == 0                        ? e->comm->vtable->gather_publish(e->comm, &c, err)
                                : copy->kind == SW_BUFFER_WINDOW ? e->comm->vtable->gather(e->comm, &c, err)
                                                                 : SW_OK;
@@ -261,6 +271,16 @@ sw_status sw_executor_publish(sw_executor *e, int64_t step, sw_error *err) {
         }
     return SW_OK;
 }
+
+sw_status sw_executor_gather(sw_executor *e, int group, int64_t step, void *destination, const void **whole, sw_error *err) {
+    sw_collective c = collective_of_parameters(e, group, step);
+    c.destination = destination;
+    sw_status status = e->comm->vtable->gather(e->comm, &c, err);
+    *whole = destination ? destination : c.window;
+    return status ? status : sw_lane_protect(e, group, true, false, err);
+}
+
+sw_status sw_executor_reshard(sw_executor *e, int group, sw_error *err) { return sw_lane_protect(e, group, false, false, err); }
 
 static sw_status run_segment(sw_executor *e, int index, sw_segment segment, int slot, bool is_active, sw_error *err) {
     sw_segment_run run = {.program = index, .segment = segment, .slot = slot, .is_active = is_active, .base = e->position,

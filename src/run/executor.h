@@ -24,6 +24,11 @@ void *sw_executor_address(sw_executor *executor, int index, int buffer);
 /* All parameters have been put: make them known, fill replicated copies, compute constants. `step`: completed steps. */
 sw_status sw_executor_publish(sw_executor *executor, int64_t step, sw_error *err);
 
+/* Stage 3, outside of a program, for callers with compute of their own. Gather a group's parameters as they are after `step` steps into
+ * `destination` [whole group], or where they lie (NULL); out: *whole. Reshard when they are not read any more. gather is collective. */
+sw_status sw_executor_gather(sw_executor *executor, int group, int64_t step, void *destination, const void **whole, sw_error *err);
+sw_status sw_executor_reshard(sw_executor *executor, int group, sw_error *err);
+
 /* What UPDATE's decision needs and gives. `decide` runs between the norm and the update, with the exact sum of squares of this rank's
  * slices; it exchanges and sets scalars->clip_factor and proceed. */
 typedef struct sw_step_hooks {

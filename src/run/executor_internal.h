@@ -48,6 +48,7 @@ struct sw_executor {
     const sw_device *device;
     const sw_states *states;
     sw_number_kind numbers;
+    int first_channel; /* programs count from 0 */
     int n_programs;
     const sw_program *const *programs;
     sw_bound **bound; /* [n_programs][n instructions] */

@@ -47,8 +47,7 @@ sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int6
     return SW_OK;
 }
 
-/* Elements first .. first + n - 1 of a parameter. Normal numbers are drawn from a block's beginning on, so that cuts do not matter. */
-static void draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n, float *values) {
+void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n, float *values) {
     if (parameter->initializer == SW_INIT_NORMAL) {
         sw_scalars scalars = {.seed = seed};
         sw_kernel_call call = {.operand = {values}, .dim = {n, (int64_t)parameter->stream, first}, .attribute = {parameter->std}, .scalars = &scalars};
@@ -66,7 +65,7 @@ sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, ui
         for (int at = 0; sw_layout_next_piece(layout, g, masters->owner, &at, &piece);)
             for (int64_t done = 0; done < piece.length; done += n_values) {
                 int64_t n = piece.length - done < n_values ? piece.length - done : n_values;
-                draw(device, piece.parameter, seed, piece.first + done, n, values);
+                sw_masters_draw(device, piece.parameter, seed, piece.first + done, n, values);
                 sw_status status = sw_masters_put(masters, g, &piece, done, n, values, err);
                 if (status)
                     return status;

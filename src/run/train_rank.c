@@ -76,13 +76,9 @@ static sw_status save(sw_training *t, sw_error *err) {
     sw_dtype dtype = save_dtype(run->settings);
     sw_masters masters = {t->executor, &a->states, t->comm->rank};
     char folder[SW_PATH_BYTES];
-    char *config = NULL;
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
-    if (!status && t->comm->rank == 0 && !run->options->model)
-        status = sw_model_config_write(&a->model, dtype, &config, err);
     if (!status && t->comm->rank == 0)
-        status = sw_model_files_begin(folder, &a->model, config, a->graph, dtype, run->settings->data.tokenizer == SW_TOKENIZER_BYTES, err);
-    free(config);
+        status = sw_model_files_begin(folder, run->options->model ? NULL : &a->model, NULL, a->graph, dtype, run->settings->data.tokenizer == SW_TOKENIZER_BYTES, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)

@@ -36,6 +36,9 @@ typedef struct sw_sharding {
     sw_optimizer_spec optimizer;
 } sw_sharding;
 
+/* The layout's `cut`, in elements: SW_BLOCK, or a page where pages are protected. */
+int64_t sw_sharding_cut(const sw_sharding *sharding);
+
 typedef enum sw_buffer_kind {
     SW_BUFFER_PRIVATE,      /* this rank's memory */
     SW_BUFFER_SHARED_SLICE, /* one object of n_ranks slices, every rank maps all of it; this rank's memory is its slice */
@@ -144,7 +147,8 @@ sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding,
 void sw_states_free(sw_states *states);
 
 /* Lower a graph to a program over `states`: kernels, then the passes that emit gathers, reductions and updates, then the memory map.
- * A graph that is not differentiated gives a forward program (evaluation, generation). The program's first buffers are those
+ * A graph that is not differentiated gives a forward program (evaluation, generation); one that counts as
+ * differentiated and has no operations gives an update alone. The program's first buffers are those
  * of `states`, with the same ids. The graph and states must outlive the program. */
 sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err);
 void sw_program_free(sw_program *program);

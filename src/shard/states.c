@@ -13,6 +13,15 @@
  */
 #include "shard/program.h"
 
+#include <unistd.h>
+
+int64_t sw_sharding_cut(const sw_sharding *s) {
+    if (s->mode != SW_SHM_TRAP || s->stage != 3)
+        return SW_BLOCK;
+    int64_t elements = sysconf(_SC_PAGESIZE) / sw_dtype_bytes(s->parameter_dtype);
+    return elements > SW_BLOCK ? elements : SW_BLOCK;
+}
+
 static int add_buffer(sw_states *states, const char *what, const sw_group *group, sw_memory_class memory_class, sw_buffer_kind kind,
                       int64_t bytes) {
     const char *unit = states->layout->units[group->unit].name;
