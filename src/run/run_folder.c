@@ -79,14 +79,22 @@ static sw_status write_text(const char *folder, const char *name, char *text, sw
     return status ? status : sw_file_write(path, text, (int64_t)strlen(text), err);
 }
 
-sw_status sw_run_folder_create(const sw_run *run, sw_error *err) {
-    const char *path = run->settings->checkpoint.path;
-    int64_t need = (run->options->model ? 0 : sw_model_files_bytes(run->assembly.graph, save_dtype(run->settings))) + (1 << 20);
-    int64_t space = sw_file_space(path);
+sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
+    const sw_settings *settings = run->settings;
+    int64_t model = sw_model_files_bytes(run->assembly.graph, save_dtype(settings)), need = model + (1 << 20);
+    int64_t space = sw_file_space(settings->checkpoint.path);
     char needed[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES];
     if (space < need)
-        return sw_fail(err, SW_NO_SPACE, "%s: the final model needs %s and the disk has %s left; free some, or take another checkpoint.path", path,
-                       sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, left, sizeof left));
+        return sw_fail(err, SW_NO_SPACE, "%s: the final model needs %s and the disk has %s left · free some, or take another checkpoint.path",
+                       settings->checkpoint.path, sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, left, sizeof left));
+    if (model > settings->model.max_shard_size)
+        return sw_fail(err, SW_BAD_CONFIG, "model.max_shard_size is %s and the final model is %s, which is written as one file · raise model.max_shard_size; splitting is not built yet",
+                       sw_text_bytes(settings->model.max_shard_size, left, sizeof left), sw_text_bytes(model, needed, sizeof needed));
+    return SW_OK;
+}
+
+sw_status sw_run_folder_create(const sw_run *run, sw_error *err) {
+    const char *path = run->settings->checkpoint.path;
     sw_status status = make_folders(path, err);
     if (status)
         return status;

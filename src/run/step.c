@@ -129,6 +129,7 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, double seconds,
                             .has_validation = has_validation, .validation_loss = validation_loss, .skipped = t->skipped};
     if (is_logged) {
         sw_metrics_format(&m, &line);
+        line.text[line.n - 1] = 0; /* the newline */
         progress.metrics = line.text;
         if (t->metrics)
             status = sw_metrics_write(t->metrics, &m, err);

@@ -103,6 +103,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
                                   .decay_ratio = s->optimizer.decay_ratio};
     run->kernel_set = sw_kernel_set_best();
     status = sw_run_price(run, err);
+    if (!status)
+        status = sw_run_folder_room(run, err);
     return status ? status : sw_fit_check(run, err);
 }
 

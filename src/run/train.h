@@ -38,6 +38,7 @@ void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((f
 
 /* run/run_folder.c: the folder of a run and the files written before the first step: run.yaml, plan.json. */
 sw_status sw_run_folder_check(const sw_run *run, sw_error *err);
+sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
 sw_status sw_run_folder_create(const sw_run *run, sw_error *err);
 
 /* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and what would fit. */
