@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "run/custom_model.h"
+
 /* Physical cores that this process may run on: hardware threads that share a core count once. */
 static int physical_cores(void) {
     cpu_set_t allowed;
@@ -123,7 +125,7 @@ static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
 static sw_status trace(const sw_assembly *a, bool is_training, sw_graph **graph, sw_error *err) {
     sw_status status = sw_graph_create(a->choice.micro_batch_size, a->settings->data.sequence_length, graph, err);
     if (!status)
-        status = a->custom ? a->custom->trace(a->custom->self, *graph, err) : sw_model_trace(&a->model, SW_ENDS_IN_LOSS, *graph, err);
+        status = a->custom ? sw_custom_model_trace(a->custom, *graph, err) : sw_model_trace(&a->model, SW_ENDS_IN_LOSS, *graph, err);
     if (!status)
         status = sw_graph_status(*graph, err);
     if (!status)
