@@ -103,9 +103,10 @@ sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, 
     return SW_OK;
 }
 
-static sw_status tell(sw_training *t, const sw_scalars *scalars, double seconds, bool has_validation, double validation_loss, sw_error *err) {
+/* `counts`: of the step itself, for an evaluation after it counts anew. */
+static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_executor_counts *counts, double seconds, bool has_validation,
+                      double validation_loss, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    const sw_executor_counts *counts = sw_executor_count(t->executor);
     bool is_last = t->step == t->run->n_steps || t->stop_signal;
     bool is_logged = t->step % s->log.every == 0 || is_last || has_validation || t->skipped;
     sw_step_metrics m = {.step = t->step, .loss = t->loss, .grad_norm = t->grad_norm, .grad_norm_clipped = t->grad_norm_clipped,
@@ -171,6 +172,7 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     if (status)
         return status;
     double seconds = sw_seconds_now() - begin;
+    sw_executor_counts counts = *sw_executor_count(t->executor);
     t->step++;
     t->n_updates += !t->skipped;
     t->n_skipped_in_a_row = t->skipped ? t->n_skipped_in_a_row + 1 : 0;
@@ -181,7 +183,7 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     if (evaluates)
         status = sw_training_evaluate(t, &validation_loss, err);
     if (!status)
-        status = tell(t, &scalars, seconds, evaluates, validation_loss, err);
+        status = tell(t, &scalars, &counts, seconds, evaluates, validation_loss, err);
     if (status || !t->skipped || t->n_supervised == 0)
         return status;
     if (s->guard.nonfinite == SW_NONFINITE_STOP)
