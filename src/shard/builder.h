@@ -39,6 +39,11 @@ typedef struct sw_builder {
     int posted; /* group whose gradient is posted and not summed; -1 */
 } sw_builder;
 
+/* In copy mode what moves bytes has a lane of its own; else there is one lane, whose order is all, and nothing waits. */
+static inline bool sw_has_two_lanes(const sw_builder *b) { return b->sharding.mode == SW_SHM_COPY; }
+static inline sw_lane sw_moving_lane(const sw_builder *b) { return sw_has_two_lanes(b) ? SW_LANE_COMMUNICATION : SW_LANE_COMPUTE; }
+static inline int sw_wait_for_everything(const sw_builder *b) { return sw_has_two_lanes(b) ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING; }
+
 /* Remember the first failure; returns NULL. */
 void *sw_builder_fail(sw_builder *b, sw_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

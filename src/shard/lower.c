@@ -32,7 +32,7 @@ static sw_reference lower_operand(sw_builder *b, const sw_operand *operand) {
 /* In copy mode the first kernel that reads a gathered unit waits for the gather; replicated parameters arrive in the update segment
  * before, so there the first kernel of forward waits for everything. */
 static int wait_of(sw_builder *b, const sw_op *op, sw_segment segment) {
-    if (b->sharding.mode != SW_SHM_COPY)
+    if (!sw_has_two_lanes(b))
         return SW_WAIT_NOTHING;
     if (b->sharding.stage < 3)
         return segment == SW_SEGMENT_FORWARD && b->program->segment_count[SW_SEGMENT_FORWARD] == 0 ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING;

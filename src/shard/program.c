@@ -83,7 +83,7 @@ static sw_reference reference(int buffer, int64_t offset, int64_t own_stride, in
 
 sw_reference sw_parameter_reference(const sw_builder *b, int group, int64_t element, int64_t n) {
     int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
-    int stretch = b->sharding.stage == 3 && b->sharding.mode == SW_SHM_COPY ? b->open_gather[b->layout->groups[group].unit] : -1;
+    int stretch = b->sharding.stage == 3 && sw_has_two_lanes(b) ? b->open_gather[b->layout->groups[group].unit] : -1;
     if (stretch < 0)
         return reference(b->states->copy[group], element * size, 0, n * size);
     const sw_shard_unit *unit = &b->layout->units[b->layout->groups[group].unit];

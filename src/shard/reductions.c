@@ -7,7 +7,6 @@
  */
 #include "shard/builder.h"
 
-
 static int trainable_group(const sw_builder *b, int stretch) {
     return b->layout->units[b->stretches.gradients[stretch].unit].trainable_group;
 }
@@ -32,8 +31,7 @@ static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_segment 
 }
 
 static void emit_sum(sw_builder *b, int group, sw_segment segment) {
-    sw_lane lane = b->sharding.mode == SW_SHM_COPY ? SW_LANE_COMMUNICATION : SW_LANE_COMPUTE;
-    sw_instruction *sum = emit(b, SW_DO_REDUCE_SUM, segment, lane, group, "reduce");
+    sw_instruction *sum = emit(b, SW_DO_REDUCE_SUM, segment, sw_moving_lane(b), group, "reduce");
     if (!sum)
         return;
     sum->n_operands = 2;
