@@ -64,7 +64,7 @@ static int enter_folder(void **state) {
     for (int i = 0; i < 100; i++)
         fputs("one two three four five ", text);
     fputs("data: {train: [text.txt], tokenizer: bytes, sequence_length: 16}\n"
-          "train: {steps: 2, batch_size: 2, micro_batch_size: 1}\n"
+          "train: {steps: 2, batch_size: 4, micro_batch_size: 1}\n"
           "shard: {ranks: 1}\n"
           "checkpoint: {path: run}\n",
           settings);
@@ -78,10 +78,14 @@ static int leave_folder(void **state) {
     return chdir("/") || system(command);
 }
 
-static sw_status train(sw_custom_model model, sw_error *err) {
+static sw_status train_with(sw_custom_model model, const char *const *overrides, int n_overrides, sw_error *err) {
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
     options.model = &model;
-    return sw_train_file("run.yaml", NULL, 0, &options, err);
+    return sw_train_file("run.yaml", overrides, n_overrides, &options, err);
+}
+
+static sw_status train(sw_custom_model model, sw_error *err) {
+    return train_with(model, NULL, 0, err);
 }
 
 static void expect_refusal(sw_custom_model model, sw_status expected, const char *text) {
@@ -142,6 +146,36 @@ static void its_weights_are_written_without_a_config(void **state) {
     assert_int_not_equal(access("run/model/config.json", F_OK), 0);
 }
 
+static char *read_weights(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    char *weights = malloc(1 << 20);
+    if (!file || !weights)
+        fail_msg("%s cannot be read", path);
+    *bytes = fread(weights, 1, 1 << 20, file);
+    fclose(file);
+    return weights;
+}
+
+static void any_number_of_ranks_trains_it_to_the_same_bits(void **state) {
+    (void)state;
+    plan p = {256, 300};
+    char *weights[2];
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const overrides[2][3] = {{"shard.ranks=1", "checkpoint.path=alone", "model.save_dtype=fp32"},
+                                             {"shard.ranks=3", "checkpoint.path=together", "model.save_dtype=fp32"}};
+        sw_error err = {0};
+        if (train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, overrides[i], 3, &err) != SW_OK)
+            fail_msg("%s", err.message);
+        weights[i] = read_weights(i ? "together/model/model.safetensors" : "alone/model/model.safetensors", &bytes[i]);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_true(bytes[0] > (256 + 300) * CHANNELS * sizeof(float));
+    assert_memory_equal(weights[0], weights[1], bytes[0]);
+    free(weights[0]);
+    free(weights[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(its_own_errors_come_through, enter_folder, leave_folder),
@@ -150,6 +184,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(targets_cannot_be_embedded, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(data_beyond_the_vocabulary_is_refused, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(its_weights_are_written_without_a_config, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(any_number_of_ranks_trains_it_to_the_same_bits, enter_folder, leave_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
