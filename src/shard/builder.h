@@ -37,6 +37,7 @@ typedef struct sw_builder {
     int *reduce_place;        /* [n_units] place in the reduce ring; -1 */
     sw_ring gather_ring, reduce_ring;
     int posted; /* group whose gradient is posted and not summed; -1 */
+    int waited; /* furthest gather that the compute lane has waited for; -1 */
 } sw_builder;
 
 /* In copy mode what moves bytes has a lane of its own; else there is one lane, whose order is all, and nothing waits. */

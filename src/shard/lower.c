@@ -36,7 +36,7 @@ static int wait_of(sw_builder *b, const sw_op *op, sw_segment segment) {
         return SW_WAIT_NOTHING;
     if (b->sharding.stage < 3)
         return segment == SW_SEGMENT_FORWARD && b->program->segment_count[SW_SEGMENT_FORWARD] == 0 ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING;
-    int wait = SW_WAIT_NOTHING;
+    int wait = b->waited;
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operand[i].kind != SW_OPERAND_PARAMETER)
             continue;
@@ -44,7 +44,9 @@ static int wait_of(sw_builder *b, const sw_op *op, sw_segment segment) {
         if (stretch >= 0 && b->gather_instruction[stretch] > wait)
             wait = b->gather_instruction[stretch];
     }
-    return wait;
+    if (wait == b->waited)
+        return SW_WAIT_NOTHING;
+    return b->waited = wait;
 }
 
 void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {

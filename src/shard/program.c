@@ -27,10 +27,11 @@ sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_se
     va_end(arguments);
     sw_instruction *grown =
         sw_arena_grow(&p->arena, p->instructions.item, p->instructions.n, &p->instructions.capacity, sizeof(sw_instruction));
+    if (grown)
+        p->instructions.item = grown;
     char *text = sw_arena_text(&p->arena, label);
     if (!grown || !text)
         return sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d instructions", p->instructions.n);
-    p->instructions.item = grown;
     sw_instruction *instruction = &grown[p->instructions.n++];
     *instruction = (sw_instruction){.kind = kind, .segment = segment, .lane = lane, .wait = SW_WAIT_NOTHING, .unit = unit, .group = -1,
                                     .channel = -1, .scratch = {.buffer = -1}, .label = text};
@@ -43,11 +44,12 @@ sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_se
 int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class, sw_buffer_kind kind, int64_t bytes) {
     sw_program *p = b->program;
     sw_buffer *grown = sw_arena_grow(&p->arena, p->buffers.item, p->buffers.n, &p->buffers.capacity, sizeof(sw_buffer));
-    if (!grown) {
+    if (grown)
+        p->buffers.item = grown;
+    if (!grown || !name) {
         sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d buffers", p->buffers.n);
         return -1;
     }
-    p->buffers.item = grown;
     int id = p->buffers.n++;
     grown[id] = (sw_buffer){.id = id, .name = name, .memory_class = memory_class, .kind = kind, .bytes = bytes, .first = -1, .last = -1};
     return id;
@@ -63,14 +65,15 @@ int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool gr
         return -1;
     sw_ring_place *grown =
         sw_arena_grow(&b->program->arena, ring->places.item, ring->places.n, &ring->places.capacity, sizeof(sw_ring_place));
+    if (grown)
+        ring->places.item = grown;
     const char *name = sw_arena_format(&b->program->arena, "%s %s%d", ring->name, is_root ? "root " : "", ring->places.n);
-    if (!grown || !name) {
+    int buffer = sw_builder_buffer(b, name, ring->memory_class, ring->kind, ring->bytes[is_root]);
+    if (!grown || buffer < 0) {
         sw_builder_fail(b, SW_NO_MEMORY, "no memory for a ring of buffers");
         return -1;
     }
-    ring->places.item = grown;
     int place = ring->places.n++;
-    int buffer = sw_builder_buffer(b, name, ring->memory_class, ring->kind, ring->bytes[is_root]);
     grown[place] = (sw_ring_place){.buffer = buffer, .is_root = is_root, .holder = holder, .last_touch = -1};
     return place;
 }
@@ -187,7 +190,8 @@ static int buffer_of(const sw_builder *b, const sw_value *value) { return value 
 
 sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err) {
     *program = (sw_program){.sharding = states->sharding, .layout = states->layout};
-    sw_builder b = {.graph = graph, .layout = states->layout, .states = states, .sharding = states->sharding, .program = program, .err = err, .posted = -1};
+    sw_builder b = {.graph = graph, .layout = states->layout, .states = states, .sharding = states->sharding, .program = program, .err = err,
+                    .posted = -1, .waited = -1};
     if (!begin(&b))
         emit_all(&b);
     if (!b.status) {

@@ -25,12 +25,8 @@ int64_t sw_sharding_cut(const sw_sharding *s) {
 static int add_buffer(sw_states *states, const char *what, const sw_group *group, sw_memory_class memory_class, sw_buffer_kind kind,
                       int64_t bytes) {
     const char *unit = states->layout->units[group->unit].name;
-    sw_buffer *grown = sw_arena_grow(&states->arena, states->buffers.item, states->buffers.n, &states->buffers.capacity, sizeof *grown);
-    if (!grown)
-        return -1;
-    states->buffers.item = grown;
     int id = states->buffers.n++;
-    grown[id] = (sw_buffer){.id = id,
+    states->buffers.item[id] = (sw_buffer){.id = id,
                             .name = sw_arena_format(&states->arena, "%s of %s%s", what, unit, group->is_trainable ? "" : " (frozen)"),
                             .memory_class = memory_class,
                             .kind = kind,
@@ -71,13 +67,18 @@ sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding,
     *states = (sw_states){.sharding = *sharding, .layout = layout};
     int **by_group[] = {&states->copy,           &states->low,          &states->gradient,
                         &states->whole_gradient, &states->first_moment, &states->second_moment};
-    for (size_t i = 0; i < sizeof by_group / sizeof *by_group; i++) {
+    enum { N_KINDS = sizeof by_group / sizeof *by_group };
+    for (int i = 0; i < N_KINDS; i++) {
         *by_group[i] = sw_arena_take(&states->arena, (size_t)(layout->n_groups + 1) * sizeof(int));
         if (!*by_group[i])
             goto short_of_memory;
         for (int g = 0; g < layout->n_groups; g++)
             (*by_group[i])[g] = -1;
     }
+    states->buffers.capacity = N_KINDS * layout->n_groups;
+    states->buffers.item = sw_arena_take(&states->arena, ((size_t)states->buffers.capacity + 1) * sizeof(sw_buffer));
+    if (!states->buffers.item)
+        goto short_of_memory;
     for (int g = 0; g < layout->n_groups; g++)
         create_group(states, &layout->groups[g], is_trained);
     int64_t address[SW_N_MEMORY_CLASSES] = {0};

@@ -185,11 +185,16 @@ static void every_setting_that_changes_the_program_changes_the_hash(void **state
     }
 }
 
-/* Two blocks of equal shapes in another order: every size is the same, and yet a rank that runs them so would gather the wrong ones. */
-static void blocks_in_another_order_have_another_hash(void **state) {
+/* Two blocks of equal shapes in another order, or a square weight that lies the other way: every size and address is the same, and
+ * yet ranks that differ in it would gather the wrong units, or multiply by a transposed weight. */
+static void programs_of_equal_sizes_that_mean_something_else_have_another_hash(void **state) {
     (void)state;
-    program_case plain = program_graph(N_SMALL_MODELS), swapped = program_graph(N_SMALL_MODELS + STACK_SWAPPED);
-    assert_int_not_equal(hash_of(&plain), hash_of(&swapped));
+    program_case plain = program_graph(N_SMALL_MODELS), swapped = program_graph(N_SMALL_MODELS + STACK_SWAPPED), turned = plain;
+    stack about = *(const stack *)plain.about;
+    about.layout = SW_IN_OUT;
+    turned.about = &about;
+    assert_true(hash_of(&plain) != hash_of(&swapped));
+    assert_true(hash_of(&plain) != hash_of(&turned));
 }
 
 int main(void) {
@@ -200,7 +205,7 @@ int main(void) {
         cmocka_unit_test(the_update_waits_for_the_other_lane),
         cmocka_unit_test(programs_traced_apart_have_equal_hashes),
         cmocka_unit_test(every_setting_that_changes_the_program_changes_the_hash),
-        cmocka_unit_test(blocks_in_another_order_have_another_hash),
+        cmocka_unit_test(programs_of_equal_sizes_that_mean_something_else_have_another_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

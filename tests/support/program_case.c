@@ -15,6 +15,7 @@
 typedef struct stack_block {
     sw_unit *unit, *inner_unit;
     sw_parameter *norm, *weight, *bias, *inner;
+    sw_weight_layout layout;
 } stack_block;
 
 static sw_value *inner(sw_graph *graph, void *self, sw_value *x) {
@@ -29,7 +30,7 @@ static sw_value *block(sw_graph *graph, void *self, sw_value *x) {
     sw_value *h = sw_rmsnorm(graph, x, b->norm, 1e-5);
     if (b->inner)
         h = sw_call(graph, b->inner_unit, inner, b, h);
-    return sw_add(graph, x, sw_linear(graph, h, b->weight, b->bias, SW_OUT_IN));
+    return sw_add(graph, x, sw_linear(graph, h, b->weight, b->bias, b->layout));
 }
 
 static sw_parameter *declare(sw_graph *graph, sw_unit *unit, int block_number, const char *what, int64_t rows, int64_t columns) {
@@ -43,7 +44,7 @@ static sw_parameter *declare(sw_graph *graph, sw_unit *unit, int block_number, c
 static void declare_block(sw_graph *graph, sw_unit *root, const stack *s, int i, stack_block *b) {
     char name[64];
     snprintf(name, sizeof name, "blocks.%d", i);
-    *b = (stack_block){.unit = sw_unit_declare(graph, root, name)};
+    *b = (stack_block){.unit = sw_unit_declare(graph, root, name), .layout = s->layout};
     if (s->oddity == STACK_EMPTY_UNIT && i == 1)
         return;
     b->norm = declare(graph, b->unit, i, "norm", s->channels, 0);
@@ -91,10 +92,10 @@ void stack_record(sw_graph *graph, const void *about) {
 }
 
 static const stack STACKS[N_STACK_ODDITIES] = {
-    {STACK_PLAIN, 4, 32, 13, false},          {STACK_NO_BLOCKS, 0, 8, 13, true},      {STACK_SECOND_TWICE, 4, 12, 13, true},
-    {STACK_NESTED, 3, 12, 13, false},         {STACK_EMPTY_UNIT, 3, 12, 13, true},    {STACK_FROZEN_UNIT, 3, 12, 13, false},
-    {STACK_FROZEN_MATRICES, 3, 20, 13, true}, {STACK_ONE_BIAS, 3, 12, 13, true},      {STACK_UNUSED_PARAMETER, 4, 12, 13, true},
-    {STACK_SWAPPED, 4, 32, 13, false},
+    {STACK_PLAIN, 4, 32, 13, false, SW_OUT_IN},          {STACK_NO_BLOCKS, 0, 8, 13, true, SW_OUT_IN},      {STACK_SECOND_TWICE, 4, 12, 13, true, SW_OUT_IN},
+    {STACK_NESTED, 3, 12, 13, false, SW_OUT_IN},         {STACK_EMPTY_UNIT, 3, 12, 13, true, SW_OUT_IN},    {STACK_FROZEN_UNIT, 3, 12, 13, false, SW_OUT_IN},
+    {STACK_FROZEN_MATRICES, 3, 20, 13, true, SW_OUT_IN}, {STACK_ONE_BIAS, 3, 12, 13, true, SW_OUT_IN},      {STACK_UNUSED_PARAMETER, 4, 12, 13, true, SW_OUT_IN},
+    {STACK_SWAPPED, 4, 32, 13, false, SW_OUT_IN},
 };
 static const char *const STACK_NAMES[N_STACK_ODDITIES] = {
     "stack", "no blocks", "a block twice", "nested units", "a unit without parameters", "a frozen unit", "frozen matrices", "one bias",

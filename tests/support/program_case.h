@@ -24,6 +24,7 @@ typedef struct stack {
     int n_blocks;
     int64_t channels, vocabulary;
     bool tied;
+    sw_weight_layout layout; /* of the blocks' square weights */
 } stack;
 
 /* A recorder: `about` is a stack. Blocks are called blocks.0, blocks.1 and so on. */
