@@ -14,7 +14,7 @@
 
 /* Blocks of 256 + 256 x 256 + 256 parameters, embedding and head of 32 x 256: multiples of 256 N for N = 1, 2. */
 enum { CHANNELS = 256, VOCABULARY = 32, BLOCKS = 5 };
-static const stack UNPADDED = {STACK_PLAIN, BLOCKS, CHANNELS, VOCABULARY, false, SW_OUT_IN};
+static const stack UNPADDED = {STACK_PLAIN, BLOCKS, CHANNELS, VOCABULARY, false};
 static const int64_t BLOCK = CHANNELS * CHANNELS + 2 * CHANNELS, ROOT = 2 * VOCABULARY * CHANNELS, ALL = BLOCKS * BLOCK + ROOT;
 
 static program_case unpadded(int n_ranks, int stage) {

@@ -154,7 +154,7 @@ static void blocks_are_gathered_twice_and_root_and_last_block_once(void **state)
 /* Prefetch is a number of buffers: (depth + 1) of the largest block and one of the root; a view needs none. */
 static void gather_memory_is_depth_plus_one_blocks_and_the_root(void **state) {
     (void)state;
-    const stack about = {STACK_PLAIN, 6, 32, 13, false, SW_OUT_IN};
+    const stack about = {STACK_PLAIN, 6, 32, 13, false};
     for (int depth = 0; depth < 5; depth++)
         for (int mode = 0; mode < 3; mode++)
             for (int recompute = 0; recompute < 2; recompute++) {
@@ -176,7 +176,7 @@ static void gather_memory_is_depth_plus_one_blocks_and_the_root(void **state) {
 /* Gathers of `depth` units are under way while a unit computes: when a block's first kernel runs, that many later ones are issued. */
 static void a_prefetch_of_two_is_two_blocks_ahead(void **state) {
     (void)state;
-    const stack about = {STACK_PLAIN, 6, 32, 13, false, SW_OUT_IN};
+    const stack about = {STACK_PLAIN, 6, 32, 13, false};
     program_case c = program_graph(N_SMALL_MODELS);
     c.about = &about;
     c.sharding.prefetch = 2;

@@ -178,7 +178,7 @@ static void with_recompute_a_block_keeps_one_value(void **state) {
     (void)state;
     int64_t bytes[2];
     for (int i = 0; i < 2; i++) {
-        const stack about = {STACK_PLAIN, 8 + i, 32, 13, false, SW_OUT_IN};
+        const stack about = {STACK_PLAIN, 8 + i, 32, 13, false};
         program_case c = program_graph(N_SMALL_MODELS);
         c.about = &about;
         c.recompute = true;
@@ -194,7 +194,7 @@ static void three_hundred_blocks_are_three_hundred_times_one(void **state) {
     (void)state;
     int n[3];
     for (int i = 0; i < 3; i++) {
-        const stack about = {STACK_PLAIN, (const int[]){10, 20, 300}[i], 8, 13, true, SW_OUT_IN};
+        const stack about = {STACK_PLAIN, (const int[]){10, 20, 300}[i], 8, 13, true};
         program_case c = program_graph(N_SMALL_MODELS);
         c.about = &about;
         c.recompute = true;

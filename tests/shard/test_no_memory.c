@@ -52,7 +52,7 @@ static sw_status shard(const sw_graph *graph, const sw_sharding *sharding, sw_er
 
 static void each_allocation_may_fail(void **state) {
     (void)state;
-    const stack about = {STACK_NESTED, 300, 8, 13, false, SW_OUT_IN}; /* long enough for several pieces of memory in every pass */
+    const stack about = {STACK_NESTED, 300, 8, 13, false}; /* long enough for several pieces of memory in every pass */
     for (int stage = 1; stage < 4; stage += 2) {
         program_case c = program_graph(N_SMALL_MODELS);
         c.about = &about;

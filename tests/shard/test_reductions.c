@@ -143,7 +143,7 @@ static void two_buffers_are_enough_for_blocks(void **state) {
     (void)state;
     for (int blocks = 1; blocks < 8; blocks++)
         for (int recompute = 0; recompute < 2; recompute++) {
-            const stack about = {STACK_PLAIN, blocks, 32, 13, false, SW_OUT_IN};
+            const stack about = {STACK_PLAIN, blocks, 32, 13, false};
             program_case c = program_graph(N_SMALL_MODELS);
             c.about = &about;
             c.sharding.n_ranks = 4;

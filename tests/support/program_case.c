@@ -92,10 +92,10 @@ void stack_record(sw_graph *graph, const void *about) {
 }
 
 static const stack STACKS[N_STACK_ODDITIES] = {
-    {STACK_PLAIN, 4, 32, 13, false, SW_OUT_IN},          {STACK_NO_BLOCKS, 0, 8, 13, true, SW_OUT_IN},      {STACK_SECOND_TWICE, 4, 12, 13, true, SW_OUT_IN},
-    {STACK_NESTED, 3, 12, 13, false, SW_OUT_IN},         {STACK_EMPTY_UNIT, 3, 12, 13, true, SW_OUT_IN},    {STACK_FROZEN_UNIT, 3, 12, 13, false, SW_OUT_IN},
-    {STACK_FROZEN_MATRICES, 3, 20, 13, true, SW_OUT_IN}, {STACK_ONE_BIAS, 3, 12, 13, true, SW_OUT_IN},      {STACK_UNUSED_PARAMETER, 4, 12, 13, true, SW_OUT_IN},
-    {STACK_SWAPPED, 4, 32, 13, false, SW_OUT_IN},
+    {STACK_PLAIN, 4, 32, 13, false},          {STACK_NO_BLOCKS, 0, 8, 13, true},      {STACK_SECOND_TWICE, 4, 12, 13, true},
+    {STACK_NESTED, 3, 12, 13, false},         {STACK_EMPTY_UNIT, 3, 12, 13, true},    {STACK_FROZEN_UNIT, 3, 12, 13, false},
+    {STACK_FROZEN_MATRICES, 3, 20, 13, true}, {STACK_ONE_BIAS, 3, 12, 13, true},      {STACK_UNUSED_PARAMETER, 4, 12, 13, true},
+    {STACK_SWAPPED, 4, 32, 13, false},
 };
 static const char *const STACK_NAMES[N_STACK_ODDITIES] = {
     "stack", "no blocks", "a block twice", "nested units", "a unit without parameters", "a frozen unit", "frozen matrices", "one bias",
