@@ -1,8 +1,9 @@
-/* From step 3 on no rank allocates anything: not by malloc and its kin (which alone call brk), not by mmap, neither in the compute nor in
- * the communication lane, while every step is logged and evaluated. This program's own malloc counts, also for the libraries it loads.
+/* From step 3 on no rank allocates anything: not by malloc and its kin (which alone call brk), not by mmap, neither in the
+ * compute nor in the communication lane, while every step is logged and evaluated. This program's own malloc counts, also for the
+ * libraries it loads.
  *
- * Counting begins when rank 0 has told of step 2 and ends when it has told of the last step but one: the others cannot be past the next
- * step's decision then, which needs rank 0. */
+ * Counting begins when rank 0 has told of step 2 and ends when it has told of the last step but one: the others cannot be past
+ * the next step's decision then, which needs rank 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,7 +26,8 @@
 #define HAS_FEATURE(x) 0
 #endif
 /* Sanitizers bring an allocator of their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) || HAS_FEATURE(thread_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) || \
+    HAS_FEATURE(thread_sanitizer)
 #define COUNTS 0
 #else
 #define COUNTS 1
@@ -116,14 +118,15 @@ static int make_folder(void **state) {
         text[i] = (char)('a' + i * i % 23);
     snprintf(path, sizeof path, "%s/text.txt", folder);
     snprintf(yaml, sizeof yaml, "%s/run.yaml", folder);
-    int length = snprintf(settings, sizeof settings,
-                          "model: {architecture: llama, layers: 3, hidden: 64, heads: 2, ffn: 96, max_positions: 32, dropout: 0.1}\n"
-                          "data: {train: [text.txt], validation: [text.txt], validation_rows: 5, tokenizer: bytes, sequence_length: 32}\n"
-                          "train: {steps: %d, batch_size: 10, micro_batch_size: 2, validate_every: 1}\n"
-                          "optimizer: {learning_rate: 1e-3}\n"
-                          "checkpoint: {path: run}\n"
-                          "log: {every: 1}\n",
-                          N_STEPS);
+    int length =
+        snprintf(settings, sizeof settings,
+                 "model: {architecture: llama, layers: 3, hidden: 64, heads: 2, ffn: 96, max_positions: 32, dropout: 0.1}\n"
+                 "data: {train: [text.txt], validation: [text.txt], validation_rows: 5, tokenizer: bytes, sequence_length: 32}\n"
+                 "train: {steps: %d, batch_size: 10, micro_batch_size: 2, validate_every: 1}\n"
+                 "optimizer: {learning_rate: 1e-3}\n"
+                 "checkpoint: {path: run}\n"
+                 "log: {every: 1}\n",
+                 N_STEPS);
     return sw_file_write(path, text, sizeof text, NULL) || sw_file_write(yaml, settings, length, NULL) ? -1 : 0;
 }
 
@@ -152,13 +155,16 @@ static void expect_nothing_allocated(const char *const *overrides, int n, sw_sta
     for (int i = 0; i < atomic_load(&shared->n_allocations) && i < N_SHOWN; i++)
         print_error("%s, called from %p\n", shared->first[i].what, shared->first[i].caller);
     if (atomic_load(&shared->n_allocations))
-        fail_msg("%d allocations with %s %s %s %s", atomic_load(&shared->n_allocations), overrides[0], overrides[1], overrides[2], overrides[3]);
+        fail_msg("%d allocations with %s %s %s %s", atomic_load(&shared->n_allocations), overrides[0], overrides[1], overrides[2],
+                 overrides[3]);
 }
 
 static void no_rank_allocates_from_step_3_on(void **state) {
     static const char *const modes[] = {"shard.mode=view", "shard.mode=copy", "shard.mode=trap"};
     static const char *const stages[] = {"shard.stage=0", "shard.stage=1", "shard.stage=2", "shard.stage=3"};
-    static const char *const others[][2] = {{"shard.ranks=2", "shard.recompute=none"}, {"shard.ranks=3", "shard.param_dtype=fp32"}, {"shard.ranks=4", "shard.accumulate=unsharded"}};
+    static const char *const others[][2] = {{"shard.ranks=2", "shard.recompute=none"},
+                                            {"shard.ranks=3", "shard.param_dtype=fp32"},
+                                            {"shard.ranks=4", "shard.accumulate=unsharded"}};
     (void)state;
     if (!COUNTS)
         skip();
@@ -172,7 +178,8 @@ static void no_rank_allocates_from_step_3_on(void **state) {
 
 /* A skipped step writes an event and a reason. */
 static void nor_where_steps_are_skipped(void **state) {
-    static const char *const overrides[] = {"shard.ranks=2", "optimizer.learning_rate=1e30", "optimizer.schedule=constant", "shard.mode=copy"};
+    static const char *const overrides[] = {"shard.ranks=2", "optimizer.learning_rate=1e30", "optimizer.schedule=constant",
+                                            "shard.mode=copy"};
     (void)state;
     if (!COUNTS)
         skip();
