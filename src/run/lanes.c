@@ -1,8 +1,8 @@
 /* lanes.c: instructions are executed here, one after another, by one thread per lane.
  *
- * Positions count all instructions that have run since the start, in the order of the list, over all lanes. A lane tells how far it has
- * come; an instruction that waits for another lane waits for a position. Every wait points backward in the list and lanes go through
- * the list in order, so waits cannot form a circle.
+ * Positions count all instructions that have run since the start, in the order of the list, over all lanes. A lane tells how far
+ * it has come; an instruction that waits for another lane waits for a position. Every wait points backward in the list and lanes
+ * go through the list in order, so waits cannot form a circle.
  */
 #include "run/executor_internal.h"
 
@@ -38,7 +38,8 @@ static sw_status wait_for(sw_executor *e, int lane, int64_t position, sw_error *
     return status;
 }
 
-static sw_status wait_other_lane(sw_executor *e, int lane, const sw_segment_run *run, const sw_instruction *instruction, sw_error *err) {
+static sw_status wait_other_lane(sw_executor *e, int lane, const sw_segment_run *run, const sw_instruction *instruction,
+                                 sw_error *err) {
     if (!e->has_lane || instruction->wait == SW_WAIT_NOTHING)
         return SW_OK;
     int64_t position = run->base;
@@ -60,7 +61,9 @@ sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_u
     if (!slice)
         return SW_OK;
     for (int r = 0; r < e->comm->n_ranks; r++) {
-        sw_page_access access = r == e->comm->rank ? (is_update ? SW_PAGE_WRITE : SW_PAGE_READ) : is_gathered ? SW_PAGE_READ : SW_PAGE_NONE;
+        sw_page_access access = r == e->comm->rank ? (is_update ? SW_PAGE_WRITE : SW_PAGE_READ)
+                                : is_gathered      ? SW_PAGE_READ
+                                                   : SW_PAGE_NONE;
         sw_status status = sw_comm_protect(e->comm, whole + r * slice, (size_t)slice, access, err);
         if (status)
             return status;
@@ -69,17 +72,19 @@ sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_u
 }
 
 #ifdef SW_POISON
-/* Debug builds: bytes that nobody may read are NaN. Those of a unit that was given back, of a gradient buffer before it is filled, of a
- * transient buffer after its last instruction. */
+/* Debug builds: bytes that nobody may read are NaN. Those of a unit that was given back, of a gradient buffer before it is
+ * filled, of a transient buffer after its last instruction. */
 static void poison(const sw_executor *e, const sw_bound *bound, const sw_segment_run *run, int index) {
     const sw_instruction *instruction = bound->instruction;
-    bool is_stale = instruction->kind == SW_DO_RESHARD || (instruction->kind == SW_DO_REDUCE_ACQUIRE && run->is_active && run->slot == 0);
+    bool is_stale =
+        instruction->kind == SW_DO_RESHARD || (instruction->kind == SW_DO_REDUCE_ACQUIRE && run->is_active && run->slot == 0);
     if (is_stale && instruction->n_operands)
         memset(bound->call.operand[0], 0xff, (size_t)instruction->operand[0].bytes);
     const sw_program *program = e->programs[run->program];
     for (int b = 0; b < program->buffers.n; b++) {
         const sw_buffer *buffer = &program->buffers.item[b];
-        if (!buffer->is_persistent && buffer->kind == SW_BUFFER_PRIVATE && buffer->last == index && buffer->memory_class != SW_MEMORY_GATHER)
+        if (!buffer->is_persistent && buffer->kind == SW_BUFFER_PRIVATE && buffer->last == index &&
+            buffer->memory_class != SW_MEMORY_GATHER)
             memset(e->private_base[buffer->memory_class] + buffer->address, 0xff, (size_t)buffer->bytes);
     }
 }
@@ -251,7 +256,8 @@ sw_status sw_lanes_start(sw_executor *e, sw_error *err) {
     int code = pthread_create(&e->thread, NULL, communication_lane, e);
     if (code) {
         e->has_lane = false;
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: the communication lane's thread could not be started: %s; raise the limit on processes",
+        return sw_fail(err, SW_NO_MEMORY,
+                       "rank %d: the communication lane's thread could not be started: %s; raise the limit on processes",
                        e->comm->rank, strerror(code));
     }
     return SW_OK;

@@ -1,8 +1,9 @@
 /* gathers.c: stage 3: when units are gathered and given back.
  *
- * A unit is wanted from the first to the last operation of its stretch. Gathers are issued in the order of stretches, `prefetch` of
- * them ahead of the one that has started, if the ring has a place and the unit is not gathered already; the ring grows only for a stretch
- * that must start now, which happens when units are used inside each other. In view and trap mode there is no ring: a gather is a fence.
+ * A unit is wanted from the first to the last operation of its stretch. Gathers are issued in the order of stretches, `prefetch`
+ * of them ahead of the one that has started, if the ring has a place and the unit is not gathered already; the ring grows only
+ * for a stretch that must start now, which happens when units are used inside each other. In view and trap mode there is no ring:
+ * a gather is a fence.
  */
 #include "shard/builder.h"
 
@@ -10,8 +11,8 @@ static void emit_gather(sw_builder *b, int stretch, int group, int64_t destinati
     const sw_group *g = &b->layout->groups[group];
     const sw_shard_unit *unit = &b->layout->units[g->unit];
     int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
-    sw_instruction *gather =
-        sw_builder_append(b, SW_DO_GATHER, segment, sw_moving_lane(b), g->unit, "gather %s%s", unit->name, g->is_trainable ? "" : " (frozen)");
+    sw_instruction *gather = sw_builder_append(b, SW_DO_GATHER, segment, sw_moving_lane(b), g->unit, "gather %s%s", unit->name,
+                                               g->is_trainable ? "" : " (frozen)");
     if (!gather)
         return;
     b->gather_instruction[stretch] = b->program->instructions.n - 1;

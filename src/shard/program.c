@@ -17,8 +17,8 @@ void *sw_builder_fail(sw_builder *b, sw_status status, const char *format, ...) 
     return NULL;
 }
 
-sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit, const char *format,
-                                  ...) {
+sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit,
+                                  const char *format, ...) {
     sw_program *p = b->program;
     char label[256];
     va_list arguments;
@@ -33,8 +33,15 @@ sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_se
     if (!grown || !text)
         return sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d instructions", p->instructions.n);
     sw_instruction *instruction = &grown[p->instructions.n++];
-    *instruction = (sw_instruction){.kind = kind, .segment = segment, .lane = lane, .wait = SW_WAIT_NOTHING, .unit = unit, .group = -1,
-                                    .channel = -1, .scratch = {.buffer = -1}, .label = text};
+    *instruction = (sw_instruction){.kind = kind,
+                                    .segment = segment,
+                                    .lane = lane,
+                                    .wait = SW_WAIT_NOTHING,
+                                    .unit = unit,
+                                    .group = -1,
+                                    .channel = -1,
+                                    .scratch = {.buffer = -1},
+                                    .label = text};
     for (int i = 0; i < SW_MAX_OPERANDS; i++)
         instruction->operand[i].buffer = -1;
     p->segment_count[segment]++;
@@ -51,7 +58,8 @@ int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_cl
         return -1;
     }
     int id = p->buffers.n++;
-    grown[id] = (sw_buffer){.id = id, .name = name, .memory_class = memory_class, .kind = kind, .bytes = bytes, .first = -1, .last = -1};
+    grown[id] =
+        (sw_buffer){.id = id, .name = name, .memory_class = memory_class, .kind = kind, .bytes = bytes, .first = -1, .last = -1};
     return id;
 }
 
@@ -78,7 +86,9 @@ int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool gr
     return place;
 }
 
-int64_t sw_whole_elements(const sw_layout *layout, int group) { return layout->groups[group].shard * layout->n_ranks; }
+int64_t sw_whole_elements(const sw_layout *layout, int group) {
+    return layout->groups[group].shard * layout->n_ranks;
+}
 
 static sw_reference reference(int buffer, int64_t offset, int64_t own_stride, int64_t bytes) {
     return (sw_reference){buffer, offset, own_stride, bytes};
@@ -90,7 +100,8 @@ sw_reference sw_parameter_reference(const sw_builder *b, int group, int64_t elem
     if (stretch < 0)
         return reference(b->states->copy[group], element * size, 0, n * size);
     const sw_shard_unit *unit = &b->layout->units[b->layout->groups[group].unit];
-    int64_t before = group == unit->frozen_group && unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
+    int64_t before =
+        group == unit->frozen_group && unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
     return reference(b->gather_ring.places.item[b->gather_place[stretch]].buffer, (before + element) * size, 0, n * size);
 }
 
@@ -142,8 +153,9 @@ static sw_status begin(sw_builder *b) {
         if (id >= 0)
             p->buffers.item[id] = *s;
     }
-    b->status = b->status ? b->status
-                          : sw_stretches_find(b->graph, b->layout, b->sharding.reshard_after_forward, &p->arena, &b->stretches, b->err);
+    b->status = b->status
+                    ? b->status
+                    : sw_stretches_find(b->graph, b->layout, b->sharding.reshard_after_forward, &p->arena, &b->stretches, b->err);
     b->buffer_of_value = take_ints(b, b->graph->values.n);
     b->gather_place = take_ints(b, b->stretches.n_gathers);
     b->gather_instruction = take_ints(b, b->stretches.n_gathers);
@@ -186,12 +198,20 @@ static void number_segments(sw_program *p) {
     }
 }
 
-static int buffer_of(const sw_builder *b, const sw_value *value) { return value ? b->buffer_of_value[value->storage->id] : -1; }
+static int buffer_of(const sw_builder *b, const sw_value *value) {
+    return value ? b->buffer_of_value[value->storage->id] : -1;
+}
 
 sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err) {
     *program = (sw_program){.sharding = states->sharding, .layout = states->layout};
-    sw_builder b = {.graph = graph, .layout = states->layout, .states = states, .sharding = states->sharding, .program = program, .err = err,
-                    .posted = -1, .waited = -1};
+    sw_builder b = {.graph = graph,
+                    .layout = states->layout,
+                    .states = states,
+                    .sharding = states->sharding,
+                    .program = program,
+                    .err = err,
+                    .posted = -1,
+                    .waited = -1};
     if (!begin(&b))
         emit_all(&b);
     if (!b.status) {

@@ -22,16 +22,17 @@ int64_t sw_sharding_cut(const sw_sharding *s) {
     return elements > SW_BLOCK ? elements : SW_BLOCK;
 }
 
-static int add_buffer(sw_states *states, const char *what, const sw_group *group, sw_memory_class memory_class, sw_buffer_kind kind,
-                      int64_t bytes) {
+static int add_buffer(sw_states *states, const char *what, const sw_group *group, sw_memory_class memory_class,
+                      sw_buffer_kind kind, int64_t bytes) {
     const char *unit = states->layout->units[group->unit].name;
     int id = states->buffers.n++;
-    states->buffers.item[id] = (sw_buffer){.id = id,
-                            .name = sw_arena_format(&states->arena, "%s of %s%s", what, unit, group->is_trainable ? "" : " (frozen)"),
-                            .memory_class = memory_class,
-                            .kind = kind,
-                            .is_persistent = true,
-                            .bytes = bytes};
+    states->buffers.item[id] =
+        (sw_buffer){.id = id,
+                    .name = sw_arena_format(&states->arena, "%s of %s%s", what, unit, group->is_trainable ? "" : " (frozen)"),
+                    .memory_class = memory_class,
+                    .kind = kind,
+                    .is_persistent = true,
+                    .bytes = bytes};
     return id;
 }
 
@@ -60,10 +61,12 @@ static void create_group(sw_states *states, const sw_group *group, bool is_train
     if (s->optimizer.kind == SW_OPTIMIZER_KIND_ADAMW || s->optimizer.momentum != 0)
         states->first_moment[g] = add_buffer(states, "first moment", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
     if (s->optimizer.kind == SW_OPTIMIZER_KIND_ADAMW)
-        states->second_moment[g] = add_buffer(states, "second moment", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
+        states->second_moment[g] =
+            add_buffer(states, "second moment", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
 }
 
-sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding, bool is_trained, sw_states *states, sw_error *err) {
+sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding, bool is_trained, sw_states *states,
+                           sw_error *err) {
     *states = (sw_states){.sharding = *sharding, .layout = layout};
     int **by_group[] = {&states->copy,           &states->low,          &states->gradient,
                         &states->whole_gradient, &states->first_moment, &states->second_moment};

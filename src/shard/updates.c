@@ -18,8 +18,8 @@ static int wait_for_gradients(const sw_builder *b) {
 
 static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lane, int group, const char *verb) {
     int unit = group < 0 ? 0 : b->layout->groups[group].unit;
-    sw_instruction *instruction =
-        sw_builder_append(b, kind, SW_SEGMENT_UPDATE, lane, unit, "%s%s%s", verb, group < 0 ? "" : " ", group < 0 ? "" : b->layout->units[unit].name);
+    sw_instruction *instruction = sw_builder_append(b, kind, SW_SEGMENT_UPDATE, lane, unit, "%s%s%s", verb, group < 0 ? "" : " ",
+                                                    group < 0 ? "" : b->layout->units[unit].name);
     if (instruction)
         instruction->group = group;
     return instruction;
@@ -72,7 +72,8 @@ static void emit_update(sw_builder *b, int group) {
     update->operand[4] = (sw_reference){b->states->second_moment[group], 0, 0, 4 * n};
     update->dim[0] = n;
     const sw_optimizer_spec *o = &b->sharding.optimizer;
-    double attributes[SW_MAX_ATTRIBUTES] = {adamw ? o->beta1 : o->momentum, adamw ? o->beta2 : o->weight_decay, o->epsilon, o->weight_decay};
+    double attributes[SW_MAX_ATTRIBUTES] = {adamw ? o->beta1 : o->momentum, adamw ? o->beta2 : o->weight_decay, o->epsilon,
+                                            o->weight_decay};
     for (int i = 0; i < SW_MAX_ATTRIBUTES; i++)
         update->attribute[i] = attributes[i];
     update->bytes = (double)n * (adamw ? 28 : o->momentum != 0 ? 20 : 12);
