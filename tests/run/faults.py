@@ -63,19 +63,22 @@ class Trial:
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
         wait_for(lambda: self.process.poll() is not None or len(children(self.process.pid)) == n_ranks, "all ranks to be started")
         self.ranks = children(self.process.pid)
+        self.struck = None
+
+    def strike(self, pid, number):
+        self.struck = time.monotonic()
+        os.kill(pid, number)
 
     def wait_for_steps(self):
         path = self.folder / "metrics.jsonl"
         wait_for(lambda: self.process.poll() is not None or (path.exists() and path.stat().st_size > 0), "the first step")
 
     def end(self, what):
-        """Wait for the end: (exit code, errors). Nobody may be left; how long it took is kept."""
-        begin = time.monotonic()
+        """Wait for the end: (exit code, errors). Nobody may be left; how long it took since the strike is kept."""
         try:
             errors = self.process.communicate(timeout=60)[1]
-            seconds = time.monotonic() - begin
             wait_for(lambda: not any(state_of(pid) for pid in self.ranks), "ranks to be gone", 30)
-            seconds = max(seconds, time.monotonic() - begin)
+            seconds = time.monotonic() - self.struck
             longest[what] = max(longest.get(what, 0), seconds)
             runs.expect(seconds < BOUND, f"{what}: took {seconds:.2f} s")
             return self.process.returncode, errors
@@ -95,7 +98,7 @@ def lose_a_rank(number, mode, seed):
         trial.wait_for_steps()
     time.sleep(chance.uniform(0, 0.3))
     victim = chance.randrange(trial.n_ranks)
-    os.kill(trial.ranks[victim], number)
+    trial.strike(trial.ranks[victim], number)
     verb = "killed" if number == signal.SIGKILL else "stopped"
     what = f"a rank {verb}, {mode}"
     code, errors = trial.end(what)
@@ -110,7 +113,7 @@ def lose_a_rank(number, mode, seed):
 def lose_the_supervisor(mode):
     trial = Trial(4, f"shard.mode={mode}")
     trial.wait_for_steps()
-    trial.process.kill()
+    trial.strike(trial.process.pid, signal.SIGKILL)
     code, errors = trial.end(f"the supervisor killed, {mode}")
     runs.expect(code == -signal.SIGKILL and not errors.strip(), f"a killed supervisor: {code} {errors}")
 
@@ -123,7 +126,7 @@ def asked_to_end(number, code, delay):
     else:
         time.sleep(delay)
     kept = runs.fresh("kept")
-    trial.process.send_signal(number)
+    trial.strike(trial.process.pid, number)
     trial.process.wait(60)
     shutil.copytree(trial.folder, kept)
     found, errors = trial.end(f"{number.name}")
@@ -145,7 +148,7 @@ def signals_to_ranks_and_groups():
         os.kill(pid, signal.SIGINT)
     time.sleep(0.3)
     runs.expect(trial.process.poll() is None and all(state_of(pid) for pid in trial.ranks), "SIGTERM or SIGINT to a rank ended something")
-    os.killpg(trial.process.pid, signal.SIGTERM)
+    trial.strike(-trial.process.pid, signal.SIGTERM)  # the whole group
     code, errors = trial.end("SIGTERM to the group")
     runs.expect(code == 143, f"SIGTERM to the group: {code} {errors}")
 
@@ -153,8 +156,8 @@ def signals_to_ranks_and_groups():
 def asked_twice():
     trial = Trial(3, "train.steps=100000")
     trial.wait_for_steps()
-    trial.process.send_signal(signal.SIGINT)
-    trial.process.send_signal(signal.SIGINT)
+    trial.strike(trial.process.pid, signal.SIGINT)
+    trial.strike(trial.process.pid, signal.SIGINT)
     code, errors = trial.end("Ctrl-C twice")
     runs.expect(code == 130, f"Ctrl-C twice: {code} {errors}")
 
