@@ -48,6 +48,7 @@ typedef struct counter {
 static counter *shared;
 static pid_t supervisor;
 
+#if COUNTS
 static void count(const char *what, void *caller) {
     if (!shared || getpid() == supervisor)
         return;
@@ -62,7 +63,6 @@ static void count(const char *what, void *caller) {
     }
 }
 
-#if COUNTS
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
