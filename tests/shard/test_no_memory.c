@@ -1,4 +1,5 @@
-/* test_no_memory.c: layout, states and program, with each allocation failing in turn: an error, never a crash or a half-made program. */
+/* test_no_memory.c: layout, states and program, with each allocation failing in turn: an error, never a crash or a half-made
+ * program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
