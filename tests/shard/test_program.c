@@ -55,6 +55,30 @@ static void segments_follow_one_another_in_the_list(void **state) {
     for_each_program(check_segments);
 }
 
+/* Ranks meet on channels: whatever meets has one, and the program says how many there are. One channel serves one purpose. */
+static void check_channels(const built_program *b) {
+    const sw_program *p = &b->program;
+    int *purpose = calloc((size_t)p->n_channels + 1, sizeof *purpose); /* 0: none yet; 1: gathers; 2: reductions */
+    for (int i = 0; i < p->instructions.n; i++) {
+        const sw_instruction *instruction = &p->instructions.item[i];
+        sw_instruction_kind kind = instruction->kind;
+        bool gathers = kind == SW_DO_GATHER || kind == SW_DO_PUBLISH;
+        bool reduces = kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_REDUCE_POST || kind == SW_DO_REDUCE_SUM;
+        if (!gathers && !reduces)
+            continue;
+        holds(b, i, instruction->channel >= 0 && instruction->channel < p->n_channels);
+        int *mine = &purpose[instruction->channel], wanted = gathers ? 1 : 2;
+        holds(b, i, *mine == 0 || *mine == wanted);
+        *mine = wanted;
+    }
+    free(purpose);
+}
+
+static void collectives_have_channels_of_their_own(void **state) {
+    (void)state;
+    for_each_program(check_channels);
+}
+
 static int find(const built_program *b, int from, sw_instruction_kind kind, int group, bool is_gradient) {
     for (int i = from; i < b->program.instructions.n; i++) {
         const sw_instruction *instruction = &b->program.instructions.item[i];
@@ -208,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_point_backward_and_to_the_other_lane),
         cmocka_unit_test(segments_follow_one_another_in_the_list),
+        cmocka_unit_test(collectives_have_channels_of_their_own),
         cmocka_unit_test(no_parameter_changes_before_the_decision),
         cmocka_unit_test(the_update_waits_for_the_other_lane),
         cmocka_unit_test(programs_traced_apart_have_equal_hashes),

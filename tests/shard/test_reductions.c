@@ -194,9 +194,11 @@ static void the_schedule_is_the_same_for_ranks_with_and_without_micro_batches(vo
         if (!is_sharded) {
             assert_true(sw_schedule_step(&b.program, 3, i++, &segment, &slot));
             assert_int_equal(segment, SW_SEGMENT_REDUCE);
+            assert_int_equal(slot, 2);
         }
         assert_true(sw_schedule_step(&b.program, 3, i++, &segment, &slot));
         assert_int_equal(segment, SW_SEGMENT_UPDATE);
+        assert_int_equal(slot, 2); /* what belongs to the whole step is said to belong to its last slot */
         assert_false(sw_schedule_step(&b.program, 3, i, &segment, &slot));
         program_free(&b);
     }
