@@ -10,7 +10,7 @@ import formulas
 import runs
 from covering import covering
 
-MANY = 12000  # more parameters than one of the small blocks has: two are joined
+MANY = 30000  # more parameters than one block has: neighbours are joined
 SETTINGS = {
     "shard.stage": [0, 1, 2, 3],
     "shard.mode": ["view", "copy", "trap"],

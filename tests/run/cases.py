@@ -45,6 +45,8 @@ def fast_cases():
     return [
         Case("llama-untied-dropout-validated", LLAMA + ", tied: false, dropout: 0.1", data=held_out(7), train="steps: 3, validate_every: 2"),
         Case("gpt2-bf16", GPT2, dtype="bf16"),
+        # Joined two, two and three: the first and the last unit share a gradient buffer, and one is longer than the other.
+        Case("uneven-units", LLAMA.replace("layers: 3", "layers: 7") + ", tied: true"),
     ]
 
 
