@@ -172,6 +172,19 @@ def expect_whole_lines(run, what):
     runs.expect(not [name for name in left if "model" in name or "partial" in name], f"{what}: left behind: {left}")
 
 
+def a_rank_meets_damaged_data():
+    """An error of one rank reaches all as that error, with its exit code, and not as a lost rank or a time-out."""
+    for mode in ("view", "copy"):
+        yaml = config()
+        trial = Trial(4, f"shard.mode={mode}", yaml=yaml)
+        trial.wait_for_steps()
+        tokens = next(line for line in yaml.read_text().splitlines() if "train: [" in line).split("[")[1].split("]")[0]
+        trial.struck = time.monotonic()
+        os.truncate(tokens, 200)
+        code, errors = trial.end(f"data cut while it is read, {mode}")
+        runs.expect(code == 3 and tokens in errors and "rank " in errors and len(errors.splitlines()) == 1, f"data cut while it is read: {code} {errors}")
+
+
 def limit_files(n_bytes):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
 
@@ -227,7 +240,7 @@ shared_before = set(os.listdir("/dev/shm"))
 runs.both(lose_a_rank, [(number, mode, seed * 1000 + i) for number in (signal.SIGKILL, signal.SIGSTOP) for mode in ("view", "copy") for i in range(n_trials)])
 runs.both(lose_the_supervisor, [("view",), ("copy",)])
 runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.05)])
-for test in (signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
+for test in (a_rank_meets_damaged_data, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
     runs.both(test, [()])
 runs.expect(set(os.listdir("/dev/shm")) <= shared_before, f"left in /dev/shm: {set(os.listdir('/dev/shm')) - shared_before}")
 for what, seconds in sorted(longest.items()):
