@@ -31,13 +31,12 @@ static bool fits(const sw_run *run, const sw_assembly_choice *choice, const limi
 static void suggest(const sw_run *run, const limits *l, char *text, size_t bytes) {
     const sw_assembly_choice now = run->assembly.choice;
     sw_assembly_choice tried = now;
-    if (!now.recompute) {
-        tried.recompute = true;
+    static const char *const recompute[] = {"none", "selective", "block"};
+    for (tried.recompute = now.recompute + 1; tried.recompute <= SW_RECOMPUTE_BLOCK; tried.recompute++)
         if (fits(run, &tried, l)) {
-            snprintf(text, bytes, "shard.recompute=block would fit");
+            snprintf(text, bytes, "shard.recompute=%s would fit", recompute[tried.recompute]);
             return;
         }
-    }
     tried = now;
     for (tried.micro_batch_size = now.micro_batch_size - 1; tried.micro_batch_size > 0; tried.micro_batch_size--)
         if (run->settings->train.batch_size % tried.micro_batch_size == 0 && fits(run, &tried, l)) {
@@ -56,7 +55,7 @@ static void suggest(const sw_run *run, const limits *l, char *text, size_t bytes
             snprintf(text, bytes, "shard.ranks=%d would fit", tried.n_ranks);
             return;
         }
-    tried = (sw_assembly_choice){.n_ranks = now.n_ranks, .micro_batch_size = 1, .stage = 3, .recompute = true};
+    tried = (sw_assembly_choice){.n_ranks = now.n_ranks, .micro_batch_size = 1, .stage = 3, .recompute = SW_RECOMPUTE_BLOCK};
     if (fits(run, &tried, l))
         snprintf(text, bytes, "shard.stage=3 shard.recompute=block train.micro_batch_size=1 together would fit");
     else

@@ -15,7 +15,7 @@
 /* Every number of every list appears, beside changing neighbours. 16 and more shapes for each kernel. */
 static device_shape shape_number(int i) {
     static const int64_t n[] = {1, 7, 33, 65}, C[] = {1, 5, 48, 100, 257}, V[] = {7, 259, 1000}, T[] = {1, 3, 64, 65, 130},
-                         D[] = {2, 12, 16, 64, 1, 7}, heads[][2] = {{1, 1}, {4, 2}, {6, 2}, {9, 3}};
+                         D[] = {2, 12, 16, 64, 1, 7}, heads[][2] = {{1, 1}, {4, 2}, {6, 2}, {9, 3}}, span[] = {0, 1, 16, 70, 500};
     return (device_shape){.n = n[i % 4],
                           .C = C[i % 5],
                           .V = V[i % 3],
@@ -27,7 +27,10 @@ static device_shape shape_number(int i) {
                           .in = C[i % 5],
                           .out = C[(i / 5 + i) % 5],
                           .layout = i / 2 % 2,
-                          .packed = i / 3 % 2};
+                          .packed = i / 3 % 2,
+                          .span = span[i / 5 % 5],
+                          .function = i % SW_N_ACTIVATIONS,
+                          .ramp = i % 3};
 }
 enum { N_SHAPES = 20 };
 
@@ -168,7 +171,7 @@ static void in_place_gives_the_same_bits(void **state) {
     const fixture *f = *state;
     static const int places[][3] = {
         {SW_KERNEL_ADD_POSITIONS, 2, 0}, {SW_KERNEL_RMSNORM_GRAD, 4, 0}, {SW_KERNEL_LAYERNORM_GRAD, 5, 0},
-        {SW_KERNEL_ROTARY, 2, 0},        {SW_KERNEL_GELU, 1, 0},         {SW_KERNEL_GELU_GRAD, 2, 0},
+        {SW_KERNEL_ROTARY, 2, 0},        {SW_KERNEL_ACTIVATION, 1, 0},   {SW_KERNEL_ACTIVATION_GRAD, 2, 0},
         {SW_KERNEL_SWIGLU, 2, 0},        {SW_KERNEL_SWIGLU, 2, 1},       {SW_KERNEL_SWIGLU_GRAD, 3, 0},
         {SW_KERNEL_SWIGLU_GRAD, 3, 1},   {SW_KERNEL_SWIGLU_GRAD, 3, 2},  {SW_KERNEL_SWIGLU_GRAD, 4, 0},
         {SW_KERNEL_SWIGLU_GRAD, 4, 1},   {SW_KERNEL_SWIGLU_GRAD, 4, 2},  {SW_KERNEL_ADD, 2, 0},
@@ -227,7 +230,7 @@ static void rows_do_not_depend_on_their_number(void **state) {
         uint32_t by_row; /* operands with as many elements as there are rows, times something */
     } kernels[] = {
         {SW_KERNEL_LINEAR, 0x9},     {SW_KERNEL_LINEAR_GRAD_INPUT, 0x5}, {SW_KERNEL_RMSNORM, 0xd},   {SW_KERNEL_LAYERNORM, 0x39},
-        {SW_KERNEL_ATTENTION, 0x1f}, {SW_KERNEL_ATTENTION_GRAD, 0x1ff},  {SW_KERNEL_EMBEDDING, 0x5}, {SW_KERNEL_ROTARY, 0x5},
+        {SW_KERNEL_ATTENTION, 0x3f}, {SW_KERNEL_ATTENTION_GRAD, 0x3ff},  {SW_KERNEL_EMBEDDING, 0x5}, {SW_KERNEL_ROTARY, 0x5},
     };
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
         for (int v = 0; v < f->n_variants; v++) {
