@@ -112,9 +112,11 @@ static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw
         sw_comm_abort(comm, &own);
         return sw_fail(err, own.status, "%s", own.message);
     }
-    if (status == SW_OK && c->destination && c->shard_bytes > 0)
-        memcpy((char *)c->destination + peer * c->shard_bytes, c->window + c->offset + peer * c->rank_stride,
-               (size_t)c->shard_bytes);
+    const char *source = c->window + c->offset + peer * c->rank_stride;
+    char *destination = c->destination ? (char *)c->destination + peer * c->shard_bytes : NULL;
+    if (status == SW_OK && destination && c->shard_bytes > 0 &&
+        destination != source) /* own slices may lie in place, and peers read them */
+        memcpy(destination, source, (size_t)c->shard_bytes);
     return status;
 }
 
@@ -167,8 +169,8 @@ sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *er
 }
 
 /* Fold the contributions into `sum` [n elements of R], `first` elements from the start of the slice. */
-static void fold_block(const sw_comm *comm, const sw_collective *c, const sw_device *device, sw_kernel_fn fold, int64_t first, int64_t n,
-                       char *sum) {
+static void fold_block(const sw_comm *comm, const sw_collective *c, const sw_device *device, sw_kernel_fn fold, int64_t first,
+                       int64_t n, char *sum) {
     enum { SOURCE, SUM };
     int64_t size = sw_dtype_bytes(c->dtype);
     for (int r = 0; r < c->n_contributors; r++) {
@@ -178,8 +180,8 @@ static void fold_block(const sw_comm *comm, const sw_collective *c, const sw_dev
     }
 }
 
-/* Blocks are summed where they fit in cache. The destination may be this rank's own contribution, so a block is put there only when all
- * contributions to it have been read. */
+/* Blocks are summed where they fit in cache. The destination may be this rank's own contribution, so a block is put there only
+ * when all contributions to it have been read. */
 static void fold_slice(const sw_comm *comm, const sw_collective *c, const sw_device *device, sw_kernel_fn fold) {
     enum { BLOCK_BYTES = 16 << 10 };
     _Alignas(64) char block[BLOCK_BYTES];
@@ -194,7 +196,8 @@ static void fold_slice(const sw_comm *comm, const sw_collective *c, const sw_dev
     }
 }
 
-sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers, sw_error *err) {
+sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
+                            sw_error *err) {
     sw_status status = begin(comm, SW_REDUCE, SW_REDUCE, c, err);
     if (status != SW_OK)
         return status;

@@ -29,7 +29,7 @@
        token names become zero */                                                                                               \
     X(EMBEDDING_GRAD, "embedding_grad")                                                                                         \
     /* x R[B*T,C], table P[Tmax,C], y R[B*T,C]* (in place on x), documents i32[B*T]?          dims B T C Tmax. Token t of a row \
-       has position t, or t - documents[t]: documents says at which token of its row a token's document begins */                         \
+       has position t, or t - documents[t]: documents says at which token of its row a token's document begins */               \
     X(ADD_POSITIONS, "add_positions")                                                                                           \
     /* dy R[B*T,C], dtable R[Tmax,C]+, documents i32[B*T]?                        dims B T C Tmax. Rows of no token become zero \
        without accumulate */                                                                                                    \
@@ -59,7 +59,7 @@
     X(ROTARY, "rotary")                                                                                                         \
     /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], out R[B*T,H*D]*, log_sum R[B,H,T]*, documents i32[B*T]?                        \
        dims B T H K D q_stride kv_stride span; attr scale. Strides: elements from one token to the next of q, and of k and v;   \
-       out is dense. Query t sees keys max(0, t - span + 1, documents[t]) .. t; span 0: all before it */                                  \
+       out is dense. Query t sees keys max(0, t - span + 1, documents[t]) .. t; span 0: all before it */                        \
     X(ATTENTION, "attention")                                                                                                   \
     /* dout R[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v), documents?       dims, attr as ATTENTION */  \
     X(ATTENTION_GRAD, "attention_grad")                                                                                         \
@@ -95,11 +95,11 @@
        fixed order, each block's sum added exactly */                                                                           \
     X(SQUARES, "squares")                                                                                                       \
     /* copy P[n] (updated), low u16[n]? (updated; with P = bf16 the low halves, else NULL), gradient R[n], m R[n], v R[n]       \
-       (updated) dims n; attrs beta1 beta2 epsilon weight_decay. With scalars: learning_rate, clip_factor, bias_correction1,                    \
+       (updated) dims n; attrs beta1 beta2 epsilon weight_decay. With scalars: learning_rate, clip_factor, bias_correction1,    \
        bias_correction2; nothing is written unless scalars->proceed. Formula: docs/design/numbers.md, "AdamW" */                \
     X(ADAMW, "adamw")                                                                                                           \
     /* copy, low?, gradient R[n], momentum R[n]? (updated)          dims n; attrs momentum weight_decay. g = clip*grad +        \
-       decay*p; buffer = momentum*buffer + g; p -= lr * buffer (lr * g without buffer): torch.optim.SGD */                                     \
+       decay*p; buffer = momentum*buffer + g; p -= lr * buffer (lr * g without buffer): torch.optim.SGD */                      \
     X(SGD, "sgd")                                                                                                               \
     /* master R[n], copy P[n]*, low u16[n]*?          dims n. Split masters into compute copy and low halves (P = R: a copy) */ \
     X(SPLIT, "split")                                                                                                           \

@@ -33,7 +33,7 @@ static void read_mistral_span(sw_hf_reader *r, sw_model_config *m) {
     if (!sw_json_is_null(&r->root, "sliding_window"))
         m->span = sw_hf_size_or(r, "sliding_window", NULL, 4096);
     if (r->status == SW_OK && !sw_json_is_null(&r->root, "sliding_window") && m->span < 1)
-        sw_hf_refuse(r, &r->root, "sliding_window", "below 1", "a number of at least 1, or null,");
+        sw_hf_refuse(r, &r->root, "sliding_window", "below 1", "a number of at least 1 or null");
 }
 
 /* layer_types says which layers have the span; what is built is none in the first so many, and one in all others. */
@@ -54,10 +54,10 @@ static void read_layer_types(sw_hf_reader *r, sw_model_config *m) {
     for (int i = 0; i < n && r->status == SW_OK; i++) {
         bool is_full = strcmp(types[i], "full_attention") == 0, is_spanned = strcmp(types[i], "sliding_attention") == 0;
         if (!is_full && !is_spanned)
-            sw_hf_refuse(r, &r->root, "layer_types", types[i], "full_attention and sliding_attention");
+            sw_hf_refuse(r, &r->root, "layer_types", types[i], "full_attention or sliding_attention");
         else if (is_full && i > n_full)
             sw_hf_refuse(r, &r->root, "layer_types", "with full_attention above sliding_attention",
-                         "full_attention in the first layers");
+                         "full_attention in the first layers and nowhere else");
         else if (is_spanned && m->span == 0)
             sw_hf_refuse(r, &r->root, "layer_types", "with sliding_attention and no sliding_window",
                          "use_sliding_window true with it");
@@ -72,7 +72,7 @@ static void read_qwen_span(sw_hf_reader *r, sw_model_config *m) {
         m->span = sw_hf_size_or(r, "sliding_window", NULL, 4096);
         m->full_layers = sw_hf_size_or(r, "max_window_layers", NULL, 28);
         if (r->status == SW_OK && m->span < 1)
-            sw_hf_refuse(r, &r->root, "sliding_window", "below 1", "a number of at least 1, or null,");
+            sw_hf_refuse(r, &r->root, "sliding_window", "below 1", "a number of at least 1 or null");
         if (r->status == SW_OK && m->full_layers < 0)
             sw_hf_refuse(r, &r->root, "max_window_layers", "below 0", "a number of at least 0");
     }
@@ -168,7 +168,7 @@ static void read_activation(sw_hf_reader *r, const char *key, sw_model_config *m
         return;
     snprintf(quoted, sizeof quoted, "\"%.80s\"", name);
     sw_hf_refuse(r, &r->root, key, quoted,
-                 "those of transformers without parameters of their own, as gelu, gelu_new, relu and silu,");
+                 "a name that transformers knows (gelu, gelu_new, relu, silu and so on) of a function without parameters");
 }
 
 static void read_gpt2(sw_hf_reader *r, sw_model_config *m) {

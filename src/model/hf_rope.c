@@ -44,7 +44,7 @@ static void read_type(sw_hf_reader *r, const sw_json_object *object, sw_rope_typ
         }
     char quoted[96];
     snprintf(quoted, sizeof quoted, "\"%.80s\"", name);
-    sw_hf_refuse(r, object, names[0] ? "rope_type" : "type", quoted, "default, linear, dynamic, llama3 and yarn are");
+    sw_hf_refuse(r, object, names[0] ? "rope_type" : "type", quoted, "default, linear, dynamic, llama3 or yarn");
 }
 
 static void read_real(sw_hf_reader *r, const sw_json_object *object, const char *key, sw_json_need need, double *value) {

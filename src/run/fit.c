@@ -9,8 +9,8 @@
 #include "comm/control.h"
 #include "observe/resident.h"
 
-/* What a process needs beside its plan: code, stacks, the BLAS's buffers. Measured at 35 MiB; held against the proportional set size in
- * tests/run/test_memory_slow.sh. */
+/* What a process needs beside its plan: code, stacks, the BLAS's buffers. Measured at 35 MiB; held against the proportional set
+ * size in tests/run/test_memory_slow.sh. */
 #define PROCESS_BYTES ((int64_t)64 << 20)
 
 typedef struct limits {
@@ -27,39 +27,72 @@ static bool fits(const sw_run *run, const sw_assembly_choice *choice, const limi
     return bytes <= l->per_rank && (bytes + PROCESS_BYTES) * choice->n_ranks <= l->all_ranks;
 }
 
-/* One change at a time, the cheapest first. */
+/* The changes that can help, each in steps from what is set to the most that can be done. */
+enum { RECOMPUTE, MICRO_BATCH, STAGE, RANKS, N_CHANGES };
+
+/* The `step`-th stronger value of one setting; false when there is none. */
+static bool strengthen(const sw_run *run, int change, int step, sw_assembly_choice *choice) {
+    switch (change) {
+    case RECOMPUTE:
+        choice->recompute += step;
+        return choice->recompute <= SW_RECOMPUTE_BLOCK;
+    case MICRO_BATCH: /* the next smaller divisors of the batch */
+        for (; step > 0 && choice->micro_batch_size > 1; step--)
+            do
+                choice->micro_batch_size--;
+            while (run->settings->train.batch_size % choice->micro_batch_size);
+        return step == 0;
+    case STAGE:
+        choice->stage += step;
+        return choice->stage <= 3;
+    default:
+        choice->n_ranks <<= step;
+        return step <= 6 && choice->n_ranks <= SW_MAX_RANKS && choice->stage > 0;
+    }
+}
+
+static void word(const sw_assembly_choice *now, const sw_assembly_choice *then, char *text, size_t bytes) {
+    char recompute[32] = "", micro[64] = "", stage[32] = "", ranks[32] = "";
+    if (then->recompute != now->recompute)
+        snprintf(recompute, sizeof recompute, "shard.recompute=%s ",
+                 then->recompute == SW_RECOMPUTE_BLOCK ? "block" : "selective");
+    if (then->micro_batch_size != now->micro_batch_size)
+        snprintf(micro, sizeof micro, "train.micro_batch_size=%" PRId64 " ", then->micro_batch_size);
+    if (then->stage != now->stage)
+        snprintf(stage, sizeof stage, "shard.stage=%d ", then->stage);
+    if (then->n_ranks != now->n_ranks)
+        snprintf(ranks, sizeof ranks, "shard.ranks=%d ", then->n_ranks);
+    snprintf(text, bytes, "%s%s%s%swould fit", recompute, micro, stage, ranks);
+}
+
+/* Try every set of `changes` (bits), each setting in its steps. */
+static bool try_changes(const sw_run *run, const limits *l, unsigned changes, int change, const sw_assembly_choice *from,
+                        sw_assembly_choice *found) {
+    if (change == N_CHANGES) {
+        *found = *from;
+        return fits(run, from, l);
+    }
+    if (!(changes >> change & 1))
+        return try_changes(run, l, changes, change + 1, from, found);
+    for (int step = 1;; step++) {
+        sw_assembly_choice stronger = *from;
+        if (!strengthen(run, change, step, &stronger))
+            return false;
+        if (try_changes(run, l, changes, change + 1, &stronger, found))
+            return true;
+    }
+}
+
+/* The fewest changes that make it fit. */
 static void suggest(const sw_run *run, const limits *l, char *text, size_t bytes) {
-    const sw_assembly_choice now = run->assembly.choice;
-    sw_assembly_choice tried = now;
-    static const char *const recompute[] = {"none", "selective", "block"};
-    for (tried.recompute = now.recompute + 1; tried.recompute <= SW_RECOMPUTE_BLOCK; tried.recompute++)
-        if (fits(run, &tried, l)) {
-            snprintf(text, bytes, "shard.recompute=%s would fit", recompute[tried.recompute]);
-            return;
-        }
-    tried = now;
-    for (tried.micro_batch_size = now.micro_batch_size - 1; tried.micro_batch_size > 0; tried.micro_batch_size--)
-        if (run->settings->train.batch_size % tried.micro_batch_size == 0 && fits(run, &tried, l)) {
-            snprintf(text, bytes, "train.micro_batch_size=%" PRId64 " would fit", tried.micro_batch_size);
-            return;
-        }
-    tried = now;
-    for (tried.stage = now.stage + 1; tried.stage <= 3; tried.stage++)
-        if (fits(run, &tried, l)) {
-            snprintf(text, bytes, "shard.stage=%d would fit", tried.stage);
-            return;
-        }
-    tried = now;
-    for (tried.n_ranks = 2 * now.n_ranks; tried.n_ranks <= SW_MAX_RANKS && now.stage > 0; tried.n_ranks *= 2)
-        if (fits(run, &tried, l)) {
-            snprintf(text, bytes, "shard.ranks=%d would fit", tried.n_ranks);
-            return;
-        }
-    tried = (sw_assembly_choice){.n_ranks = now.n_ranks, .micro_batch_size = 1, .stage = 3, .recompute = SW_RECOMPUTE_BLOCK};
-    if (fits(run, &tried, l))
-        snprintf(text, bytes, "shard.stage=3 shard.recompute=block train.micro_batch_size=1 together would fit");
-    else
-        snprintf(text, bytes, "no stage, recompute or micro-batch makes it fit on %d ranks; take a smaller model or sequence", now.n_ranks);
+    sw_assembly_choice found;
+    for (int n_changes = 1; n_changes <= N_CHANGES; n_changes++)
+        for (unsigned changes = 1; changes < 1u << N_CHANGES; changes++)
+            if (__builtin_popcount(changes) == n_changes && try_changes(run, l, changes, 0, &run->assembly.choice, &found)) {
+                word(&run->assembly.choice, &found, text, bytes);
+                return;
+            }
+    snprintf(text, bytes, "no stage, number of ranks, recompute or micro-batch makes it fit; take a smaller model or sequence");
 }
 
 sw_status sw_fit_check(const sw_run *run, sw_error *err) {
@@ -84,6 +117,7 @@ sw_status sw_fit_check(const sw_run *run, sw_error *err) {
     sw_text_bytes(run->planned[largest], most, sizeof most);
     sw_text_bytes(over_limit ? l.per_rank : l.all_ranks, have, sizeof have);
     return sw_fail(err, SW_NO_MEMORY, "the run does not fit: %s %s, %s has %s · most of a rank's memory is %s (%s) · %s",
-                   over_limit ? "a rank needs" : "all ranks together need", need, over_limit ? "shard.memory_limit" : l.all_ranks_name, have,
-                   sw_memory_class_name((sw_memory_class)largest), most, advice);
+                   over_limit ? "a rank needs" : "all ranks together need", need,
+                   over_limit ? "shard.memory_limit" : l.all_ranks_name, have, sw_memory_class_name((sw_memory_class)largest),
+                   most, advice);
 }

@@ -159,10 +159,11 @@ static sw_status open_gradients(sw_sharded *s, const sw_unit *unit, sw_error *er
         if (!s->buffers[i].is_taken && (place < 0 || s->buffers[i].last_taken < s->buffers[place].last_taken))
             place = i;
     if (place < 0)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "sw_sharded_gradient: unit \"%s\" would be the %dth with open gradients; reduce one first, or raise "
-                       "n_gradient_buffers",
-                       unit->name, s->options.n_gradient_buffers + 1);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "sw_sharded_gradient: unit \"%s\" would be one too many: %d have open gradients; reduce one first, or raise "
+            "n_gradient_buffers",
+            unit->name, s->options.n_gradient_buffers);
     enter(s, "open gradients of", unit->name);
     s->buffers[place] = (sw_sharded_buffer){true, ++s->n_taken};
     s->units[unit->id].buffer = place;
@@ -259,7 +260,7 @@ static sw_status check_step(const sw_sharded *s, double learning_rate, sw_error 
 }
 
 sw_status sw_sharded_step(sw_sharded *s, double learning_rate, double *norm, sw_error *err) {
-    sw_error unseen;
+    sw_error unseen = {0};
     err = err ? err : &unseen;
     sw_status status = check_step(s, learning_rate, err);
     if (status)

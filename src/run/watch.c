@@ -138,7 +138,9 @@ static rank_state look_at_rank(sw_watch *watch, int rank, int64_t cpu_ns, double
         state.is_stuck &= is_blocked || (l > 0 && record.operation == SW_IDLE);
     }
     if (turn != known->turn)
-        known->turn_since = known->active_since = now;
+        known->turn_since = now;
+    if (turn != known->turn || state.is_blocked) /* the time of waiting for a peer is the peer's */
+        known->active_since = now;
     known->turn = turn;
     double interval = now - known->cpu_at;
     if (interval >= watch->deadline / 8) {

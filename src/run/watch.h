@@ -8,7 +8,7 @@ typedef struct sw_watched {
     uint64_t turn;       /* sum of its lanes' */
     int64_t cpu_ns;      /* as it was at cpu_at */
     double turn_since;   /* when `turn` last changed */
-    double active_since; /* when `turn` last changed, or enough CPU time was seen to be used */
+    double active_since; /* when it last advanced, waited for a peer, or was seen to use enough CPU time */
     double cpu_at;
 } sw_watched;
 

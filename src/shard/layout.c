@@ -1,7 +1,7 @@
 /* layout.c: who owns which elements: see the drawing in layout.h.
  *
- * Invariants, asserted in check() and tried over random shapes in tests/shard/test_layout.c: every element of every parameter has one
- * owner; offsets and shards are multiples of SW_BLOCK; parameters of a group do not overlap; pieces of all ranks, joined, are
+ * Invariants, asserted in check() and tried over random shapes in tests/shard/test_layout.c: every element of every parameter has
+ * one owner; offsets and shards are multiples of SW_BLOCK; parameters of a group do not overlap; pieces of all ranks, joined, are
  * the parameters.
  */
 #include "shard/layout.h"
@@ -21,54 +21,61 @@ static int64_t parameters_of(const sw_graph *graph, const sw_unit *unit) {
     return n;
 }
 
-/* Graph units to shard units. With min_parameters, neighbours of one parent join until they have so many; what is left over at the end
- * joins the shard unit before it. Units without parameters get none of their own: they ride with the last one. */
+static const sw_unit *first_member(const sw_graph *graph, const sw_layout *layout, int unit) {
+    int i = 0;
+    while (layout->unit_of_graph_unit[i] != unit)
+        i++;
+    return graph->units.item[i];
+}
+
+/* The last shard unit holds `held` parameters and gets no more: if those are too few, it joins the one before. */
+static void close_unit(const sw_graph *graph, sw_wrap wrap, int n_assigned, int64_t held, sw_layout *layout) {
+    int last = layout->n_units - 1;
+    if (last < 2 || held >= wrap.min_parameters ||
+        first_member(graph, layout, last)->parent != first_member(graph, layout, last - 1)->parent)
+        return;
+    for (int i = 0; i < n_assigned; i++)
+        if (layout->unit_of_graph_unit[i] == last)
+            layout->unit_of_graph_unit[i] = last - 1;
+    layout->n_units--;
+}
+
+static sw_status name_units(const sw_graph *graph, sw_layout *layout, sw_error *err) {
+    for (int i = 0; i < graph->units.n; i++) {
+        sw_shard_unit *unit = &layout->units[layout->unit_of_graph_unit[i]];
+        if (i + 1 < graph->units.n && layout->unit_of_graph_unit[i + 1] == unit->id)
+            continue; /* not its last member */
+        const char *first = first_member(graph, layout, unit->id)->name, *last = graph->units.item[i]->name;
+        unit->name = first == last ? first : sw_arena_format(&layout->arena, "%s to %s", first, last);
+        if (!unit->name)
+            return sw_fail(err, SW_NO_MEMORY, "no memory for the layout's names");
+    }
+    return SW_OK;
+}
+
+/* Graph units to shard units. With min_parameters, neighbours of one parent join until they have so many; what is left over of
+ * them joins the shard unit before it. */
 static sw_status wrap_units(const sw_graph *graph, sw_wrap wrap, sw_layout *layout, sw_error *err) {
     int n = graph->units.n;
     layout->unit_of_graph_unit = sw_arena_take(&layout->arena, (size_t)n * sizeof(int));
     layout->units = sw_arena_take(&layout->arena, (size_t)n * sizeof *layout->units);
     if (!layout->unit_of_graph_unit || !layout->units)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the layout of %d units", n);
-    int64_t held = 0; /* parameters of the shard unit that is being filled */
-    int open = -1;
-    const sw_unit *open_parent = NULL;
+    int64_t held = 0; /* parameters of the last shard unit */
     for (int i = 0; i < n; i++) {
         const sw_unit *unit = graph->units.item[i];
-        int64_t own = parameters_of(graph, unit);
-        bool joins = open >= 0 && wrap.min_parameters > 0 && held < wrap.min_parameters && unit->parent == open_parent;
-        if (unit->parent && joins) {
-            layout->unit_of_graph_unit[i] = open;
-            layout->units[open].name = sw_arena_format(&layout->arena, "%s+", layout->units[open].name);
-            held += own;
-            continue;
+        if (!unit->parent || held >= wrap.min_parameters || unit->parent != graph->units.item[i - 1]->parent) {
+            close_unit(graph, wrap, i, held, layout);
+            layout->units[layout->n_units] =
+                (sw_shard_unit){.id = layout->n_units, .is_root = !unit->parent, .trainable_group = -1, .frozen_group = -1};
+            layout->n_units++;
+            held = 0;
         }
-        int id = layout->n_units++;
-        layout->units[id] = (sw_shard_unit){.id = id, .name = unit->name, .is_root = !unit->parent, .trainable_group = -1, .frozen_group = -1};
-        layout->unit_of_graph_unit[i] = id;
-        if (unit->parent) {
-            open = id;
-            open_parent = unit->parent;
-            held = own;
-        }
+        layout->unit_of_graph_unit[i] = layout->n_units - 1;
+        held += parameters_of(graph, unit);
     }
-    if (wrap.min_parameters > 0 && open > 1 && held < wrap.min_parameters && !layout->units[open - 1].is_root) {
-        for (int i = 0; i < n; i++)
-            if (layout->unit_of_graph_unit[i] == open)
-                layout->unit_of_graph_unit[i] = open - 1;
-        layout->n_units--;
-    }
-    for (int i = 0; i < layout->n_units; i++) { /* "layers.0+++" -> "layers.0 to layers.3" */
-        const char *first = NULL, *last = NULL;
-        for (int j = 0; j < n; j++)
-            if (layout->unit_of_graph_unit[j] == i) {
-                first = first ? first : graph->units.item[j]->name;
-                last = graph->units.item[j]->name;
-            }
-        layout->units[i].name = first == last ? first : sw_arena_format(&layout->arena, "%s to %s", first, last);
-        if (!layout->units[i].name)
-            return sw_fail(err, SW_NO_MEMORY, "no memory for the layout's names");
-    }
-    return SW_OK;
+    close_unit(graph, wrap, n, held, layout);
+    return name_units(graph, layout, err);
 }
 
 static sw_status fill_group(const sw_graph *graph, int unit, bool is_trainable, sw_layout *layout, sw_error *err) {
@@ -99,6 +106,19 @@ static sw_status fill_group(const sw_graph *graph, int unit, bool is_trainable, 
     return SW_OK;
 }
 
+/* All that is ever computed from a layout, bytes of every kind over all ranks, must fit into 64 bits. */
+static sw_status check_size(const sw_graph *graph, sw_error *err) {
+    const int64_t most = INT64_C(1) << 56;
+    int64_t n = 0;
+    for (int i = 0; i < graph->parameters.n; i++) {
+        n += graph->parameters.item[i]->n_elements; /* each below 2^59 */
+        if (n > most)
+            return sw_fail(err, SW_BAD_CONFIG, "the model has more than 2^56 parameters, at %s; are its dimensions right?",
+                           graph->parameters.item[i]->name);
+    }
+    return SW_OK;
+}
+
 static void check(const sw_layout *layout) {
     for (int g = 0; g < layout->n_groups; g++) {
         const sw_group *group = &layout->groups[g];
@@ -116,7 +136,9 @@ static void check(const sw_layout *layout) {
 sw_status sw_layout_create(const sw_graph *graph, int n_ranks, sw_wrap wrap, int64_t cut, sw_layout *layout, sw_error *err) {
     *layout = (sw_layout){.n_ranks = n_ranks, .cut = cut, .n_parameters = graph->parameters.n};
     assert(n_ranks > 0 && cut > 0 && cut % SW_BLOCK == 0);
-    sw_status status = wrap_units(graph, wrap, layout, err);
+    sw_status status = check_size(graph, err);
+    if (!status)
+        status = wrap_units(graph, wrap, layout, err);
     if (status)
         goto fail;
     layout->groups = sw_arena_take(&layout->arena, 2 * (size_t)layout->n_units * sizeof *layout->groups);

@@ -5,6 +5,7 @@
  * kernel sets that run here, unless the user has set OPENBLAS_CORETYPE.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,16 +59,27 @@ static void version_of(const char *config, char version[16]) {
         snprintf(version, 16, "?");
 }
 
-void sw_blas_load(sw_blas *blas) {
-    *blas = (sw_blas){0};
-    const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : core_type();
+/* The environment is the process's: ranks that are threads take turns. `*core`: the core type that was asked for, NULL if none.
+ */
+static void *load_with_settings(const char **core) {
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&turn);
+    *core = getenv("OPENBLAS_CORETYPE") ? NULL : core_type();
     lent_variable threads = lend_variable("OPENBLAS_NUM_THREADS", "1"), type = {0};
-    if (core)
-        type = lend_variable("OPENBLAS_CORETYPE", core);
+    if (*core)
+        type = lend_variable("OPENBLAS_CORETYPE", *core);
     void *library = load_library();
-    if (core)
+    if (*core)
         restore_variable(&type);
     restore_variable(&threads);
+    pthread_mutex_unlock(&turn);
+    return library;
+}
+
+void sw_blas_load(sw_blas *blas) {
+    *blas = (sw_blas){0};
+    const char *core;
+    void *library = load_with_settings(&core);
     if (!library) {
         snprintf(blas->note, sizeof blas->note,
                  "no OpenBLAS was found (libopenblas.so.0): the plain kernel multiplies, more slowly; install OpenBLAS");
