@@ -51,7 +51,7 @@ static life *lives_of(const built_program *b) {
             live_always(b, lives, i);
     }
     const int from_outside[] = {p->tokens, p->targets, p->documents, p->loss, p->logits};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         live_always(b, lives, from_outside[i]);
     return lives;
 }
