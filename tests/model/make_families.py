@@ -2,6 +2,7 @@
 """Write families.json: what `transformers` computes, in 64-bit, for small models of every family and flag.
 
     make_families.py > families.json        # needs torch, transformers, numpy
+    make_families.py --check BUILD_FOLDER   # does transformers compute the same from the config.json that we write?
 
 Weights are made by a formula that tests/support/graph_interpreter.c has too (a hash of the parameter's name and the element's number),
 so none are stored. The loss is the sum over two rows of 20 tokens; of each parameter's gradient the norm and the sum are kept. Rotary
@@ -9,7 +10,10 @@ frequencies of every scaling come from the reference functions, in 64-bit as wel
 """
 import json
 import os
+import pathlib
+import subprocess
 import sys
+import tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
@@ -86,9 +90,11 @@ def fill(name, parameter):
     return torch.from_numpy(float(is_norm) + DEVIATION * np.sqrt(3) * (total - 2)).reshape(parameter.shape)
 
 
-def run(settings):
-    config = transformers.AutoConfig.for_model(**{k: v for k, v in settings.items() if k != "model_type"}, model_type=settings["model_type"])
-    config._attn_implementation = "eager"
+def configuration(settings):
+    return transformers.AutoConfig.for_model(settings["model_type"], **{k: v for k, v in settings.items() if k != "model_type"})
+
+
+def run(config):
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float64, attn_implementation="eager").eval()
     names = {}
     for name, parameter in model.named_parameters():
@@ -115,9 +121,30 @@ def scaling(head, theta, positions, settings):
             "frequencies": inverse.tolist(), "amplitude": amplitude}
 
 
+def check(build):
+    """Both what a person may have written and what transformers saves of it, rewritten by us, gives the losses of families.json."""
+    here, folder = pathlib.Path(__file__).resolve().parent, pathlib.Path(tempfile.mkdtemp())
+    program = folder / "rewrite_config"
+    subprocess.run(["cc", "-D_GNU_SOURCE", f"-I{here.parents[1]}/src", f"-I{here.parents[1]}/include", here / "rewrite_config.c",
+                    f"{build}/libshardwise.a", "-ljansson", "-lyaml", "-lm", "-ldl", "-pthread", "-o", program], check=True)
+    known = {model["name"]: model["loss"] for model in json.loads((here / "families.json").read_text())["models"]}
+    for name, settings in MODELS.items():
+        for is_saved in (False, True):
+            (folder / "config.json").write_text(json.dumps(settings))
+            if is_saved:
+                configuration(settings).save_pretrained(folder)
+            ours = subprocess.run([program, folder], check=True, stdout=subprocess.PIPE, text=True).stdout
+            (folder / "config.json").write_text(ours)
+            loss = run(transformers.AutoConfig.from_pretrained(folder))["loss"]
+            assert abs(loss - known[name]) < 1e-9 * loss, (name, is_saved, loss, known[name])
+    print(f"{len(MODELS)} configurations mean the same after we have written them")
+
+
 def main():
     np.seterr(over="ignore")
-    models = [dict(name=name, config=settings, **run(settings)) for name, settings in MODELS.items()]
+    if sys.argv[1:2] == ["--check"]:
+        return check(sys.argv[2])
+    models = [dict(name=name, config=settings, **run(configuration(settings))) for name, settings in MODELS.items()]
     document = {
         "made_by": f"make_families.py with torch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}",
         "rows": ROWS, "tokens": TOKENS, "deviation": DEVIATION, "models": models, "scalings": [scaling(*s) for s in SCALINGS],
