@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <math.h>
 
 #include "support/device_case.h"
 
@@ -259,12 +260,45 @@ static void rows_do_not_depend_on_their_number(void **state) {
         }
 }
 
+/* Queries that begin a block and a document see nothing of the block before: not even NaN comes through, forward or backward. Nor
+ * does it with a span. */
+static void blocks_that_no_query_sees_are_not_read(void **state) {
+    const fixture *f = *state;
+    for (int with_span = 0; with_span < 2; with_span++)
+        for (int v = 0; v < f->n_variants; v++) {
+            const device_shape shape = {.B = 1, .T = 192, .H = 4, .K = 2, .D = 12, .span = with_span ? 40 : 0};
+            /* keys and values of the first 64 tokens; the queries that must not notice */
+            const int64_t hidden = 64, first = with_span ? 128 : 64;
+            sw_arena arena = {0};
+            for (int backward = 0; backward < 2; backward++) {
+                const sw_kernel kernel = backward ? SW_KERNEL_ATTENTION_GRAD : SW_KERNEL_ATTENTION;
+                device_case c = device_make(&arena, kernel, &shape, f->oracle, 7);
+                double *documents = c.operand[c.n_operands - 1].value, *clean[SW_MAX_OPERANDS], *spoilt[SW_MAX_OPERANDS];
+                for (int64_t t = 0; t < shape.T; t++)
+                    documents[t] = with_span || t < 64 ? 0 : 64;
+                device_run(&arena, f->variants[v].device, f->variants[v].numbers, &c, clean);
+                for (int o = backward + 1; o <= backward + 2; o++)
+                    for (int64_t i = 0; i < hidden * shape.K * shape.D; i++)
+                        c.operand[o].value[i] = (double)NAN;
+                device_run(&arena, f->variants[v].device, f->variants[v].numbers, &c, spoilt);
+                const int output = backward ? 6 : 3; /* dq, out */
+                for (int64_t i = first * shape.H * shape.D; i < c.operand[output].n; i++)
+                    if (memcmp(&clean[output][i], &spoilt[output][i], sizeof(double)) != 0)
+                        fail_msg("%s: element %ld of operand %d is %g instead of %g (%s, %s)", device_describe(&arena, &c),
+                                 (long)i, output, spoilt[output][i], clean[output][i], f->variants[v].name,
+                                 f->variants[v].device->kernel_set);
+            }
+            sw_arena_free(&arena);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_gives_what_the_oracle_gives),
         cmocka_unit_test(in_place_gives_the_same_bits),
         cmocka_unit_test(alignment_changes_no_bit),
         cmocka_unit_test(rows_do_not_depend_on_their_number),
+        cmocka_unit_test(blocks_that_no_query_sees_are_not_read),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
