@@ -2,6 +2,7 @@
 #ifndef SHARDWISE_H
 #define SHARDWISE_H
 
+#include <shardwise/activation.h>
 #include <shardwise/graph.h>
 #include <shardwise/launch.h>
 #include <shardwise/sharded.h>

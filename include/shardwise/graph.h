@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <shardwise/activation.h>
 #include <shardwise/status.h>
 
 #ifdef __cplusplus
@@ -61,6 +62,10 @@ SW_API void sw_parameter_freeze(sw_parameter *parameter);
 SW_API sw_value *sw_tokens(sw_graph *graph);
 SW_API sw_value *sw_targets(sw_graph *graph);
 
+/* For rows that hold pieces of several documents: of each token, the token of its row at which its piece begins, int32 [B*T]. All
+ * zero: one document per row. Only operations that are given it keep documents apart. */
+SW_API sw_value *sw_documents(sw_graph *graph);
+
 /* Run `fn` with `unit` as the current unit: what it records belongs to the unit. Recompute, gathering and pipeline stages all
  * follow these calls. Returns what fn returns. */
 typedef sw_value *(*sw_block_fn)(sw_graph *graph, void *self, sw_value *x);
@@ -72,12 +77,18 @@ SW_API sw_value *sw_embedding(sw_graph *graph, sw_value *tokens, sw_parameter *t
 /* x [B*T, C] + table[t] of a learned position table [at least T, C]. */
 SW_API sw_value *sw_add_positions(sw_graph *graph, sw_value *x, sw_parameter *table);
 
+/* The same with positions that count from where a token's document begins. `documents`: sw_documents, or NULL. */
+SW_API sw_value *sw_add_positions_within(sw_graph *graph, sw_value *x, sw_parameter *table, sw_value *documents);
+
 /* x [n, in] -> [n, out]. The weight lies [out, in], as Llama's do, or [in, out], as GPT-2's do. bias [out] may be NULL. */
 typedef enum sw_weight_layout { SW_OUT_IN, SW_IN_OUT } sw_weight_layout;
 SW_API sw_value *sw_linear(sw_graph *graph, sw_value *x, sw_parameter *weight, sw_parameter *bias, sw_weight_layout layout);
 
 /* y = x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich 2019). x [n, C], weight [C]. */
 SW_API sw_value *sw_rmsnorm(sw_graph *graph, sw_value *x, sw_parameter *weight, double epsilon);
+
+/* The same of each head by itself, as Qwen3 norms queries and keys. x [n, heads*D], weight [D]. */
+SW_API sw_value *sw_rmsnorm_heads(sw_graph *graph, sw_value *x, sw_parameter *weight, double epsilon);
 
 /* y = (x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias (Ba et al. 2016). x [n, C]; weight, bias [C]. */
 SW_API sw_value *sw_layernorm(sw_graph *graph, sw_value *x, sw_parameter *weight, sw_parameter *bias, double epsilon);
@@ -86,6 +97,18 @@ SW_API sw_value *sw_layernorm(sw_graph *graph, sw_value *x, sw_parameter *weight
  * channel i of a head turns with channel i + D/2 by the angle t * theta^(-2i/D). x [B*T, heads*D], D even. */
 SW_API sw_value *sw_rotary(sw_graph *graph, sw_value *x, int64_t head_channels, double theta);
 
+/* Rotary frequencies for rows longer than those that a model was first trained on. With f = theta^(-2i/D) of pair i, the angle is
+ * t f (kept + (1 - kept) / factor): kept is 0, or rises from 0 to 1 as a measure of the pair goes from `from` to `to` (either may
+ * be the larger), and stays 0 and 1 beyond. Cosine and sine are multiplied by `amplitude`. */
+typedef enum sw_rotary_ramp { SW_RAMP_NONE, SW_RAMP_BY_PAIR, SW_RAMP_BY_FREQUENCY } sw_rotary_ramp; /* measured: i, f */
+typedef struct sw_rotary_scaling {
+    double theta, factor; /* both above 0; a factor of 1 changes nothing */
+    sw_rotary_ramp ramp;
+    double from, to;  /* unequal, unless the ramp is none */
+    double amplitude; /* above 0; 1 changes nothing */
+} sw_rotary_scaling;
+SW_API sw_value *sw_rotary_scaled(sw_graph *graph, sw_value *x, int64_t head_channels, const sw_rotary_scaling *scaling);
+
 /* Causal softmax(q k^T / sqrt(D)) v, head h of q with head h / (H/K) of k and v. Computed in blocks: no [T, T] matrix exists.
  * q [B*T, H*D]; k, v [B*T, K*D] -> [B*T, H*D]. */
 SW_API sw_value *sw_attention(sw_graph *graph, sw_value *q, sw_value *k, sw_value *v, int64_t n_heads, int64_t n_kv_heads);
@@ -93,7 +116,21 @@ SW_API sw_value *sw_attention(sw_graph *graph, sw_value *q, sw_value *k, sw_valu
 /* The same for q, k and v side by side in one value, as GPT-2 has them. qkv [B*T, (H+2K)*D] -> [B*T, H*D]. */
 SW_API sw_value *sw_attention_packed(sw_graph *graph, sw_value *qkv, int64_t n_heads, int64_t n_kv_heads);
 
-/* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel 2016). */
+/* What a query sees, and how scores are scaled. Blocks that nobody sees are not computed. */
+typedef struct sw_attention_options {
+    int64_t span;        /* of keys that a query sees, itself included and the last of them; 0: all before it */
+    double scale;        /* of q k^T; 0: 1 / sqrt(D) */
+    sw_value *documents; /* sw_documents: keys of other documents are not seen; NULL: a row is one */
+} sw_attention_options;
+SW_API sw_value *sw_attention_with(sw_graph *graph, sw_value *q, sw_value *k, sw_value *v, int64_t n_heads, int64_t n_kv_heads,
+                                   const sw_attention_options *options);
+SW_API sw_value *sw_attention_packed_with(sw_graph *graph, sw_value *qkv, int64_t n_heads, int64_t n_kv_heads,
+                                          const sw_attention_options *options);
+
+/* f(x), element by element. x [n, C]. */
+SW_API sw_value *sw_activate(sw_graph *graph, sw_value *x, sw_activation function);
+
+/* SW_GELU_TANH. */
 SW_API sw_value *sw_gelu(sw_graph *graph, sw_value *x);
 
 /* silu(gate) * up (Shazeer 2020). gate, up [n, F]. */

@@ -80,7 +80,7 @@
     X(shard, accumulate, CHOICE, "sharded", "sharded|unsharded", "reduce every micro-batch, or once per step with more memory") \
     X(shard, param_dtype, CHOICE, "bf16", "bf16|fp32", "parameters are gathered and computed in; masters stay fp32") \
     X(shard, reduce_dtype, CHOICE, "fp32", "fp32", "gradients are summed in") \
-    X(shard, recompute, CHOICE, "none", "none|block", "what backward computes again instead of keeping it") \
+    X(shard, recompute, CHOICE, "none", "none|selective|block", "what backward computes again instead of keeping it; selective: what is cheap") \
     X(shard, offload, OFF, "{parameters: none, optimizer: none, path: null}", "null|none", "offloading") \
     X(shard, memory_limit, BYTES, "null", "1..", "per rank, for example 2GiB: a run that needs more is refused; null: what the machine has") \
     X(shard, mode, CHOICE, "view", "view|copy|trap", "shared memory: read in place, copied as networks do, or in place with every wrong use caught") \
@@ -135,7 +135,7 @@ enum { SW_TOKENIZER_NONE, SW_TOKENIZER_BYTES };
 enum { SW_OPTIMIZER_ADAMW, SW_OPTIMIZER_SGD };
 enum { SW_ACCUMULATE_SHARDED, SW_ACCUMULATE_UNSHARDED };
 enum { SW_PARAM_BF16, SW_PARAM_FP32 };
-enum { SW_RECOMPUTE_NONE, SW_RECOMPUTE_BLOCK };
+enum { SW_RECOMPUTE_NONE, SW_RECOMPUTE_SELECTIVE, SW_RECOMPUTE_BLOCK };
 enum { SW_RESUME_AUTO, SW_RESUME_NEVER };
 enum { SW_NONFINITE_SKIP, SW_NONFINITE_STOP };
 

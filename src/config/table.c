@@ -135,7 +135,6 @@ static const struct {
     {SW_OPTION_shard_reshard_after_forward, "#", "gathering again inside groups of ranks"},
     {SW_OPTION_shard_wrap, "[", "wrapping by name patterns"},
     {SW_OPTION_shard_reduce_dtype, "bf16", "reducing in bf16"},
-    {SW_OPTION_shard_recompute, "selective", "selective recompute"},
     {SW_OPTION_checkpoint_resume, "{", "resuming with force"},
 };
 

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <shardwise/activation.h>
+
 #include "base/dtype.h"
 
 /* X(NAME, "name") */
@@ -26,10 +28,11 @@
     /* tokens i32[n], dy R[n,C], dtable R[V,C]+                                   dims n V C. Without accumulate: rows that no  \
        token names become zero */                                                                                               \
     X(EMBEDDING_GRAD, "embedding_grad")                                                                                         \
-    /* x R[B*T,C], table P[Tmax,C], y R[B*T,C]* (in place on x)                   dims B T C Tmax */                            \
+    /* x R[B*T,C], table P[Tmax,C], y R[B*T,C]* (in place on x), documents i32[B*T]?          dims B T C Tmax. Token t of a row \
+       has position t, or t - documents[t]: documents says at which token of its row a token's document begins */               \
     X(ADD_POSITIONS, "add_positions")                                                                                           \
-    /* dy R[B*T,C], dtable R[Tmax,C]+                                             dims B T C Tmax. Rows T.. become zero without \
-       accumulate */                                                                                                            \
+    /* dy R[B*T,C], dtable R[Tmax,C]+, documents i32[B*T]?                        dims B T C Tmax. Rows of no token become zero \
+       without accumulate */                                                                                                    \
     X(ADD_POSITIONS_GRAD, "add_positions_grad")                                                                                 \
     /* x R[n,in], weight P[out,in] (layout 0) or P[in,out] (1), bias P[out]?, y R[n,out]*    dims n in out layout */            \
     X(LINEAR, "linear")                                                                                                         \
@@ -47,20 +50,23 @@
     /* dy R[n,C], x R[n,C], weight P[C], mean R[n], inverse_deviation R[n], dx R[n,C]+?, dweight R[C]+?, dbias R[C]+?           \
        dims n C. dx in place on dy when dx does not accumulate */                                                               \
     X(LAYERNORM_GRAD, "layernorm_grad")                                                                                         \
-    /* table R[T,D/2,2]* of (cos, sin)                                            dims T D; attr theta. Angles in double */     \
+    /* table R[T,D/2,2]* of amplitude (cos, sin)      dims T D ramp; attrs theta factor from to amplitude. Angles in double.    \
+       f = theta^(-2i/D); kept = 0 (ramp 0), or (m - from) / (to - from) held within 0 .. 1, m being i (ramp 1) or f (ramp 2);  \
+       the angle of token t is t f (kept + (1 - kept) / factor) */                                                              \
     X(ROTARY_TABLE, "rotary_table")                                                                                             \
     /* x R[B*T,heads*D], table R[T,D/2,2], y R[B*T,heads*D]* (in place on x)      dims B T heads D; attr direction: 1, or -1    \
        turns back, which is the gradient */                                                                                     \
     X(ROTARY, "rotary")                                                                                                         \
-    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], out R[B*T,H*D]*, log_sum R[B,H,T]*                                             \
-       dims B T H K D q_stride kv_stride; strides: elements from one token to the next of q, and of k and v. out is dense */    \
+    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], out R[B*T,H*D]*, log_sum R[B,H,T]*, documents i32[B*T]?                        \
+       dims B T H K D q_stride kv_stride span; attr scale. Strides: elements from one token to the next of q, and of k and v;   \
+       out is dense. Query t sees keys max(0, t - span + 1, documents[t]) .. t; span 0: all before it */                        \
     X(ATTENTION, "attention")                                                                                                   \
-    /* dout R[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v)  dims as ATTENTION */                         \
+    /* dout R[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v), documents?       dims, attr as ATTENTION */  \
     X(ATTENTION_GRAD, "attention_grad")                                                                                         \
-    /* x R[n], y R[n]* (in place)                                                 dims n. tanh form */                          \
-    X(GELU, "gelu")                                                                                                             \
-    /* dy R[n], x R[n], dx R[n]+ (in place on dy when not accumulating)           dims n */                                     \
-    X(GELU_GRAD, "gelu_grad")                                                                                                   \
+    /* x R[n], y R[n]* (in place)                                                 dims n function: an sw_activation */          \
+    X(ACTIVATION, "activation")                                                                                                 \
+    /* dy R[n], x R[n], dx R[n]+ (in place on dy when not accumulating)           dims n function */                            \
+    X(ACTIVATION_GRAD, "activation_grad")                                                                                       \
     /* gate R[n], up R[n], y R[n]* (in place on either)                           dims n */                                     \
     X(SWIGLU, "swiglu")                                                                                                         \
     /* dy R[n], gate R[n], up R[n], dgate R[n]*, dup R[n]* (in place on gate, up, dy) dims n */                                 \
@@ -111,9 +117,9 @@ typedef enum sw_kernel {
 } sw_kernel;
 
 #define SW_BLOCK 256 /* elements; offsets and cuts of shards are multiples of it */
-#define SW_MAX_OPERANDS 9
+#define SW_MAX_OPERANDS 10
 #define SW_MAX_DIMENSIONS 8
-#define SW_MAX_ATTRIBUTES 4
+#define SW_MAX_ATTRIBUTES 5
 
 /* What changes from step to step and from slot to slot; all else in a program is fixed. */
 typedef struct sw_scalars {

@@ -28,8 +28,9 @@ int64_t sw_attention_queries(int64_t n_tokens) {
     return smaller(n_tokens, SW_ATTENTION_QUERIES);
 }
 
-int64_t sw_attention_stride(int64_t n_tokens) {
-    return (n_tokens + 15) / 16 * 16;
+int64_t sw_attention_stride(int64_t n_tokens, int64_t span) {
+    int64_t keys = span > 0 && span < n_tokens ? smaller(n_tokens, span - 1 + sw_attention_queries(n_tokens)) : n_tokens;
+    return (keys + 15) / 16 * 16;
 }
 
 int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary) {
@@ -52,10 +53,10 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return 3 * dim[1];
     case SW_KERNEL_LAYERNORM_GRAD: /* n C: two rows, sums of dweight and dbias */
         return 6 * dim[1];
-    case SW_KERNEL_ATTENTION: /* B T: scores */
-        return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1]);
+    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores */
+        return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
     case SW_KERNEL_ATTENTION_GRAD: /* probabilities and their gradients */
-        return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1]);
+        return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
     case SW_KERNEL_CROSS_ENTROPY: /* n V C: rows of the head */
     case SW_KERNEL_CROSS_ENTROPY_GRAD:
         return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;

@@ -8,9 +8,9 @@
 int64_t sw_weight_panel(int64_t n_columns, int64_t length);
 
 /* Queries of one head whose scores exist at once (at most SW_ATTENTION_QUERIES), and the elements from one query's scores to the
- * next's. */
+ * next's: room for every key that some query of a block sees. `span` as in ATTENTION. */
 #define SW_ATTENTION_QUERIES 64
 int64_t sw_attention_queries(int64_t n_tokens);
-int64_t sw_attention_stride(int64_t n_tokens);
+int64_t sw_attention_stride(int64_t n_tokens, int64_t span);
 
 #endif

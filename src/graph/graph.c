@@ -210,6 +210,9 @@ sw_value *sw_tokens(sw_graph *graph) {
 sw_value *sw_targets(sw_graph *graph) {
     return input(graph, &graph->targets);
 }
+sw_value *sw_documents(sw_graph *graph) {
+    return input(graph, &graph->documents);
+}
 
 /* ---- operations ---- */
 

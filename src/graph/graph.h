@@ -46,7 +46,7 @@ struct sw_parameter {
 
 typedef enum sw_value_kind {
     SW_VALUE_REAL,   /* activations and their gradients, R */
-    SW_VALUE_INDEX,  /* token ids, int32 */
+    SW_VALUE_INDEX,  /* token ids, places of tokens; int32 */
     SW_VALUE_LOGITS, /* R; planned in the class `logits` */
     SW_VALUE_LOSS    /* double[1] */
 } sw_value_kind;
@@ -59,7 +59,7 @@ struct sw_value {
     int64_t n_elements;
     sw_op *producer;   /* NULL for inputs */
     sw_value *storage; /* whose bytes hold it: itself, or the value it was written over in place */
-    bool is_input;     /* filled from outside before each micro-batch: tokens, targets */
+    bool is_input;     /* filled from outside before each micro-batch: tokens, targets, documents */
     bool is_constant;  /* computed once, before the first step (rotary tables) */
     bool is_output;    /* read from outside after each micro-batch: loss, logits */
     bool needs_gradient;
@@ -115,7 +115,7 @@ struct sw_graph {
     SW_LIST(sw_parameter *) parameters;
     SW_LIST(sw_value *) values;
     SW_LIST(sw_op *) ops; /* in the order in which they run; PREPARE operations first; an operation's id is its place */
-    sw_value *tokens, *targets, *loss, *logits;
+    sw_value *tokens, *targets, *documents, *loss, *logits;
     int n_dropouts; /* streams handed out */
     bool is_differentiated;
 };
@@ -135,6 +135,9 @@ static inline sw_operand sw_uses(sw_parameter *p) {
 }
 static inline sw_operand sw_nothing(void) {
     return (sw_operand){SW_OPERAND_NONE, SW_READ, NULL, NULL, 0};
+}
+static inline sw_operand sw_reads_if_given(sw_value *v) {
+    return v ? sw_reads(v) : sw_nothing();
 }
 
 /* Append an operation of the current unit and phase. `operands` are copied. Returns NULL after an error. */
@@ -189,6 +192,10 @@ sw_status sw_graph_without_dropout(sw_graph *graph, sw_error *err);
 /* Re-emit the forward operations of every non-root unit just before its backward, so that of what its block computed only its
  * input lives in between. Bits do not change: what is recomputed is what was computed. */
 sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err);
+
+/* The same for those forward operations alone that save many bytes for little arithmetic, by their cost rules, and whose own
+ * inputs are kept anyway or made again: outputs of norms, activations and rotations, mostly. */
+sw_status sw_graph_recompute_selective(sw_graph *graph, sw_error *err);
 
 /* Let outputs take the bytes of inputs that die there, where the kernel allows it (device/kernel.h, "in place"). Sets storage. */
 sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err);

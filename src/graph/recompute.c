@@ -1,10 +1,12 @@
-/* recompute.c: compute a block's activations again instead of keeping them (Chen et al. 2016, a checkpoint per block).
+/* recompute.c: compute a block's activations again instead of keeping them: all of them (Chen et al. 2016, a checkpoint per
+ * block), or those that are cheap to make (Korthikanti et al. 2022).
  *
  *   forward  block 0 | block 1 | ...  loss  ... | again block 1 | backward block 1 | again block 0 | backward block 0
  *
  * A block is an outermost unit below the root. What its backward reads of its own forward is made by clones of the forward
  * operations, placed before the first backward operation of the block; what another block or the root made (its input) is kept.
- * Only what is read is cloned: the block's last sum, for one, is not.
+ * Only what is read is cloned: the block's last sum, for one, is not. The selective form leaves out clones that cost more than
+ * they save, and what needs them reads what forward has kept.
  *
  * A clone has the kernel, dimensions and attributes of its original (a dropout's stream too) and reads the same bits, so it
  * writes the same bits: tests/graph/test_passes.c compares whole steps.
@@ -15,7 +17,13 @@ typedef struct recomputation {
     sw_graph *graph;
     sw_value **clone; /* [n_values] by value id: the recomputed value, NULL if none */
     bool *is_wanted;  /* [n_values] a backward operation of its own block, or a clone, reads it */
+    bool *is_read;    /* [n_values] a backward operation of any block reads it */
+    bool *is_cheap;   /* [n_ops] selective: it may be cloned; NULL: each may */
 } recomputation;
+
+/* Arithmetic that is worth a byte for the time from forward to backward. What is done element by element takes less, and then
+ * waits for memory; a matrix product takes half the length of its sums. */
+static const double WORTH = 8;
 
 /* The block in whose forward pass `value` was computed, NULL if none. */
 static const sw_unit *block_of_value(const sw_value *value) {
@@ -36,7 +44,7 @@ static void want_inputs(recomputation *r, const sw_op *op) {
 }
 
 static bool is_cloned(const recomputation *r, const sw_op *op) {
-    if (op->phase != SW_PHASE_FORWARD || op->is_dropped || !sw_unit_block(op->unit))
+    if (op->phase != SW_PHASE_FORWARD || op->is_dropped || !sw_unit_block(op->unit) || (r->is_cheap && !r->is_cheap[op->id]))
         return false;
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
@@ -46,12 +54,61 @@ static bool is_cloned(const recomputation *r, const sw_op *op) {
     return false;
 }
 
+/* Bytes of an operation's outputs; only of those that are wanted, if `wanted` is given. */
+static double output_bytes(const sw_op *op, const bool *wanted /* [n_values]? */) {
+    double bytes = 0;
+    for (int k = 0; k < op->n_operands; k++) {
+        const sw_operand *operand = &op->operand[k];
+        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && (!wanted || wanted[operand->value->id]))
+            bytes += (double)sw_value_bytes(operand->value, SW_F32);
+    }
+    return bytes;
+}
+
+static bool is_worth(const sw_op *op, const bool *wanted) {
+    double flops, bytes;
+    sw_op_cost(op, &flops, &bytes);
+    return flops <= WORTH * output_bytes(op, wanted);
+}
+
+/* Is every input there in backward: from outside, kept because some backward operation reads it, or made again? */
+static bool has_inputs(const recomputation *r, const sw_op *op) {
+    for (int k = 0; k < op->n_operands; k++) {
+        const sw_operand *operand = &op->operand[k];
+        if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ || operand->value->is_input ||
+            operand->value->is_constant)
+            continue;
+        const sw_op *maker = operand->value->producer;
+        bool is_made_again = maker && maker->phase == SW_PHASE_FORWARD && sw_unit_block(maker->unit) == sw_unit_block(op->unit) &&
+                             r->is_cheap[maker->id];
+        if (!r->is_read[operand->value->id] && !is_made_again)
+            return false;
+    }
+    return true;
+}
+
+/* Mark, in the order in which it would be made, what is worth its arithmetic and could be cloned. Whether it is depends on which
+ * of its outputs are wanted: where only the one number that a norm keeps of each row is, the norm is not worth it. */
+static void find_cheap(recomputation *r) {
+    const sw_graph *graph = r->graph;
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        for (int k = 0; k < op->n_operands && op->phase == SW_PHASE_BACKWARD; k++)
+            if (op->operand[k].kind == SW_OPERAND_VALUE && op->operand[k].access == SW_READ)
+                r->is_read[op->operand[k].value->id] = true;
+    }
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        r->is_cheap[i] = op->phase == SW_PHASE_FORWARD && sw_unit_block(op->unit) && is_worth(op, NULL) && has_inputs(r, op);
+    }
+}
+
 /* Mark what must be there for backward, from the end, so that a clone's own needs are known before its inputs are judged. */
 static void find_wanted(recomputation *r, bool *clones /* [n_ops] */) {
     const sw_graph *graph = r->graph;
     for (int i = graph->ops.n - 1; i >= 0; i--) {
         const sw_op *op = graph->ops.item[i];
-        clones[i] = is_cloned(r, op);
+        clones[i] = is_cloned(r, op) && (!r->is_cheap || is_worth(op, r->is_wanted));
         if (op->phase == SW_PHASE_BACKWARD || clones[i])
             want_inputs(r, op);
     }
@@ -117,7 +174,7 @@ static bool rebuild(recomputation *r, sw_op **list /* [n_ops] */, const bool *cl
     return true;
 }
 
-sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err) {
+static sw_status recompute(sw_graph *graph, bool is_selective, sw_error *err) {
     if (graph->error.status)
         return sw_graph_status(graph, err);
     if (!graph->is_differentiated)
@@ -126,16 +183,28 @@ sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err) {
     recomputation r = {.graph = graph};
     r.clone = sw_arena_take(&graph->arena, n_values * sizeof *r.clone);
     r.is_wanted = sw_arena_take(&graph->arena, n_values * sizeof *r.is_wanted);
+    r.is_read = sw_arena_take(&graph->arena, n_values * sizeof *r.is_read);
+    r.is_cheap = is_selective ? sw_arena_take(&graph->arena, n_ops * sizeof *r.is_cheap) : NULL;
     bool *clones = sw_arena_take(&graph->arena, n_ops * sizeof *clones);
     bool *is_begun = sw_arena_take(&graph->arena, (size_t)graph->units.n * sizeof *is_begun);
     sw_op **list = graph->ops.item;
     sw_op **wider = sw_arena_take(&graph->arena, 2 * n_ops * sizeof *wider); /* each operation is cloned at most once */
-    if (!r.clone || !r.is_wanted || !clones || !is_begun || !wider)
+    if (!r.clone || !r.is_wanted || !r.is_read || (is_selective && !r.is_cheap) || !clones || !is_begun || !wider)
         return sw_fail(err, SW_NO_MEMORY, "no memory to recompute %d operations", graph->ops.n);
+    if (is_selective)
+        find_cheap(&r);
     find_wanted(&r, clones);
     graph->ops.item = wider;
     graph->ops.capacity = 2 * (int)n_ops;
     if (!rebuild(&r, list, clones, (int)n_ops, is_begun))
         return sw_fail(err, SW_NO_MEMORY, "no memory to recompute %zu operations", n_ops);
     return sw_graph_status(graph, err);
+}
+
+sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err) {
+    return recompute(graph, false, err);
+}
+
+sw_status sw_graph_recompute_selective(sw_graph *graph, sw_error *err) {
+    return recompute(graph, true, err);
 }

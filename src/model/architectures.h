@@ -1,4 +1,4 @@
-/* architectures.h: what each architecture records. One file per architecture; model.c has the table. */
+/* architectures.h: what each architecture records. llama.c has Llama and its relatives, gpt2.c GPT-2; model.c has the table. */
 #ifndef SW_MODEL_ARCHITECTURES_H
 #define SW_MODEL_ARCHITECTURES_H
 

@@ -83,7 +83,10 @@ static sw_status check_sizes(const checker *c) {
 
 static sw_status check_heads(const checker *c) {
     const sw_model_config *m = c->config;
-    sw_status status = check_multiple(c, &hidden, m->hidden, &heads, m->heads);
+    /* transformers asks it of these two alone; others name the channels of a head themselves. */
+    sw_status status = m->architecture == SW_LLAMA || m->architecture == SW_GPT2
+                           ? check_multiple(c, &hidden, m->hidden, &heads, m->heads)
+                           : SW_OK;
     if (status == SW_OK)
         status = check_multiple(c, &heads, m->heads, &kv_heads, m->kv_heads);
     if (status == SW_OK)
@@ -93,7 +96,7 @@ static sw_status check_heads(const checker *c) {
     if (m->heads * m->head_channels > MAX_SIZE)
         return sw_fail(c->err, status_of(c), "%s %" PRId64 " times %s %" PRId64 " is beyond %" PRId64, say(c, &heads), m->heads,
                        say(c, &head_channels), m->head_channels, MAX_SIZE);
-    if (m->architecture == SW_LLAMA && m->head_channels % 2)
+    if (m->architecture != SW_GPT2 && m->head_channels % 2)
         return sw_fail(c->err, status_of(c), "%s is %" PRId64 ", which is odd: rotary position embedding turns pairs of channels",
                        say(c, &head_channels), m->head_channels);
     if (m->architecture == SW_GPT2 && (m->kv_heads != m->heads || m->heads * m->head_channels != m->hidden))
@@ -102,13 +105,44 @@ static sw_status check_heads(const checker *c) {
     return SW_OK;
 }
 
+/* Settings of a rotary scaling. run.yaml has none, so they go by one name. */
+static sw_status check_rope(const checker *c) {
+    const sw_rope_scaling *s = &c->config->rope;
+    static const words factor = {"factor", "rope factor", "factor"}, low = {"low", "low_freq_factor", "low"},
+                       high = {"high", "high_freq_factor", "high"}, slow = {"slow", "beta_slow", "slow"},
+                       fast = {"fast", "beta_fast", "fast"}, attention = {"attention", "attention_factor", "attention"},
+                       original = {"original", "original_max_position_embeddings", "original"};
+    sw_status status = SW_OK;
+    if (s->type != SW_ROPE_DEFAULT)
+        status = check_real(c, &factor, s->factor, s->factor > 0, "a positive number");
+    if (status == SW_OK && (s->type == SW_ROPE_LLAMA3 || s->type == SW_ROPE_YARN))
+        status = check_size(c, &original, s->original_positions, MAX_SIZE);
+    if (status == SW_OK && s->type == SW_ROPE_LLAMA3)
+        status = check_real(c, &low, s->low_factor, s->low_factor > 0, "a positive number");
+    if (status == SW_OK && s->type == SW_ROPE_LLAMA3)
+        status = check_real(c, &high, s->high_factor, s->high_factor > s->low_factor, "a number above low_freq_factor");
+    if (status != SW_OK || s->type != SW_ROPE_YARN)
+        return status;
+    status = check_real(c, &slow, s->beta_slow, s->beta_slow > 0, "a positive number");
+    if (status == SW_OK)
+        status = check_real(c, &fast, s->beta_fast, s->beta_fast >= s->beta_slow, "a number of at least beta_slow");
+    if (status == SW_OK)
+        status = check_real(c, &rope_theta, c->config->rope_theta, c->config->rope_theta > 1, "with yarn, a number above 1");
+    if (status == SW_OK)
+        status = check_real(c, &attention, sw_model_rotary(c->config).amplitude, sw_model_rotary(c->config).amplitude > 0,
+                            "a positive number");
+    return status;
+}
+
 sw_status sw_model_config_check(const sw_model_config *config, sw_config_spelling spelling, sw_error *err) {
     const checker c = {config, spelling, err};
     sw_status status = check_sizes(&c);
     if (status == SW_OK)
         status = check_heads(&c);
-    if (status == SW_OK && config->architecture == SW_LLAMA)
+    if (status == SW_OK && config->architecture != SW_GPT2)
         status = check_real(&c, &rope_theta, config->rope_theta, config->rope_theta > 0, "a positive number");
+    if (status == SW_OK && config->architecture != SW_GPT2)
+        status = check_rope(&c);
     if (status == SW_OK)
         status = check_real(&c, &epsilon, config->norm_epsilon, config->norm_epsilon > 0, "a positive number");
     if (status == SW_OK)

@@ -2,7 +2,7 @@
  *
  *   x = wte[tokens] + wpe[positions]
  *   for each block:  x = x + c_proj(attention(c_attn(ln_1(x))))
- *                    x = x + mlp.c_proj(gelu(c_fc(ln_2(x))))
+ *                    x = x + mlp.c_proj(f(c_fc(ln_2(x)))),    f = GELU in its tanh form, unless the model says otherwise
  *   loss = cross entropy of ln_f(x) through wte, or through lm_head when untied
  *
  * Names are those of Hugging Face files; matrices lie [in, out] there. Matrices and embeddings start normal with init_std, the
@@ -20,6 +20,7 @@ typedef struct affine {
 
 typedef struct gpt2_block {
     const sw_model_config *config;
+    int64_t layer;
     affine ln_1, c_attn, attn_c_proj, ln_2, c_fc, mlp_c_proj;
 } gpt2_block;
 
@@ -27,15 +28,23 @@ static sw_value *project(sw_graph *g, affine p, sw_value *x) {
     return sw_linear(g, x, p.weight, p.bias, SW_IN_OUT);
 }
 
+static sw_attention_options attention_options(sw_graph *g, const gpt2_block *b) {
+    const sw_model_config *c = b->config;
+    double scale = c->unscaled_attention ? 1 : 1 / sqrt((double)c->head_channels);
+    return (sw_attention_options){.scale = c->scales_by_layer ? scale / (double)(b->layer + 1) : scale,
+                                  .documents = c->keeps_documents_apart ? sw_documents(g) : NULL};
+}
+
 /* x [B*T, C] -> [B*T, C] */
 static sw_value *block(sw_graph *g, void *self, sw_value *x) {
     const gpt2_block *b = self;
     const sw_model_config *c = b->config;
     sw_value *qkv = project(g, b->c_attn, sw_layernorm(g, x, b->ln_1.weight, b->ln_1.bias, c->norm_epsilon));
-    sw_value *attended = project(g, b->attn_c_proj, sw_attention_packed(g, qkv, c->heads, c->heads));
+    sw_attention_options options = attention_options(g, b);
+    sw_value *attended = project(g, b->attn_c_proj, sw_attention_packed_with(g, qkv, c->heads, c->heads, &options));
     sw_value *h = sw_add(g, x, sw_dropout(g, attended, c->dropout));
     sw_value *inner = project(g, b->c_fc, sw_layernorm(g, h, b->ln_2.weight, b->ln_2.bias, c->norm_epsilon));
-    return sw_add(g, h, sw_dropout(g, project(g, b->mlp_c_proj, sw_gelu(g, inner)), c->dropout));
+    return sw_add(g, h, sw_dropout(g, project(g, b->mlp_c_proj, sw_activate(g, inner, c->activation)), c->dropout));
 }
 
 static affine declare_linear(sw_graph *g, sw_unit *unit, int64_t layer, const char *name, int64_t in, int64_t out, double std) {
@@ -56,7 +65,7 @@ static affine declare_norm(sw_graph *g, sw_unit *unit, int64_t layer, const char
 }
 
 static gpt2_block declare_block(sw_graph *g, sw_unit *unit, const sw_model_config *c, int64_t layer) {
-    gpt2_block b = {.config = c};
+    gpt2_block b = {.config = c, .layer = layer};
     double residual_std = c->init_std / sqrt(2.0 * (double)c->layers);
     b.ln_1 = declare_norm(g, unit, layer, "ln_1", c->hidden);
     b.c_attn = declare_linear(g, unit, layer, "attn.c_attn", c->hidden, 3 * c->hidden, c->init_std);
@@ -73,7 +82,8 @@ void sw_gpt2_record(const sw_model_config *config, sw_model_end end, sw_graph *g
     sw_declaration positions = {SW_INIT_NORMAL, config->init_std, 2, {config->max_positions, config->hidden}};
     sw_parameter *wte = sw_declare(graph, root, table, "transformer.wte.weight");
     sw_parameter *wpe = sw_declare(graph, root, positions, "transformer.wpe.weight");
-    sw_value *x = sw_add_positions(graph, sw_embedding(graph, sw_tokens(graph), wte), wpe);
+    sw_value *documents = config->keeps_documents_apart ? sw_documents(graph) : NULL;
+    sw_value *x = sw_add_positions_within(graph, sw_embedding(graph, sw_tokens(graph), wte), wpe, documents);
     x = sw_dropout(graph, x, config->dropout);
     for (int64_t layer = 0; layer < config->layers && x; layer++) {
         char name[32];

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "model/model.h"
+#include "model/hf_reader.h"
 
 static void put_integer(FILE *out, const char *key, int64_t value) {
     fprintf(out, "  \"%s\": %" PRId64 ",\n", key, value);
@@ -46,10 +46,66 @@ static void put_token(FILE *out, const char *key, int64_t id) {
         put_integer(out, key, id);
 }
 
-static void put_llama(FILE *out, const sw_model_config *m) {
+/* The settings of a rotary type, as members of an object that has begun. */
+static void put_rope_members(FILE *out, const sw_rope_scaling *s) {
+    char text[SW_TEXT_NUMBER_BYTES + 2];
+    const struct {
+        const char *key;
+        double value;
+        bool is_there;
+    } reals[] = {
+        {"factor", s->factor, s->type != SW_ROPE_DEFAULT},
+        {"low_freq_factor", s->low_factor, s->type == SW_ROPE_LLAMA3},
+        {"high_freq_factor", s->high_factor, s->type == SW_ROPE_LLAMA3},
+        {"beta_fast", s->beta_fast, s->type == SW_ROPE_YARN},
+        {"beta_slow", s->beta_slow, s->type == SW_ROPE_YARN},
+        {"attention_factor", s->attention_factor, s->type == SW_ROPE_YARN && s->attention_factor != 0},
+        {"mscale", s->mscale, s->type == SW_ROPE_YARN && s->mscale != 0},
+        {"mscale_all_dim", s->mscale_all, s->type == SW_ROPE_YARN && s->mscale_all != 0},
+    };
+    fprintf(out, "\"rope_type\": \"%s\"", sw_hf_rope_types[s->type]);
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (reals[i].is_there)
+            fprintf(out, ", \"%s\": %s", reals[i].key, real_text(reals[i].value, text));
+    if (s->type == SW_ROPE_LLAMA3 || s->type == SW_ROPE_YARN)
+        fprintf(out, ", \"original_max_position_embeddings\": %" PRId64, s->original_positions);
+    if (s->is_exact)
+        fputs(", \"truncate\": false", out);
+}
+
+static void put_rope(FILE *out, const sw_model_config *m) {
     char theta[SW_TEXT_NUMBER_BYTES + 2];
-    put_word(out, "architectures", "[\"LlamaForCausalLM\"]");
-    put_text(out, "model_type", "llama");
+    put_real(out, "rope_theta", m->rope_theta);
+    if (m->rope.type == SW_ROPE_DEFAULT) {
+        put_word(out, "rope_scaling", "null");
+    } else {
+        fputs("  \"rope_scaling\": {", out);
+        put_rope_members(out, &m->rope);
+        fputs("},\n", out);
+    }
+    fprintf(out, "  \"rope_parameters\": {\"rope_theta\": %s, ", real_text(m->rope_theta, theta));
+    put_rope_members(out, &m->rope);
+    fputs("},\n", out);
+}
+
+static void put_span(FILE *out, const sw_model_config *m) {
+    if (m->span)
+        put_integer(out, "sliding_window", m->span);
+    else
+        put_word(out, "sliding_window", "null");
+    if (m->architecture == SW_MISTRAL)
+        return;
+    put_bool(out, "use_sliding_window", m->span > 0);
+    put_integer(out, "max_window_layers", m->span ? m->full_layers : m->layers);
+}
+
+static void put_llama(FILE *out, const sw_model_config *m) {
+    static const char *const names[SW_N_ARCHITECTURES][2] = {[SW_LLAMA] = {"[\"LlamaForCausalLM\"]", "llama"},
+                                                             [SW_MISTRAL] = {"[\"MistralForCausalLM\"]", "mistral"},
+                                                             [SW_QWEN2] = {"[\"Qwen2ForCausalLM\"]", "qwen2"},
+                                                             [SW_QWEN3] = {"[\"Qwen3ForCausalLM\"]", "qwen3"}};
+    put_word(out, "architectures", names[m->architecture][0]);
+    put_text(out, "model_type", names[m->architecture][1]);
     put_integer(out, "hidden_size", m->hidden);
     put_integer(out, "intermediate_size", m->ffn);
     put_integer(out, "num_hidden_layers", m->layers);
@@ -59,12 +115,15 @@ static void put_llama(FILE *out, const sw_model_config *m) {
     put_integer(out, "max_position_embeddings", m->max_positions);
     put_text(out, "hidden_act", "silu");
     put_real(out, "rms_norm_eps", m->norm_epsilon);
-    put_real(out, "rope_theta", m->rope_theta);
-    put_word(out, "rope_scaling", "null");
-    fprintf(out, "  \"rope_parameters\": {\"rope_theta\": %s, \"rope_type\": \"default\"},\n", real_text(m->rope_theta, theta));
-    put_bool(out, "attention_bias", false);
-    put_bool(out, "mlp_bias", false);
+    put_rope(out, m);
     put_real(out, "attention_dropout", 0);
+    if (m->architecture == SW_LLAMA || m->architecture == SW_QWEN3)
+        put_bool(out, "attention_bias", m->qkv_bias);
+    if (m->architecture != SW_LLAMA) {
+        put_span(out, m);
+        return;
+    }
+    put_bool(out, "mlp_bias", m->mlp_bias);
     put_integer(out, "pretraining_tp", 1);
 }
 
@@ -76,14 +135,14 @@ static void put_gpt2(FILE *out, const sw_model_config *m) {
     put_integer(out, "n_layer", m->layers);
     put_integer(out, "n_head", m->heads);
     put_integer(out, "n_positions", m->max_positions);
-    put_text(out, "activation_function", "gelu_new");
+    put_text(out, "activation_function", sw_hf_activations[m->activation]);
     put_real(out, "layer_norm_epsilon", m->norm_epsilon);
     put_real(out, "resid_pdrop", m->dropout);
     put_real(out, "embd_pdrop", m->dropout);
     put_real(out, "attn_pdrop", 0);
-    put_bool(out, "scale_attn_weights", true);
-    put_bool(out, "scale_attn_by_inverse_layer_idx", false);
-    put_bool(out, "reorder_and_upcast_attn", false);
+    put_bool(out, "scale_attn_weights", !m->unscaled_attention);
+    put_bool(out, "scale_attn_by_inverse_layer_idx", m->scales_by_layer);
+    put_bool(out, "reorder_and_upcast_attn", m->upcasts_attention);
     put_bool(out, "add_cross_attention", false);
 }
 

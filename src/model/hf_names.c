@@ -26,7 +26,7 @@ bool sw_model_ignores_tensor(const sw_model_config *config, const char *name, co
         return true;
     }
     /* Buffers that older versions of transformers saved: rotary frequencies; the causal mask and its value. */
-    if (config->architecture == SW_LLAMA)
+    if (config->architecture != SW_GPT2)
         return ends_in(name, ".rotary_emb.inv_freq");
     return ends_in(name, ".attn.bias") || ends_in(name, ".attn.masked_bias");
 }

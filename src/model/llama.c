@@ -1,36 +1,61 @@
-/* llama.c: Llama (Touvron et al. 2023): pre-norm blocks of grouped-query attention with rotary positions, and a SwiGLU.
+/* llama.c: Llama (Touvron et al. 2023) and its relatives: pre-norm blocks of grouped-query attention with rotary positions, and a
+ * SwiGLU.
  *
  *   x = embed_tokens[tokens]
- *   for each block:  x = x + o_proj(attention(rotary(q_proj n), rotary(k_proj n), v_proj n)),  n = input_layernorm(x)
- *                    x = x + down_proj(silu(gate_proj m) * up_proj m),                         m = post_attention_layernorm(x)
- *   loss = cross entropy of norm(x) through lm_head, or through embed_tokens when tied
+ *   for each block:  x = x + o_proj(attention(rotary(q), rotary(k), v_proj n)),  q = q_proj n, k = k_proj n,  n =
+ * input_layernorm(x) x = x + down_proj(silu(gate_proj m) * up_proj m),           m = post_attention_layernorm(x) loss = cross
+ * entropy of norm(x) through lm_head, or through embed_tokens when tied
  *
- * Names are those of Hugging Face files. Matrices and embeddings start normal with init_std, norms at one; there are no biases.
+ * The relatives differ by what their configuration says, not by name:
+ *
+ *   mistral (Jiang et al. 2023)      a query sees a span of keys
+ *   qwen2 (Yang et al. 2024)         biases on q, k and v; a span in the upper layers, where asked for
+ *   qwen3 (Yang et al. 2025)         q = q_norm(q_proj n) and k = k_norm(k_proj n), head by head; a span as qwen2
+ *
+ * Names are those of Hugging Face files. Matrices and embeddings start normal with init_std, norms at one, biases at zero.
  */
 #include "model/architectures.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+typedef struct projection {
+    sw_parameter *weight, *bias; /* bias NULL: none */
+} projection;
+
 typedef struct llama_block {
     const sw_model_config *config;
-    sw_parameter *attention_norm, *q, *k, *v, *o, *mlp_norm, *gate, *up, *down;
+    int64_t layer;
+    sw_parameter *attention_norm, *q_norm, *k_norm, *mlp_norm; /* q_norm, k_norm NULL: none */
+    projection q, k, v, o, gate, up, down;
 } llama_block;
+
+static sw_value *project(sw_graph *g, projection p, sw_value *x) {
+    return sw_linear(g, x, p.weight, p.bias, SW_OUT_IN);
+}
+
+/* Queries or keys: projected, normed where the model norms them, turned. */
+static sw_value *turned(sw_graph *g, const llama_block *b, projection p, sw_parameter *head_norm, sw_value *x) {
+    const sw_rotary_scaling rotary = sw_model_rotary(b->config);
+    sw_value *y = project(g, p, x);
+    if (b->config->qk_norm)
+        y = sw_rmsnorm_heads(g, y, head_norm, b->config->norm_epsilon);
+    return sw_rotary_scaled(g, y, b->config->head_channels, &rotary);
+}
 
 /* x [B*T, C] -> [B*T, C] */
 static sw_value *attention(sw_graph *g, const llama_block *b, sw_value *x) {
     const sw_model_config *c = b->config;
-    sw_value *q = sw_rotary(g, sw_linear(g, x, b->q, NULL, SW_OUT_IN), c->head_channels, c->rope_theta);
-    sw_value *k = sw_rotary(g, sw_linear(g, x, b->k, NULL, SW_OUT_IN), c->head_channels, c->rope_theta);
-    sw_value *v = sw_linear(g, x, b->v, NULL, SW_OUT_IN);
-    sw_value *y = sw_linear(g, sw_attention(g, q, k, v, c->heads, c->kv_heads), b->o, NULL, SW_OUT_IN);
+    const sw_attention_options options = {.span = b->layer < c->full_layers ? 0 : c->span,
+                                          .documents = c->keeps_documents_apart ? sw_documents(g) : NULL};
+    sw_value *q = turned(g, b, b->q, b->q_norm, x), *k = turned(g, b, b->k, b->k_norm, x), *v = project(g, b->v, x);
+    sw_value *y = project(g, b->o, sw_attention_with(g, q, k, v, c->heads, c->kv_heads, &options));
     return sw_dropout(g, y, c->dropout);
 }
 
 static sw_value *mlp(sw_graph *g, const llama_block *b, sw_value *x) {
-    sw_value *gate = sw_linear(g, x, b->gate, NULL, SW_OUT_IN);
-    sw_value *up = sw_linear(g, x, b->up, NULL, SW_OUT_IN);
-    return sw_dropout(g, sw_linear(g, sw_swiglu(g, gate, up), b->down, NULL, SW_OUT_IN), b->config->dropout);
+    sw_value *gate = project(g, b->gate, x), *up = project(g, b->up, x);
+    return sw_dropout(g, project(g, b->down, sw_swiglu(g, gate, up)), b->config->dropout);
 }
 
 static sw_value *block(sw_graph *g, void *self, sw_value *x) {
@@ -39,29 +64,38 @@ static sw_value *block(sw_graph *g, void *self, sw_value *x) {
     return sw_add(g, h, mlp(g, b, sw_rmsnorm(g, h, b->mlp_norm, b->config->norm_epsilon)));
 }
 
-static sw_parameter *matrix(sw_graph *g, sw_unit *unit, const llama_block *b, int64_t layer, const char *name, int64_t out,
-                            int64_t in) {
-    sw_declaration declaration = {SW_INIT_NORMAL, b->config->init_std, 2, {out, in}};
-    return sw_declare(g, unit, declaration, "model.layers.%" PRId64 ".%s.weight", layer, name);
+static projection declare_projection(sw_graph *g, sw_unit *unit, const llama_block *b, const char *name, int64_t out, int64_t in,
+                                     bool has_bias) {
+    projection p = {0};
+    p.weight = sw_declare(g, unit, (sw_declaration){SW_INIT_NORMAL, b->config->init_std, 2, {out, in}},
+                          "model.layers.%" PRId64 ".%s.weight", b->layer, name);
+    if (has_bias)
+        p.bias =
+            sw_declare(g, unit, (sw_declaration){SW_INIT_ZEROS, 0, 1, {out}}, "model.layers.%" PRId64 ".%s.bias", b->layer, name);
+    return p;
 }
 
-static sw_parameter *norm(sw_graph *g, sw_unit *unit, const llama_block *b, int64_t layer, const char *name) {
-    sw_declaration declaration = {SW_INIT_ONES, 0, 1, {b->config->hidden}};
-    return sw_declare(g, unit, declaration, "model.layers.%" PRId64 ".%s.weight", layer, name);
+static sw_parameter *declare_norm(sw_graph *g, sw_unit *unit, const llama_block *b, const char *name, int64_t channels) {
+    return sw_declare(g, unit, (sw_declaration){SW_INIT_ONES, 0, 1, {channels}}, "model.layers.%" PRId64 ".%s.weight", b->layer,
+                      name);
 }
 
 static llama_block declare_block(sw_graph *g, sw_unit *unit, const sw_model_config *c, int64_t layer) {
-    llama_block b = {.config = c};
+    llama_block b = {.config = c, .layer = layer};
     int64_t q_channels = c->heads * c->head_channels, kv_channels = c->kv_heads * c->head_channels;
-    b.attention_norm = norm(g, unit, &b, layer, "input_layernorm");
-    b.q = matrix(g, unit, &b, layer, "self_attn.q_proj", q_channels, c->hidden);
-    b.k = matrix(g, unit, &b, layer, "self_attn.k_proj", kv_channels, c->hidden);
-    b.v = matrix(g, unit, &b, layer, "self_attn.v_proj", kv_channels, c->hidden);
-    b.o = matrix(g, unit, &b, layer, "self_attn.o_proj", c->hidden, q_channels);
-    b.mlp_norm = norm(g, unit, &b, layer, "post_attention_layernorm");
-    b.gate = matrix(g, unit, &b, layer, "mlp.gate_proj", c->ffn, c->hidden);
-    b.up = matrix(g, unit, &b, layer, "mlp.up_proj", c->ffn, c->hidden);
-    b.down = matrix(g, unit, &b, layer, "mlp.down_proj", c->hidden, c->ffn);
+    b.attention_norm = declare_norm(g, unit, &b, "input_layernorm", c->hidden);
+    b.q = declare_projection(g, unit, &b, "self_attn.q_proj", q_channels, c->hidden, c->qkv_bias);
+    b.k = declare_projection(g, unit, &b, "self_attn.k_proj", kv_channels, c->hidden, c->qkv_bias);
+    b.v = declare_projection(g, unit, &b, "self_attn.v_proj", kv_channels, c->hidden, c->qkv_bias);
+    if (c->qk_norm) {
+        b.q_norm = declare_norm(g, unit, &b, "self_attn.q_norm", c->head_channels);
+        b.k_norm = declare_norm(g, unit, &b, "self_attn.k_norm", c->head_channels);
+    }
+    b.o = declare_projection(g, unit, &b, "self_attn.o_proj", c->hidden, q_channels, c->o_bias);
+    b.mlp_norm = declare_norm(g, unit, &b, "post_attention_layernorm", c->hidden);
+    b.gate = declare_projection(g, unit, &b, "mlp.gate_proj", c->ffn, c->hidden, c->mlp_bias);
+    b.up = declare_projection(g, unit, &b, "mlp.up_proj", c->ffn, c->hidden, c->mlp_bias);
+    b.down = declare_projection(g, unit, &b, "mlp.down_proj", c->hidden, c->ffn, c->mlp_bias);
     return b;
 }
 

@@ -11,8 +11,8 @@ static const struct {
     const char *name;
     void (*record)(const sw_model_config *config, sw_model_end end, sw_graph *graph);
 } ARCHITECTURES[SW_N_ARCHITECTURES] = {
-    [SW_LLAMA] = {"llama", sw_llama_record},
-    [SW_GPT2] = {"gpt2", sw_gpt2_record},
+    [SW_LLAMA] = {"llama", sw_llama_record}, [SW_GPT2] = {"gpt2", sw_gpt2_record},    [SW_MISTRAL] = {"mistral", sw_llama_record},
+    [SW_QWEN2] = {"qwen2", sw_llama_record}, [SW_QWEN3] = {"qwen3", sw_llama_record},
 };
 
 sw_status sw_model_trace(const sw_model_config *config, sw_model_end end, sw_graph *graph, sw_error *err) {

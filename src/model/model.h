@@ -8,7 +8,28 @@
 
 #include "base/dtype.h"
 
-typedef enum sw_architecture { SW_LLAMA, SW_GPT2, SW_N_ARCHITECTURES } sw_architecture;
+typedef enum sw_architecture { SW_LLAMA, SW_GPT2, SW_MISTRAL, SW_QWEN2, SW_QWEN3, SW_N_ARCHITECTURES } sw_architecture;
+
+/* How rotary frequencies are stretched for rows longer than those of the first training; `rope_type` of config.json. `dynamic`
+ * leaves them alone up to max_positions, beyond which no row goes. */
+typedef enum sw_rope_type {
+    SW_ROPE_DEFAULT,
+    SW_ROPE_LINEAR,
+    SW_ROPE_DYNAMIC,
+    SW_ROPE_LLAMA3,
+    SW_ROPE_YARN,
+    SW_N_ROPE_TYPES
+} sw_rope_type;
+
+typedef struct sw_rope_scaling {
+    sw_rope_type type;
+    double factor;                               /* all but default */
+    int64_t original_positions;                  /* llama3, yarn */
+    double low_factor, high_factor;              /* llama3: turns within the original positions between which frequencies blend */
+    double beta_fast, beta_slow;                 /* yarn: the same */
+    double attention_factor, mscale, mscale_all; /* yarn; 0: not given */
+    bool is_exact;                               /* yarn: the ramp's ends are not rounded to whole pairs ("truncate": false) */
+} sw_rope_scaling;
 
 typedef struct sw_model_config {
     sw_architecture architecture;
@@ -16,6 +37,17 @@ typedef struct sw_model_config {
     bool tied;
     double rope_theta, norm_epsilon, dropout, init_std;
     int64_t bos_token, eos_token; /* -1: none; carried into the written config.json */
+    /* What families differ in; zero is plain Llama and plain GPT-2. */
+    bool qkv_bias, o_bias, mlp_bias;
+    bool qk_norm;        /* queries and keys are normed, each head by itself */
+    int64_t span;        /* of keys that a query sees, itself included; 0: all */
+    int64_t full_layers; /* with a span: the first layers, which have none */
+    sw_rope_scaling rope;
+    sw_activation activation;   /* gpt2 */
+    bool unscaled_attention;    /* gpt2: scores are not divided by sqrt(head_channels) */
+    bool scales_by_layer;       /* gpt2: scores of layer i, from 0, are divided by i + 1 */
+    bool upcasts_attention;     /* gpt2: scores in fp32, which they always are here; carried into the written config.json */
+    bool keeps_documents_apart; /* not of the model: rows hold pieces of documents, told by the input sw_documents */
 } sw_model_config;
 
 /* Check that dimensions fit together (heads divide, an even head size for rotary, positive and within 2^31 ...); the message
@@ -36,6 +68,9 @@ sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, c
  * sw_logits_at_position. */
 typedef enum sw_model_end { SW_ENDS_IN_LOSS, SW_ENDS_IN_LOGITS } sw_model_end;
 sw_status sw_model_trace(const sw_model_config *config, sw_model_end end, sw_graph *graph, sw_error *err);
+
+/* The rotary frequencies of a model that has them. */
+sw_rotary_scaling sw_model_rotary(const sw_model_config *config);
 
 /* Names that files of this architecture may carry for parameter `name`, beside the name itself: GPT-2 files come with and without
  * "transformer.". The i-th alternative, NULL when there are no more; written into `buffer`. */

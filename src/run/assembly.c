@@ -39,7 +39,7 @@ sw_status sw_assembly_choose(const sw_settings *s, sw_assembly_choice *choice, c
     *choice = (sw_assembly_choice){.n_ranks = (int)s->shard.ranks,
                                    .micro_batch_size = s->train.micro_batch_size,
                                    .stage = (int)s->shard.stage,
-                                   .recompute = s->shard.recompute == SW_RECOMPUTE_BLOCK};
+                                   .recompute = (int)s->shard.recompute};
     if (why && why_bytes)
         why[0] = 0;
     if (s->shard.ranks == SW_AUTO) {
@@ -145,8 +145,10 @@ static sw_status trace(const sw_assembly *a, bool is_training, sw_graph **graph,
         status = freeze(a->settings, *graph, err);
     if (!status && is_training)
         status = sw_graph_differentiate(*graph, err);
-    if (!status && is_training && a->choice.recompute)
+    if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_BLOCK)
         status = sw_graph_recompute_blocks(*graph, err);
+    if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_SELECTIVE)
+        status = sw_graph_recompute_selective(*graph, err);
     if (!status && !is_training)
         status = sw_graph_without_dropout(*graph, err);
     return status ? status : sw_graph_reuse_in_place(*graph, err);

@@ -15,7 +15,7 @@ typedef struct sw_assembly_choice {
     int n_ranks;
     int64_t micro_batch_size;
     int stage;
-    bool recompute;
+    int recompute; /* SW_RECOMPUTE_ */
 } sw_assembly_choice;
 
 typedef struct sw_assembly {

@@ -34,8 +34,8 @@ enum { RECOMPUTE, MICRO_BATCH, STAGE, RANKS, N_CHANGES };
 static bool strengthen(const sw_run *run, int change, int step, sw_assembly_choice *choice) {
     switch (change) {
     case RECOMPUTE:
-        choice->recompute = true;
-        return step == 1 && !run->assembly.choice.recompute;
+        choice->recompute += step;
+        return choice->recompute <= SW_RECOMPUTE_BLOCK;
     case MICRO_BATCH: /* the next smaller divisors of the batch */
         for (; step > 0 && choice->micro_batch_size > 1; step--)
             do
@@ -54,7 +54,8 @@ static bool strengthen(const sw_run *run, int change, int step, sw_assembly_choi
 static void word(const sw_assembly_choice *now, const sw_assembly_choice *then, char *text, size_t bytes) {
     char recompute[32] = "", micro[64] = "", stage[32] = "", ranks[32] = "";
     if (then->recompute != now->recompute)
-        snprintf(recompute, sizeof recompute, "shard.recompute=block ");
+        snprintf(recompute, sizeof recompute, "shard.recompute=%s ",
+                 then->recompute == SW_RECOMPUTE_BLOCK ? "block" : "selective");
     if (then->micro_batch_size != now->micro_batch_size)
         snprintf(micro, sizeof micro, "train.micro_batch_size=%" PRId64 " ", then->micro_batch_size);
     if (then->stage != now->stage)

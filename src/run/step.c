@@ -14,7 +14,9 @@ double sw_seconds_now(void) {
 }
 
 sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens,
-                           int32_t *targets, sw_error *err) {
+                           int32_t *targets, int32_t *documents, sw_error *err) {
+    if (documents)
+        memset(documents, 0, (size_t)(n_rows * n_tokens) * sizeof *documents);
     for (int64_t r = 0; r < n_rows; r++, tokens += n_tokens, targets += n_tokens) {
         if (first + r < end) {
             sw_status status = sw_dataset_row(data, first + r, tokens, targets, err);
@@ -33,9 +35,11 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     const sw_assembly *a = &t->run->assembly;
     int64_t micro = a->choice.micro_batch_size, k = (int64_t)slot * t->comm->n_ranks + t->comm->rank;
     scalars->first_row = t->first_row + k * micro;
-    return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.targets), err);
+    return sw_training_fill(
+        t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
+        sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
+        sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.targets),
+        a->program.documents < 0 ? NULL : sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.documents), err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {

@@ -45,8 +45,9 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err);
 /* Peaks of the worst rank (the largest sum), into `worst` [SW_N_MEMORY_CLASSES]; its resident bytes and number. Collective. */
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err);
 
-/* Rows of a micro-batch into tokens and targets: rows at and beyond `end` are blank. */
+/* Rows of a micro-batch into tokens and targets: rows at and beyond `end` are blank. `documents`, where a token's document begins
+ * in its row, is NULL where the program does not ask; every row is one document. */
 sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens,
-                           int32_t *targets, sw_error *err);
+                           int32_t *targets, int32_t *documents, sw_error *err);
 
 #endif

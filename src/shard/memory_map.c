@@ -46,6 +46,7 @@ static void find_lifetimes(sw_program *program) {
     /* filled before a slot, or read after it */
     keep(program, program->tokens, 0, n);
     keep(program, program->targets, 0, n);
+    keep(program, program->documents, 0, n);
     keep(program, program->loss, 0, n);
     keep(program, program->logits, 0, n);
     for (int b = 0; b < program->buffers.n; b++) /* peers and the communication lane reach into rings at any time */

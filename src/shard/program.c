@@ -218,6 +218,7 @@ sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_p
         number_segments(program);
         program->tokens = buffer_of(&b, graph->tokens);
         program->targets = buffer_of(&b, graph->targets);
+        program->documents = buffer_of(&b, graph->documents);
         program->loss = buffer_of(&b, graph->loss);
         program->logits = buffer_of(&b, graph->logits);
         b.status = sw_program_map_memory(program, err);

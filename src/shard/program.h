@@ -132,7 +132,7 @@ typedef struct sw_program {
     int64_t class_bytes[SW_N_MEMORY_CLASSES]; /* planned peak, this rank */
     int64_t packing_live;                     /* most transient bytes alive at once */
     /* what the trainer fills and reads */
-    int tokens, targets, loss, logits; /* buffers; -1: none */
+    int tokens, targets, documents, loss, logits; /* buffers; -1: none */
 } sw_program;
 
 /* Buffers that outlive a step and are shared by every program over one layout: parameters, gradients, optimizer state.

@@ -33,7 +33,7 @@ static void refusals_give_the_reason(void **state) {
         {"config-empty", "config.json: is empty"},
         {"config-list", "holds no JSON object"},
         {"missing-layers", "num_hidden_layers is missing"},
-        {"rope-unknown", "only default is"},
+        {"rope-unknown", "only default, linear, dynamic, llama3 or yarn is"},
         {"unknown-model-type", "did you mean llama"},
         {"vocab-mismatch", "model.embed_tokens.weight [11, 8] instead of [12, 8]"},
         {"layers-mismatch", "9 tensors are missing: model.layers.1.input_layernorm.weight"},

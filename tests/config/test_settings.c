@@ -200,7 +200,7 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"shard: {replicas: 2}\n", {"shard.replicas", "hybrid sharding is not built yet", "1"}},
         {"shard: {reshard_after_forward: 4}\n", {"shard.reshard_after_forward", "not built yet", "true or false"}},
         {"shard: {wrap: ['*.mlp']}\n", {"shard.wrap", "not built yet", "block"}},
-        {"shard: {recompute: selective}\n", {"shard.recompute", "not built yet", "none or block"}},
+        {"shard: {recompute: full}\n", {"shard.recompute", "none, selective or block"}},
         {"shard: {reduce_dtype: bf16}\n", {"shard.reduce_dtype", "not built yet", "fp32"}},
         {"shard:\n  offload:\n    parameters: host\n", {"run.yaml:3", "shard.offload.parameters", "not built yet", "none"}},
         {"parallel: {tensor: 2}\n", {"parallel.tensor", "tensor parallelism is not built yet", "1"}},

@@ -31,20 +31,20 @@ static const pair pairs[] = {
     {SW_KERNEL_LINEAR, SW_KERNEL_LINEAR_GRAD_INPUT, 3, 0, {{1, 1}, END}, {{0, 2}, END}},
     {SW_KERNEL_LINEAR, SW_KERNEL_LINEAR_GRAD_WEIGHT, 3, 0, {{0, 1}, END}, {{1, 2}, {2, 3}, END}},
     {SW_KERNEL_EMBEDDING, SW_KERNEL_EMBEDDING_GRAD, 2, 1, {{0, 0}, END}, {{1, 2}, END}},
-    {SW_KERNEL_ADD_POSITIONS, SW_KERNEL_ADD_POSITIONS_GRAD, 2, 0, {END}, {{1, 1}, END}},
+    {SW_KERNEL_ADD_POSITIONS, SW_KERNEL_ADD_POSITIONS_GRAD, 2, 0, {{3, 2}, END}, {{1, 1}, END}},
     {SW_KERNEL_RMSNORM, SW_KERNEL_RMSNORM_GRAD, 2, 0, {{0, 1}, {1, 2}, END}, {{0, 4}, {1, 5}, END}},
     {SW_KERNEL_LAYERNORM, SW_KERNEL_LAYERNORM_GRAD, 3, 0, {{0, 1}, {1, 2}, END}, {{0, 5}, {1, 6}, {2, 7}, END}},
-    {SW_KERNEL_ATTENTION, SW_KERNEL_ATTENTION_GRAD, 3, 0, {{0, 1}, {1, 2}, {2, 3}, END}, {{0, 6}, {1, 7}, {2, 8}, END}},
-    {SW_KERNEL_GELU, SW_KERNEL_GELU_GRAD, 1, 0, {{0, 1}, END}, {{0, 2}, END}},
+    {SW_KERNEL_ATTENTION, SW_KERNEL_ATTENTION_GRAD, 3, 0, {{0, 1}, {1, 2}, {2, 3}, {5, 9}, END}, {{0, 6}, {1, 7}, {2, 8}, END}},
+    {SW_KERNEL_ACTIVATION, SW_KERNEL_ACTIVATION_GRAD, 1, 0, {{0, 1}, END}, {{0, 2}, END}},
     {SW_KERNEL_SWIGLU, SW_KERNEL_SWIGLU_GRAD, 2, 0, {{0, 1}, {1, 2}, END}, {{0, 3}, {1, 4}, END}},
     {SW_KERNEL_CROSS_ENTROPY, SW_KERNEL_CROSS_ENTROPY_GRAD, 4, -1, {{0, 0}, {1, 1}, {2, 2}, END}, {{0, 5}, {1, 6}, END}},
 };
 
 static const device_shape shapes[] = {
     {.n = 1, .C = 5, .V = 7, .B = 1, .T = 3, .H = 1, .K = 1, .D = 2, .in = 4, .out = 3},
-    {.n = 7, .C = 48, .V = 31, .B = 2, .T = 65, .H = 4, .K = 2, .D = 5, .in = 48, .out = 5, .layout = 1, .packed = 1},
+    {.n = 7, .C = 48, .V = 31, .B = 2, .T = 65, .H = 4, .K = 2, .D = 5, .in = 48, .out = 5, .layout = 1, .packed = 1, .span = 20},
     {.n = 33, .C = 19, .V = 259, .B = 1, .T = 130, .H = 6, .K = 2, .D = 16, .in = 5, .out = 48},
-    {.n = 40, .C = 100, .V = 70, .B = 2, .T = 64, .H = 9, .K = 3, .D = 1, .in = 31, .out = 100, .layout = 1},
+    {.n = 40, .C = 100, .V = 70, .B = 2, .T = 64, .H = 9, .K = 3, .D = 1, .in = 31, .out = 100, .layout = 1, .span = 1},
 };
 
 static double weighted(sw_arena *arena, const sw_device *device, const device_case *forward, int output, const double *weights,
@@ -103,7 +103,11 @@ static void gradients_are_slopes(void **state) {
     sw_device *device = device_open(SW_SET_BASELINE, false);
     for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            check_pair(device, &pairs[p], &shapes[s], 1000 * p + s);
+            for (int function = 0; function < (pairs[p].forward == SW_KERNEL_ACTIVATION ? SW_N_ACTIVATIONS : 1); function++) {
+                device_shape shape = shapes[s];
+                shape.function = function;
+                check_pair(device, &pairs[p], &shape, 1000 * p + s);
+            }
     device->close(device);
 }
 

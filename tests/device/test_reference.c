@@ -13,9 +13,34 @@
 
 static const device_shape shapes[] = {
     {.n = 1, .C = 1, .V = 7, .B = 1, .T = 1, .H = 1, .K = 1, .D = 2, .in = 1, .out = 3},
-    {.n = 7, .C = 5, .V = 11, .B = 2, .T = 3, .H = 4, .K = 2, .D = 12, .in = 5, .out = 48, .layout = 1, .packed = 1},
-    {.n = 33, .C = 100, .V = 259, .B = 2, .T = 65, .H = 6, .K = 2, .D = 16, .in = 100, .out = 257},
-    {.n = 40, .C = 257, .V = 70, .B = 1, .T = 130, .H = 9, .K = 3, .D = 8, .in = 131, .out = 5, .layout = 1, .packed = 1},
+    {.n = 7,
+     .C = 5,
+     .V = 11,
+     .B = 2,
+     .T = 3,
+     .H = 4,
+     .K = 2,
+     .D = 12,
+     .in = 5,
+     .out = 48,
+     .layout = 1,
+     .packed = 1,
+     .span = 2,
+     .ramp = 1},
+    {.n = 33, .C = 100, .V = 259, .B = 2, .T = 65, .H = 6, .K = 2, .D = 16, .in = 100, .out = 257, .span = 20, .ramp = 2},
+    {.n = 40,
+     .C = 257,
+     .V = 70,
+     .B = 1,
+     .T = 130,
+     .H = 9,
+     .K = 3,
+     .D = 8,
+     .in = 131,
+     .out = 5,
+     .layout = 1,
+     .packed = 1,
+     .span = 500},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -85,7 +110,7 @@ static void embedding_gradient_adds_rows_of_a_token(void **state) {
 static void positions_are_added_row_by_row(void **state) {
     (void)state;
     for (int s = 0; s < N_SHAPES; s++) {
-        run r = run_case(SW_KERNEL_ADD_POSITIONS, s, 0), g = run_case(SW_KERNEL_ADD_POSITIONS_GRAD, s, 0);
+        run r = run_case(SW_KERNEL_ADD_POSITIONS, s, 1u << 3), g = run_case(SW_KERNEL_ADD_POSITIONS_GRAD, s, 1u << 2);
         const int64_t B = shapes[s].B, T = shapes[s].T, C = shapes[s].C;
         for (int64_t i = 0; i < B * T * C; i++)
             near(r.result[2][i], r.in[0][i] + r.in[1][i % (T * C)]);
@@ -95,6 +120,26 @@ static void positions_are_added_row_by_row(void **state) {
                 sum += g.in[0][b * T * C + i];
             near(g.result[1][i], sum);
         }
+        sw_arena_free(&r.arena);
+        sw_arena_free(&g.arena);
+    }
+}
+
+/* A token's position is its distance from where its document begins. */
+static void positions_restart_where_documents_begin(void **state) {
+    (void)state;
+    for (int s = 0; s < N_SHAPES; s++) {
+        run r = run_case(SW_KERNEL_ADD_POSITIONS, s, 0), g = run_case(SW_KERNEL_ADD_POSITIONS_GRAD, s, 0);
+        const int64_t B = shapes[s].B, T = shapes[s].T, C = shapes[s].C;
+        double *sum = calloc((size_t)((T + 2) * C), sizeof *sum);
+        for (int64_t i = 0; i < B * T * C; i++) {
+            const int64_t token = i / C, position = token % T - (int64_t)r.in[3][token];
+            near(r.result[2][i], r.in[0][i] + r.in[1][position * C + i % C]);
+            sum[position * C + i % C] += g.in[0][i];
+        }
+        for (int64_t i = 0; i < (T + 2) * C; i++)
+            near(g.result[1][i], sum[i]);
+        free(sum);
         sw_arena_free(&r.arena);
         sw_arena_free(&g.arena);
     }
@@ -163,9 +208,13 @@ static void rotary_turns_channel_i_with_channel_i_plus_half(void **state) {
         const int64_t T = shapes[s].T, H = shapes[s].H, D = shapes[s].D;
         for (int64_t t = 0; t < T; t++)
             for (int64_t i = 0; i < D / 2; i++) {
-                const double angle = (double)t * pow(10000, -2.0 * (double)i / (double)D);
-                near(table.result[0][(t * (D / 2) + i) * 2], cos(angle));
-                near(table.result[0][(t * (D / 2) + i) * 2 + 1], sin(angle));
+                const double *scaling = table.c.attribute, f = pow(10000, -2.0 * (double)i / (double)D);
+                const double measure = shapes[s].ramp == 1 ? (double)i : f;
+                const double along = (measure - scaling[2]) / (scaling[3] - scaling[2]);
+                const double kept = shapes[s].ramp == 0 || along < 0 ? 0 : along > 1 ? 1 : along;
+                const double angle = (double)t * (kept * f + (1 - kept) * f / scaling[1]);
+                near(table.result[0][(t * (D / 2) + i) * 2], scaling[4] * cos(angle));
+                near(table.result[0][(t * (D / 2) + i) * 2 + 1], scaling[4] * sin(angle));
             }
         for (int64_t i = 0; i < shapes[s].B * T * H * D; i++) {
             const int64_t t = i / (H * D) % T, d = i % D, pair = (t * (D / 2) + d % (D / 2)) * 2;
@@ -178,30 +227,36 @@ static void rotary_turns_channel_i_with_channel_i_plus_half(void **state) {
     }
 }
 
+/* Over the keys of the span and of the document. */
 static void attention_is_a_causal_softmax_average(void **state) {
     (void)state;
-    for (int s = 0; s < N_SHAPES; s++) {
-        run r = run_case(SW_KERNEL_ATTENTION, s, 0);
-        const int64_t T = shapes[s].T, H = shapes[s].H, K = shapes[s].K, D = shapes[s].D;
+    for (int s = 0; s < 2 * N_SHAPES; s++) {
+        const bool apart = s < N_SHAPES;
+        const device_shape *shape = &shapes[s % N_SHAPES];
+        run r = run_case(SW_KERNEL_ATTENTION, s % N_SHAPES, apart ? 0 : 1u << 5);
+        const int64_t T = shape->T, H = shape->H, K = shape->K, D = shape->D;
         const int64_t q_stride = r.c.dim[5], kv_stride = r.c.dim[6];
         double weight[130];
-        for (int64_t b = 0; b < shapes[s].B; b++)
+        for (int64_t b = 0; b < shape->B; b++)
             for (int64_t h = 0; h < H; h++)
                 for (int64_t t = 0; t < T; t++) {
                     const double *q = r.in[0] + (b * T + t) * q_stride + h * D;
                     const int64_t group = h / (H / K) * D;
                     double total = 0;
-                    for (int64_t j = 0; j <= t; j++) {
+                    int64_t first = apart ? (int64_t)r.in[5][b * T + t] : 0;
+                    if (r.c.dim[7] && t - r.c.dim[7] + 1 > first)
+                        first = t - r.c.dim[7] + 1;
+                    for (int64_t j = first; j <= t; j++) {
                         const double *k = r.in[1] + (b * T + j) * kv_stride + group;
                         double dot = 0;
                         for (int64_t d = 0; d < D; d++)
                             dot += q[d] * k[d];
-                        total += weight[j] = exp(dot / sqrt((double)D));
+                        total += weight[j] = exp(dot * 1.25 / sqrt((double)D));
                     }
                     near(r.result[4][(b * H + h) * T + t], log(total));
                     for (int64_t d = 0; d < D; d++) {
                         double sum = 0;
-                        for (int64_t j = 0; j <= t; j++)
+                        for (int64_t j = first; j <= t; j++)
                             sum += weight[j] / total * r.in[2][(b * T + j) * kv_stride + group + d];
                         near(r.result[3][(b * T + t) * H * D + h * D + d], sum);
                     }
@@ -213,7 +268,8 @@ static void attention_is_a_causal_softmax_average(void **state) {
 static void activations_follow_their_formulas(void **state) {
     (void)state;
     for (int s = 0; s < N_SHAPES; s++) {
-        run gelu = run_case(SW_KERNEL_GELU, s, 0), swiglu = run_case(SW_KERNEL_SWIGLU, s, 0), sum = run_case(SW_KERNEL_ADD, s, 0);
+        run gelu = run_case(SW_KERNEL_ACTIVATION, s, 0), swiglu = run_case(SW_KERNEL_SWIGLU, s, 0),
+            sum = run_case(SW_KERNEL_ADD, s, 0);
         for (int64_t i = 0; i < gelu.c.dim[0]; i++) {
             const double x = gelu.in[0][i], gate = swiglu.in[0][i];
             near(gelu.result[1][i], 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
@@ -224,6 +280,72 @@ static void activations_follow_their_formulas(void **state) {
         sw_arena_free(&swiglu.arena);
         sw_arena_free(&sum.arena);
     }
+}
+
+static double expected_activation(sw_activation function, double x) {
+    switch (function) {
+    case SW_GELU_TANH:
+        return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case SW_GELU:
+        return 0.5 * x * (1 + erf(x / sqrt(2)));
+    case SW_GELU_10:
+        return fmin(10, fmax(-10, 0.5 * x * (1 + erf(x / sqrt(2)))));
+    case SW_QUICK_GELU:
+        return x / (1 + exp(-1.702 * x));
+    case SW_SILU:
+        return x / (1 + exp(-x));
+    case SW_RELU:
+        return fmax(x, 0);
+    case SW_RELU_SQUARED:
+        return fmax(x, 0) * fmax(x, 0);
+    case SW_RELU_6:
+        return fmin(6, fmax(x, 0));
+    case SW_LEAKY_RELU:
+        return x > 0 ? x : 0.01 * x;
+    case SW_TANH:
+        return tanh(x);
+    case SW_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case SW_HARDSWISH:
+        return x * fmin(6, fmax(x + 3, 0)) / 6;
+    case SW_MISH:
+        return x * tanh(log1p(exp(x)));
+    case SW_LAPLACE:
+        return 0.5 * (1 + erf((x - 0.707107) / (0.282095 * sqrt(2))));
+    case SW_IDENTITY:
+        return x;
+    case SW_N_ACTIVATIONS:
+        break;
+    }
+    fail_msg("no formula for activation %d", (int)function);
+    return 0;
+}
+
+/* From -40 to 40, in double and in the float kernels; NaN comes through, for a step that makes one must be noticed. */
+static void every_activation_follows_its_formula(void **state) {
+    (void)state;
+    enum { N = 8001 };
+    static double wide[N], wide_y[N];
+    static float narrow[N], narrow_y[N];
+    sw_device *device = device_open(sw_kernel_set_best(), false);
+    for (int function = 0; function < SW_N_ACTIVATIONS; function++) {
+        for (int i = 0; i < N; i++)
+            wide[i] = narrow[i] = (float)(i - N / 2) / 100;
+        sw_kernel_call in_double = {.operand = {wide, wide_y}, .dim = {N, function}};
+        sw_kernel_call in_float = {.operand = {narrow, narrow_y}, .dim = {N, function}};
+        sw_device_kernel(oracle, SW_NUMBERS_F64, SW_KERNEL_ACTIVATION)(oracle, &in_double);
+        sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_ACTIVATION)(device, &in_float);
+        for (int i = 0; i < N; i++) {
+            const double expected = expected_activation((sw_activation)function, wide[i]);
+            near(wide_y[i], expected);
+            if (!(fabs((double)narrow_y[i] - expected) <= 1e-6 * fmax(fabs(expected), fabs(wide[i]) < 1 ? 0.5 : 1)))
+                fail_msg("activation %d of %g: %.9g instead of %.9g", function, wide[i], (double)narrow_y[i], expected);
+        }
+        narrow[0] = NAN;
+        sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_ACTIVATION)(device, &in_float);
+        assert_true(isnan(narrow_y[0]));
+    }
+    device->close(device);
 }
 
 static void cross_entropy_is_log_sum_exp_minus_the_target(void **state) {
@@ -315,12 +437,14 @@ int main(void) {
         cmocka_unit_test(embedding_copies_rows),
         cmocka_unit_test(embedding_gradient_adds_rows_of_a_token),
         cmocka_unit_test(positions_are_added_row_by_row),
+        cmocka_unit_test(positions_restart_where_documents_begin),
         cmocka_unit_test(linear_is_x_times_weight_plus_bias),
         cmocka_unit_test(rmsnorm_divides_by_the_root_of_the_mean_square),
         cmocka_unit_test(layernorm_gives_mean_zero_and_deviation_one),
         cmocka_unit_test(rotary_turns_channel_i_with_channel_i_plus_half),
         cmocka_unit_test(attention_is_a_causal_softmax_average),
         cmocka_unit_test(activations_follow_their_formulas),
+        cmocka_unit_test(every_activation_follows_its_formula),
         cmocka_unit_test(cross_entropy_is_log_sum_exp_minus_the_target),
         cmocka_unit_test(select_and_zero),
         cmocka_unit_test(adamw_follows_its_formula),

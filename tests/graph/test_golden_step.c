@@ -18,27 +18,46 @@
 typedef struct golden_case {
     const char *name;
     int64_t n_rows, n_rows_at_once, n_tokens;
+    bool is_packed; /* rows hold pieces of the documents whose lengths documents.npy has */
 } golden_case;
 
-static const golden_case CASES[] = {{"llama-untied", 8, 2, 64}, {"llama-tied", 12, 1, 64}, {"gpt2", 12, 1, 64}};
+static const golden_case CASES[] = {
+    {"llama-untied", 8, 2, 64, false}, {"llama-tied", 12, 1, 64, false},     {"gpt2", 12, 1, 64, false},
+    {"qwen2", 12, 3, 48, false},       {"mistral-window", 12, 2, 64, false}, {"packed", 12, 2, 64, true},
+    {"packed-gpt2", 24, 4, 32, true},
+};
 
 static void path_of(const golden_case *golden, const char *file, char path[512]) {
     snprintf(path, 512, "%s/tests/golden/%s/%s", SW_SOURCE_FOLDER, golden->name, file);
 }
 
-/* tokens.npy: version 1.0, one dimension, uint16. */
-static uint16_t *read_tokens(const golden_case *golden, int64_t n) {
+/* The first n elements of an .npy file, version 1.0 and of one dimension: uint16 tokens, uint32 documents. */
+static void *read_array(const golden_case *golden, const char *name, int64_t n, size_t element_bytes) {
     char path[512];
-    path_of(golden, "tokens.npy", path);
+    path_of(golden, name, path);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     unsigned char start[10];
     assert_int_equal(fread(start, 1, sizeof start, file), sizeof start);
     assert_int_equal(fseek(file, 10 + start[8] + 256 * start[9], SEEK_SET), 0);
-    uint16_t *tokens = malloc((size_t)n * sizeof *tokens);
-    assert_int_equal(fread(tokens, sizeof *tokens, (size_t)n, file), n);
+    void *elements = malloc((size_t)n * element_bytes);
+    assert_int_equal(fread(elements, element_bytes, (size_t)n, file), n);
     fclose(file);
-    return tokens;
+    return elements;
+}
+
+/* Of n tokens of the stream, where the document of each begins. */
+static int64_t *read_documents(const golden_case *golden, int64_t n) {
+    int64_t *begins = calloc((size_t)n, sizeof *begins);
+    int64_t first = 0;
+    for (int64_t document = 0; golden->is_packed && first < n; document++) {
+        uint32_t *lengths = read_array(golden, "documents.npy", document + 1, sizeof *lengths);
+        for (int64_t i = first; i < first + lengths[document] && i < n; i++)
+            begins[i] = first;
+        first += lengths[document];
+        free(lengths);
+    }
+    return begins;
 }
 
 static void read_weights(const golden_case *golden, graph_interpreter *it) {
@@ -70,6 +89,7 @@ static sw_graph *step_graph(const golden_case *golden) {
     sw_graph *graph;
     sw_error err = {0};
     assert_int_equal(sw_model_config_read(path, &config, &err), SW_OK);
+    config.keeps_documents_apart = golden->is_packed;
     assert_int_equal(sw_graph_create(golden->n_rows_at_once, golden->n_tokens, &graph, &err), SW_OK);
     assert_int_equal(sw_model_trace(&config, SW_ENDS_IN_LOSS, graph, &err), SW_OK);
     assert_int_equal(sw_graph_differentiate(graph, &err), SW_OK);
@@ -79,27 +99,35 @@ static sw_graph *step_graph(const golden_case *golden) {
 }
 
 /* The loss of the step; `gradient` [n_parameters][n_elements] gets the sum over its micro-batches. */
-static double run_step(const golden_case *golden, graph_interpreter *it, double **gradient) {
+static double run_step(const golden_case *golden, graph_interpreter *it, double n_supervised, double **gradient) {
     const int64_t n = golden->n_rows_at_once * golden->n_tokens, n_step = golden->n_rows * golden->n_tokens;
-    uint16_t *stream = read_tokens(golden, n_step + 1);
+    uint16_t *stream = read_array(golden, "tokens.npy", n_step + 1, sizeof *stream);
+    int64_t *begins = read_documents(golden, n_step + 1);
     int32_t *tokens = malloc((size_t)n * sizeof *tokens), *targets = malloc((size_t)n * sizeof *targets);
+    int32_t *documents = malloc((size_t)n * sizeof *documents);
     double loss = 0;
-    it->scalars.loss_scale = 1.0 / (double)n_step;
+    it->scalars.loss_scale = 1.0 / n_supervised;
     for (int64_t first = 0; first < n_step; first += n) {
         for (int64_t i = 0; i < n; i++) {
             tokens[i] = stream[first + i];
-            targets[i] = stream[first + i + 1];
+            const bool begins_a_document = golden->is_packed && begins[first + i + 1] == first + i + 1;
+            targets[i] = begins_a_document ? -1 : stream[first + i + 1];
+            const int64_t row = first + i - i % golden->n_tokens, begin = begins[first + i];
+            documents[i] = (int32_t)(begin > row ? begin - row : 0);
         }
         graph_interpreter_set_inputs(it, tokens, targets);
+        graph_interpreter_set_documents(it, documents);
         loss += graph_interpreter_run(it);
         for (int p = 0; p < it->graph->parameters.n; p++)
             for (int64_t k = 0; k < it->graph->parameters.item[p]->n_elements; k++)
                 gradient[p][k] += graph_interpreter_gradient(it, p, k);
     }
     free(stream);
+    free(begins);
+    free(documents);
     free(tokens);
     free(targets);
-    return loss / (double)n_step;
+    return loss / n_supervised;
 }
 
 static double number(const json_t *object, const char *key) {
@@ -125,7 +153,8 @@ static void check_case(const sw_device *device, const golden_case *golden, sw_nu
     for (int p = 0; p < graph->parameters.n; p++)
         gradient[p] = calloc((size_t)graph->parameters.item[p]->n_elements, sizeof **gradient);
     read_weights(golden, &it);
-    assert_near(run_step(golden, &it, gradient), number(step, "loss"), tolerance, number(step, "loss"), "loss");
+    assert_near(run_step(golden, &it, number(step, "supervised_tokens"), gradient), number(step, "loss"), tolerance,
+                number(step, "loss"), "loss");
     double whole = number(step, "grad_norm");
     for (int p = 0; p < graph->parameters.n; p++) {
         const sw_parameter *parameter = graph->parameters.item[p];

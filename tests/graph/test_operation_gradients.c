@@ -124,6 +124,39 @@ static void layernorm_with_and_without_bias(void **state) {
     check(record_layernorm);
 }
 
+static void record_positions_within(sw_graph *g, const void *about) {
+    (void)about;
+    end(g, sw_add_positions_within(g, begin(g), matrix(g, "positions", 23, CHANNELS), sw_documents(g)));
+}
+static void positions_that_restart(void **state) {
+    (void)state;
+    check(record_positions_within);
+}
+
+static void record_rmsnorm_heads(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = sw_rmsnorm_heads(g, begin(g), vector(g, "norm", CHANNELS / 3, SW_INIT_ONES), 1e-2);
+    x = sw_linear(g, x, matrix(g, "between", CHANNELS, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_rmsnorm_heads(g, x, vector(g, "norm_of_one", CHANNELS, SW_INIT_ONES), 1e-2));
+}
+static void rmsnorm_of_heads(void **state) {
+    (void)state;
+    check(record_rmsnorm_heads);
+}
+
+static void record_rotary_scaled(sw_graph *g, const void *about) {
+    (void)about;
+    const sw_rotary_scaling by_pair = {100, 4, SW_RAMP_BY_PAIR, 2, 0, 1.5},
+                            by_frequency = {10, 8, SW_RAMP_BY_FREQUENCY, 0.2, 0.9, 1};
+    sw_value *x = sw_rotary_scaled(g, begin(g), 6, &by_pair);
+    x = sw_linear(g, x, matrix(g, "between", CHANNELS, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_rotary_scaled(g, x, CHANNELS, &by_frequency));
+}
+static void rotary_with_scaled_frequencies(void **state) {
+    (void)state;
+    check(record_rotary_scaled);
+}
+
 static void record_rotary(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = sw_rotary(g, begin(g), 4, 100);
@@ -169,6 +202,57 @@ static void attention_separate_and_packed(void **state) {
                                                  .n_vocabulary = VOCABULARY,
                                                  .reuse_in_place = true,
                                                  .deviation = 0.7});
+}
+
+/* A span, documents, a scale, and all of them. */
+typedef struct view {
+    const heads *heads;
+    int64_t span;
+    double scale;
+    bool apart;
+} view;
+
+static void record_view(sw_graph *g, const void *about) {
+    const view *v = about;
+    const heads *h = v->heads;
+    const sw_attention_options options = {v->span, v->scale, v->apart ? sw_documents(g) : NULL};
+    sw_value *x = sw_linear(g, begin(g), matrix(g, "qkv", (h->query + 2 * h->key) * h->channels, CHANNELS), NULL, SW_OUT_IN);
+    x = sw_attention_packed_with(g, x, h->query, h->key, &options);
+    sw_value *q = sw_linear(g, x, matrix(g, "q", h->query * h->channels, h->query * h->channels), NULL, SW_OUT_IN);
+    sw_value *k = sw_linear(g, x, matrix(g, "k", h->key * h->channels, h->query * h->channels), NULL, SW_OUT_IN);
+    end(g, sw_attention_with(g, q, k, k, h->query, h->key, &options));
+}
+
+static void attention_within_spans_and_documents(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof HEADS / sizeof *HEADS; i++) {
+        const view views[] = {{&HEADS[i], 5, 0, false}, {&HEADS[i], 0, 0.3, true}, {&HEADS[i], 3, 1, true}};
+        for (size_t j = 0; j < sizeof views / sizeof *views; j++)
+            gradient_check_run(device, &(gradient_check){.record = record_view,
+                                                         .about = &views[j],
+                                                         .n_rows = 2,
+                                                         .n_tokens = j == 0 ? 140 : 21,
+                                                         .n_vocabulary = VOCABULARY,
+                                                         .reuse_in_place = true,
+                                                         .deviation = 0.5});
+    }
+}
+
+static void record_activation(sw_graph *g, const void *about) {
+    end(g, sw_activate(g, begin(g), *(const sw_activation *)about));
+}
+static void every_activation(void **state) {
+    (void)state;
+    for (int function = 0; function < SW_N_ACTIVATIONS; function++) {
+        const sw_activation about = (sw_activation)function;
+        gradient_check_run(device, &(gradient_check){.record = record_activation,
+                                                     .about = &about,
+                                                     .n_rows = 2,
+                                                     .n_tokens = 9,
+                                                     .n_vocabulary = VOCABULARY,
+                                                     .reuse_in_place = true,
+                                                     .deviation = 1.5});
+    }
 }
 
 static void record_gelu(sw_graph *g, const void *about) {
@@ -222,6 +306,11 @@ int main(void) {
         cmocka_unit_test(layernorm_with_and_without_bias),
         cmocka_unit_test(rotary_of_several_heads_and_of_one),
         cmocka_unit_test(attention_separate_and_packed),
+        cmocka_unit_test(positions_that_restart),
+        cmocka_unit_test(rmsnorm_of_heads),
+        cmocka_unit_test(rotary_with_scaled_frequencies),
+        cmocka_unit_test(attention_within_spans_and_documents),
+        cmocka_unit_test(every_activation),
         cmocka_unit_test(gelu),
         cmocka_unit_test(swiglu),
         cmocka_unit_test(add),

@@ -46,6 +46,8 @@ static step_result run_step(const gradient_check *check) {
     int32_t tokens[64], targets[64];
     gradient_check_inputs(check, tokens, targets);
     graph_interpreter_set_inputs(&result.it, tokens, targets);
+    gradient_check_documents(check, targets);
+    graph_interpreter_set_documents(&result.it, targets);
     graph_interpreter_fill_parameters(&result.it, check->deviation);
     result.it.scalars.first_row = 40;
     result.loss = graph_interpreter_run(&result.it);
@@ -70,9 +72,9 @@ static void recompute_and_in_place_change_no_bit_dropout_included(void **state) 
         gradient_check check = model_check(model);
         step_result plain = run_step(&check);
         assert_true(plain.loss > 0);
-        for (int passes = 1; passes < 4; passes++) {
-            check.recompute = passes & 1;
-            check.reuse_in_place = passes >> 1;
+        for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
+            check.recompute = passes / 2;
+            check.reuse_in_place = passes % 2;
             step_result other = run_step(&check);
             assert_same_bits(&plain, &other);
             free_step(&other);
@@ -107,7 +109,7 @@ static void with_recompute_only_inputs_of_blocks_live_on(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         gradient_check check = model_check(model);
-        check.recompute = true;
+        check.recompute = RECOMPUTE_BLOCKS;
         sw_graph *graph = gradient_check_graph(&check, true);
         for (int u = 1; u < graph->units.n; u++) {
             const sw_unit *unit = graph->units.item[u];
@@ -132,7 +134,7 @@ static void every_recomputed_operation_is_needed(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         gradient_check check = model_check(model);
-        check.recompute = true;
+        check.recompute = RECOMPUTE_BLOCKS;
         sw_graph *graph = gradient_check_graph(&check, true);
         int n_sums = 0;
         for (int i = 0; i < graph->ops.n; i++) {
@@ -151,11 +153,61 @@ static void every_recomputed_operation_is_needed(void **state) {
     }
 }
 
+/* Bytes of forward values that backward reads, and the arithmetic of what is made again. */
+static void count_kept(const sw_graph *graph, double *bytes, double *flops) {
+    bool *is_kept = calloc((size_t)graph->values.n, sizeof *is_kept);
+    *bytes = *flops = 0;
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        double op_flops, op_bytes;
+        sw_op_cost(op, &op_flops, &op_bytes);
+        *flops += op->is_recomputed ? op_flops : 0;
+        for (int k = 0; k < op->n_operands && op->phase == SW_PHASE_BACKWARD; k++) {
+            const sw_operand *operand = &op->operand[k];
+            if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ || is_kept[operand->value->id] ||
+                !operand->value->producer || operand->value->producer->phase != SW_PHASE_FORWARD)
+                continue;
+            is_kept[operand->value->id] = true;
+            *bytes += (double)sw_value_bytes(operand->value, SW_F32);
+        }
+    }
+    free(is_kept);
+}
+
+/* Norms, activations and rotations are made again, matrix products never; what is made again costs at most 8 flops a byte. */
+static void selective_recompute_keeps_less_for_little_arithmetic(void **state) {
+    (void)state;
+    for (int model = 0; model < N_SMALL_MODELS; model++) {
+        double bytes[N_RECOMPUTE], flops[N_RECOMPUTE];
+        for (int recompute = 0; recompute < N_RECOMPUTE; recompute++) {
+            sw_model_config wide = SMALL_MODELS[model];
+            wide.hidden = wide.max_positions = 64;
+            wide.heads = 4;
+            wide.kv_heads = wide.architecture == SW_GPT2 ? 4 : 2;
+            wide.head_channels = 16;
+            wide.ffn = 96;
+            gradient_check check = model_check(model);
+            check.about = &wide;
+            check.n_tokens = 64;
+            check.recompute = recompute;
+            sw_graph *graph = gradient_check_graph(&check, true);
+            count_kept(graph, &bytes[recompute], &flops[recompute]);
+            for (int i = 0; i < graph->ops.n && recompute == RECOMPUTE_SELECTIVELY; i++)
+                assert_false(graph->ops.item[i]->is_recomputed && graph->ops.item[i]->kernel == SW_KERNEL_LINEAR);
+            sw_graph_free(graph);
+        }
+        assert_true(flops[RECOMPUTE_NOTHING] == 0);
+        assert_true(flops[RECOMPUTE_SELECTIVELY] > 0 && flops[RECOMPUTE_SELECTIVELY] < flops[RECOMPUTE_BLOCKS]);
+        assert_true(bytes[RECOMPUTE_SELECTIVELY] < bytes[RECOMPUTE_NOTHING]);
+        assert_true(flops[RECOMPUTE_SELECTIVELY] <= 8 * (bytes[RECOMPUTE_NOTHING] - bytes[RECOMPUTE_SELECTIVELY]));
+    }
+}
+
 /* Every dropout of backward, recomputed or gradient, has the stream of a forward one; forward ones have streams of their own. */
 static void dropout_streams_are_per_call_and_survive_recompute(void **state) {
     (void)state;
     gradient_check check = model_check(2);
-    check.recompute = true;
+    check.recompute = RECOMPUTE_BLOCKS;
     sw_graph *graph = gradient_check_graph(&check, true);
     int n_uses[16][3] = {{0}};
     for (int i = 0; i < graph->ops.n; i++) {
@@ -212,9 +264,9 @@ static void nested_repeated_and_long_lived_blocks_recompute_the_same_bits(void *
     gradient_check_run(device, &check);
     step_result plain = run_step(&check);
     assert_true(plain.loss > 0);
-    for (int in_place = 0; in_place < 2; in_place++) {
-        check.recompute = true;
-        check.reuse_in_place = in_place;
+    for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
+        check.recompute = passes / 2;
+        check.reuse_in_place = passes % 2;
         step_result other = run_step(&check);
         assert_same_bits(&plain, &other);
         free_step(&other);
@@ -286,9 +338,9 @@ static void random_blocks_recompute_the_same_bits(void **state) {
         check.record = record_random_blocks;
         check.about = &seed;
         step_result plain = run_step(&check);
-        for (int passes = 1; passes < 4; passes++) {
-            check.recompute = passes & 1;
-            check.reuse_in_place = passes >> 1;
+        for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
+            check.recompute = passes / 2;
+            check.reuse_in_place = passes % 2;
             step_result other = run_step(&check);
             bool same = memcmp(&plain.loss, &other.loss, sizeof plain.loss) == 0 && plain.loss > 0;
             for (int i = 0; i < 3; i++)
@@ -308,7 +360,7 @@ static void inner_units_are_recomputed_with_their_block(void **state) {
     (void)state;
     gradient_check check = model_check(0);
     check.record = record_nested;
-    check.recompute = true;
+    check.recompute = RECOMPUTE_BLOCKS;
     sw_graph *graph = gradient_check_graph(&check, true);
     bool is_begun[16] = {false};
     int n_inner = 0;
@@ -329,7 +381,7 @@ static void inner_units_are_recomputed_with_their_block(void **state) {
 static void in_place_takes_only_bytes_that_nobody_reads_again(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++)
-        for (int recompute = 0; recompute < 2; recompute++) {
+        for (int recompute = 0; recompute < N_RECOMPUTE; recompute++) {
             gradient_check check = model_check(model);
             check.recompute = recompute;
             check.reuse_in_place = true;
@@ -458,7 +510,7 @@ static void a_forward_graph_reuses_more(void **state) {
     int n_gelu = 0;
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
-        if (op->kernel == SW_KERNEL_GELU) {
+        if (op->kernel == SW_KERNEL_ACTIVATION) {
             assert_ptr_equal(op->operand[1].value->storage, op->operand[0].value->storage);
             n_gelu++;
         }
@@ -499,7 +551,7 @@ static void without_dropout_a_model_is_the_one_that_has_none(void **state) {
 static void prepared_constants_come_first_and_are_shared(void **state) {
     (void)state;
     gradient_check check = model_check(0);
-    check.recompute = true;
+    check.recompute = RECOMPUTE_BLOCKS;
     sw_graph *graph = gradient_check_graph(&check, true);
     for (int i = 0; i < graph->ops.n; i++) {
         assert_int_equal(graph->ops.item[i]->id, i);
@@ -568,6 +620,7 @@ int main(void) {
         cmocka_unit_test(recompute_and_in_place_change_no_bit_dropout_included),
         cmocka_unit_test(with_recompute_only_inputs_of_blocks_live_on),
         cmocka_unit_test(every_recomputed_operation_is_needed),
+        cmocka_unit_test(selective_recompute_keeps_less_for_little_arithmetic),
         cmocka_unit_test(dropout_streams_are_per_call_and_survive_recompute),
         cmocka_unit_test(nested_repeated_and_long_lived_blocks_recompute_the_same_bits),
         cmocka_unit_test(random_blocks_recompute_the_same_bits),

@@ -87,6 +87,21 @@ static sw_value *rotary_heads(sw_graph *g) {
 static sw_value *rotary_theta(sw_graph *g) {
     return sw_rotary(g, rows(g, C), 4, 0);
 }
+static sw_value *rotary_ramp(sw_graph *g) {
+    return sw_rotary_scaled(g, rows(g, C), 4, &(sw_rotary_scaling){100, 2, SW_RAMP_BY_PAIR, 3, 3, 1});
+}
+static sw_value *rmsnorm_heads(sw_graph *g) {
+    return sw_rmsnorm_heads(g, rows(g, C), vector(g, "w", 5), 1e-5);
+}
+static sw_value *attention_span(sw_graph *g) {
+    return sw_attention_packed_with(g, rows(g, C), 1, 1, &(sw_attention_options){.span = -1});
+}
+static sw_value *attention_documents(sw_graph *g) {
+    return sw_attention_packed_with(g, rows(g, C), 1, 1, &(sw_attention_options){.documents = rows(g, C)});
+}
+static sw_value *activation_unknown(sw_graph *g) {
+    return sw_activate(g, rows(g, C), SW_N_ACTIVATIONS);
+}
 static sw_value *attention_heads(sw_graph *g) {
     return sw_attention(g, rows(g, C), rows(g, C), rows(g, C), 4, 3);
 }
@@ -179,7 +194,7 @@ static const struct {
     sw_value *(*record)(sw_graph *g);
     const char *message; /* a part of it */
 } REFUSED[] = {
-    {embedding_of_reals, "embedding: tokens must be token ids (sw_tokens, sw_targets), not [16, 12] of reals"},
+    {embedding_of_reals, "embedding: tokens must be token ids (sw_tokens, sw_targets, sw_documents), not [16, 12] of reals"},
     {embedding_of_a_vector, "embedding: table v is [4], but [any, any] is needed"},
     {positions_too_few, "add_positions: table wpe has 5 positions, a row has 8 tokens"},
     {positions_of_other_width, "add_positions: table wpe is [8, 13], but [any, 12] is needed"},
@@ -196,6 +211,11 @@ static const struct {
     {rotary_odd, "rotary: 12 channels do not divide into heads of 3"},
     {rotary_heads, "rotary: 12 channels do not divide into heads of 8"},
     {rotary_theta, "rotary: theta is 0"},
+    {rotary_ramp, "a ramp must not end at its beginning, 3"},
+    {rmsnorm_heads, "rmsnorm_heads: 12 channels do not divide into heads of 5, the length of w"},
+    {attention_span, "attention: a span of -1 and a scale of 0; both must be 0 or more"},
+    {attention_documents, "attention: documents must be token ids"},
+    {activation_unknown, "activation: there is no function 15"},
     {attention_heads, "attention: 4 query heads cannot share 3 key/value heads evenly"},
     {attention_channels, "attention: the 12 channels of q do not divide into 5 heads"},
     {attention_keys, "attention: k [16, 12] and v [16, 12] must have 6 channels, 2 heads of q's 3"},
@@ -203,15 +223,15 @@ static const struct {
     {packed_heads, "attention_packed: 13 channels do not divide into 2 query, 2 key and 2 value heads"},
     {swiglu_shapes, "swiglu: the shapes [16, 12] and [16, 13] differ"},
     {add_shapes, "add: the shapes [16, 12] and [7, 12] differ"},
-    {gelu_of_nothing, "gelu: x is NULL"},
+    {gelu_of_nothing, "activation: x is NULL"},
     {dropout_of_everything, "dropout: the probability is 1"},
     {cross_entropy_head, "cross_entropy: head head is [11, 13], but [any, 12] is needed"},
     {cross_entropy_targets, "cross_entropy: targets must be token ids"},
     {cross_entropy_twice, "cross_entropy: the graph has a loss already"},
-    {operation_on_the_loss, "gelu: x is the loss, not an activation"},
+    {operation_on_the_loss, "activation: x is the loss, not an activation"},
     {logits_head, "logits_at_position: head head is [11, 5], but [any, 12] is needed"},
     {name_twice, "parameter w: w is declared already"},
-    {no_root, "gelu: declare the root unit before recording operations"},
+    {no_root, "activation: declare the root unit before recording operations"},
     {two_roots, "unit second has no parent, but the graph has its root already (root)"},
     {five_dimensions, "parameter w has 5 dimensions; 1 to 4 are possible"},
     {dimension_of_zero, "parameter w: each dimension must be at least 1"},

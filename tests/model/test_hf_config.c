@@ -122,9 +122,10 @@ static void rotary_settings_are_read_in_both_spellings(void **state) {
     assert_true(good(llama_sizes, "\"rope_parameters\":{\"partial_rotary_factor\":1.0,\"factor\":null}").rope_theta == 10000);
     refused(llama_sizes, "\"rope_theta\":7.0,\"rope_parameters\":{\"rope_theta\":8}",
             "rope_theta and rope_parameters.rope_theta differ");
-    refused(llama_sizes, "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2.0}", "rope_scaling.rope_type \"linear\"");
-    refused(llama_sizes, "\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.0}", "rope_scaling.type \"dynamic\"");
-    refused(llama_sizes, "\"rope_parameters\":{\"rope_type\":\"llama3\"}", "rope_parameters.rope_type \"llama3\"");
+    refused(llama_sizes, "\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":2.0}", "rope_scaling.rope_type \"longrope\"");
+    refused(llama_sizes, "\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2.0}", "rope_scaling.type \"ntk\"");
+    refused(llama_sizes, "\"rope_scaling\":{\"type\":\"linear\",\"rope_type\":\"yarn\"}",
+            "rope_type and rope_scaling.type differ");
     refused(llama_sizes, "\"rope_parameters\":{\"partial_rotary_factor\":0.5}", "partial_rotary_factor");
     refused(llama_sizes, "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1}}", "rope_parameters.full_attention");
     refused(llama_sizes, "\"rope_scaling\":{\"factor\":2.0}", "rope_scaling.factor");
@@ -139,8 +140,6 @@ static void rotary_settings_are_read_in_both_spellings(void **state) {
 static void arithmetic_that_is_not_built_is_refused_by_name(void **state) {
     (void)state;
     static const char *const llama[][2] = {
-        {"\"attention_bias\":true", "attention_bias true"},
-        {"\"mlp_bias\":true", "mlp_bias true"},
         {"\"hidden_act\":\"gelu\"", "hidden_act \"gelu\""},
         {"\"sliding_window\":16", "sliding_window"},
         {"\"partial_rotary_factor\":0.5", "partial_rotary_factor 0.5"},
@@ -151,11 +150,10 @@ static void arithmetic_that_is_not_built_is_refused_by_name(void **state) {
         {"\"is_encoder_decoder\":true", "is_encoder_decoder"},
     };
     static const char *const gpt2[][2] = {
-        {"\"activation_function\":\"relu\"", "activation_function \"relu\""},
-        {"\"activation_function\":\"gelu\"", "activation_function \"gelu\""},
-        {"\"scale_attn_weights\":false", "scale_attn_weights false"},
-        {"\"scale_attn_by_inverse_layer_idx\":true", "scale_attn_by_inverse_layer_idx true"},
-        {"\"reorder_and_upcast_attn\":true", "reorder_and_upcast_attn true"},
+        {"\"activation_function\":\"prelu\"", "activation_function \"prelu\""},
+        {"\"activation_function\":\"xielu\"", "activation_function \"xielu\""},
+        {"\"activation_function\":\"Gelu\"", "activation_function \"Gelu\""},
+        {"\"activation_function\":1", "activation_function is an integer"},
         {"\"add_cross_attention\":true", "add_cross_attention true"},
         {"\"quantization_config\":{}", "quantization_config"},
     };
@@ -168,6 +166,189 @@ static void arithmetic_that_is_not_built_is_refused_by_name(void **state) {
     }
     good(llama_sizes, "\"hidden_act\":\"swish\",\"attention_bias\":false,\"attention_dropout\":0.0,\"pretraining_tp\":1");
     good(llama_sizes, "\"sliding_window\":16,\"use_sliding_window\":false");
+}
+
+static void assert_same_rope(const sw_rope_scaling *a, const sw_rope_scaling *b) {
+    assert_int_equal(a->type, b->type);
+    assert_int_equal(a->original_positions, b->original_positions);
+    assert_true(a->factor == b->factor && a->low_factor == b->low_factor && a->high_factor == b->high_factor);
+    assert_true(a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->attention_factor == b->attention_factor);
+    assert_true(a->mscale == b->mscale && a->mscale_all == b->mscale_all && a->is_exact == b->is_exact);
+}
+
+static void rotary_scaling_is_read_whole_or_refused(void **state) {
+    (void)state;
+    sw_model_config c = good(llama_sizes, "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}");
+    assert_true(c.rope.type == SW_ROPE_LINEAR && c.rope.factor == 2 && c.rope_theta == 10000);
+    c = good(llama_sizes, "\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":4.0}");
+    assert_true(c.rope.type == SW_ROPE_DYNAMIC && c.rope.factor == 4);
+    static const char llama3[] = "\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                                 "\"original_max_position_embeddings\":512";
+    static const char yarn[] = "\"rope_type\":\"yarn\",\"original_max_position_embeddings\":512";
+    char more[512];
+    snprintf(more, sizeof more, "\"rope_theta\":500000.0,\"rope_scaling\":{%s}", llama3);
+    c = good(llama_sizes, more);
+    assert_true(c.rope.type == SW_ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.low_factor == 1 && c.rope.high_factor == 4);
+    assert_true(c.rope_theta == 500000 && c.rope.original_positions == 512);
+    snprintf(more, sizeof more, "\"rope_parameters\":{\"rope_theta\":5e5,%s},\"rope_scaling\":{%s}", llama3, llama3);
+    sw_model_config both = good(llama_sizes, more);
+    assert_same_rope(&both.rope, &c.rope);
+    assert_true(both.rope_theta == 500000);
+    snprintf(more, sizeof more, "\"rope_parameters\":{%s},\"rope_scaling\":{%s}", llama3, yarn);
+    refused(llama_sizes, more, "rope_parameters and rope_scaling differ");
+    snprintf(more, sizeof more, "\"rope_scaling\":{%s}", yarn);
+    c = good(llama_sizes, more); /* the factor is what the positions say: 2048 / 512 */
+    assert_true(c.rope.type == SW_ROPE_YARN && c.rope.factor == 4 && c.rope.beta_fast == 32 && c.rope.beta_slow == 1);
+    assert_true(c.rope.attention_factor == 0 && !c.rope.is_exact);
+    snprintf(
+        more, sizeof more,
+        "\"rope_scaling\":{%s,\"factor\":16.0,\"attention_factor\":1.5,\"truncate\":false,\"mscale\":0.7,\"mscale_all_dim\":0.5,"
+        "\"beta_fast\":16,\"beta_slow\":2}",
+        yarn);
+    c = good(llama_sizes, more);
+    assert_true(c.rope.factor == 16 && c.rope.attention_factor == 1.5 && c.rope.is_exact && c.rope.mscale == 0.7);
+    assert_true(c.rope.mscale_all == 0.5 && c.rope.beta_fast == 16 && c.rope.beta_slow == 2);
+    c = good(llama_sizes, "\"original_max_position_embeddings\":256,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":8.0}");
+    assert_int_equal(c.rope.original_positions, 256);
+    static const char *const wrong[][2] = {
+        {"\"type\":\"linear\"", "rope_scaling.factor is missing"},
+        {"\"type\":\"linear\",\"factor\":0", "rope factor is 0"},
+        {"\"type\":\"linear\",\"factor\":2,\"beta_fast\":3", "rope_scaling.beta_fast (it is set)"},
+        {"\"type\":\"dynamic\",\"factor\":2,\"original_max_position_embeddings\":3",
+         "original_max_position_embeddings (it is set)"},
+        {"\"type\":\"llama3\",\"factor\":2,\"high_freq_factor\":3", "rope_scaling.low_freq_factor is missing"},
+        {"\"type\":\"llama3\",\"factor\":2,\"low_freq_factor\":3,\"high_freq_factor\":3", "high_freq_factor is 3"},
+        {"\"type\":\"yarn\",\"factor\":2,\"attention_factor\":0", "rope_scaling.attention_factor 0"},
+        {"\"type\":\"yarn\",\"factor\":2,\"attention_factor\":-1", "attention_factor is -1"},
+        {"\"type\":\"yarn\",\"factor\":2,\"beta_slow\":64", "beta_fast is 32"},
+        {"\"type\":\"yarn\",\"factor\":2,\"beta_slow\":0", "beta_slow is 0"},
+        {"\"type\":\"yarn\",\"factor\":2,\"truncate\":1", "rope_scaling.truncate is an integer"},
+        {"\"type\":\"yarn\",\"factor\":\"2\"", "rope_scaling.factor is a string"},
+        {"\"type\":\"yarn\",\"factor\":2,\"original_max_position_embeddings\":-5", "original_max_position_embeddings is -5"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(more, sizeof more, "\"rope_scaling\":{%s}", wrong[i][0]);
+        refused(llama_sizes, more, wrong[i][1]);
+    }
+}
+
+static const char sizes_of[] = "\"model_type\":\"%s\",\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":32,"
+                               "\"intermediate_size\":48,\"vocab_size\":100";
+
+static void families_have_their_own_defaults(void **state) {
+    (void)state;
+    char mistral[512], qwen2[512], qwen3[512];
+    snprintf(mistral, sizeof mistral, sizes_of, "mistral");
+    snprintf(qwen2, sizeof qwen2, sizes_of, "qwen2");
+    snprintf(qwen3, sizeof qwen3, sizes_of, "qwen3");
+    sw_model_config c = good(mistral, "");
+    assert_int_equal(c.architecture, SW_MISTRAL);
+    assert_int_equal(c.kv_heads, 8);
+    assert_int_equal(c.head_channels, 2);
+    assert_int_equal(c.max_positions, 131072);
+    assert_int_equal(c.span, 4096);
+    assert_true(!c.qkv_bias && !c.o_bias && !c.qk_norm);
+    assert_int_equal(c.bos_token, 1);
+    assert_int_equal(good(mistral, "\"num_key_value_heads\":null").kv_heads, 32);
+    assert_int_equal(good(mistral, "\"sliding_window\":null").span, 0);
+    assert_int_equal(good(mistral, "\"sliding_window\":16").span, 16);
+    refused(mistral, "\"sliding_window\":0", "sliding_window");
+    refused(mistral, "\"attention_bias\":true", "attention_bias true");
+    refused(mistral, "\"layer_types\":[\"full_attention\"]", "layer_types");
+    c = good(qwen2, "");
+    assert_int_equal(c.architecture, SW_QWEN2);
+    assert_int_equal(c.kv_heads, 32);
+    assert_int_equal(c.max_positions, 32768);
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.qk_norm);
+    assert_int_equal(c.span, 0); /* sliding_window is 4096, and use_sliding_window false */
+    assert_int_equal(c.bos_token, -1);
+    refused(qwen2, "\"attention_bias\":false", "attention_bias false");
+    refused(qwen2, "\"mlp_bias\":true", "mlp_bias true");
+    c = good(qwen3, "");
+    assert_int_equal(c.architecture, SW_QWEN3);
+    assert_int_equal(c.head_channels, 128);
+    assert_true(!c.qkv_bias && !c.o_bias && c.qk_norm);
+    c = good(qwen3, "\"attention_bias\":true,\"head_dim\":6");
+    assert_true(c.qkv_bias && c.o_bias && c.head_channels == 6);
+    c = good(llama_sizes, "\"attention_bias\":true,\"mlp_bias\":true");
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
+}
+
+/* Layers from max_window_layers on have the span; layer_types says the same by name. */
+static void qwen_has_its_span_in_the_upper_layers(void **state) {
+    (void)state;
+    char qwen[512];
+    for (int i = 0; i < 2; i++) {
+        snprintf(qwen, sizeof qwen, sizes_of, i ? "qwen3" : "qwen2");
+        sw_model_config c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5,\"max_window_layers\":3");
+        assert_true(c.span == 5 && c.full_layers == 3);
+        c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5,\"max_window_layers\":0");
+        assert_true(c.span == 5 && c.full_layers == 0);
+        c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5"); /* 28 layers without, and there are four */
+        assert_true(c.span == 0 && c.full_layers == 0);
+        c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":null,\"max_window_layers\":0");
+        assert_true(c.span == 0);
+        c = good(qwen, "\"use_sliding_window\":false,\"sliding_window\":5,\"max_window_layers\":0");
+        assert_true(c.span == 0);
+        c = good(qwen,
+                 "\"use_sliding_window\":true,\"sliding_window\":5,\"layer_types\":[\"full_attention\",\"sliding_attention\","
+                 "\"sliding_attention\",\"sliding_attention\"]");
+        assert_true(c.span == 5 && c.full_layers == 1);
+        refused(qwen,
+                "\"use_sliding_window\":true,\"sliding_window\":5,\"layer_types\":[\"sliding_attention\",\"full_attention\","
+                "\"sliding_attention\",\"sliding_attention\"]",
+                "layer_types with full_attention above sliding_attention");
+        refused(qwen, "\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\",\"sliding_attention\"]",
+                "layer_types with sliding_attention and no sliding_window");
+        refused(qwen, "\"layer_types\":[\"full_attention\"]", "layer_types has 1 entries for 4 layers");
+        refused(qwen, "\"layer_types\":[\"full_attention\",\"chunked_attention\",\"full_attention\",\"full_attention\"]",
+                "layer_types chunked_attention");
+        refused(qwen, "\"layer_types\":[1,2,3,4]", "layer_types holds an integer, strings are needed");
+    }
+}
+
+/* Every name that transformers knows, apart from those with parameters of their own and sqrtsoftplus. */
+static void activations_of_gpt2_go_by_their_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        sw_activation activation;
+    } names[] = {
+        {"gelu", SW_GELU},
+        {"gelu_10", SW_GELU_10},
+        {"gelu_fast", SW_GELU_TANH},
+        {"gelu_new", SW_GELU_TANH},
+        {"gelu_python", SW_GELU},
+        {"gelu_pytorch_tanh", SW_GELU_TANH},
+        {"gelu_python_tanh", SW_GELU_TANH},
+        {"gelu_accurate", SW_GELU_TANH},
+        {"hardswish", SW_HARDSWISH},
+        {"laplace", SW_LAPLACE},
+        {"leaky_relu", SW_LEAKY_RELU},
+        {"linear", SW_IDENTITY},
+        {"mish", SW_MISH},
+        {"quick_gelu", SW_QUICK_GELU},
+        {"relu", SW_RELU},
+        {"relu2", SW_RELU_SQUARED},
+        {"relu6", SW_RELU_6},
+        {"sigmoid", SW_SIGMOID},
+        {"silu", SW_SILU},
+        {"swish", SW_SILU},
+        {"tanh", SW_TANH},
+    };
+    char more[256];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(more, sizeof more, "%s,\"activation_function\":\"%s\"", no_dropout, names[i].name);
+        assert_int_equal(good(gpt2_sizes, more).activation, names[i].activation);
+    }
+    assert_int_equal(good(gpt2_sizes, no_dropout).activation, SW_GELU_TANH);
+    snprintf(more, sizeof more,
+             "%s,\"scale_attn_weights\":false,\"scale_attn_by_inverse_layer_idx\":true,\"reorder_and_upcast_attn\":true",
+             no_dropout);
+    sw_model_config c = good(gpt2_sizes, more);
+    assert_true(c.unscaled_attention && c.scales_by_layer && c.upcasts_attention);
+    c = good(gpt2_sizes, no_dropout);
+    assert_true(!c.unscaled_attention && !c.scales_by_layer && !c.upcasts_attention);
 }
 
 static void gpt2_is_read_under_both_sets_of_names(void **state) {
@@ -248,7 +429,8 @@ static void an_unknown_model_type_names_the_nearest(void **state) {
     (void)state;
     refused("\"model_type\":\"lama\"", "", "did you mean llama");
     refused("\"model_type\":\"gpt_2\"", "", "did you mean gpt2");
-    refused("\"model_type\":\"bert\"", "", "there are llama and gpt2");
+    refused("\"model_type\":\"qwen1\"", "", "did you mean qwen");
+    refused("\"model_type\":\"bert\"", "", "there are llama, mistral, qwen2, qwen3 and gpt2");
     refused("\"hidden_size\":3", "", "model_type is missing");
     refused("\"model_type\":3", "", "model_type is an integer, a string is needed");
 }
@@ -307,12 +489,20 @@ static void assert_same_config(const sw_model_config *a, const sw_model_config *
                 a->init_std == b->init_std);
     assert_int_equal(a->bos_token, b->bos_token);
     assert_int_equal(a->eos_token, b->eos_token);
+    assert_true(a->qkv_bias == b->qkv_bias && a->o_bias == b->o_bias && a->mlp_bias == b->mlp_bias && a->qk_norm == b->qk_norm);
+    assert_int_equal(a->span, b->span);
+    assert_int_equal(a->full_layers, b->full_layers);
+    assert_same_rope(&a->rope, &b->rope);
+    assert_int_equal(a->activation, b->activation);
+    assert_true(a->unscaled_attention == b->unscaled_attention && a->scales_by_layer == b->scales_by_layer &&
+                a->upcasts_attention == b->upcasts_attention);
 }
 
 /* What transformers 5 wrote and the same in the spelling of 4. */
 static void the_golden_configurations_read_alike_in_both_spellings(void **state) {
     (void)state;
-    static const char *const names[] = {"llama-untied", "llama-tied", "llama-bf16", "llama-masked", "llama-schedule"};
+    static const char *const names[] = {"llama-untied",   "llama-tied", "llama-bf16",     "llama-masked",
+                                        "llama-schedule", "qwen2",      "mistral-window", "packed"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char name[64];
         sw_model_config newer, older;
@@ -335,6 +525,64 @@ static void what_is_written_reads_back(void **state) {
         {SW_LLAMA, 1, 64, 4, 4, 16, 100, 32000, 2048, false, 1.0 / 3, 1e-6, 0, 0, -1, 2},
         {SW_GPT2, 3, 48, 3, 3, 16, 192, 263, 64, true, 10000, 1e-5, 0.1, 0.02, 0, 0},
         {SW_GPT2, 3, 48, 3, 3, 16, 50, 263, 64, false, 10000, 1, 0, 0.5, 7, 8},
+        {SW_LLAMA, 2,
+         40,       8,
+         2,        8,
+         100,      257,
+         8192,     true,
+         500000.0, 1e-5,
+         0,        0.02,
+         1,        -1,
+         true,     true,
+         true,     .rope = {SW_ROPE_LLAMA3, .factor = 8, .original_positions = 512, .low_factor = 1, .high_factor = 4.5}},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0, 0.02, 1, -1, .rope = {SW_ROPE_LINEAR, .factor = 2.5}},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0, 0.02, 1, -1, .rope = {SW_ROPE_DYNAMIC, .factor = 2}},
+        {SW_MISTRAL, 2, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0, 0.02, 1, -1, .span = 16},
+        {SW_MISTRAL, 2, 40, 8, 8, 6, 100, 257, 64, true, 1e6, 1e-5, 0, 0.02, 1, -1},
+        {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0, 0.02, -1, -1, .qkv_bias = true, .span = 5, .full_layers = 2},
+        {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, false, 1e6, 1e-5, 0, 0.02, -1, -1, .qkv_bias = true},
+        {SW_QWEN3,
+         4,
+         40,
+         8,
+         2,
+         12,
+         100,
+         257,
+         64,
+         true,
+         1e6,
+         1e-5,
+         0,
+         0.02,
+         -1,
+         3,
+         true,
+         true,
+         .qk_norm = true,
+         .rope = {SW_ROPE_YARN, .factor = 4, .original_positions = 16, .beta_fast = 32, .beta_slow = 1}},
+        {SW_QWEN3, 4, 40, 8, 2, 12, 100, 257, 64, true, 1e6, 1e-5, 0, 0.02, -1, 3, .qk_norm = true, .span = 7,
+         .rope = {SW_ROPE_YARN, 4, 16, 0, 0, 16, 2, 1.25, 0.7, 0.3, true}},
+        {SW_GPT2,
+         3,
+         48,
+         3,
+         3,
+         16,
+         50,
+         263,
+         64,
+         false,
+         10000,
+         1,
+         0,
+         0.5,
+         7,
+         8,
+         .activation = SW_MISH,
+         .unscaled_attention = true,
+         .scales_by_layer = true,
+         .upcasts_attention = true},
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         char *text;
@@ -403,6 +651,10 @@ int main(void) {
         cmocka_unit_test(head_dim_need_not_divide_the_hidden_size),
         cmocka_unit_test(rotary_settings_are_read_in_both_spellings),
         cmocka_unit_test(arithmetic_that_is_not_built_is_refused_by_name),
+        cmocka_unit_test(rotary_scaling_is_read_whole_or_refused),
+        cmocka_unit_test(families_have_their_own_defaults),
+        cmocka_unit_test(qwen_has_its_span_in_the_upper_layers),
+        cmocka_unit_test(activations_of_gpt2_go_by_their_names),
         cmocka_unit_test(gpt2_is_read_under_both_sets_of_names),
         cmocka_unit_test(dropout_of_gpt2_is_what_the_file_means),
         cmocka_unit_test(tokens_are_numbers_lists_or_none),

@@ -50,8 +50,8 @@ static life *lives_of(const built_program *b) {
         if (p->buffers.item[i].is_persistent || memory_class == SW_MEMORY_GATHER || memory_class == SW_MEMORY_REDUCE)
             live_always(b, lives, i);
     }
-    const int from_outside[] = {p->tokens, p->targets, p->loss, p->logits};
-    for (int i = 0; i < 4; i++)
+    const int from_outside[] = {p->tokens, p->targets, p->documents, p->loss, p->logits};
+    for (int i = 0; i < 5; i++)
         live_always(b, lives, from_outside[i]);
     return lives;
 }
@@ -159,6 +159,7 @@ static void check_values(const built_program *b) {
     for (int slot = 0; slot < 2; slot++) {
         fill_from_outside(b, b->program.tokens, &s);
         fill_from_outside(b, b->program.targets, &s);
+        fill_from_outside(b, b->program.documents, &s);
         int at = walk_slot(b, ops, SW_SEGMENT_FORWARD, prepared, &s);
         at = walk_slot(b, ops, SW_SEGMENT_BACKWARD, at, &s);
         holds(b, -1, at == n_ops);

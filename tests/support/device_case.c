@@ -59,6 +59,14 @@ static void make_indices(double *value, int64_t n, int64_t V, bool ignored) {
         value[i] = ignored && value[i] < -0.4 ? -1 : floor((value[i] + 1) / 2 * 0.999999 * (double)V);
 }
 
+/* Where each token's document begins in its row: documents of one token and of many, the same in every row but the first. */
+static void make_documents(double *value, int64_t B, int64_t T, uint64_t seed) {
+    for (int64_t i = 0; i < B * T; i++) {
+        const bool begins = i % T == 0 || (i / T > 0 ? device_random(&seed) < -0.93 : i % T == 64 || i % T == 3);
+        value[i] = begins ? (double)(i % T) : value[i - 1];
+    }
+}
+
 static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
     device_case c = {.kernel = kernel, .attribute = {1e-5}, .scalars = {.proceed = 1}};
     const bool is_grad = kernel == SW_KERNEL_RMSNORM_GRAD || kernel == SW_KERNEL_LAYERNORM_GRAD;
@@ -97,13 +105,13 @@ static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_sha
 
 static device_case make_attention(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle,
                                   uint64_t seed) {
-    device_case c = {.kernel = kernel, .scalars = {.proceed = 1}};
+    device_case c = {.kernel = kernel, .attribute = {1.25 / sqrt((double)s->D)}, .scalars = {.proceed = 1}};
     const int64_t q_stride = s->packed ? (s->H + 2 * s->K) * s->D : s->H * s->D;
     const int64_t kv_stride = s->packed ? q_stride : s->K * s->D;
     const int64_t tokens = s->B * s->T, dense = tokens * s->H * s->D;
     /* in the packed form operands are views; the last row needs no full stride */
     const int64_t q_n = (tokens - 1) * q_stride + s->H * s->D, kv_n = (tokens - 1) * kv_stride + s->K * s->D;
-    DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride);
+    DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride, s->span);
     if (kernel == SW_KERNEL_ATTENTION_GRAD)
         ADD(REAL, dense, IN, "");
     double *q = ADD(REAL, q_n, IN, ""), *k = ADD(REAL, kv_n, IN, ""), *v = ADD(REAL, kv_n, IN, "");
@@ -112,6 +120,7 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     if (kernel == SW_KERNEL_ATTENTION) {
         ADD(REAL, dense, OUT, "");
         ADD(REAL, s->B * s->H * s->T, OUT, "");
+        make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
         return c;
     }
     device_case forward = make_attention(arena, SW_KERNEL_ATTENTION, s, oracle, 1);
@@ -126,6 +135,7 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     ADD(REAL, q_n, OUT, "");
     ADD(REAL, kv_n, OUT, "");
     ADD(REAL, kv_n, OUT, "");
+    make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
     return c;
 }
 
@@ -151,11 +161,13 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         ADD(REAL, tokens * C, IN, "");
         ADD(PARAMETER, (s->T + 2) * C, IN, "");
         ADD(REAL, tokens * C, OUT, "");
+        make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
         break;
     case SW_KERNEL_ADD_POSITIONS_GRAD:
         DIMS(s->B, s->T, C, s->T + 2);
         ADD(REAL, tokens * C, IN, "");
         ADD(REAL, (s->T + 2) * C, OUT, "+");
+        make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
         break;
     case SW_KERNEL_LINEAR:
         DIMS(n, s->in, s->out, s->layout);
@@ -183,8 +195,9 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
     case SW_KERNEL_LAYERNORM_GRAD:
         return make_norm(arena, kernel, s, oracle, seed);
     case SW_KERNEL_ROTARY_TABLE:
-        DIMS(s->T, s->D / 2 * 2);
-        c.attribute[0] = 10000;
+        DIMS(s->T, s->D / 2 * 2, s->ramp);
+        memcpy(c.attribute, s->ramp == 1 ? (const double[]){10000, 4, 3, 1, 1.25} : (const double[]){10000, 8, 0.01, 0.3, 1},
+               sizeof c.attribute);
         ADD(REAL, s->T * (s->D / 2) * 2, OUT, "");
         break;
     case SW_KERNEL_ROTARY:
@@ -197,15 +210,15 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
     case SW_KERNEL_ATTENTION:
     case SW_KERNEL_ATTENTION_GRAD:
         return make_attention(arena, kernel, s, oracle, seed);
-    case SW_KERNEL_GELU:
-        DIMS(n * C);
+    case SW_KERNEL_ACTIVATION:
+        DIMS(n * C, s->function);
         value = ADD(REAL, n * C, IN, "");
         for (int64_t i = 0; i < n * C; i++)
             value[i] *= 6;
         ADD(REAL, n * C, OUT, "");
         break;
-    case SW_KERNEL_GELU_GRAD:
-        DIMS(n * C);
+    case SW_KERNEL_ACTIVATION_GRAD:
+        DIMS(n * C, s->function);
         ADD(REAL, n * C, IN, "");
         value = ADD(REAL, n * C, IN, "");
         for (int64_t i = 0; i < n * C; i++)
@@ -271,7 +284,7 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         break;
     case SW_KERNEL_ADAMW:
         DIMS(block);
-        memcpy(c.attribute, (const double[]){0.9, 0.95, 1e-6, 0.1}, sizeof c.attribute);
+        memcpy(c.attribute, (const double[]){0.9, 0.95, 1e-6, 0.1}, 4 * sizeof(double));
         c.scalars.learning_rate = 0.01;
         c.scalars.clip_factor = 0.7;
         c.scalars.bias_correction1 = 1 - pow(0.9, 3);
@@ -441,8 +454,8 @@ static bool is_between_heads(const device_case *c, int operand, int64_t i) {
 /* Some gradients vanish exactly, with one key or one channel; what is left then is rounding of the terms that cancel, which are
  * as large as the inputs. */
 static double largest_term(const device_case *c) {
-    const bool cancels =
-        (c->kernel == SW_KERNEL_ATTENTION_GRAD && c->dim[1] == 1) || (c->kernel == SW_KERNEL_RMSNORM_GRAD && c->dim[1] == 1);
+    const bool cancels = (c->kernel == SW_KERNEL_ATTENTION_GRAD && (c->dim[1] == 1 || c->dim[7] == 1)) ||
+                         (c->kernel == SW_KERNEL_RMSNORM_GRAD && c->dim[1] == 1);
     double largest = 0;
     for (int i = 0; cancels && i < c->n_operands; i++)
         for (int64_t j = 0; c->operand[i].is_read && j < c->operand[i].n; j++)
@@ -467,9 +480,9 @@ double device_distance(const device_case *c, int operand, const double *got, con
 }
 
 const char *device_describe(sw_arena *arena, const device_case *c) {
-    return sw_arena_format(arena, "%s[%ld %ld %ld %ld %ld %ld %ld] accumulate %x absent %x", sw_kernel_name(c->kernel),
+    return sw_arena_format(arena, "%s[%ld %ld %ld %ld %ld %ld %ld %ld] accumulate %x absent %x", sw_kernel_name(c->kernel),
                            (long)c->dim[0], (long)c->dim[1], (long)c->dim[2], (long)c->dim[3], (long)c->dim[4], (long)c->dim[5],
-                           (long)c->dim[6], c->accumulate, c->absent);
+                           (long)c->dim[6], (long)c->dim[7], c->accumulate, c->absent);
 }
 
 sw_device *device_open(sw_kernel_set set, bool use_blas) {

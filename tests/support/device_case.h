@@ -43,6 +43,8 @@ typedef struct device_case {
 typedef struct device_shape {
     int64_t n, C, V, B, T, H, K, D, in, out, layout;
     int packed; /* attention: q, k and v lie in one array, token by token */
+    int64_t span;
+    int function, ramp; /* of activations, of rotary tables */
 } device_shape;
 
 /* A random number in -1 .. 1. */

@@ -22,8 +22,10 @@ sw_graph *gradient_check_graph(const gradient_check *check, bool differentiate) 
     }
     if (!status && differentiate)
         status = sw_graph_differentiate(graph, &err);
-    if (!status && differentiate && check->recompute)
+    if (!status && differentiate && check->recompute == RECOMPUTE_BLOCKS)
         status = sw_graph_recompute_blocks(graph, &err);
+    if (!status && differentiate && check->recompute == RECOMPUTE_SELECTIVELY)
+        status = sw_graph_recompute_selective(graph, &err);
     if (!status && check->reuse_in_place)
         status = sw_graph_reuse_in_place(graph, &err);
     if (status)
@@ -35,6 +37,13 @@ void gradient_check_inputs(const gradient_check *check, int32_t *tokens, int32_t
     for (int64_t i = 0; i < check->n_rows * check->n_tokens; i++) {
         tokens[i] = (int32_t)(graph_interpreter_uniform(11, (uint64_t)i) * (double)check->n_vocabulary);
         targets[i] = i % 5 == 3 ? -1 : (int32_t)(graph_interpreter_uniform(13, (uint64_t)i) * (double)check->n_vocabulary);
+    }
+}
+
+void gradient_check_documents(const gradient_check *check, int32_t *documents) {
+    for (int64_t i = 0; i < check->n_rows * check->n_tokens; i++) {
+        const int64_t row = i / check->n_tokens, t = i % check->n_tokens;
+        documents[i] = t == 0 || t % 4 == (row + 2) % 4 ? (int32_t)t : documents[i - 1];
     }
 }
 
@@ -85,6 +94,9 @@ void gradient_check_run(const sw_device *device, const gradient_check *check) {
     gradient_check_inputs(check, tokens, targets);
     graph_interpreter_set_inputs(&step, tokens, targets);
     graph_interpreter_set_inputs(&forward, tokens, targets);
+    gradient_check_documents(check, targets);
+    graph_interpreter_set_documents(&step, targets);
+    graph_interpreter_set_documents(&forward, targets);
     graph_interpreter_fill_parameters(&step, check->deviation);
     graph_interpreter_fill_parameters(&forward, check->deviation);
     step.scalars.loss_scale = LOSS_SCALE;

@@ -7,11 +7,14 @@
 /* Records a model that ends in a loss into an empty graph. */
 typedef void (*graph_recorder)(sw_graph *graph, const void *about);
 
+enum { RECOMPUTE_NOTHING, RECOMPUTE_BLOCKS, RECOMPUTE_SELECTIVELY, N_RECOMPUTE };
+
 typedef struct gradient_check {
     graph_recorder record;
     const void *about;
     int64_t n_rows, n_tokens, n_vocabulary; /* token ids are below n_vocabulary */
-    bool recompute, reuse_in_place;
+    int recompute;                          /* RECOMPUTE_ */
+    bool reuse_in_place;
     double deviation;  /* of the parameters */
     const char *label; /* shown when the check fails; may be NULL */
     uint64_t seed;     /* of a random graph, shown too */
@@ -23,6 +26,9 @@ void gradient_check_run(const sw_device *device, const gradient_check *check);
 
 /* A graph recorded by `record`, differentiated and passed over as `check` says. Fails the test on an error. */
 sw_graph *gradient_check_graph(const gradient_check *check, bool differentiate);
+
+/* Where documents begin [n_rows * n_tokens]: in each row at another place. */
+void gradient_check_documents(const gradient_check *check, int32_t *documents);
 
 /* Token ids [n_rows * n_tokens], and targets, some of them -1. */
 void gradient_check_inputs(const gradient_check *check, int32_t *tokens, int32_t *targets);

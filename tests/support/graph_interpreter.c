@@ -30,6 +30,8 @@ graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *dev
     for (int i = 0; i < graph->values.n; i++)
         if (graph->values.item[i]->storage == graph->values.item[i])
             it.values[i] = take((size_t)sw_value_bytes(graph->values.item[i], real_of(&it)));
+    if (graph->documents)
+        memset(it.values[graph->documents->id], 0, (size_t)sw_value_bytes(graph->documents, SW_F32));
     for (int i = 0; i < graph->parameters.n; i++) {
         size_t bytes = (size_t)graph->parameters.item[i]->n_elements * real_bytes(&it);
         it.parameters[i] = take(bytes);
@@ -105,6 +107,11 @@ void graph_interpreter_set_inputs(graph_interpreter *it, const int32_t *tokens, 
         memcpy(it->values[it->graph->tokens->id], tokens, (size_t)it->graph->tokens->n_elements * sizeof *tokens);
     if (it->graph->targets)
         memcpy(it->values[it->graph->targets->id], targets, (size_t)it->graph->targets->n_elements * sizeof *targets);
+}
+
+void graph_interpreter_set_documents(graph_interpreter *it, const int32_t *documents) {
+    if (it->graph->documents)
+        memcpy(it->values[it->graph->documents->id], documents, (size_t)it->graph->documents->n_elements * sizeof *documents);
 }
 
 static void forget(graph_interpreter *it) {

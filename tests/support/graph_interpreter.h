@@ -31,6 +31,10 @@ void graph_interpreter_fill_parameters(graph_interpreter *it, double deviation);
 
 void graph_interpreter_set_inputs(graph_interpreter *it, const int32_t *tokens, const int32_t *targets);
 
+/* Where each token's document begins in its row, [n_rows * n_tokens]; all zero until it is set. Nothing if the graph does not
+ * ask. */
+void graph_interpreter_set_documents(graph_interpreter *it, const int32_t *documents);
+
 /* Run all operations; returns the loss (0 without one). */
 double graph_interpreter_run(graph_interpreter *it);
 

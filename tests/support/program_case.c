@@ -149,8 +149,10 @@ void program_build(const program_case *c, built_program *built) {
         ensure(sw_graph_without_dropout(built->graph, &err), c, &err);
     else
         ensure(sw_graph_differentiate(built->graph, &err), c, &err);
-    if (c->recompute && !c->is_forward)
+    if (c->recompute == 1 && !c->is_forward)
         ensure(sw_graph_recompute_blocks(built->graph, &err), c, &err);
+    if (c->recompute == 2 && !c->is_forward)
+        ensure(sw_graph_recompute_selective(built->graph, &err), c, &err);
     ensure(sw_graph_reuse_in_place(built->graph, &err), c, &err);
     ensure(sw_layout_create(built->graph, c->sharding.n_ranks, c->sharding.wrap, sw_sharding_cut(&c->sharding), &built->layout,
                             &err),
@@ -172,7 +174,10 @@ void program_describe(const program_case *c, char *text, size_t bytes) {
     snprintf(text, bytes, "%s: %sN %d, stage %d, %s, accumulate %s, %s, prefetch %d, %s, min_parameters %" PRId64 "%s%s", c->name,
              c->is_forward ? "forward, " : "", s->n_ranks, s->stage, modes[s->mode],
              s->accumulate_sharded ? "sharded" : "unsharded", s->reshard_after_forward ? "reshard" : "no reshard", s->prefetch,
-             s->parameter_dtype == SW_BF16 ? "bf16" : "fp32", s->wrap.min_parameters, c->recompute ? ", recompute" : "",
+             s->parameter_dtype == SW_BF16 ? "bf16" : "fp32", s->wrap.min_parameters,
+             c->recompute == 2 ? ", selective recompute"
+             : c->recompute    ? ", recompute"
+                               : "",
              s->optimizer.kind == SW_OPTIMIZER_KIND_SGD ? ", sgd" : "");
 }
 
@@ -201,7 +206,7 @@ void for_each_program(void (*check)(const built_program *built)) {
             c.sharding.n_ranks = ranks[chance >> 30];
             c.sharding.wrap.min_parameters = wraps[chance >> 28 & 3];
             c.sharding.parameter_dtype = chance >> 27 & 1 ? SW_BF16 : SW_F32;
-            c.recompute = chance >> 26 & 1;
+            c.recompute = (int)(chance >> 26) % 3;
             c.is_forward = (chance >> 23 & 7) == 0;
             if (chance >> 22 & 1) {
                 c.sharding.optimizer = (sw_optimizer_spec){.kind = SW_OPTIMIZER_KIND_SGD, .momentum = chance >> 21 & 1 ? 0.9 : 0};

@@ -36,7 +36,8 @@ typedef struct program_case {
     void (*record)(sw_graph *graph, const void *about);
     const void *about;
     int64_t n_rows, n_tokens;
-    bool recompute, is_forward; /* is_forward: evaluation */
+    int recompute;   /* 0: nothing, 1: blocks, 2: what is cheap */
+    bool is_forward; /* evaluation */
     sw_sharding sharding;
 } program_case;
 

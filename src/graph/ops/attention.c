@@ -1,21 +1,23 @@
 /* attention.c: causal attention with grouped queries, computed in blocks (Dao et al. 2022): no [T, T] matrix exists.
  *
- *   For query head h, with the keys and values of head h / (H/K):
- *     s[t, u] = q[t] . k[u] / sqrt(D)  for u <= t,   p = softmax over u of s,   out[t] = sum over u of p[t, u] v[u]
+ *   For query head h, with the keys and values of head h / (H/K), and c = 1 / sqrt(D) or what was asked for:
+ *     s[t, u] = c q[t] . k[u]  for the u <= t that t sees,   p = softmax over u of s,   out[t] = sum over u of p[t, u] v[u]
  *     log_sum[t] = log of the sum over u of exp s[t, u]                         kept for backward, as is out
  *   Backward makes p = exp(s - log_sum) again:
  *     dv[u] = sum over t of p[t, u] dout[t]
  *     ds[t, u] = p[t, u] (dout[t] . v[u] - dout[t] . out[t])
- *     dq[t] = sum over u of ds[t, u] k[u] / sqrt(D),   dk[u] = sum over t of ds[t, u] q[t] / sqrt(D)
- *   and dk, dv sum over the H/K query heads that share them.
+ *     dq[t] = c sum over u of ds[t, u] k[u],   dk[u] = c sum over t of ds[t, u] q[t]
+ *   and dk, dv sum over the H/K query heads that share them. Token t sees its last `span` tokens, itself included, as far as they
+ * are of its document.
  *
  * q, k and v are values of their own, or lie side by side in each row of one packed value: then operands carry offsets.
  */
 #include "graph/ops/checks.h"
 
 #include <inttypes.h>
+#include <math.h>
 
-enum { DIMENSIONS = 7 };
+enum { DIMENSIONS = 8 };
 
 /* An operand with the access and bytes of `whole`, at the offset of `part`. */
 static sw_operand at_offset_of(sw_operand whole, sw_operand part) {
@@ -47,17 +49,23 @@ static void gradient(sw_differentiation *d, sw_op *op) {
         }
         dq = gradients[0], dk = gradients[1], dv = gradients[2];
     }
-    sw_op *back = sw_op_emit(graph, op->family, SW_KERNEL_ATTENTION_GRAD, 9,
-                             (sw_operand[]){sw_reads(dout), *q, *k, *v, sw_reads(out), sw_reads(log_sum), dq, dk, dv});
-    if (back)
-        for (int i = 0; i < DIMENSIONS; i++)
-            back->dim[i] = op->dim[i];
+    sw_op *back =
+        sw_op_emit(graph, op->family, SW_KERNEL_ATTENTION_GRAD, 10,
+                   (sw_operand[]){sw_reads(dout), *q, *k, *v, sw_reads(out), sw_reads(log_sum), dq, dk, dv, op->operand[5]});
+    if (!back)
+        return;
+    for (int i = 0; i < DIMENSIONS; i++)
+        back->dim[i] = op->dim[i];
+    back->attribute[0] = op->attribute[0];
 }
 
-/* Forward has two products over the T (T+1) / 2 visible pairs, backward five. */
+/* Forward has two products over the visible pairs, T (T+1) / 2 of them, or w (w+1) / 2 + (T-w) w with a span of w; backward five.
+ * Where documents begin is not known here: a row counts as one. */
 static void cost(const sw_op *op, double *flops, double *bytes) {
     double b = (double)op->dim[0], t = (double)op->dim[1], h = (double)op->dim[2], k = (double)op->dim[3], d = (double)op->dim[4];
-    double product = b * h * d * t * (t + 1), query = b * t * h * d, key = b * t * k * d, sums = b * h * t;
+    double span = op->dim[7] && op->dim[7] < op->dim[1] ? (double)op->dim[7] : t;
+    double product = 2 * b * h * d * (span * (span + 1) / 2 + (t - span) * span), query = b * t * h * d, key = b * t * k * d,
+           sums = b * h * t;
     if (op->kernel == SW_KERNEL_ATTENTION) {
         *flops = 2 * product;
         *bytes = 4 * (2 * query + 2 * key + sums);
@@ -70,19 +78,27 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
 static const sw_family attention_family = {.name = "attention", .gradient = gradient, .cost = cost};
 
 static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand v, int64_t n_heads, int64_t n_kv_heads,
-                        int64_t head_channels, int64_t q_stride, int64_t kv_stride) {
+                        int64_t head_channels, int64_t q_stride, int64_t kv_stride, const sw_attention_options *options) {
+    sw_value *documents = options ? options->documents : NULL;
+    if (documents && !sw_check_index(graph, "attention", "documents", documents))
+        return NULL;
+    if (options && (options->span < 0 || !(options->scale >= 0)))
+        return sw_graph_fail(graph, "attention: a span of %" PRId64 " and a scale of %g; both must be 0 or more", options->span,
+                             options->scale);
     sw_value *out =
         sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, n_heads * head_channels});
     sw_value *log_sum = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_rows, n_heads, graph->n_tokens});
     if (!out || !log_sum)
         return NULL;
-    sw_op *op =
-        sw_op_emit(graph, &attention_family, SW_KERNEL_ATTENTION, 5, (sw_operand[]){q, k, v, sw_writes(out), sw_writes(log_sum)});
+    sw_op *op = sw_op_emit(graph, &attention_family, SW_KERNEL_ATTENTION, 6,
+                           (sw_operand[]){q, k, v, sw_writes(out), sw_writes(log_sum), sw_reads_if_given(documents)});
     if (!op)
         return NULL;
-    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads, n_kv_heads, head_channels, q_stride, kv_stride};
+    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads,   n_kv_heads,
+                                     head_channels, q_stride,        kv_stride, options ? options->span : 0};
     for (int i = 0; i < DIMENSIONS; i++)
         op->dim[i] = dim[i];
+    op->attribute[0] = options && options->scale > 0 ? options->scale : 1 / sqrt((double)head_channels);
     return out;
 }
 
@@ -95,6 +111,11 @@ static bool check_heads(sw_graph *graph, int64_t n_heads, int64_t n_kv_heads) {
 }
 
 sw_value *sw_attention(sw_graph *graph, sw_value *q, sw_value *k, sw_value *v, int64_t n_heads, int64_t n_kv_heads) {
+    return sw_attention_with(graph, q, k, v, n_heads, n_kv_heads, NULL);
+}
+
+sw_value *sw_attention_with(sw_graph *graph, sw_value *q, sw_value *k, sw_value *v, int64_t n_heads, int64_t n_kv_heads,
+                            const sw_attention_options *options) {
     if (!sw_check_positions(graph, "attention", "q", q) || !sw_check_positions(graph, "attention", "k", k) ||
         !sw_check_positions(graph, "attention", "v", v) || !check_heads(graph, n_heads, n_kv_heads))
         return NULL;
@@ -105,10 +126,16 @@ sw_value *sw_attention(sw_graph *graph, sw_value *q, sw_value *k, sw_value *v, i
     if (k->dimension[1] != kv_channels || v->dimension[1] != kv_channels)
         return sw_graph_fail(graph, "attention: k %s and v %s must have %" PRId64 " channels, %" PRId64 " heads of q's %" PRId64,
                              sw_value_shape(k).text, sw_value_shape(v).text, kv_channels, n_kv_heads, head_channels);
-    return attend(graph, sw_reads(q), sw_reads(k), sw_reads(v), n_heads, n_kv_heads, head_channels, q->dimension[1], kv_channels);
+    return attend(graph, sw_reads(q), sw_reads(k), sw_reads(v), n_heads, n_kv_heads, head_channels, q->dimension[1], kv_channels,
+                  options);
 }
 
 sw_value *sw_attention_packed(sw_graph *graph, sw_value *qkv, int64_t n_heads, int64_t n_kv_heads) {
+    return sw_attention_packed_with(graph, qkv, n_heads, n_kv_heads, NULL);
+}
+
+sw_value *sw_attention_packed_with(sw_graph *graph, sw_value *qkv, int64_t n_heads, int64_t n_kv_heads,
+                                   const sw_attention_options *options) {
     if (!sw_check_positions(graph, "attention_packed", "qkv", qkv) || !check_heads(graph, n_heads, n_kv_heads))
         return NULL;
     int64_t n_parts = n_heads + 2 * n_kv_heads, width = qkv->dimension[1];
@@ -121,5 +148,5 @@ sw_value *sw_attention_packed(sw_graph *graph, sw_value *qkv, int64_t n_heads, i
     sw_operand q = sw_reads(qkv), k = sw_reads(qkv), v = sw_reads(qkv);
     k.offset = n_heads * head_channels;
     v.offset = k.offset + n_kv_heads * head_channels;
-    return attend(graph, q, k, v, n_heads, n_kv_heads, head_channels, width, width);
+    return attend(graph, q, k, v, n_heads, n_kv_heads, head_channels, width, width, options);
 }

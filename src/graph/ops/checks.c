@@ -50,8 +50,8 @@ bool sw_check_index(sw_graph *graph, const char *operation, const char *argument
     if (!x)
         sw_graph_fail(graph, "%s: %s is NULL", operation, argument);
     else if (x->kind != SW_VALUE_INDEX)
-        sw_graph_fail(graph, "%s: %s must be token ids (sw_tokens, sw_targets), not %s of reals", operation, argument,
-                      sw_value_shape(x).text);
+        sw_graph_fail(graph, "%s: %s must be token ids (sw_tokens, sw_targets, sw_documents), not %s of reals", operation,
+                      argument, sw_value_shape(x).text);
     else
         return true;
     return false;

@@ -4,8 +4,12 @@
  *   y = x r weight                              x, y [n, C], weight [C]
  *   dx = r (g - x r^2 mean(g x)),  g = dy weight
  *   dweight = sum over rows of dy x r
+ *
+ * Heads normed each by itself are more and shorter rows of the same bytes: [n, heads*D] is [n*heads, D].
  */
 #include "graph/ops/checks.h"
+
+#include <inttypes.h>
 
 static void gradient(sw_differentiation *d, sw_op *op) {
     sw_value *x = op->operand[0].value, *inverse_rms = op->operand[3].value, *dy = sw_gradient_arrived(d, op->operand[2].value);
@@ -30,21 +34,38 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
 
 static const sw_family rmsnorm_family = {.name = "rmsnorm", .gradient = gradient, .cost = cost};
 
-sw_value *sw_rmsnorm(sw_graph *graph, sw_value *x, sw_parameter *weight, double epsilon) {
-    if (!sw_check_rows(graph, "rmsnorm", "x", x) || !sw_check_vector(graph, "rmsnorm", "weight", weight, x->dimension[1]))
-        return NULL;
+/* x as rows of `channels`, which divide its own. */
+static sw_value *norm(sw_graph *graph, sw_value *x, int64_t channels, sw_parameter *weight, double epsilon) {
     if (!(epsilon >= 0))
         return sw_graph_fail(graph, "rmsnorm: epsilon is %g; it must be 0 or more", epsilon);
+    int64_t n = x->n_elements / channels;
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
-    sw_value *inverse_rms = sw_value_create(graph, SW_VALUE_REAL, 1, x->dimension);
+    sw_value *inverse_rms = sw_value_create(graph, SW_VALUE_REAL, 1, &n);
     if (!y || !inverse_rms)
         return NULL;
     sw_op *op = sw_op_emit(graph, &rmsnorm_family, SW_KERNEL_RMSNORM, 4,
                            (sw_operand[]){sw_reads(x), sw_uses(weight), sw_writes(y), sw_writes(inverse_rms)});
     if (!op)
         return NULL;
-    op->dim[0] = x->dimension[0];
-    op->dim[1] = x->dimension[1];
+    op->dim[0] = n;
+    op->dim[1] = channels;
     op->attribute[0] = epsilon;
     return y;
+}
+
+sw_value *sw_rmsnorm(sw_graph *graph, sw_value *x, sw_parameter *weight, double epsilon) {
+    if (!sw_check_rows(graph, "rmsnorm", "x", x) || !sw_check_vector(graph, "rmsnorm", "weight", weight, x->dimension[1]))
+        return NULL;
+    return norm(graph, x, x->dimension[1], weight, epsilon);
+}
+
+sw_value *sw_rmsnorm_heads(sw_graph *graph, sw_value *x, sw_parameter *weight, double epsilon) {
+    int64_t channels = weight ? weight->dimension[0] : 1;
+    if (!sw_check_rows(graph, "rmsnorm_heads", "x", x) || !sw_check_vector(graph, "rmsnorm_heads", "weight", weight, channels))
+        return NULL;
+    if (x->dimension[1] % channels)
+        return sw_graph_fail(graph,
+                             "rmsnorm_heads: %" PRId64 " channels do not divide into heads of %" PRId64 ", the length of %s",
+                             x->dimension[1], channels, weight->name);
+    return norm(graph, x, channels, weight, epsilon);
 }

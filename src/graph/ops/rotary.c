@@ -1,15 +1,17 @@
 /* rotary.c: rotary position embedding (Su et al. 2021), halves paired as Hugging Face does.
  *
- *   For channel i < D/2 of a head at position t, with a = t theta^(-2i/D):
+ *   For channel i < D/2 of a head at position t, with a = t theta^(-2i/D), scaled or not (shardwise/graph.h):
  *     y[i]       = x[i] cos a - x[i + D/2] sin a
  *     y[i + D/2] = x[i] sin a + x[i + D/2] cos a
  *   A rotation's gradient is the rotation back: dx = the same on dy with -a.
  *
- * (cos a, sin a) are a constant table [T, D/2, 2], computed before the first step and shared by all calls of equal D and theta.
+ * (cos a, sin a) are a constant table [T, D/2, 2], computed before the first step and shared by all calls of equal D and scaling.
+ * Only differences of positions matter to attention, so positions need not restart where documents do.
  */
 #include "graph/ops/checks.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static void emit(sw_graph *graph, const sw_op *like, sw_operand x, sw_operand table, sw_operand y, double direction) {
     sw_op *op = sw_op_emit(graph, like->family, SW_KERNEL_ROTARY, 3, (sw_operand[]){x, table, y});
@@ -41,10 +43,12 @@ static const sw_family table_family = {.name = "rotary_table", .cost = cost};
 static const sw_family rotary_family = {.name = "rotary", .gradient = gradient, .cost = cost};
 
 /* The table for heads of `head_channels`: one that is there already, or a new one, of the root unit. */
-static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, double theta) {
+static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, const sw_rotary_scaling *s) {
+    const double attributes[SW_MAX_ATTRIBUTES] = {s->theta, s->factor, s->from, s->to, s->amplitude};
     for (int i = 0; i < graph->ops.n && graph->ops.item[i]->phase == SW_PHASE_PREPARE; i++) {
         const sw_op *op = graph->ops.item[i];
-        if (op->kernel == SW_KERNEL_ROTARY_TABLE && op->dim[1] == head_channels && op->attribute[0] == theta)
+        if (op->kernel == SW_KERNEL_ROTARY_TABLE && op->dim[1] == head_channels && op->dim[2] == s->ramp &&
+            memcmp(op->attribute, attributes, sizeof attributes) == 0)
             return op->operand[0].value;
     }
     sw_value *table = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_tokens, head_channels / 2, 2});
@@ -62,11 +66,16 @@ static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, double the
         return NULL;
     op->dim[0] = graph->n_tokens;
     op->dim[1] = head_channels;
-    op->attribute[0] = theta;
+    op->dim[2] = s->ramp;
+    memcpy(op->attribute, attributes, sizeof attributes);
     return table;
 }
 
 sw_value *sw_rotary(sw_graph *graph, sw_value *x, int64_t head_channels, double theta) {
+    return sw_rotary_scaled(graph, x, head_channels, &(sw_rotary_scaling){.theta = theta, .factor = 1, .amplitude = 1});
+}
+
+sw_value *sw_rotary_scaled(sw_graph *graph, sw_value *x, int64_t head_channels, const sw_rotary_scaling *scaling) {
     if (!sw_check_positions(graph, "rotary", "x", x))
         return NULL;
     if (head_channels < 2 || head_channels % 2 || x->dimension[1] % head_channels)
@@ -74,9 +83,13 @@ sw_value *sw_rotary(sw_graph *graph, sw_value *x, int64_t head_channels, double 
                              "rotary: %" PRId64 " channels do not divide into heads of %" PRId64
                              ", or a head does not divide into two halves",
                              x->dimension[1], head_channels);
-    if (!(theta > 0))
-        return sw_graph_fail(graph, "rotary: theta is %g; it must be above 0", theta);
-    sw_value *table = rotary_table(graph, head_channels, theta);
+    if (!(scaling->theta > 0))
+        return sw_graph_fail(graph, "rotary: theta is %g; it must be above 0", scaling->theta);
+    if (!(scaling->factor > 0 && scaling->amplitude > 0) || (scaling->ramp != SW_RAMP_NONE && scaling->from == scaling->to))
+        return sw_graph_fail(graph,
+                             "rotary: factor %g and amplitude %g must be above 0, and a ramp must not end at its beginning, %g",
+                             scaling->factor, scaling->amplitude, scaling->from);
+    sw_value *table = rotary_table(graph, head_channels, scaling);
     sw_value *y = table ? sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension) : NULL;
     if (!y)
         return NULL;

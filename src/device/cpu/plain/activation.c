@@ -1,4 +1,7 @@
-/* activation.c: element by element: GELU, SwiGLU, sums.
+/* activation.c: element by element: activations, SwiGLU, sums.
+ *
+ * Each activation is one inline function that returns its value and leaves its slope; a kernel that wants one of them loses the
+ * other to the compiler. The choice of the function is made outside the loop, so that every loop vectorises.
  *
  * GELU in its tanh form, 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), is x s with s = sigmoid(2 u), for
  * 0.5 (1 + tanh(u)) = 1 / (1 + e^-2u). Its derivative is s + x s (1 - s) 2 u'.
@@ -9,36 +12,164 @@
 #define TWICE_ROOT ((real)1.5957691216057307117597842397375) /* 2 sqrt(2/pi) */
 #define CUBIC ((real)0.044715)
 
-SW_KERNEL(GELU) {
-    const real *x = call->operand[0];
-    real *y = call->operand[1];
-    const int64_t n = call->dim[0];
-    SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++) {
-        real rest;
-        y[i] = x[i] * real_sigmoid(TWICE_ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]), &rest);
-    }
+static inline real held(real x, real least, real most) {
+    x = x < least ? least : x;
+    return x > most ? most : x;
 }
 
-static inline real gelu_slope(real x) {
+static inline real gelu_tanh(real x, real *slope) {
     real rest;
     const real s = real_sigmoid(TWICE_ROOT * (x + CUBIC * x * x * x), &rest);
-    return s + x * s * rest * (TWICE_ROOT * (1 + 3 * CUBIC * x * x));
+    *slope = s + x * s * rest * (TWICE_ROOT * (1 + 3 * CUBIC * x * x));
+    return x * s;
 }
 
-SW_KERNEL(GELU_GRAD) {
-    const real *dy = call->operand[0], *x = call->operand[1];
-    real *dx = call->operand[2];
-    const int64_t n = call->dim[0];
-    if (accumulates(call, 2)) {
-        SW_ELEMENTWISE
-        for (int64_t i = 0; i < n; i++)
-            dx[i] += dy[i] * gelu_slope(x[i]);
-    } else {
-        SW_ELEMENTWISE
-        for (int64_t i = 0; i < n; i++)
-            dx[i] = dy[i] * gelu_slope(x[i]);
+static inline real gelu(real x, real *slope) {
+    real density;
+    const real below = real_normal(x, &density);
+    *slope = below + x * density;
+    return x * below;
+}
+
+static inline real gelu_10(real x, real *slope) {
+    const real y = gelu(x, slope), within = held(y, -10, 10);
+    *slope = y == within ? *slope : 0;
+    return within;
+}
+
+static inline real quick_gelu(real x, real *slope) {
+    real rest;
+    const real s = real_sigmoid((real)1.702 * x, &rest);
+    *slope = s + (real)1.702 * x * s * rest;
+    return x * s;
+}
+
+static inline real silu(real x, real *slope) {
+    real rest;
+    const real s = real_sigmoid(x, &rest);
+    *slope = s * (1 + x * rest);
+    return x * s;
+}
+
+static inline real relu(real x, real *slope) {
+    *slope = x > 0 ? 1 : 0;
+    return x < 0 ? 0 : x;
+}
+
+static inline real relu_squared(real x, real *slope) {
+    const real y = x < 0 ? 0 : x;
+    *slope = 2 * y;
+    return y * y;
+}
+
+static inline real relu_6(real x, real *slope) {
+    const real y = held(x, 0, 6);
+    *slope = (x > 0 ? 1 : 0) * (x < 6 ? 1 : 0);
+    return y;
+}
+
+static inline real leaky_relu(real x, real *slope) {
+    *slope = x > 0 ? 1 : (real)0.01;
+    return x * *slope;
+}
+
+static inline real hyperbolic(real x, real *slope) {
+    const real y = real_tanh(x);
+    *slope = 1 - y * y;
+    return y;
+}
+
+static inline real sigmoid(real x, real *slope) {
+    real rest;
+    const real s = real_sigmoid(x, &rest);
+    *slope = s * rest;
+    return s;
+}
+
+static inline real hardswish(real x, real *slope) {
+    const real gate = held(x + 3, 0, 6) / 6;
+    *slope = gate + (gate > 0 ? 1 : 0) * (gate < 1 ? 1 : 0) * (x / 6);
+    return x * gate;
+}
+
+/* With e = e^x, tanh(log(1 + e)) = w = n / (n + 2), n = e (e + 2), and 1 - w = 2 / (n + 2). From x = 30 on, w rounds to 1. */
+static inline real mish(real x, real *slope) {
+    const real e = real_exp(held(x, -80, 30)), n = e * (e + 2), w = n / (n + 2), rest = 2 / (n + 2);
+    *slope = w + x * (rest * (1 + w)) * (e / (1 + e));
+    return x * w;
+}
+
+static inline real laplace(real x, real *slope) {
+    const real deviation = (real)0.282095;
+    real density;
+    const real below = real_normal((x - (real)0.707107) / deviation, &density);
+    *slope = density / deviation;
+    return below;
+}
+
+static inline real identity(real x, real *slope) {
+    *slope = 1;
+    return x;
+}
+
+#define ACTIVATIONS(X)               \
+    X(SW_GELU_TANH, gelu_tanh)       \
+    X(SW_GELU, gelu)                 \
+    X(SW_GELU_10, gelu_10)           \
+    X(SW_QUICK_GELU, quick_gelu)     \
+    X(SW_SILU, silu)                 \
+    X(SW_RELU, relu)                 \
+    X(SW_RELU_SQUARED, relu_squared) \
+    X(SW_RELU_6, relu_6)             \
+    X(SW_LEAKY_RELU, leaky_relu)     \
+    X(SW_TANH, hyperbolic)           \
+    X(SW_SIGMOID, sigmoid)           \
+    X(SW_HARDSWISH, hardswish)       \
+    X(SW_MISH, mish)                 \
+    X(SW_LAPLACE, laplace)           \
+    X(SW_IDENTITY, identity)
+
+#define DEFINE_LOOPS(name, function)                                                                \
+    static void function##_forward(int64_t n, const real *x, real *y) {                             \
+        SW_ELEMENTWISE                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                           \
+            real slope;                                                                             \
+            y[i] = function(x[i], &slope);                                                          \
+        }                                                                                           \
+    }                                                                                               \
+    static void function##_backward(bool add, int64_t n, const real *dy, const real *x, real *dx) { \
+        real slope;                                                                                 \
+        if (add) {                                                                                  \
+            SW_ELEMENTWISE                                                                          \
+            for (int64_t i = 0; i < n; i++) {                                                       \
+                function(x[i], &slope);                                                             \
+                dx[i] += dy[i] * slope;                                                             \
+            }                                                                                       \
+        } else {                                                                                    \
+            SW_ELEMENTWISE                                                                          \
+            for (int64_t i = 0; i < n; i++) {                                                       \
+                function(x[i], &slope);                                                             \
+                dx[i] = dy[i] * slope;                                                              \
+            }                                                                                       \
+        }                                                                                           \
     }
+ACTIVATIONS(DEFINE_LOOPS)
+
+static const struct {
+    void (*forward)(int64_t n, const real *x, real *y);
+    void (*backward)(bool add, int64_t n, const real *dy, const real *x, real *dx);
+} LOOPS[SW_N_ACTIVATIONS] = {
+#define ROW(name, function) [name] = {function##_forward, function##_backward},
+    ACTIVATIONS(ROW)
+#undef ROW
+};
+
+SW_KERNEL(ACTIVATION) {
+    LOOPS[call->dim[1]].forward(call->dim[0], call->operand[0], call->operand[1]);
+}
+
+SW_KERNEL(ACTIVATION_GRAD) {
+    LOOPS[call->dim[1]].backward(accumulates(call, 2), call->dim[0], call->operand[0], call->operand[1], call->operand[2]);
 }
 
 SW_KERNEL(SWIGLU) {

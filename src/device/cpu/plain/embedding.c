@@ -26,26 +26,35 @@ SW_KERNEL(EMBEDDING_GRAD) {
         store_or_add(true, C, dtable + (int64_t)tokens[t] * C, dy + t * C);
 }
 
+/* The position of token `token` of B*T: its place in its row, counted from where its document begins. */
+static int64_t position_of(int64_t token, int64_t T, const int32_t *documents) {
+    const int64_t t = token % T;
+    return documents ? t - larger(0, smaller(t, documents[token])) : t;
+}
+
 SW_KERNEL(ADD_POSITIONS) {
-    const real *x = call->operand[0];          /* [B*T,C] */
-    const parameter *table = call->operand[1]; /* [Tmax,C] */
-    real *y = call->operand[2];                /* [B*T,C] */
-    const int64_t B = call->dim[0], row = call->dim[1] * call->dim[2];
-    for (int64_t b = 0; b < B; b++) {
+    const real *x = call->operand[0];            /* [B*T,C] */
+    const parameter *table = call->operand[1];   /* [Tmax,C] */
+    real *y = call->operand[2];                  /* [B*T,C] */
+    const int32_t *documents = call->operand[3]; /* [B*T]? */
+    const int64_t n = call->dim[0] * call->dim[1], T = call->dim[1], C = call->dim[2];
+    for (int64_t token = 0; token < n; token++) {
+        const parameter *row = table + position_of(token, T, documents) * C;
         SW_ELEMENTWISE
-        for (int64_t i = 0; i < row; i++)
-            y[b * row + i] = x[b * row + i] + widen(table[i]);
+        for (int64_t c = 0; c < C; c++)
+            y[token * C + c] = x[token * C + c] + widen(row[c]);
     }
 }
 
 SW_KERNEL(ADD_POSITIONS_GRAD) {
-    const real *dy = call->operand[0]; /* [B*T,C] */
-    real *dtable = call->operand[1];   /* [Tmax,C] */
-    const int64_t B = call->dim[0], row = call->dim[1] * call->dim[2], whole = call->dim[3] * call->dim[2];
+    const real *dy = call->operand[0];           /* [B*T,C] */
+    real *dtable = call->operand[1];             /* [Tmax,C] */
+    const int32_t *documents = call->operand[2]; /* [B*T]? */
+    const int64_t n = call->dim[0] * call->dim[1], T = call->dim[1], C = call->dim[2];
     if (!accumulates(call, 1))
-        memset(dtable, 0, (size_t)whole * sizeof *dtable);
-    for (int64_t b = 0; b < B; b++)
-        store_or_add(true, row, dtable, dy + b * row);
+        memset(dtable, 0, (size_t)(call->dim[3] * C) * sizeof *dtable);
+    for (int64_t token = 0; token < n; token++)
+        store_or_add(true, C, dtable + position_of(token, T, documents) * C, dy + token * C);
 }
 
 SW_KERNEL(SELECT_POSITION) {

@@ -3,15 +3,24 @@
 
 #include <math.h>
 
+/* Radians per token of channel pair i: theta^(-2i/D), divided by `factor` where the ramp does not keep it. */
+static double frequency(const sw_kernel_call *call, int64_t i) {
+    const double theta = call->attribute[0], factor = call->attribute[1], from = call->attribute[2], to = call->attribute[3];
+    const double f = pow(theta, -2.0 * (double)i / (double)call->dim[1]);
+    const int64_t ramp = call->dim[2];
+    const double kept = ramp == 0 ? 0 : fmin(1, fmax(0, ((ramp == 1 ? (double)i : f) - from) / (to - from)));
+    return f * (kept + (1 - kept) / factor);
+}
+
 SW_KERNEL(ROTARY_TABLE) {
     real *table = call->operand[0]; /* [T,D/2,2] of (cos, sin) */
     const int64_t T = call->dim[0], D = call->dim[1];
-    const double theta = call->attribute[0];
+    const double amplitude = call->attribute[4];
     for (int64_t t = 0; t < T; t++)
         for (int64_t i = 0; i < D / 2; i++, table += 2) {
-            const double angle = (double)t * pow(theta, -2.0 * (double)i / (double)D);
-            table[0] = (real)cos(angle);
-            table[1] = (real)sin(angle);
+            const double angle = (double)t * frequency(call, i);
+            table[0] = (real)(amplitude * cos(angle));
+            table[1] = (real)(amplitude * sin(angle));
         }
 }
 

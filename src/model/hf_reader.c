@@ -1,0 +1,94 @@
+/* hf_reader.c: the steps in which a config.json is read. */
+#include "model/hf_reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* ---- keys that say a dimension ---- */
+
+/* `key`, or the second name that transformers knows it by (may be NULL). */
+static const char *spelled(const sw_hf_reader *r, const char *key, const char *alias) {
+    return alias && !sw_json_has(&r->root, key) && sw_json_has(&r->root, alias) ? alias : key;
+}
+
+int64_t sw_hf_size(sw_hf_reader *r, const char *key, const char *alias) {
+    int64_t value = 0;
+    if (r->status == SW_OK)
+        r->status = sw_json_integer(&r->root, spelled(r, key, alias), SW_JSON_REQUIRED, &value, r->err);
+    return value;
+}
+
+int64_t sw_hf_size_or(sw_hf_reader *r, const char *key, const char *alias, int64_t otherwise) {
+    int64_t value = otherwise;
+    if (r->status == SW_OK)
+        r->status = sw_json_integer(&r->root, spelled(r, key, alias), SW_JSON_OPTIONAL, &value, r->err);
+    return value;
+}
+
+double sw_hf_real_or(sw_hf_reader *r, const char *key, double otherwise) {
+    double value = otherwise;
+    if (r->status == SW_OK)
+        r->status = sw_json_real(&r->root, key, SW_JSON_OPTIONAL, &value, r->err);
+    return value;
+}
+
+bool sw_hf_bool_or(sw_hf_reader *r, const char *key, bool otherwise) {
+    bool value = otherwise;
+    if (r->status == SW_OK)
+        r->status = sw_json_bool(&r->root, key, SW_JSON_OPTIONAL, &value, r->err);
+    return value;
+}
+
+/* A token id: an integer or a list, of which the first counts; null and negative ids are none. */
+int64_t sw_hf_token_or(sw_hf_reader *r, const char *key, int64_t otherwise, int64_t vocabulary) {
+    int64_t id = otherwise < vocabulary ? otherwise : -1;
+    int n;
+    if (r->status != SW_OK || sw_json_is_null(&r->root, key))
+        return -1;
+    if (sw_json_is_list(&r->root, key)) {
+        id = -1;
+        r->status = sw_json_integers(&r->root, key, &id, 1, &n, r->err);
+    } else {
+        r->status = sw_json_integer(&r->root, key, SW_JSON_OPTIONAL, &id, r->err);
+    }
+    return id < 0 ? -1 : id;
+}
+
+/* ---- keys that change the arithmetic ---- */
+
+void sw_hf_refuse(sw_hf_reader *r, const sw_json_object *object, const char *key, const char *value, const char *built) {
+    r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s%s %s asks for arithmetic that is not built; only %s is",
+                        sw_json_name(object), object->path, key, value, built);
+}
+
+void sw_hf_must_be(sw_hf_reader *r, const char *key, bool built) {
+    if (sw_hf_bool_or(r, key, built) != built && r->status == SW_OK)
+        sw_hf_refuse(r, &r->root, key, built ? "false" : "true", built ? "true" : "false");
+}
+
+void sw_hf_must_be_absent(sw_hf_reader *r, const char *key) {
+    if (r->status == SW_OK && sw_json_has(&r->root, key))
+        sw_hf_refuse(r, &r->root, key, "(it is set)", "null");
+}
+
+void sw_hf_must_be_number(sw_hf_reader *r, const char *key, double built) {
+    char value[SW_TEXT_NUMBER_BYTES], only[SW_TEXT_NUMBER_BYTES];
+    double found = sw_hf_real_or(r, key, built);
+    if (found != built && r->status == SW_OK)
+        sw_hf_refuse(r, &r->root, key, sw_text_exact_real(found, value, sizeof value),
+                     sw_text_exact_real(built, only, sizeof only));
+}
+
+/* A word that must be one of two names for the same thing. */
+void sw_hf_must_be_word(sw_hf_reader *r, const sw_json_object *object, const char *key, const char *built, const char *synonym) {
+    const char *word = built;
+    char quoted[96];
+    if (r->status == SW_OK)
+        r->status = sw_json_text(object, key, SW_JSON_OPTIONAL, &word, r->err);
+    if (r->status != SW_OK || strcmp(word, built) == 0 || strcmp(word, synonym) == 0)
+        return;
+    snprintf(quoted, sizeof quoted, "\"%.80s\"", word);
+    sw_hf_refuse(r, object, key, quoted, built);
+}
