@@ -64,6 +64,13 @@ static void put_content(writer *w, sw_slice content) {
     add_span(w, &w->out->literal, &w->out->n_literal, &w->out->literal_capacity, first);
 }
 
+/* A word of the format that may be a token of its own. */
+static void put_control(writer *w, const char *text) {
+    int64_t first = w->out->bytes;
+    put(w, text);
+    add_span(w, &w->out->control, &w->out->n_control, &w->out->control_capacity, first);
+}
+
 /* What the model says, from `first` to here. */
 static void supervise(writer *w, int64_t first) {
     add_span(w, &w->out->supervised, &w->out->n_supervised, &w->out->supervised_capacity, first);
@@ -129,35 +136,40 @@ static sw_status check_turns(const writer *w, int first_turn) {
 
 static void chatml(writer *w) {
     if (w->chat->has_default_system && !begins_with_system(w)) {
-        put(w, "<|im_start|>system\n");
+        put_control(w, "<|im_start|>");
+        put(w, "system\n");
         put(w, w->chat->default_system);
-        put(w, "<|im_end|>\n");
+        put_control(w, "<|im_end|>");
+        put(w, "\n");
     }
     for (int i = 0; i < w->n_messages; i++) {
         const sw_message *m = &w->messages[i];
-        put(w, "<|im_start|>");
+        put_control(w, "<|im_start|>");
         put(w, role_names[m->role]);
         put(w, "\n");
         int64_t first = w->out->bytes;
         put_content(w, m->content);
-        put(w, "<|im_end|>");
+        put_control(w, "<|im_end|>");
         if (m->role == SW_ROLE_ASSISTANT)
             supervise(w, first);
         put(w, "\n");
     }
-    if (w->add_generation_prompt)
-        put(w, "<|im_start|>assistant\n");
+    if (w->add_generation_prompt) {
+        put_control(w, "<|im_start|>");
+        put(w, "assistant\n");
+    }
 }
 
 static void llama3_header(writer *w, sw_role role) {
-    put(w, "<|start_header_id|>");
+    put_control(w, "<|start_header_id|>");
     put(w, role_names[role]);
-    put(w, "<|end_header_id|>\n\n");
+    put_control(w, "<|end_header_id|>");
+    put(w, "\n\n");
 }
 
 static void llama3(writer *w) {
     int i = 0;
-    put(w, w->chat->bos);
+    put_control(w, w->chat->bos);
     if (w->chat->date[0]) {
         llama3_header(w, SW_ROLE_SYSTEM);
         put(w, "Cutting Knowledge Date: December 2023\nToday Date: ");
@@ -165,14 +177,14 @@ static void llama3(writer *w) {
         put(w, "\n\n");
         if (begins_with_system(w))
             put_content(w, trim(w->messages[i++].content));
-        put(w, "<|eot_id|>");
+        put_control(w, "<|eot_id|>");
     }
     for (; i < w->n_messages; i++) {
         const sw_message *m = &w->messages[i];
         llama3_header(w, m->role);
         int64_t first = w->out->bytes;
         put_content(w, trim(m->content));
-        put(w, "<|eot_id|>");
+        put_control(w, "<|eot_id|>");
         if (m->role == SW_ROLE_ASSISTANT)
             supervise(w, first);
     }
@@ -202,19 +214,21 @@ static sw_status llama2(writer *w) {
     for (int i = first_turn; i < w->n_messages; i++) {
         const sw_message *m = &w->messages[i];
         if (m->role == SW_ROLE_USER) {
-            put(w, w->chat->bos);
-            put(w, "[INST] ");
+            put_control(w, w->chat->bos);
+            put_control(w, "[INST]");
+            put(w, " ");
             if (i == first_turn && first_turn == 1)
                 llama2_first_turn(w, w->messages[0].content, m->content);
             else
                 put_content(w, trim(m->content));
-            put(w, " [/INST]");
+            put(w, " ");
+            put_control(w, "[/INST]");
         } else {
             int64_t first = w->out->bytes;
             put(w, " ");
             put_content(w, trim(m->content));
             put(w, " ");
-            put(w, w->chat->eos);
+            put_control(w, w->chat->eos);
             supervise(w, first);
         }
     }
@@ -223,7 +237,7 @@ static sw_status llama2(writer *w) {
 
 /* What the three formats of Mistral differ in. */
 typedef struct mistral_style {
-    const char *before, *after, *said; /* a user's turn; the assistant's */
+    const char *before, *inside, *after, *said; /* what stands around [INST] and [/INST]; before the assistant's words */
     bool system_in_last, trims_said;
 } mistral_style;
 
@@ -233,43 +247,49 @@ static sw_status mistral(writer *w, mistral_style style) {
     sw_status status = check_turns(w, first_turn);
     if (status != SW_OK)
         return status;
-    put(w, w->chat->bos);
+    put_control(w, w->chat->bos);
     for (int i = first_turn; i < w->n_messages; i++) {
         const sw_message *m = &w->messages[i];
         if (m->role == SW_ROLE_USER) {
             put(w, style.before);
+            put_control(w, "[INST]");
+            put(w, style.inside);
             if (first_turn == 1 && i == with_system) {
                 put_content(w, w->messages[0].content);
                 put(w, "\n\n");
             }
             put_content(w, m->content);
             put(w, style.after);
+            put_control(w, "[/INST]");
         } else {
             int64_t first = w->out->bytes;
             put(w, style.said);
             put_content(w, style.trims_said ? trim_blanks_after(m->content) : m->content);
-            put(w, w->chat->eos);
+            put_control(w, w->chat->eos);
             supervise(w, first);
         }
     }
     return SW_OK;
 }
 
+static const char *const zephyr_marks[SW_N_ROLES] = {"<|system|>", "<|user|>", "<|assistant|>"};
+
 static void zephyr(writer *w) {
     for (int i = 0; i < w->n_messages; i++) {
         const sw_message *m = &w->messages[i];
-        put(w, "<|");
-        put(w, role_names[m->role]);
-        put(w, "|>\n");
+        put_control(w, zephyr_marks[m->role]);
+        put(w, "\n");
         int64_t first = w->out->bytes;
         put_content(w, m->content);
-        put(w, w->chat->eos);
+        put_control(w, w->chat->eos);
         if (m->role == SW_ROLE_ASSISTANT)
             supervise(w, first);
         put(w, "\n");
     }
-    if (w->add_generation_prompt)
-        put(w, "<|assistant|>\n");
+    if (w->add_generation_prompt) {
+        put_control(w, zephyr_marks[SW_ROLE_ASSISTANT]);
+        put(w, "\n");
+    }
 }
 
 static sw_status gemma(writer *w) {
@@ -280,24 +300,27 @@ static sw_status gemma(writer *w) {
     sw_status status = check_turns(w, first_turn);
     if (status != SW_OK)
         return status;
-    put(w, w->chat->bos);
+    put_control(w, w->chat->bos);
     for (int i = first_turn; i < w->n_messages; i++) {
         const sw_message *m = &w->messages[i];
         bool is_model = m->role == SW_ROLE_ASSISTANT;
-        put(w, is_model ? "<start_of_turn>model\n" : "<start_of_turn>user\n");
+        put_control(w, "<start_of_turn>");
+        put(w, is_model ? "model\n" : "user\n");
         int64_t first = w->out->bytes;
         if (i == first_turn && first_turn == 1) {
             put_content(w, w->messages[0].content);
             put(w, "\n\n");
         }
         put_content(w, trim(m->content));
-        put(w, "<end_of_turn>");
+        put_control(w, "<end_of_turn>");
         if (is_model)
             supervise(w, first);
         put(w, "\n");
     }
-    if (w->add_generation_prompt)
-        put(w, "<start_of_turn>model\n");
+    if (w->add_generation_prompt) {
+        put_control(w, "<start_of_turn>");
+        put(w, "model\n");
+    }
     return SW_OK;
 }
 
@@ -317,12 +340,12 @@ const char *sw_chat_turn_end(const sw_chat *chat) {
 
 sw_status sw_chat_render(const sw_chat *chat, const sw_message *messages, int n_messages, bool add_generation_prompt,
                          sw_chat_text *out, sw_error *err) {
-    static const mistral_style v1 = {" [INST] ", " [/INST]", " ", false, false}, v3 = {"[INST] ", "[/INST]", " ", true, true},
-                               tekken = {"[INST]", "[/INST]", "", true, true};
+    static const mistral_style v1 = {" ", " ", " ", " ", false, false}, v3 = {"", " ", "", " ", true, true},
+                               tekken = {"", "", "", "", true, true};
     writer w = {chat, messages, n_messages, add_generation_prompt, out, false, err};
     sw_status status = SW_OK;
     out->bytes = 0;
-    out->n_literal = out->n_supervised = 0;
+    out->n_literal = out->n_supervised = out->n_control = 0;
     switch (chat->family) {
     case SW_CHAT_CHATML:
         chatml(&w);
@@ -364,5 +387,6 @@ void sw_chat_text_free(sw_chat_text *out) {
     free(out->text);
     free(out->literal);
     free(out->supervised);
+    free(out->control);
     *out = (sw_chat_text){0};
 }

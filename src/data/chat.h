@@ -70,8 +70,9 @@ const char *sw_chat_turn_end(const sw_chat *chat);
 typedef struct sw_chat_text {
     char *text; /* [bytes], not ended by a NUL */
     int64_t bytes, capacity;
-    sw_span *literal, *supervised; /* in order, apart from each other */
-    int n_literal, literal_capacity, n_supervised, supervised_capacity;
+    /* In order, apart from each other. Control spans are the words of the format that may be tokens of their own. */
+    sw_span *literal, *supervised, *control;
+    int n_literal, literal_capacity, n_supervised, supervised_capacity, n_control, control_capacity;
 } sw_chat_text;
 
 /* Render messages [n_messages, at least 1]; `add_generation_prompt` puts the assistant's header at the end. Errors: SW_BAD_FILE

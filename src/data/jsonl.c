@@ -96,7 +96,8 @@ static sw_status check_bytes(line_reader *r) {
         return sw_fail(r->err, SW_BAD_FILE,
                        "%s: line %" PRId64 ", byte %" PRId64 " (%" PRId64 " of the file): 0x%02X is not UTF-8; convert the file, "
                        "for example with iconv",
-                       r->rows->name, r->rows->line, good + 1, (int64_t)(r->at - r->rows->text) + 1, (unsigned)(uint8_t)*r->at);
+                       r->rows->name, r->rows->line, good + 1, r->rows->offset + (r->at - r->rows->text) + 1,
+                       (unsigned)(uint8_t)*r->at);
     }
     r->at = memchr(r->first, 0, (size_t)n);
     if (r->at)
@@ -564,13 +565,15 @@ static sw_status read_row(line_reader *r, sw_jsonl_row *row) {
 
 /* ---- the file ---- */
 
-void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, int64_t n_lines_before) {
-    *rows = (sw_jsonl){.name = name, .text = text, .at = text, .end = text + bytes, .line = n_lines_before};
+void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, int64_t n_lines_before,
+                         int64_t n_bytes_before) {
+    *rows =
+        (sw_jsonl){.name = name, .text = text, .at = text, .end = text + bytes, .line = n_lines_before, .offset = n_bytes_before};
 }
 
 sw_status sw_jsonl_begin(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, sw_error *err) {
     static const char lfs[] = "version https://git-lfs";
-    sw_jsonl_begin_part(rows, name, text, bytes, 0);
+    sw_jsonl_begin_part(rows, name, text, bytes, 0, 0);
     if (bytes == 0)
         return sw_fail(err, SW_BAD_FILE, "%s: is empty; it has no rows", name);
     if (bytes >= 2 && memcmp(text, "\x1F\x8B", 2) == 0)

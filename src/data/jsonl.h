@@ -33,6 +33,7 @@ typedef struct sw_jsonl {
     const char *name;            /* of the file, for messages */
     const char *text, *at, *end; /* the whole file, the next line */
     int64_t line;                /* lines before `at` */
+    int64_t offset;              /* bytes of the file before `text` */
     int64_t n_rows;
     char *decoded; /* strings of the row, unescaped: never longer than the line */
     int64_t n_decoded, decoded_capacity;
@@ -46,8 +47,9 @@ typedef struct sw_jsonl {
  * no such file at all: empty, compressed, UTF-16, a Git LFS pointer. */
 sw_status sw_jsonl_begin(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, sw_error *err);
 
-/* The same for the part of a file that begins after its line `n_lines_before`, for readers that share a file. */
-void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, int64_t n_lines_before);
+/* The same for a part of a file, behind so many of its lines and bytes, for readers that share a file. */
+void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, int64_t n_lines_before,
+                         int64_t n_bytes_before);
 
 /* The next row; *is_end when there is none. It lives until the next call. Errors: SW_BAD_FILE with file, line and what is wrong;
  * SW_NO_MEMORY. */

@@ -78,7 +78,7 @@ static sw_status save(sw_training *t, sw_error *err) {
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
-        status = sw_model_files_begin(folder, run->options->model ? NULL : &a->model, NULL, a->graph, dtype, run->settings->data.tokenizer == SW_TOKENIZER_BYTES, err);
+        status = sw_model_files_begin(folder, run->options->model ? NULL : &a->model, NULL, a->graph, dtype, sw_settings_is_bytes(run->settings), err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)
