@@ -24,7 +24,7 @@
 #include "data/encode.h"
 #include "data/npy.h"
 
-enum { SCAN_BYTES = 1 << 20, CHUNK_BYTES = 4 << 20, COPY_NUMBERS = 4096, MAX_WORKERS = 64 };
+enum { SCAN_BYTES = 1 << 20, CHUNK_BYTES = 1 << 20, COPY_NUMBERS = 4096, MAX_WORKERS = 64 };
 
 /* ---- chunks ---- */
 
