@@ -4,9 +4,11 @@ import os
 import pathlib
 import platform
 import random
+import signal
 import statistics
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -57,7 +59,12 @@ def run_weighed(command, log, environment=None, while_running=None):
         watcher = threading.Thread(target=while_running, args=(child,)) if while_running else None
         if watcher:
             watcher.start()
-        status = child.wait()
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        try:
+            status = child.wait()
+        finally:
+            if child.poll() is None:
+                child.terminate()
         if watcher:
             watcher.join()
     lines = log.read_text().rstrip().split("\n")

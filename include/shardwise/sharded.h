@@ -123,7 +123,8 @@ SW_API sw_status sw_sharded_reduce(sw_sharded *sharded, const sw_unit *unit, sw_
  * updated and the step does not count for Adam's corrections; that is no error. */
 SW_API sw_status sw_sharded_step(sw_sharded *sharded, double learning_rate, double *norm, sw_error *err);
 
-/* Collective. Copy the whole parameter, as of the last step, into values [n elements]. Its unit may be gathered or not. */
+/* Collective. Copy the whole parameter, as of the last step, into values [n elements]. Its unit is gathered on all ranks or on
+ * none. */
 SW_API sw_status sw_sharded_fetch(sw_sharded *sharded, const sw_parameter *parameter, float *values, sw_error *err);
 
 #ifdef __cplusplus

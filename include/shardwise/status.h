@@ -17,19 +17,19 @@ extern "C" {
 #endif
 
 /* X(name, exit code of the command, meaning) */
-#define SW_STATUSES(X)                                                                                                             \
-    X(SW_OK, 0, "done")                                                                                                            \
-    X(SW_BUG, 1, "an invariant of the library is broken")                                                                          \
-    X(SW_BAD_CONFIG, 2, "a setting, argument or environment variable cannot be used")                                              \
-    X(SW_BAD_FILE, 3, "a data or model file is damaged, missing or not what it should be")                                         \
-    X(SW_NO_MEMORY, 4, "the run does not fit in memory")                                                                           \
-    X(SW_NO_SPACE, 4, "the disk is full or cannot be written")                                                                     \
-    X(SW_LOST_RANK, 5, "a rank died or was stopped")                                                                               \
-    X(SW_TIMED_OUT, 5, "a rank made no progress before the deadline")                                                              \
-    X(SW_MISMATCH, 1, "ranks disagree about what to do")                                                                           \
-    X(SW_GUARD, 6, "a guard ended the run")                                                                                        \
-    X(SW_INTERRUPTED, 130, "stopped by SIGINT after saving")                                                                       \
-    X(SW_TERMINATED, 143, "stopped by SIGTERM after saving")                                                                       \
+#define SW_STATUSES(X)                                                                     \
+    X(SW_OK, 0, "done")                                                                    \
+    X(SW_BUG, 1, "an invariant of the library is broken")                                  \
+    X(SW_BAD_CONFIG, 2, "a setting, argument or environment variable cannot be used")      \
+    X(SW_BAD_FILE, 3, "a data or model file is damaged, missing or not what it should be") \
+    X(SW_NO_MEMORY, 4, "the run does not fit in memory")                                   \
+    X(SW_NO_SPACE, 4, "the disk is full or cannot be written")                             \
+    X(SW_LOST_RANK, 5, "a rank died or was stopped")                                       \
+    X(SW_TIMED_OUT, 5, "a rank made no progress before the deadline")                      \
+    X(SW_MISMATCH, 1, "ranks disagree about what to do")                                   \
+    X(SW_GUARD, 6, "a guard ended the run")                                                \
+    X(SW_INTERRUPTED, 130, "stopped by SIGINT after saving")                               \
+    X(SW_TERMINATED, 143, "stopped by SIGTERM after saving")                               \
     X(SW_ABORTED, 5, "another rank failed; its error is the cause")
 
 typedef enum sw_status {

@@ -25,19 +25,20 @@ typedef struct sw_progress {
     int64_t step, n_steps; /* completed, of how many */
     double loss, grad_norm, learning_rate;
     double tokens_per_second;
-    double seconds;      /* since step 1 began */
+    double seconds;       /* since step 1 began */
     int64_t memory_bytes; /* resident in the worst rank */
-    bool is_logged;      /* one of the steps that log.every picks, or the last */
-    bool has_validation; /* then: */
+    bool is_logged;       /* one of the steps that log.every picks, or the last */
+    bool has_validation;  /* then: */
     double validation_loss;
     const char *skipped; /* why this step's update was skipped; NULL: it was not */
     const char *metrics; /* the object of metrics.jsonl without a newline; NULL where is_logged is false */
 } sw_progress;
 
-/* Both are called in one process, which may be a forked rank: they must not count on state that the caller looks at afterwards. */
+/* Both are called in one process, which may be a forked rank: they must not count on state that the caller looks at afterwards.
+ */
 typedef struct sw_listener {
     void (*step)(void *to, const sw_progress *progress); /* after each step; may be NULL */
-    void (*line)(void *to, const char *text);            /* the start report, decisions, the end report: a line at a time; may be NULL */
+    void (*line)(void *to, const char *text); /* the start report, decisions, the end report: a line at a time; may be NULL */
     void *to;
 } sw_listener;
 
@@ -45,18 +46,19 @@ typedef struct sw_train_options {
     size_t size;                  /* sizeof(sw_train_options) */
     const sw_custom_model *model; /* NULL: the model that run.yaml names */
     sw_listener listener;
-    bool dry_run; /* report settings and plan, and stop */
-    bool as_threads; /* ranks as threads of this process, for race checkers */
+    bool dry_run;                             /* report settings and plan, and stop */
+    bool as_threads;                          /* ranks as threads of this process, for race checkers */
     const volatile sig_atomic_t *stop_signal; /* see launch.h; may be NULL */
     volatile sig_atomic_t *report_request;
 } sw_train_options;
 
-#define SW_TRAIN_OPTIONS_INIT { .size = sizeof(sw_train_options) }
+#define SW_TRAIN_OPTIONS_INIT \
+    { .size = sizeof(sw_train_options) }
 
 /* Train as run.yaml says, with overrides "section.key=value". Writes the run's folder (metrics, plan, final model).
  * Errors: whatever is wrong with settings, data, model, memory, disk or ranks, each with what to try. */
-SW_API sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides, const sw_train_options *options,
-                               sw_error *err);
+SW_API sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides,
+                               const sw_train_options *options, sw_error *err);
 
 #ifdef __cplusplus
 }

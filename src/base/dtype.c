@@ -8,8 +8,9 @@ int64_t sw_dtype_bytes(sw_dtype dtype) {
 }
 
 const char *sw_dtype_name(sw_dtype dtype) {
-    static const char *const names[] = {[SW_F32] = "fp32", [SW_F64] = "fp64", [SW_BF16] = "bf16",   [SW_F16] = "fp16", [SW_I32] = "int32",
-                                        [SW_U8] = "uint8", [SW_U16] = "uint16", [SW_U32] = "uint32", [SW_I64] = "int64"};
+    static const char *const names[] = {
+        [SW_F32] = "fp32", [SW_F64] = "fp64",   [SW_BF16] = "bf16",  [SW_F16] = "fp16", [SW_I32] = "int32",
+        [SW_U8] = "uint8", [SW_U16] = "uint16", [SW_U32] = "uint32", [SW_I64] = "int64"};
     return names[dtype];
 }
 

@@ -22,12 +22,18 @@ static inline float sw_bits_float(uint32_t bits) {
     return x;
 }
 
-static inline float sw_bf16_to_float(uint16_t x) { return sw_bits_float((uint32_t)x << 16); }
+static inline float sw_bf16_to_float(uint16_t x) {
+    return sw_bits_float((uint32_t)x << 16);
+}
 
 /* A master is its bf16 compute copy plus a signed 16-bit rest: the copy is the master rounded to nearest, ties away from
  * zero, and master = (copy << 16) + rest. Lossless. See docs/design/numbers.md, "The split master". */
-static inline uint16_t sw_split_high(float master) { return (uint16_t)((sw_float_bits(master) + 0x8000u) >> 16); }
-static inline uint16_t sw_split_low(float master) { return (uint16_t)sw_float_bits(master); }
+static inline uint16_t sw_split_high(float master) {
+    return (uint16_t)((sw_float_bits(master) + 0x8000u) >> 16);
+}
+static inline uint16_t sw_split_low(float master) {
+    return (uint16_t)sw_float_bits(master);
+}
 static inline float sw_split_join(uint16_t high, uint16_t low) {
     return sw_bits_float(((uint32_t)high << 16 | low) - (low >= 0x8000u ? 0x10000u : 0));
 }

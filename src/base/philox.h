@@ -29,7 +29,9 @@ static inline void sw_philox(const uint32_t counter[4], uint64_t key, uint32_t o
 typedef enum sw_purpose { SW_PURPOSE_INIT = 1, SW_PURPOSE_DROPOUT, SW_PURPOSE_SHUFFLE, SW_PURPOSE_SAMPLE } sw_purpose;
 
 /* Key of one purpose under a seed. */
-static inline uint64_t sw_philox_key(uint64_t seed, sw_purpose purpose) { return seed ^ ((uint64_t)purpose * 0x9E3779B97F4A7C15u); }
+static inline uint64_t sw_philox_key(uint64_t seed, sw_purpose purpose) {
+    return seed ^ ((uint64_t)purpose * 0x9E3779B97F4A7C15u);
+}
 
 /* Is element `element` of logical row `row` kept by dropout call `stream`? Element e of a row uses word e % 4 of counter
  * (e / 4, stream, row low, row high). */

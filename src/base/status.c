@@ -49,4 +49,6 @@ int sw_status_exit_code(sw_status status) {
     return (unsigned)status < SW_N_STATUSES ? codes[status] : 1;
 }
 
-const char *sw_version(void) { return SW_VERSION; }
+const char *sw_version(void) {
+    return SW_VERSION;
+}

@@ -29,6 +29,7 @@ static void watch_signals(void) {
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGQUIT, &action, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader of our output that leaves does not end the run */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with a reason */
 }
 
 static void print_line(void *to, const char *text) {

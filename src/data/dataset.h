@@ -70,7 +70,7 @@ typedef struct sw_dataset_facts {
 
 /* Open and check every file, once through; tokenize what is not in the cache. No descriptor stays open and nothing is written
  * afterwards: one dataset may be used by many processes after fork, and by many threads. Errors: SW_BAD_FILE, naming the file (id
- * out of range: position, id, limit; "text has 37 tokens, a row needs 513"; a pattern that matches nothing; a file without a
+ * out of range: position, id, limit; "text has 37 tokens, a row needs 513"; a pattern that matches nothing; a text file without a
  * target that counts; a tokenizer with more ids than the vocabulary; a long document); SW_BAD_CONFIG for text without a
  * tokenizer and for options that contradict each other; SW_NO_MEMORY; SW_NO_SPACE for a cache that cannot be written.
  * Ownership: free with sw_dataset_close. */

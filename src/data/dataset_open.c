@@ -50,7 +50,9 @@ static sw_status check_marks(opening *o, const char *path, const char *of, int64
         return sw_fail(o->err, SW_BAD_FILE,
                        "%s: has %" PRId64 " marks, the data has %" PRId64 " tokens; there must be one for each", path,
                        file->n_tokens, n_tokens);
-    if (file->largest_id == 0)
+    /* A mask of a user's own may be all zeros, whose run has steps without an update; a file of conversations in which no
+     * assistant speaks is a mistake. */
+    if (of && file->largest_id == 0)
         return sw_fail(o->err, SW_BAD_FILE, "%s: no token counts as a target, so there is nothing to learn from it", of);
     return SW_OK;
 }
@@ -218,7 +220,7 @@ static sw_status add_mask(opening *o) {
         return sw_fail(o->err, SW_BAD_CONFIG,
                        "data.labels_mask stands beside token files, and %s says itself what counts; give one of them",
                        o->first_jsonl);
-    sw_status status = check_marks(o, path, path, pieces->n_tokens, &marks);
+    sw_status status = check_marks(o, path, NULL, pieces->n_tokens, &marks);
     for (int i = 0; i < pieces->n && status == SW_OK; i++) {
         pieces->piece[i].marks = marks;
         pieces->piece[i].marks_skip = pieces->piece[i].first;

@@ -11,8 +11,8 @@ typedef struct sw_plan_options {
     void *to;
 } sw_plan_options;
 
-/* Build the run's program and tell its price: memory per class, bytes moved and arithmetic of a step; with print_program every instruction.
- * Errors: as training's before its start, SW_NO_MEMORY included (after the plan has been told). */
+/* Build the run's program and tell its price: memory per class, bytes moved and arithmetic of a step; with print_program every
+ * instruction. Errors: as training's before its start, SW_NO_MEMORY included (after the plan has been told). */
 sw_status sw_plan(const sw_settings *settings, const sw_plan_options *options, sw_error *err);
 
 #endif

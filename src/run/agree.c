@@ -62,6 +62,8 @@ sw_status sw_agree(sw_comm *comm, const char *what, int64_t n_lines, sw_line_fn 
     }
     if ((status = sw_exchange(comm, mine, all, sizeof mine, err)))
         return status;
-    return sw_fail(err, SW_MISMATCH, "ranks disagree on the %s, first at line %" PRId64 " · rank 0: %s · rank %d: %s · start all ranks from one build and one run.yaml",
+    return sw_fail(err, SW_MISMATCH,
+                   "ranks disagree on the %s, first at line %" PRId64
+                   " · rank 0: %s · rank %d: %s · start all ranks from one build and one run.yaml",
                    what, same, all[0], other, all[other]);
 }

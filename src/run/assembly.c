@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "run/custom_model.h"
+
 /* Physical cores that this process may run on: hardware threads that share a core count once. */
 static int physical_cores(void) {
     cpu_set_t allowed;
@@ -34,7 +36,9 @@ static int physical_cores(void) {
 sw_status sw_assembly_choose(const sw_settings *s, sw_assembly_choice *choice, char *why, size_t why_bytes, sw_error *err) {
     int64_t micro = s->train.micro_batch_size == SW_AUTO ? 1 : s->train.micro_batch_size;
     int64_t n_micro_batches = s->train.batch_size / micro;
-    *choice = (sw_assembly_choice){.n_ranks = (int)s->shard.ranks, .micro_batch_size = s->train.micro_batch_size, .stage = (int)s->shard.stage,
+    *choice = (sw_assembly_choice){.n_ranks = (int)s->shard.ranks,
+                                   .micro_batch_size = s->train.micro_batch_size,
+                                   .stage = (int)s->shard.stage,
                                    .recompute = s->shard.recompute == SW_RECOMPUTE_BLOCK};
     if (why && why_bytes)
         why[0] = 0;
@@ -46,7 +50,8 @@ sw_status sw_assembly_choose(const sw_settings *s, sw_assembly_choice *choice, c
             n = n_micro_batches, reason = "one per micro-batch of a step";
         choice->n_ranks = (int)n;
         if (why && why_bytes)
-            snprintf(why, why_bytes, "%" PRId64 " ranks: %s (%d cores, %" PRId64 " micro-batches a step)", n, reason, cores, n_micro_batches);
+            snprintf(why, why_bytes, "%" PRId64 " ranks: %s (%d cores, %" PRId64 " micro-batches a step)", n, reason, cores,
+                     n_micro_batches);
     }
     if (choice->micro_batch_size == SW_AUTO) { /* the largest divisor that leaves every rank one, within 4,096 tokens */
         choice->micro_batch_size = 1;
@@ -55,26 +60,31 @@ sw_status sw_assembly_choose(const sw_settings *s, sw_assembly_choice *choice, c
                 choice->micro_batch_size = m;
     }
     if (s->train.batch_size % choice->micro_batch_size)
-        return sw_fail(err, SW_BAD_CONFIG, "train.batch_size %" PRId64 " is no multiple of train.micro_batch_size %" PRId64, s->train.batch_size,
-                       choice->micro_batch_size);
+        return sw_fail(err, SW_BAD_CONFIG, "train.batch_size %" PRId64 " is no multiple of train.micro_batch_size %" PRId64,
+                       s->train.batch_size, choice->micro_batch_size);
     return SW_OK;
 }
 
 sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_error *err) {
     if (s->model.path) {
         if (s->model.architecture != SW_ARCHITECTURE_UNSET)
-            return sw_fail(err, SW_BAD_CONFIG, "model.path and model.architecture are both given; a model in a directory brings its own dimensions");
+            return sw_fail(err, SW_BAD_CONFIG,
+                           "model.path and model.architecture are both given; a model in a directory brings its own dimensions");
         sw_status status = sw_model_config_read(s->model.path, model, err);
         if (!status && s->model.dropout > 0)
             model->dropout = s->model.dropout;
         return status;
     }
     if (s->model.architecture == SW_ARCHITECTURE_UNSET)
-        return sw_fail(err, SW_BAD_CONFIG, "neither model.path nor model.architecture is given; name a Hugging Face directory, or llama or gpt2 with its dimensions");
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "neither model.path nor model.architecture is given; name a Hugging Face directory, or llama or gpt2 with "
+                       "its dimensions");
     bool is_llama = s->model.architecture == SW_ARCHITECTURE_LLAMA;
     bool is_bytes = sw_settings_is_bytes(s);
     if (s->model.vocab == SW_AUTO && !is_bytes)
-        return sw_fail(err, SW_BAD_CONFIG, "model.vocab is auto, and there is no tokenizer to ask; give the number of token ids, or data.tokenizer: bytes");
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "model.vocab is auto, and there is no tokenizer to ask; give the number of token ids, or data.tokenizer: bytes");
     *model = (sw_model_config){
         .architecture = is_llama ? SW_LLAMA : SW_GPT2,
         .layers = s->model.layers,
@@ -82,7 +92,9 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
         .heads = s->model.heads,
         .kv_heads = s->model.kv_heads ? s->model.kv_heads : s->model.heads,
         .head_channels = s->model.heads > 0 && s->model.hidden % s->model.heads == 0 ? s->model.hidden / s->model.heads : 0,
-        .ffn = s->model.ffn ? s->model.ffn : is_llama ? 0 : 4 * s->model.hidden,
+        .ffn = s->model.ffn ? s->model.ffn
+               : is_llama   ? 0
+                            : 4 * s->model.hidden,
         .vocabulary = s->model.vocab == SW_AUTO ? 256 : s->model.vocab,
         .max_positions = s->model.max_positions,
         .tied = s->model.tied,
@@ -106,8 +118,8 @@ static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
         for (int p = 0; p < graph->parameters.n; p++)
             n_matches += fnmatch(patterns->item[i], graph->parameters.item[p]->name, 0) == 0;
         if (!n_matches)
-            return sw_fail(err, SW_BAD_CONFIG, "model.train: \"%s\" matches no parameter; names look like \"%s\"", patterns->item[i],
-                           graph->parameters.item[graph->parameters.n / 2]->name);
+            return sw_fail(err, SW_BAD_CONFIG, "model.train: \"%s\" matches no parameter; names look like \"%s\"",
+                           patterns->item[i], graph->parameters.item[graph->parameters.n / 2]->name);
         n_trainable += n_matches;
     }
     for (int p = 0; p < graph->parameters.n; p++) {
@@ -117,13 +129,16 @@ static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
         if (!trains)
             sw_parameter_freeze(graph->parameters.item[p]);
     }
-    return n_trainable ? SW_OK : sw_fail(err, SW_BAD_CONFIG, "model.train lists no pattern, so nothing would be trained; say all, or name patterns");
+    return n_trainable ? SW_OK
+                       : sw_fail(err, SW_BAD_CONFIG,
+                                 "model.train lists no pattern, so nothing would be trained; say all, or name patterns");
 }
 
 static sw_status trace(const sw_assembly *a, bool is_training, sw_graph **graph, sw_error *err) {
     sw_status status = sw_graph_create(a->choice.micro_batch_size, a->settings->data.sequence_length, graph, err);
     if (!status)
-        status = a->custom ? a->custom->trace(a->custom->self, *graph, err) : sw_model_trace(&a->model, SW_ENDS_IN_LOSS, *graph, err);
+        status =
+            a->custom ? sw_custom_model_trace(a->custom, *graph, err) : sw_model_trace(&a->model, SW_ENDS_IN_LOSS, *graph, err);
     if (!status)
         status = sw_graph_status(*graph, err);
     if (!status)
@@ -157,8 +172,8 @@ static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *c
     };
 }
 
-sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice, sw_assembly *a,
-                             sw_error *err) {
+sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice,
+                             sw_assembly *a, sw_error *err) {
     *a = (sw_assembly){.settings = settings, .custom = custom, .choice = *choice, .sharding = sharding_of(settings, choice)};
     bool evaluates = settings->data.validation.n > 0;
     sw_status status = custom ? SW_OK : sw_assembly_model(settings, &a->model, err);

@@ -1,5 +1,5 @@
-/* assembly.h: from settings to everything that is known before ranks exist: model, graphs, layout, states, programs. The supervisor makes
- * one and checks that it fits; ranks inherit it; plan makes many.
+/* assembly.h: from settings to everything that is known before ranks exist: model, graphs, layout, states, programs. The
+ * supervisor makes one and checks that it fits; ranks inherit it; plan makes many.
  */
 #ifndef SW_RUN_ASSEMBLY_H
 #define SW_RUN_ASSEMBLY_H
@@ -34,15 +34,16 @@ typedef struct sw_assembly {
 
 enum { SW_PROGRAM_TRAIN, SW_PROGRAM_EVALUATE, SW_N_PROGRAMS };
 
-/* The choice that the settings make. ranks: auto is resolved by the machine and the size of the run; `why` (may be NULL) takes the reason in words. */
+/* The choice that the settings make. ranks: auto is resolved by the machine and the size of the run; `why` (may be NULL) takes
+ * the reason in words. */
 sw_status sw_assembly_choose(const sw_settings *settings, sw_assembly_choice *choice, char *why, size_t why_bytes, sw_error *err);
 
 /* The model's dimensions, from model.path or from the settings. */
 sw_status sw_assembly_model(const sw_settings *settings, sw_model_config *model, sw_error *err);
 
 /* Ownership: sw_assembly_free; settings and custom must outlive it. */
-sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice, sw_assembly *assembly,
-                             sw_error *err);
+sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice,
+                             sw_assembly *assembly, sw_error *err);
 void sw_assembly_free(sw_assembly *assembly);
 
 /* Planned bytes of one rank, all classes but the transport's. */

@@ -1,5 +1,5 @@
-/* evaluate.c: the loss on held-out rows. Micro-batches are dealt to ranks like those of training; what is missing to a whole one is blank
- * rows that count nothing, so every row is evaluated once and all ranks do the same number of forwards.
+/* evaluate.c: the loss on held-out rows. Micro-batches are dealt to ranks like those of training; what is missing to a whole one
+ * is blank rows that count nothing, so every row is evaluated once and all ranks do the same number of forwards.
  */
 #include "run/training.h"
 
@@ -39,7 +39,8 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err) {
     sw_scalars scalars = {.step = t->step};
     sw_status status = sw_dataset_supervised(run->validation, 0, run->n_validation_rows, &n_supervised, err);
     if (!status)
-        status = sw_executor_step(t->executor, SW_PROGRAM_EVALUATE, (run->n_validation_rows + micro - 1) / micro, &scalars, &hooks, err);
+        status = sw_executor_step(t->executor, SW_PROGRAM_EVALUATE, (run->n_validation_rows + micro - 1) / micro, &scalars,
+                                  &hooks, err);
     sw_wide_sum *all = t->all;
     if (!status)
         status = sw_exchange(t->comm, &e.loss, all, sizeof e.loss, err);

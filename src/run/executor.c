@@ -1,8 +1,8 @@
 /* executor.c: memory and addresses: what a program's references mean on this rank.
  *
- * A buffer's address is an offset into the section of its class. Private buffers lie in one private mapping per class, window buffers at
- * the same offset of the rank's part of a shared one; the two leave holes for each other, which are never touched and cost nothing.
- * Slices of a group lie side by side in one shared object, so that a gathered group is a view of it.
+ * A buffer's address is an offset into the section of its class. Private buffers lie in one private mapping per class, window
+ * buffers at the same offset of the rank's part of a shared one; the two leave holes for each other, which are never touched and
+ * cost nothing. Slices of a group lie side by side in one shared object, so that a gathered group is a view of it.
  */
 #include "run/executor_internal.h"
 
@@ -32,9 +32,11 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
         }
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++) {
         if (e->private_bytes[c]) {
-            void *base = mmap(NULL, (size_t)e->private_bytes[c], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            void *base = mmap(NULL, (size_t)e->private_bytes[c], PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
             if (base == MAP_FAILED)
-                return sw_fail(err, SW_NO_MEMORY, "rank %d: %" PRId64 " bytes for %s could not be mapped; try more ranks or a smaller micro-batch",
+                return sw_fail(err, SW_NO_MEMORY,
+                               "rank %d: %" PRId64 " bytes for %s could not be mapped; try more ranks or a smaller micro-batch",
                                e->comm->rank, e->private_bytes[c], sw_memory_class_name((sw_memory_class)c));
             e->private_base[c] = base;
         }
@@ -46,7 +48,8 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
         if (status)
             return status;
     }
-    return slice_bytes ? e->comm->vtable->window_create(e->comm, "parameters", e->comm->n_ranks * slice_bytes, &e->slices, err) : SW_OK;
+    return slice_bytes ? e->comm->vtable->window_create(e->comm, "parameters", e->comm->n_ranks * slice_bytes, &e->slices, err)
+                       : SW_OK;
 }
 
 /* Base of a buffer as `rank` sees its own; for shared slices the base of the whole group. */
@@ -65,7 +68,8 @@ static char *base_of(const sw_executor *e, const sw_buffer *b, int rank) {
 static void *resolve(const sw_executor *e, const sw_program *program, const sw_reference *reference) {
     if (reference->buffer < 0)
         return NULL;
-    return base_of(e, &program->buffers.item[reference->buffer], e->comm->rank) + reference->offset + e->comm->rank * reference->own_stride;
+    return base_of(e, &program->buffers.item[reference->buffer], e->comm->rank) + reference->offset +
+           e->comm->rank * reference->own_stride;
 }
 
 void *sw_executor_address(sw_executor *e, int index, int buffer) {
@@ -103,7 +107,8 @@ static sw_status bind_padding(sw_executor *e, sw_bound *bound, sw_error *err) {
     for (int i = 0; i < group->n_parameters; i++) {
         const sw_slot_of_parameter *slot = &layout->parameters[group->parameters[i]];
         int64_t begin = slot->offset + slot->parameter->n_elements;
-        int64_t end = i + 1 < group->n_parameters ? layout->parameters[group->parameters[i + 1]].offset : layout->n_ranks * group->shard;
+        int64_t end =
+            i + 1 < group->n_parameters ? layout->parameters[group->parameters[i + 1]].offset : layout->n_ranks * group->shard;
         if (begin < end)
             stripes[bound->n_stripes++] = (sw_stripe){begin, end - begin, false};
     }
@@ -121,7 +126,8 @@ static sw_status bind_stripes(sw_executor *e, sw_bound *bound, sw_error *err) {
         return short_of_memory(e, err);
     for (int i = 0; i < group->n_parameters; i++) {
         const sw_slot_of_parameter *slot = &layout->parameters[group->parameters[i]];
-        int64_t first = slot->offset, last = i + 1 < group->n_parameters ? layout->parameters[group->parameters[i + 1]].offset : INT64_MAX;
+        int64_t first = slot->offset,
+                last = i + 1 < group->n_parameters ? layout->parameters[group->parameters[i + 1]].offset : INT64_MAX;
         first = first > begin ? first : begin;
         last = last < begin + n ? last : begin + n;
         if (first >= last)
@@ -142,7 +148,9 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
     const sw_group *group = &layout->groups[instruction->group];
     bool is_parameters = !instruction->is_gradient && (instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_PUBLISH);
     sw_collective *c = &bound->collective;
-    *c = (sw_collective){.channel = e->first_channel + instruction->channel, .lane = instruction->lane, .unit = instruction->unit,
+    *c = (sw_collective){.channel = e->first_channel + instruction->channel,
+                         .lane = instruction->lane,
+                         .unit = instruction->unit,
                          .unit_name = layout->units[instruction->unit].name};
     c->dtype = is_parameters ? e->states->sharding.parameter_dtype : SW_F32;
     c->shard_bytes = group->shard * sw_dtype_bytes(c->dtype);
@@ -193,12 +201,18 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
     for (int p = 0; p < n_programs; p++)
         n_channels = programs[p]->n_channels > n_channels ? programs[p]->n_channels : n_channels;
     if (n_channels > SW_MAX_CHANNELS - comm->n_channels)
-        return sw_fail(err, SW_BAD_CONFIG, "%d units need %d channels, the transport has %d left; try shard.wrap: {min_parameters: N}",
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%d units need %d channels, the transport has %d left; try shard.wrap: {min_parameters: N}",
                        states->layout->n_units, n_channels, SW_MAX_CHANNELS - comm->n_channels);
     sw_executor *e = calloc(1, sizeof *e);
     if (!e)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the executor", comm->rank);
-    *e = (sw_executor){.comm = comm, .device = device, .states = states, .programs = programs, .n_programs = n_programs, .last_program = -1,
+    *e = (sw_executor){.comm = comm,
+                       .device = device,
+                       .states = states,
+                       .programs = programs,
+                       .n_programs = n_programs,
+                       .last_program = -1,
                        .numbers = states->sharding.parameter_dtype == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32};
     e->has_lane = states->sharding.mode == SW_SHM_COPY;
     e->first_channel = comm->n_channels;
@@ -228,16 +242,23 @@ void sw_executor_free(sw_executor *e) {
     free(e);
 }
 
-const sw_executor_counts *sw_executor_count(const sw_executor *e) { return &e->counts; }
+const sw_executor_counts *sw_executor_count(const sw_executor *e) {
+    return &e->counts;
+}
 
 /* A gather of a group's parameters as they are after `step` steps; frozen ones are published once and never again. */
 static sw_collective collective_of_parameters(const sw_executor *e, int group_id, int64_t step) {
     const sw_group *group = &e->states->layout->groups[group_id];
     const sw_buffer *copy = &e->states->buffers.item[e->states->copy[group_id]];
     int64_t slice = group->shard * sw_dtype_bytes(e->states->sharding.parameter_dtype);
-    return (sw_collective){.channel = e->first_channel + group_id, .lane = SW_LANE_COMPUTE, .epoch = group->is_trainable ? (uint64_t)step + 1 : 1,
-                           .unit = group->unit, .unit_name = e->states->layout->units[group->unit].name,
-                           .dtype = e->states->sharding.parameter_dtype, .shard_bytes = slice, .window = base_of(e, copy, 0),
+    return (sw_collective){.channel = e->first_channel + group_id,
+                           .lane = SW_LANE_COMPUTE,
+                           .epoch = group->is_trainable ? (uint64_t)step + 1 : 1,
+                           .unit = group->unit,
+                           .unit_name = e->states->layout->units[group->unit].name,
+                           .dtype = e->states->sharding.parameter_dtype,
+                           .shard_bytes = slice,
+                           .window = base_of(e, copy, 0),
                            .rank_stride = slice + (copy->kind == SW_BUFFER_WINDOW ? e->window_stride[copy->memory_class] : 0)};
 }
 
@@ -280,18 +301,26 @@ sw_status sw_executor_gather(sw_executor *e, int group, int64_t step, void *dest
     return status ? status : sw_lane_protect(e, group, true, false, err);
 }
 
-sw_status sw_executor_reshard(sw_executor *e, int group, sw_error *err) { return sw_lane_protect(e, group, false, false, err); }
+sw_status sw_executor_reshard(sw_executor *e, int group, sw_error *err) {
+    return sw_lane_protect(e, group, false, false, err);
+}
 
 static sw_status run_segment(sw_executor *e, int index, sw_segment segment, int slot, bool is_active, sw_error *err) {
-    sw_segment_run run = {.program = index, .segment = segment, .slot = slot, .is_active = is_active, .base = e->position,
-                          .n_contributors = e->scalars.n_contributors, .step = e->scalars.step};
+    sw_segment_run run = {.program = index,
+                          .segment = segment,
+                          .slot = slot,
+                          .is_active = is_active,
+                          .base = e->position,
+                          .n_contributors = e->scalars.n_contributors,
+                          .step = e->scalars.step};
     e->segment_base[segment] = e->position;
     memcpy(run.segment_base, e->segment_base, sizeof run.segment_base);
     e->position += e->programs[index]->segment_count[segment];
     return sw_lanes_run(e, &run, err);
 }
 
-sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, sw_scalars *scalars, const sw_step_hooks *hooks, sw_error *err) {
+sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, sw_scalars *scalars, const sw_step_hooks *hooks,
+                           sw_error *err) {
     const sw_program *program = e->programs[index];
     int n = e->comm->n_ranks, rank = e->comm->rank, slot;
     int n_slots = (int)((n_micro_batches + n - 1) / n);
@@ -320,13 +349,14 @@ sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, s
             status = hooks->fill(hooks->self, slot, &e->scalars, err);
         if (!status)
             status = run_segment(e, index, segment, slot, is_active, err);
-        bool is_last = segment == SW_SEGMENT_BACKWARD || (segment == SW_SEGMENT_FORWARD && !program->segment_count[SW_SEGMENT_BACKWARD]);
+        bool is_last =
+            segment == SW_SEGMENT_BACKWARD || (segment == SW_SEGMENT_FORWARD && !program->segment_count[SW_SEGMENT_BACKWARD]);
         if (!status && is_last && is_active && hooks && hooks->collect)
             status = hooks->collect(hooks->self, slot, err);
     }
     if (status) { /* the other lane may be waiting for peers that wait for this one */
         sw_error other;
-        sw_comm_abort(e->comm, err);
+        sw_lanes_abort(e, SW_LANE_COMPUTE, err);
         (void)sw_lanes_settle(e, &other);
     } else
         status = sw_lanes_settle(e, err);

@@ -1,7 +1,7 @@
 /* executor.h: runs programs on a device and a transport. It knows nothing of how a program was made.
  *
- * All memory is taken when the executor is created: a section per memory class, as the program's memory map says; nothing is allocated
- * after that. In copy mode the communication lane has a thread of its own.
+ * All memory is taken when the executor is created: a section per memory class, as the program's memory map says; nothing is
+ * allocated after that. In copy mode the communication lane has a thread of its own.
  */
 #ifndef SW_RUN_EXECUTOR_H
 #define SW_RUN_EXECUTOR_H
@@ -12,8 +12,8 @@
 
 typedef struct sw_executor sw_executor;
 
-/* Collective. Bind `programs` over `states` on this rank: windows, memory, addresses. Device, states and programs must outlive it.
- * Errors: SW_NO_MEMORY with what was asked for. */
+/* Collective. Bind `programs` over `states` on this rank: windows, memory, addresses. Device, states and programs must outlive
+ * it. Errors: SW_NO_MEMORY with what was asked for. */
 sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_states *states, const sw_program *const *programs,
                              int n_programs, sw_executor **executor, sw_error *err);
 void sw_executor_free(sw_executor *executor);
@@ -24,13 +24,15 @@ void *sw_executor_address(sw_executor *executor, int index, int buffer);
 /* All parameters have been put: make them known, fill replicated copies, compute constants. `step`: completed steps. */
 sw_status sw_executor_publish(sw_executor *executor, int64_t step, sw_error *err);
 
-/* Stage 3, outside of a program, for callers with compute of their own. Gather a group's parameters as they are after `step` steps into
- * `destination` [whole group], or where they lie (NULL); out: *whole. Reshard when they are not read any more. gather is collective. */
-sw_status sw_executor_gather(sw_executor *executor, int group, int64_t step, void *destination, const void **whole, sw_error *err);
+/* Stage 3, outside of a program, for callers with compute of their own. Gather a group's parameters as they are after `step`
+ * steps into `destination` [whole group], or where they lie (NULL); out: *whole. Reshard when they are not read any more. gather
+ * is collective. */
+sw_status sw_executor_gather(sw_executor *executor, int group, int64_t step, void *destination, const void **whole,
+                             sw_error *err);
 sw_status sw_executor_reshard(sw_executor *executor, int group, sw_error *err);
 
-/* What UPDATE's decision needs and gives. `decide` runs between the norm and the update, with the exact sum of squares of this rank's
- * slices; it exchanges and sets scalars->clip_factor and proceed. */
+/* What UPDATE's decision needs and gives. `decide` runs between the norm and the update, with the exact sum of squares of this
+ * rank's slices; it exchanges and sets scalars->clip_factor and proceed. */
 typedef struct sw_step_hooks {
     void *self;
     /* Before forward of an active slot: fill tokens and targets, set scalars->first_row. */
@@ -40,16 +42,16 @@ typedef struct sw_step_hooks {
     sw_status (*decide)(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err);
 } sw_step_hooks;
 
-/* Run the schedule of one step of program `index`: n_micro_batches dealt to ranks in turn. A forward program (evaluation, generation)
- * has no decision. */
-sw_status sw_executor_step(sw_executor *executor, int index, int64_t n_micro_batches, sw_scalars *scalars, const sw_step_hooks *hooks,
-                           sw_error *err);
+/* Run the schedule of one step of program `index`: n_micro_batches dealt to ranks in turn. A forward program (evaluation,
+ * generation) has no decision. */
+sw_status sw_executor_step(sw_executor *executor, int index, int64_t n_micro_batches, sw_scalars *scalars,
+                           const sw_step_hooks *hooks, sw_error *err);
 
 typedef struct sw_executor_counts {
-    int64_t peak[SW_N_MEMORY_CLASSES]; /* highest byte of each class that an executed operand touched, since creation */
-    int64_t gather_bytes, reduce_bytes; /* moved by the last step */
+    int64_t peak[SW_N_MEMORY_CLASSES];    /* highest byte of each class that an executed operand touched, since creation */
+    int64_t gather_bytes, reduce_bytes;   /* moved by the last step */
     double compute_seconds, wait_seconds; /* of the compute lane in the last step: kernels, everything else */
-    double flops;                      /* of the last step */
+    double flops;                         /* of the last step */
 } sw_executor_counts;
 
 const sw_executor_counts *sw_executor_count(const sw_executor *executor);

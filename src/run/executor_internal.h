@@ -34,10 +34,10 @@ typedef struct sw_segment_run {
     int program;
     sw_segment segment;
     int slot;
-    bool is_active;     /* this rank has a micro-batch */
-    int n_contributors; /* ranks that have one */
-    int64_t step;       /* completed steps */
-    int64_t base;            /* position of the segment's first instruction among all that have run */
+    bool is_active;                      /* this rank has a micro-batch */
+    int n_contributors;                  /* ranks that have one */
+    int64_t step;                        /* completed steps */
+    int64_t base;                        /* position of the segment's first instruction among all that have run */
     int64_t segment_base[SW_N_SEGMENTS]; /* ... of the latest run of each segment, for waits across segments */
 } sw_segment_run;
 
@@ -57,9 +57,9 @@ struct sw_executor {
     int64_t section_bytes[SW_N_MEMORY_CLASSES];
     char *private_base[SW_N_MEMORY_CLASSES];
     int64_t private_bytes[SW_N_MEMORY_CLASSES];
-    sw_window window[SW_N_MEMORY_CLASSES];  /* WINDOW buffers: [n_ranks][section] */
+    sw_window window[SW_N_MEMORY_CLASSES]; /* WINDOW buffers: [n_ranks][section] */
     int64_t window_stride[SW_N_MEMORY_CLASSES];
-    sw_window slices;                        /* SHARED_SLICE buffers, whole groups one after another */
+    sw_window slices; /* SHARED_SLICE buffers, whole groups one after another */
 
     sw_scalars scalars;
     const sw_step_hooks *hooks;
@@ -74,12 +74,11 @@ struct sw_executor {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t done[SW_LANES];     /* position that each lane has completed; under lock */
+    int64_t done[SW_LANES]; /* position that each lane has completed; under lock */
     sw_segment_run queue[SW_QUEUE];
     int64_t n_queued, n_taken;
     bool stop, failed;
     sw_error lane_error;
-    int64_t lane_gather_bytes, lane_reduce_bytes; /* of the current step, by the communication lane; under lock */
 };
 
 /* Run one segment on this thread as `lane`; instructions of other lanes are passed over unless there is one lane only. */
@@ -93,6 +92,9 @@ void sw_lanes_stop(sw_executor *executor);
 
 /* Hand a segment to all lanes and run the compute lane's part. */
 sw_status sw_lanes_run(sw_executor *executor, sw_segment_run *run, sw_error *err);
+
+/* End all ranks: this one failed in `lane`. */
+void sw_lanes_abort(sw_executor *executor, int lane, const sw_error *error);
 
 /* Wait until the communication lane has done all that it was given. */
 sw_status sw_lanes_settle(sw_executor *executor, sw_error *err);

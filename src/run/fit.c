@@ -9,8 +9,8 @@
 #include "comm/control.h"
 #include "observe/resident.h"
 
-/* What a process needs beside its plan: code, stacks, the BLAS's buffers. Measured at 35 MiB; held against the proportional set size in
- * tests/run/test_memory_slow.sh. */
+/* What a process needs beside its plan: code, stacks, the BLAS's buffers. Measured at 35 MiB; held against the proportional set
+ * size in tests/run/test_memory_slow.sh. */
 #define PROCESS_BYTES ((int64_t)64 << 20)
 
 typedef struct limits {
@@ -65,7 +65,8 @@ static void word(const sw_assembly_choice *now, const sw_assembly_choice *then, 
 }
 
 /* Try every set of `changes` (bits), each setting in its steps. */
-static bool try_changes(const sw_run *run, const limits *l, unsigned changes, int change, const sw_assembly_choice *from, sw_assembly_choice *found) {
+static bool try_changes(const sw_run *run, const limits *l, unsigned changes, int change, const sw_assembly_choice *from,
+                        sw_assembly_choice *found) {
     if (change == N_CHANGES) {
         *found = *from;
         return fits(run, from, l);
@@ -115,6 +116,7 @@ sw_status sw_fit_check(const sw_run *run, sw_error *err) {
     sw_text_bytes(run->planned[largest], most, sizeof most);
     sw_text_bytes(over_limit ? l.per_rank : l.all_ranks, have, sizeof have);
     return sw_fail(err, SW_NO_MEMORY, "the run does not fit: %s %s, %s has %s · most of a rank's memory is %s (%s) · %s",
-                   over_limit ? "a rank needs" : "all ranks together need", need, over_limit ? "shard.memory_limit" : l.all_ranks_name, have,
-                   sw_memory_class_name((sw_memory_class)largest), most, advice);
+                   over_limit ? "a rank needs" : "all ranks together need", need,
+                   over_limit ? "shard.memory_limit" : l.all_ranks_name, have, sw_memory_class_name((sw_memory_class)largest),
+                   most, advice);
 }

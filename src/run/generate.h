@@ -8,12 +8,12 @@
 #include <shardwise/status.h>
 
 typedef struct sw_generate_options {
-    const char *model;       /* a Hugging Face directory whose tokens are bytes */
-    const char *prompt;      /* at least one byte */
-    int64_t max_tokens;      /* to produce, more than 0 */
-    double temperature;      /* 0: greedy */
-    int64_t top_k;           /* 0: all */
-    double top_p;            /* 1: all */
+    const char *model;  /* a Hugging Face directory whose tokens are bytes */
+    const char *prompt; /* at least one byte */
+    int64_t max_tokens; /* to produce, more than 0 */
+    double temperature; /* 0: greedy */
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 1: all */
     uint64_t seed;
     /* Takes each token's bytes as it is produced. */
     void (*produce)(void *to, const char *bytes, int64_t n_bytes);

@@ -1,14 +1,16 @@
 /* lanes.c: instructions are executed here, one after another, by one thread per lane.
  *
- * Positions count all instructions that have run since the start, in the order of the list, over all lanes. A lane tells how far it has
- * come; an instruction that waits for another lane waits for a position. Every wait points backward in the list and lanes go through
- * the list in order, so waits cannot form a circle.
+ * Positions count all instructions that have run since the start, in the order of the list, over all lanes. A lane tells how far
+ * it has come; an instruction that waits for another lane waits for a position. Every wait points backward in the list and lanes
+ * go through the list in order, so waits cannot form a circle.
  */
 #include "run/executor_internal.h"
 
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "run/watch.h"
 
 static double now(void) {
     struct timespec t;
@@ -38,7 +40,8 @@ static sw_status wait_for(sw_executor *e, int lane, int64_t position, sw_error *
     return status;
 }
 
-static sw_status wait_other_lane(sw_executor *e, int lane, const sw_segment_run *run, const sw_instruction *instruction, sw_error *err) {
+static sw_status wait_other_lane(sw_executor *e, int lane, const sw_segment_run *run, const sw_instruction *instruction,
+                                 sw_error *err) {
     if (!e->has_lane || instruction->wait == SW_WAIT_NOTHING)
         return SW_OK;
     int64_t position = run->base;
@@ -60,7 +63,9 @@ sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_u
     if (!slice)
         return SW_OK;
     for (int r = 0; r < e->comm->n_ranks; r++) {
-        sw_page_access access = r == e->comm->rank ? (is_update ? SW_PAGE_WRITE : SW_PAGE_READ) : is_gathered ? SW_PAGE_READ : SW_PAGE_NONE;
+        sw_page_access access = r == e->comm->rank ? (is_update ? SW_PAGE_WRITE : SW_PAGE_READ)
+                                : is_gathered      ? SW_PAGE_READ
+                                                   : SW_PAGE_NONE;
         sw_status status = sw_comm_protect(e->comm, whole + r * slice, (size_t)slice, access, err);
         if (status)
             return status;
@@ -69,17 +74,19 @@ sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_u
 }
 
 #ifdef SW_POISON
-/* Debug builds: bytes that nobody may read are NaN. Those of a unit that was given back, of a gradient buffer before it is filled, of a
- * transient buffer after its last instruction. */
+/* Debug builds: bytes that nobody may read are NaN. Those of a unit that was given back, of a gradient buffer before it is
+ * filled, of a transient buffer after its last instruction. */
 static void poison(const sw_executor *e, const sw_bound *bound, const sw_segment_run *run, int index) {
     const sw_instruction *instruction = bound->instruction;
-    bool is_stale = instruction->kind == SW_DO_RESHARD || (instruction->kind == SW_DO_REDUCE_ACQUIRE && run->is_active && run->slot == 0);
+    bool is_stale =
+        instruction->kind == SW_DO_RESHARD || (instruction->kind == SW_DO_REDUCE_ACQUIRE && run->is_active && run->slot == 0);
     if (is_stale && instruction->n_operands)
         memset(bound->call.operand[0], 0xff, (size_t)instruction->operand[0].bytes);
     const sw_program *program = e->programs[run->program];
     for (int b = 0; b < program->buffers.n; b++) {
         const sw_buffer *buffer = &program->buffers.item[b];
-        if (!buffer->is_persistent && buffer->kind == SW_BUFFER_PRIVATE && buffer->last == index && buffer->memory_class != SW_MEMORY_GATHER)
+        if (!buffer->is_persistent && buffer->kind == SW_BUFFER_PRIVATE && buffer->last == index &&
+            buffer->memory_class != SW_MEMORY_GATHER)
             memset(e->private_base[buffer->memory_class] + buffer->address, 0xff, (size_t)buffer->bytes);
     }
 }
@@ -112,6 +119,12 @@ static uint64_t gather_epoch(const sw_segment_run *run, const sw_instruction *in
     return instruction->by_step ? (uint64_t)run->step + 1 : 1;
 }
 
+/* A rank without a micro-batch computes nothing and contributes nothing; all else it goes through like the others. */
+static bool is_passed_over(const sw_segment_run *run, sw_instruction_kind kind) {
+    return !run->is_active &&
+           (kind == SW_DO_KERNEL || kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_PAD || kind == SW_DO_REDUCE_POST);
+}
+
 static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *run, sw_error *err) {
     const sw_instruction *instruction = bound->instruction;
     const sw_comm_vtable *v = e->comm->vtable;
@@ -121,11 +134,9 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     sw_status status;
     switch (instruction->kind) {
     case SW_DO_KERNEL:
-        if (run->is_active) {
-            bound->call.scalars = &e->scalars;
-            bound->call.accumulate = instruction->accumulate | (run->slot > 0 ? instruction->accumulate_later_slots : 0);
-            bound->fn(e->device, &bound->call);
-        }
+        bound->call.scalars = &e->scalars;
+        bound->call.accumulate = instruction->accumulate | (run->slot > 0 ? instruction->accumulate_later_slots : 0);
+        bound->fn(e->device, &bound->call);
         return SW_OK;
     case SW_DO_PUBLISH: /* after an update the parameters are those of the next step */
         c.epoch = gather_epoch(run, instruction) + !instruction->is_gradient;
@@ -138,13 +149,13 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     case SW_DO_RESHARD:
         return reshard(e, bound, err);
     case SW_DO_REDUCE_ACQUIRE:
-        return run->is_active ? v->reduce_acquire(e->comm, &c, err) : SW_OK;
+        return v->reduce_acquire(e->comm, &c, err);
     case SW_DO_PAD:
-        for (int s = 0; s < bound->n_stripes && run->is_active; s++)
+        for (int s = 0; s < bound->n_stripes; s++)
             memset((float *)bound->call.operand[0] + bound->stripes[s].first, 0, (size_t)bound->stripes[s].n * sizeof(float));
         return SW_OK;
     case SW_DO_REDUCE_POST:
-        return run->is_active ? v->reduce_post(e->comm, &c, err) : SW_OK;
+        return v->reduce_post(e->comm, &c, err);
     case SW_DO_REDUCE_SUM:
         return v->reduce_sum(e->comm, &c, e->device, e->numbers, err);
     case SW_DO_SQUARES:
@@ -162,12 +173,12 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     return SW_OK;
 }
 
-static void count(sw_executor *e, int lane, const sw_bound *bound, double seconds, bool ran) {
+static void count(sw_executor *e, int lane, const sw_bound *bound, double seconds, bool runs) {
     const sw_instruction *instruction = bound->instruction;
     bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE || instruction->kind == SW_DO_SQUARES;
     if (e->has_lane)
         pthread_mutex_lock(&e->lock);
-    for (int i = 0; i < bound->n_peaks && ran; i++) {
+    for (int i = 0; i < bound->n_peaks && runs; i++) {
         int64_t *peak = &e->counts.peak[bound->peaks[i].memory_class];
         *peak = bound->peaks[i].end > *peak ? bound->peaks[i].end : *peak;
     }
@@ -177,7 +188,7 @@ static void count(sw_executor *e, int lane, const sw_bound *bound, double second
         e->counts.reduce_bytes += instruction->moved_bytes;
     if (lane == SW_LANE_COMPUTE)
         *(computes ? &e->counts.compute_seconds : &e->counts.wait_seconds) += seconds;
-    e->counts.flops += computes && ran ? instruction->flops : 0;
+    e->counts.flops += computes && runs ? instruction->flops : 0;
     if (e->has_lane)
         pthread_mutex_unlock(&e->lock);
 }
@@ -192,8 +203,9 @@ sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_er
         if (e->has_lane && instruction->lane != (sw_lane)lane)
             continue;
         sw_comm_enter(e->comm, lane, run->step, run->slot, first + i, instruction->label);
+        bool runs = !is_passed_over(run, instruction->kind);
         sw_status status = wait_other_lane(e, lane, run, instruction, err);
-        if (!status)
+        if (!status && runs)
             status = execute(e, bound, run, err);
         if (status)
             return status;
@@ -201,7 +213,7 @@ sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_er
         poison(e, bound, run, first + i);
 #endif
         double end = now();
-        count(e, lane, bound, end - begin, run->is_active || instruction->kind != SW_DO_KERNEL);
+        count(e, lane, bound, end - begin, runs);
         begin = end;
         advance(e, lane, run->base + i + 1);
     }
@@ -219,6 +231,12 @@ static void fail(sw_executor *e, const sw_error *err) {
     pthread_mutex_unlock(&e->lock);
 }
 
+void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
+    sw_error own = *error;
+    sw_say_where(e->comm->control, e->comm->rank, lane, &own);
+    sw_comm_abort(e->comm, &own);
+}
+
 static void *communication_lane(void *arg) {
     sw_executor *e = arg;
     pthread_mutex_lock(&e->lock);
@@ -233,7 +251,7 @@ static void *communication_lane(void *arg) {
         sw_error err = {SW_OK, ""};
         if (!failed && sw_lane_run(e, SW_LANE_COMMUNICATION, &run, &err)) {
             fail(e, &err);
-            sw_comm_abort(e->comm, &err);
+            sw_lanes_abort(e, SW_LANE_COMMUNICATION, &err);
         }
         pthread_mutex_lock(&e->lock);
         e->n_taken++;
@@ -251,7 +269,8 @@ sw_status sw_lanes_start(sw_executor *e, sw_error *err) {
     int code = pthread_create(&e->thread, NULL, communication_lane, e);
     if (code) {
         e->has_lane = false;
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: the communication lane's thread could not be started: %s; raise the limit on processes",
+        return sw_fail(err, SW_NO_MEMORY,
+                       "rank %d: the communication lane's thread could not be started: %s; raise the limit on processes",
                        e->comm->rank, strerror(code));
     }
     return SW_OK;

@@ -22,7 +22,8 @@ static place find(const sw_masters *m, int group, const sw_piece *piece, int64_t
     return (place){.high = (uint16_t *)copy + in_copy, .low = low ? low + in_low : NULL};
 }
 
-sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
+sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
+                         sw_error *err) {
     (void)err;
     place p = find(masters, group, piece, first);
     if (p.fp32)
@@ -36,7 +37,8 @@ sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_
     return SW_OK;
 }
 
-sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
+sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
+                           sw_error *err) {
     (void)err;
     place p = find(masters, group, piece, first);
     if (p.fp32)
@@ -47,10 +49,14 @@ sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int6
     return SW_OK;
 }
 
-void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n, float *values) {
+void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
+                     float *values) {
     if (parameter->initializer == SW_INIT_NORMAL) {
         sw_scalars scalars = {.seed = seed};
-        sw_kernel_call call = {.operand = {values}, .dim = {n, (int64_t)parameter->stream, first}, .attribute = {parameter->std}, .scalars = &scalars};
+        sw_kernel_call call = {.operand = {values},
+                               .dim = {n, (int64_t)parameter->stream, first},
+                               .attribute = {parameter->std},
+                               .scalars = &scalars};
         sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_NORMAL)(device, &call);
         return;
     }
@@ -58,7 +64,8 @@ void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uin
         values[i] = parameter->initializer == SW_INIT_ONES ? 1.0f : 0.0f;
 }
 
-sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, float *values, int64_t n_values, sw_error *err) {
+sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, float *values, int64_t n_values,
+                                sw_error *err) {
     const sw_layout *layout = masters->states->layout;
     sw_piece piece;
     for (int g = 0; g < layout->n_groups; g++)

@@ -11,16 +11,20 @@ typedef struct sw_masters {
     int owner;
 } sw_masters;
 
-/* sw_piece_fn (checkpoint/model_files.h): values into compute copy and low halves, and back. Frozen parameters have a compute copy
- * alone, to which values are rounded. */
+/* sw_piece_fn (checkpoint/model_files.h): values into compute copy and low halves, and back. Frozen parameters have a compute
+ * copy alone, to which values are rounded. */
 sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err);
-sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err);
+sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
+                           sw_error *err);
 
-/* Initial values of elements first .. first + n - 1 of a parameter: a function of (seed, name, element), so cuts do not matter. */
-void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n, float *values);
+/* Initial values of elements first .. first + n - 1 of a parameter: a function of (seed, name, element), so cuts do not matter.
+ */
+void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
+                     float *values);
 
-/* Fill the owner's pieces with their initial values: a function of (seed, parameter name, element), for any number of ranks. `values`:
- * room for n_values floats, a multiple of SW_BLOCK. */
-sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, float *values, int64_t n_values, sw_error *err);
+/* Fill the owner's pieces with their initial values: a function of (seed, parameter name, element), for any number of ranks.
+ * `values`: room for n_values floats, a multiple of SW_BLOCK. */
+sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, float *values, int64_t n_values,
+                                sw_error *err);
 
 #endif

@@ -33,15 +33,17 @@ static void report_data(const sw_run *run) {
     sw_dataset_facts facts = sw_dataset_describe(run->data);
     char tokens[SW_TEXT_NUMBER_BYTES];
     sw_text_count((double)facts.n_tokens, tokens, sizeof tokens);
-    sw_report_line(run, "data: %s tokens, %" PRId64 " rows of %" PRId64 ", %" PRId64 " tokens at the end fill no row", tokens, facts.n_rows,
-                   s->data.sequence_length, facts.n_dropped);
-    sw_report_line(run, "run: %" PRId64 " steps of %" PRId64 " rows in micro-batches of %" PRId64 ", %.2f passes over the data", run->n_steps,
-                   s->train.batch_size, run->assembly.choice.micro_batch_size, (double)run->n_rows / (double)facts.n_rows);
+    sw_report_line(run, "data: %s tokens, %" PRId64 " rows of %" PRId64 ", %" PRId64 " tokens at the end fill no row", tokens,
+                   facts.n_rows, s->data.sequence_length, facts.n_dropped);
+    sw_report_line(run, "run: %" PRId64 " steps of %" PRId64 " rows in micro-batches of %" PRId64 ", %.2f passes over the data",
+                   run->n_steps, s->train.batch_size, run->assembly.choice.micro_batch_size,
+                   (double)run->n_rows / (double)facts.n_rows);
 }
 
 static void report_sharding(const sw_run *run) {
     const sw_sharding *s = &run->assembly.sharding;
-    static const char *const split[] = {"nothing is split (replicas)", "optimizer states are split", "optimizer states and gradients are split",
+    static const char *const split[] = {"nothing is split (replicas)", "optimizer states are split",
+                                        "optimizer states and gradients are split",
                                         "parameters, gradients and optimizer states are split"};
     static const char *const modes[] = {"view", "copy", "trap"};
     sw_report_line(run, "ranks: %d, stage %d: %s, mode %s", s->n_ranks, s->stage, split[s->stage], modes[s->mode]);
@@ -51,8 +53,8 @@ static void report_sharding(const sw_run *run) {
     int n_slots = (int)((n_micro_batches + s->n_ranks - 1) / s->n_ranks);
     char gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES];
     sw_program_traffic(&run->assembly.program, n_slots, &gather, &reduce);
-    sw_report_line(run, "step: %d instructions, %d slots, a rank gathers %s and reduces %s", run->assembly.program.instructions.n, n_slots,
-                   sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
+    sw_report_line(run, "step: %d instructions, %d slots, a rank gathers %s and reduces %s", run->assembly.program.instructions.n,
+                   n_slots, sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
 }
 
 void sw_report_start(const sw_run *run) {
@@ -78,7 +80,8 @@ void sw_report_memory(const sw_run *run, const int64_t *measured) {
         int64_t p = is_sum ? planned_sum : run->planned[c], m = is_sum ? measured_sum : measured ? measured[c] : 0;
         int64_t a = is_sum ? unsharded_sum : run->unsharded[c];
         planned_sum += p, measured_sum += m, unsharded_sum += a;
-        sw_report_line(run, columns, is_sum ? "sum" : sw_memory_class_name((sw_memory_class)c), sw_text_bytes(p, planned, sizeof planned),
-                       sw_text_bytes(m, seen, sizeof seen), sw_text_bytes(a, alone, sizeof alone));
+        sw_report_line(run, columns, is_sum ? "sum" : sw_memory_class_name((sw_memory_class)c),
+                       sw_text_bytes(p, planned, sizeof planned), sw_text_bytes(m, seen, sizeof seen),
+                       sw_text_bytes(a, alone, sizeof alone));
     }
 }

@@ -16,8 +16,9 @@
 sw_status sw_run_folder_check(const sw_run *run, sw_error *err) {
     const char *path = run->settings->checkpoint.path;
     if (sw_file_exists(path))
-        return sw_fail(err, SW_BAD_CONFIG, "%s exists, and a run is not written over another · take another checkpoint.path, or remove that folder; "
-                                           "to go on from its weights, set model.path=%s/model",
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%s exists, and a run is not written over another · take another checkpoint.path, or remove that folder; "
+                       "to go on from its weights, set model.path=%s/model",
                        path, path);
     return SW_OK;
 }
@@ -39,7 +40,8 @@ static sw_status make_folders(const char *path, sw_error *err) {
         memcpy(part, path, i);
         part[i] = 0;
         if (mkdir(part, 0777) && errno != EEXIST)
-            return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take a checkpoint.path that can be written", part, strerror(errno));
+            return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take a checkpoint.path that can be written", part,
+                           strerror(errno));
     }
     if (access(path, W_OK))
         return sw_fail(err, SW_NO_SPACE, "%s cannot be written: %s; take another checkpoint.path", path, strerror(errno));
@@ -60,12 +62,13 @@ static char *plan_text(const sw_run *run) {
     sw_program_traffic(&a->program, n_slots, &gather, &reduce);
     char hash[32];
     snprintf(hash, sizeof hash, "%016" PRIx64, sw_program_hash(&a->program));
-    json_t *plan = json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:I, s:I, s:I}", "version", sw_version(), "ranks", a->choice.n_ranks,
-                             "stage", a->choice.stage, "micro_batch_size", (json_int_t)a->choice.micro_batch_size, "parameters",
-                             (json_int_t)a->n_parameters, "trained_parameters", (json_int_t)a->n_trainable, "slots", n_slots, "instructions",
-                             a->program.instructions.n, "program_hash", hash, "kernel_set", sw_kernel_set_name(run->kernel_set), "memory",
-                             classes(run->planned), "memory_of_one_rank_alone", classes(run->unsharded), "gather_bytes", (json_int_t)gather,
-                             "reduce_bytes", (json_int_t)reduce, "transient_bytes_alive", (json_int_t)a->program.packing_live);
+    json_t *plan = json_pack(
+        "{s:s, s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:I, s:I, s:I}", "version", sw_version(), "ranks",
+        a->choice.n_ranks, "stage", a->choice.stage, "micro_batch_size", (json_int_t)a->choice.micro_batch_size, "parameters",
+        (json_int_t)a->n_parameters, "trained_parameters", (json_int_t)a->n_trainable, "slots", n_slots, "instructions",
+        a->program.instructions.n, "program_hash", hash, "kernel_set", sw_kernel_set_name(run->kernel_set), "memory",
+        classes(run->planned), "memory_of_one_rank_alone", classes(run->unsharded), "gather_bytes", (json_int_t)gather,
+        "reduce_bytes", (json_int_t)reduce, "transient_bytes_alive", (json_int_t)a->program.packing_live);
     char *text = plan ? json_dumps(plan, JSON_INDENT(2)) : NULL;
     json_decref(plan);
     return text;
@@ -85,11 +88,16 @@ sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     int64_t space = sw_file_space(settings->checkpoint.path);
     char needed[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES];
     if (space < need)
-        return sw_fail(err, SW_NO_SPACE, "%s: the final model needs %s and the disk has %s left · free some, or take another checkpoint.path",
-                       settings->checkpoint.path, sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, left, sizeof left));
+        return sw_fail(err, SW_NO_SPACE,
+                       "%s: the final model needs %s and the disk has %s left · free some, or take another checkpoint.path",
+                       settings->checkpoint.path, sw_text_bytes(need, needed, sizeof needed),
+                       sw_text_bytes(space, left, sizeof left));
     if (model > settings->model.max_shard_size)
-        return sw_fail(err, SW_BAD_CONFIG, "model.max_shard_size is %s and the final model is %s, which is written as one file · raise model.max_shard_size; splitting is not built yet",
-                       sw_text_bytes(settings->model.max_shard_size, left, sizeof left), sw_text_bytes(model, needed, sizeof needed));
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "model.max_shard_size is %s and the final model is %s, which is written as one file · raise "
+                       "model.max_shard_size; splitting is not built yet",
+                       sw_text_bytes(settings->model.max_shard_size, left, sizeof left),
+                       sw_text_bytes(model, needed, sizeof needed));
     return SW_OK;
 }
 

@@ -260,7 +260,7 @@ static sw_status check_step(const sw_sharded *s, double learning_rate, sw_error 
 }
 
 sw_status sw_sharded_step(sw_sharded *s, double learning_rate, double *norm, sw_error *err) {
-    sw_error unseen;
+    sw_error unseen = {0};
     err = err ? err : &unseen;
     sw_status status = check_step(s, learning_rate, err);
     if (status)

@@ -7,15 +7,14 @@
 
 #include "optim/clip.h"
 
-
 double sw_seconds_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens, int32_t *targets,
-                           sw_error *err) {
+sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens,
+                           int32_t *targets, sw_error *err) {
     for (int64_t r = 0; r < n_rows; r++, tokens += n_tokens, targets += n_tokens) {
         if (first + r < end) {
             sw_status status = sw_dataset_row(data, first + r, tokens, targets, NULL, err);
@@ -71,7 +70,7 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
     t->grad_norm = sqrt(sw_wide_sum_value(&all[0].squares));
     scalars->clip_factor = sw_clip_factor(t->grad_norm, s->optimizer.clip_norm);
     t->grad_norm_clipped = t->grad_norm * scalars->clip_factor;
-    t->skipped = t->n_supervised == 0        ? "no token of the step has a target"
+    t->skipped = t->n_supervised == 0      ? "no token of the step has a target"
                  : !isfinite(t->loss)      ? "the loss is not finite"
                  : !isfinite(t->grad_norm) ? "the gradient is not finite"
                                            : NULL;
@@ -103,16 +102,27 @@ sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, 
     return SW_OK;
 }
 
-static sw_status tell(sw_training *t, const sw_scalars *scalars, double seconds, bool has_validation, double validation_loss, sw_error *err) {
+/* `counts`: of the step itself, for an evaluation after it counts anew. */
+static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_executor_counts *counts, double seconds,
+                      bool has_validation, double validation_loss, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    const sw_executor_counts *counts = sw_executor_count(t->executor);
     bool is_last = t->step == t->run->n_steps || t->stop_signal;
     bool is_logged = t->step % s->log.every == 0 || is_last || has_validation || t->skipped;
-    sw_step_metrics m = {.step = t->step, .loss = t->loss, .grad_norm = t->grad_norm, .grad_norm_clipped = t->grad_norm_clipped,
-                         .learning_rate = scalars->learning_rate, .tokens = t->n_rows * s->data.sequence_length,
-                         .supervised_tokens = t->n_supervised, .step_seconds = seconds, .compute_seconds = counts->compute_seconds,
-                         .wait_seconds = counts->wait_seconds, .gather_bytes = counts->gather_bytes, .reduce_bytes = counts->reduce_bytes,
-                         .flops_per_second = counts->flops / seconds, .has_validation_loss = has_validation, .validation_loss = validation_loss,
+    sw_step_metrics m = {.step = t->step,
+                         .loss = t->loss,
+                         .grad_norm = t->grad_norm,
+                         .grad_norm_clipped = t->grad_norm_clipped,
+                         .learning_rate = scalars->learning_rate,
+                         .tokens = t->n_rows * s->data.sequence_length,
+                         .supervised_tokens = t->n_supervised,
+                         .step_seconds = seconds,
+                         .compute_seconds = counts->compute_seconds,
+                         .wait_seconds = counts->wait_seconds,
+                         .gather_bytes = counts->gather_bytes,
+                         .reduce_bytes = counts->reduce_bytes,
+                         .flops_per_second = counts->flops / seconds,
+                         .has_validation_loss = has_validation,
+                         .validation_loss = validation_loss,
                          .skipped = t->skipped};
     m.tokens_per_second = (double)m.tokens / seconds;
     sw_status status = SW_OK;
@@ -123,10 +133,18 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, double seconds,
     if (status || t->comm->rank != 0)
         return status;
     sw_json_line line;
-    sw_progress progress = {.step = t->step, .n_steps = t->run->n_steps, .loss = t->loss, .grad_norm = t->grad_norm,
-                            .learning_rate = scalars->learning_rate, .tokens_per_second = m.tokens_per_second,
-                            .seconds = sw_seconds_now() - t->begin, .memory_bytes = m.memory.resident, .is_logged = is_logged,
-                            .has_validation = has_validation, .validation_loss = validation_loss, .skipped = t->skipped};
+    sw_progress progress = {.step = t->step,
+                            .n_steps = t->run->n_steps,
+                            .loss = t->loss,
+                            .grad_norm = t->grad_norm,
+                            .learning_rate = scalars->learning_rate,
+                            .tokens_per_second = m.tokens_per_second,
+                            .seconds = sw_seconds_now() - t->begin,
+                            .memory_bytes = m.memory.resident,
+                            .is_logged = is_logged,
+                            .has_validation = has_validation,
+                            .validation_loss = validation_loss,
+                            .skipped = t->skipped};
     if (is_logged) {
         sw_metrics_format(&m, &line);
         line.text[line.n - 1] = 0; /* the newline */
@@ -151,7 +169,8 @@ static sw_status begin_step(sw_training *t, sw_scalars *scalars, sw_error *err) 
     t->n_rows = run->n_rows - t->first_row < batch ? run->n_rows - t->first_row : batch;
     memset(&t->loss_sum, 0, sizeof t->loss_sum);
     sw_status status = sw_dataset_supervised(run->data, t->first_row, t->n_rows, &t->n_supervised, err);
-    *scalars = (sw_scalars){.seed = (uint64_t)s->train.seed, .step = t->step,
+    *scalars = (sw_scalars){.seed = (uint64_t)s->train.seed,
+                            .step = t->step,
                             .loss_scale = t->n_supervised ? 1 / (double)t->n_supervised : 0,
                             .learning_rate = sw_learning_rate(&run->schedule, t->step),
                             .bias_correction1 = sw_bias_correction(s->optimizer.betas.first, t->n_updates + 1),
@@ -171,6 +190,7 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     if (status)
         return status;
     double seconds = sw_seconds_now() - begin;
+    sw_executor_counts counts = *sw_executor_count(t->executor);
     t->step++;
     t->n_updates += !t->skipped;
     t->n_skipped_in_a_row = t->skipped ? t->n_skipped_in_a_row + 1 : 0;
@@ -181,14 +201,18 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     if (evaluates)
         status = sw_training_evaluate(t, &validation_loss, err);
     if (!status)
-        status = tell(t, &scalars, seconds, evaluates, validation_loss, err);
+        status = tell(t, &scalars, &counts, seconds, evaluates, validation_loss, err);
     if (status || !t->skipped || t->n_supervised == 0)
         return status;
     if (s->guard.nonfinite == SW_NONFINITE_STOP)
-        return sw_fail(err, SW_GUARD, "step %lld was stopped by guard.nonfinite: %s; parameters are those of the step before; lower the learning rate, or set guard.nonfinite=skip",
+        return sw_fail(err, SW_GUARD,
+                       "step %lld was stopped by guard.nonfinite: %s; parameters are those of the step before; lower the "
+                       "learning rate, or set guard.nonfinite=skip",
                        (long long)t->step, t->skipped);
     if (t->n_skipped_in_a_row >= s->guard.patience)
-        return sw_fail(err, SW_GUARD, "%d steps in a row were skipped (guard.patience), the last because %s; lower the learning rate or look at the data",
-                       t->n_skipped_in_a_row, t->skipped);
+        return sw_fail(
+            err, SW_GUARD,
+            "%d steps in a row were skipped (guard.patience), the last because %s; lower the learning rate or look at the data",
+            t->n_skipped_in_a_row, t->skipped);
     return SW_OK;
 }

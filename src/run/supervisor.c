@@ -54,6 +54,7 @@ static void set_signals_of_rank(void) {
         signal(crashes[i], SIG_DFL);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGINT, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f then fails with a reason */
 }
 
 static void become_rank(supervisor *s, int rank, pid_t parent, sw_child_fn child, void *context) {

@@ -1,5 +1,5 @@
-/* train.c: a run, before its ranks exist: everything is read, planned and checked here, so that a run that cannot work never starts and
- * leaves nothing behind. No thread, no BLAS, no device in this process.
+/* train.c: a run, before its ranks exist: everything is read, planned and checked here, so that a run that cannot work never
+ * starts and leaves nothing behind. No thread, no BLAS, no device in this process.
  */
 #include "run/train.h"
 
@@ -44,13 +44,15 @@ static sw_status find_length(sw_run *run, sw_error *err) {
         run->n_steps = (s->train.tokens + per_step - 1) / per_step;
     else if (s->train.epochs > 0) {
         if (__builtin_mul_overflow(facts.n_rows, s->train.epochs, &run->n_rows))
-            return sw_fail(err, SW_BAD_CONFIG, "train.epochs %" PRId64 " of %" PRId64 " rows are too many to count", s->train.epochs, facts.n_rows);
+            return sw_fail(err, SW_BAD_CONFIG, "train.epochs %" PRId64 " of %" PRId64 " rows are too many to count",
+                           s->train.epochs, facts.n_rows);
         run->n_steps = (run->n_rows + batch - 1) / batch;
         return SW_OK;
     } else
         return sw_fail(err, SW_BAD_CONFIG, "none of train.steps, train.epochs and train.tokens is given; say how long to train");
     if (__builtin_mul_overflow(run->n_steps, batch, &run->n_rows))
-        return sw_fail(err, SW_BAD_CONFIG, "train.steps %" PRId64 " of %" PRId64 " rows are too many to count", run->n_steps, batch);
+        return sw_fail(err, SW_BAD_CONFIG, "train.steps %" PRId64 " of %" PRId64 " rows are too many to count", run->n_steps,
+                       batch);
     return SW_OK;
 }
 
@@ -60,7 +62,8 @@ static sw_status check_settings(const sw_settings *s, sw_error *err) {
     if (!s->checkpoint.path)
         return sw_fail(err, SW_BAD_CONFIG, "checkpoint.path is not given; name a new folder for the run's results");
     if (s->train.reproducible && s->shard.accumulate == SW_ACCUMULATE_UNSHARDED)
-        return sw_fail(err, SW_BAD_CONFIG, "train.reproducible needs shard.accumulate: sharded, as unsharded sums depend on the number of ranks");
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "train.reproducible needs shard.accumulate: sharded, as unsharded sums depend on the number of ranks");
     return SW_OK;
 }
 
@@ -105,8 +108,11 @@ static sw_status prepare(sw_run *run, sw_error *err) {
         int64_t n_rows = sw_dataset_describe(run->validation).n_rows;
         run->n_validation_rows = n_rows < s->data.validation_rows ? n_rows : s->data.validation_rows;
     }
-    run->schedule = (sw_schedule){.kind = (sw_schedule_kind)s->optimizer.schedule, .peak = s->optimizer.learning_rate,
-                                  .warmup_steps = s->optimizer.warmup_steps, .n_steps = run->n_steps, .final_ratio = s->optimizer.final_ratio,
+    run->schedule = (sw_schedule){.kind = (sw_schedule_kind)s->optimizer.schedule,
+                                  .peak = s->optimizer.learning_rate,
+                                  .warmup_steps = s->optimizer.warmup_steps,
+                                  .n_steps = run->n_steps,
+                                  .final_ratio = s->optimizer.final_ratio,
                                   .decay_ratio = s->optimizer.decay_ratio};
     run->kernel_set = sw_kernel_set_best();
     status = sw_run_price(run, err);
@@ -115,7 +121,9 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     return status ? status : sw_fit_check(run, err);
 }
 
-static void report_rank(void *to, const char *line) { sw_report_line(to, "%s", line); }
+static void report_rank(void *to, const char *line) {
+    sw_report_line(to, "%s", line);
+}
 
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
     sw_run run = {.settings = settings, .options = options};
@@ -142,9 +150,11 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
     return status;
 }
 
-sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides, const sw_train_options *options, sw_error *err) {
+sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides, const sw_train_options *options,
+                        sw_error *err) {
     if (options->size != sizeof *options)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_train_options has size %zu, this library knows %zu; start from SW_TRAIN_OPTIONS_INIT", options->size,
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "sw_train_options has size %zu, this library knows %zu; start from SW_TRAIN_OPTIONS_INIT", options->size,
                        sizeof *options);
     sw_settings settings;
     sw_status status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);

@@ -19,7 +19,7 @@ typedef struct sw_run {
     sw_dataset *data, *validation; /* validation: NULL if there is none */
     sw_schedule schedule;
     sw_kernel_set kernel_set;
-    int64_t n_steps, n_rows;       /* of the whole run; the last step may have fewer rows than the others */
+    int64_t n_steps, n_rows; /* of the whole run; the last step may have fewer rows than the others */
     int64_t n_validation_rows;
     int64_t planned[SW_N_MEMORY_CLASSES], unsharded[SW_N_MEMORY_CLASSES]; /* bytes of a rank; of one rank that holds everything */
     char ranks_reason[160];
@@ -41,7 +41,8 @@ sw_status sw_run_folder_check(const sw_run *run, sw_error *err);
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
 sw_status sw_run_folder_create(const sw_run *run, sw_error *err);
 
-/* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and what would fit. */
+/* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and
+ * what would fit. */
 sw_status sw_fit_check(const sw_run *run, sw_error *err);
 
 #endif

@@ -10,7 +10,9 @@
 #include "checkpoint/model_files.h"
 #include "run/agree.h"
 
-static void program_line(const void *self, int64_t i, char *line, size_t bytes) { sw_instruction_print(self, (int)i, line, bytes); }
+static void program_line(const void *self, int64_t i, char *line, size_t bytes) {
+    sw_instruction_print(self, (int)i, line, bytes);
+}
 
 /* The i-th line of a text. */
 static void text_line(const void *self, int64_t i, char *line, size_t bytes) {
@@ -44,7 +46,8 @@ static sw_status agree(const sw_training *t, sw_error *err) {
     if (!status)
         status = sw_agree(t->comm, "program", run->assembly.program.instructions.n, program_line, &run->assembly.program, err);
     if (!status && run->validation)
-        status = sw_agree(t->comm, "evaluation program", run->assembly.evaluation.instructions.n, program_line, &run->assembly.evaluation, err);
+        status = sw_agree(t->comm, "evaluation program", run->assembly.evaluation.instructions.n, program_line,
+                          &run->assembly.evaluation, err);
     return status;
 }
 
@@ -78,7 +81,8 @@ static sw_status save(sw_training *t, sw_error *err) {
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
-        status = sw_model_files_begin(folder, run->options->model ? NULL : &a->model, NULL, a->graph, dtype, sw_settings_is_bytes(run->settings), err);
+        status = sw_model_files_begin(folder, run->options->model ? NULL : &a->model, NULL, a->graph, dtype,
+                                      sw_settings_is_bytes(run->settings), err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)
@@ -125,8 +129,8 @@ static sw_status prepare(sw_training *t, sw_error *err) {
     if (!status)
         status = agree(t, err);
     if (!status)
-        status = sw_executor_create(t->comm, t->device, &run->assembly.states, run->assembly.programs, run->validation ? SW_N_PROGRAMS : 1,
-                                    &t->executor, err);
+        status = sw_executor_create(t->comm, t->device, &run->assembly.states, run->assembly.programs,
+                                    run->validation ? SW_N_PROGRAMS : 1, &t->executor, err);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, 0, 0, 0, "loading the model");
     if (!status)
         status = load(t, err);
@@ -165,7 +169,8 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     if (!status)
         status = finish(&t, err);
     if (!status && t.stop_signal)
-        status = sw_fail(err, t.stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED, "stopped by %s after step %" PRId64 "; the model so far is saved in %s/model",
+        status = sw_fail(err, t.stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED,
+                         "stopped by %s after step %" PRId64 "; the model so far is saved in %s/model",
                          t.stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C", t.step, t.run->settings->checkpoint.path);
     sw_metrics_close(t.metrics);
     sw_events_close(t.events);

@@ -21,17 +21,17 @@ typedef struct sw_training {
     int64_t step;      /* completed */
     int64_t n_updates; /* steps that changed the parameters */
     int n_skipped_in_a_row;
-    int stop_signal;   /* agreed on by all ranks; 0: go on */
+    int stop_signal; /* agreed on by all ranks; 0: go on */
     double first_loss, last_loss;
-    double begin;      /* of step 1, seconds */
+    double begin; /* of step 1, seconds */
 
     /* the step that is running */
     int64_t first_row, n_rows; /* logical rows of the step */
     int64_t n_supervised;
-    sw_wide_sum loss_sum;      /* over this rank's micro-batches, then over all */
+    sw_wide_sum loss_sum; /* over this rank's micro-batches, then over all */
     double loss, grad_norm, grad_norm_clipped;
     const char *skipped;
-    void *all;                 /* [n_ranks] payloads of an exchange */
+    void *all; /* [n_ranks] payloads of an exchange */
 } sw_training;
 
 double sw_seconds_now(void);
@@ -46,6 +46,7 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err);
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err);
 
 /* Rows of a micro-batch into tokens and targets: rows at and beyond `end` are blank. */
-sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens, int32_t *targets, sw_error *err);
+sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens,
+                           int32_t *targets, sw_error *err);
 
 #endif

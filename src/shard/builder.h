@@ -30,21 +30,33 @@ typedef struct sw_builder {
     sw_error *err;
     sw_status status;
     sw_stretches stretches;
-    int *buffer_of_value;     /* [n values] by id of the storage value; -1: none yet */
-    int *gather_place;        /* [n_gathers] place in the gather ring; -1 */
-    int *gather_instruction;  /* [n_gathers] */
-    int *open_gather;         /* [n_units] stretch that has the unit gathered now; -1 */
-    int *reduce_place;        /* [n_units] place in the reduce ring; -1 */
+    int *buffer_of_value;    /* [n values] by id of the storage value; -1: none yet */
+    int *gather_place;       /* [n_gathers] place in the gather ring; -1 */
+    int *gather_instruction; /* [n_gathers] */
+    int *open_gather;        /* [n_units] stretch that has the unit gathered now; -1 */
+    int *reduce_place;       /* [n_units] place in the reduce ring; -1 */
     sw_ring gather_ring, reduce_ring;
     int posted; /* group whose gradient is posted and not summed; -1 */
+    int waited; /* furthest gather that the compute lane has waited for; -1 */
 } sw_builder;
+
+/* In copy mode what moves bytes has a lane of its own; else there is one lane, whose order is all, and nothing waits. */
+static inline bool sw_has_two_lanes(const sw_builder *b) {
+    return b->sharding.mode == SW_SHM_COPY;
+}
+static inline sw_lane sw_moving_lane(const sw_builder *b) {
+    return sw_has_two_lanes(b) ? SW_LANE_COMMUNICATION : SW_LANE_COMPUTE;
+}
+static inline int sw_wait_for_everything(const sw_builder *b) {
+    return sw_has_two_lanes(b) ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING;
+}
 
 /* Remember the first failure; returns NULL. */
 void *sw_builder_fail(sw_builder *b, sw_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Append an instruction, or a buffer; their addresses hold until the next append. NULL and -1 after a failure. */
-sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
+sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit,
+                                  const char *format, ...) __attribute__((format(printf, 6, 7)));
 int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class, sw_buffer_kind kind, int64_t bytes);
 
 /* A free place of the ring for a block or the root; a new one is made only if `grow`. -1 if none. */
@@ -57,7 +69,8 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment);
 void sw_gathers_before(sw_builder *b, int i, sw_segment segment);
 void sw_gathers_after(sw_builder *b, int i, sw_segment segment);
 
-/* shard/reductions.c: before and after operation `i`; what is left at the end of backward; the reduce segment of unsharded accumulation. */
+/* shard/reductions.c: before and after operation `i`; what is left at the end of backward; the reduce segment of unsharded
+ * accumulation. */
 void sw_reductions_before(sw_builder *b, int i);
 void sw_reductions_after(sw_builder *b, int i);
 void sw_reductions_end(sw_builder *b);

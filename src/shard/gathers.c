@@ -1,20 +1,18 @@
 /* gathers.c: stage 3: when units are gathered and given back.
  *
- * A unit is wanted from the first to the last operation of its stretch. Gathers are issued in the order of stretches, `prefetch` of
- * them ahead of the one that has started, if the ring has a place and the unit is not gathered already; the ring grows only for a stretch
- * that must start now, which happens when units are used inside each other. In view and trap mode there is no ring: a gather is a fence.
+ * A unit is wanted from the first to the last operation of its stretch. Gathers are issued in the order of stretches, `prefetch`
+ * of them ahead of the one that has started, if the ring has a place and the unit is not gathered already; the ring grows only
+ * for a stretch that must start now, which happens when units are used inside each other. In view and trap mode there is no ring:
+ * a gather is a fence.
  */
 #include "shard/builder.h"
-
-static bool copies(const sw_builder *b) { return b->sharding.mode == SW_SHM_COPY; }
 
 static void emit_gather(sw_builder *b, int stretch, int group, int64_t destination_offset, sw_segment segment) {
     const sw_group *g = &b->layout->groups[group];
     const sw_shard_unit *unit = &b->layout->units[g->unit];
     int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
-    sw_lane lane = copies(b) ? SW_LANE_COMMUNICATION : SW_LANE_COMPUTE;
-    sw_instruction *gather =
-        sw_builder_append(b, SW_DO_GATHER, segment, lane, g->unit, "gather %s%s", unit->name, g->is_trainable ? "" : " (frozen)");
+    sw_instruction *gather = sw_builder_append(b, SW_DO_GATHER, segment, sw_moving_lane(b), g->unit, "gather %s%s", unit->name,
+                                               g->is_trainable ? "" : " (frozen)");
     if (!gather)
         return;
     b->gather_instruction[stretch] = b->program->instructions.n - 1;
@@ -24,7 +22,7 @@ static void emit_gather(sw_builder *b, int stretch, int group, int64_t destinati
     gather->moved_bytes = (b->layout->n_ranks - 1) * g->shard * size;
     gather->n_operands = 2;
     gather->operand[0] = sw_own_copy(b, group);
-    if (copies(b)) {
+    if (sw_has_two_lanes(b)) {
         const sw_ring_place *place = &b->gather_ring.places.item[b->gather_place[stretch]];
         gather->operand[1] = (sw_reference){place->buffer, destination_offset, 0, sw_whole_elements(b->layout, group) * size};
         gather->wait = place->last_touch >= 0 ? place->last_touch : SW_WAIT_EVERYTHING;
@@ -34,7 +32,7 @@ static void emit_gather(sw_builder *b, int stretch, int group, int64_t destinati
 static bool issue(sw_builder *b, int stretch, bool must, sw_segment segment) {
     int unit_id = b->stretches.gathers[stretch].unit;
     const sw_shard_unit *unit = &b->layout->units[unit_id];
-    if (copies(b)) {
+    if (sw_has_two_lanes(b)) {
         int n_places = 0; /* of this class */
         for (int i = 0; i < b->gather_ring.places.n; i++)
             n_places += b->gather_ring.places.item[i].is_root == unit->is_root;
@@ -91,7 +89,7 @@ void sw_gathers_after(sw_builder *b, int i, sw_segment segment) {
             sw_builder_append(b, SW_DO_RESHARD, segment, SW_LANE_COMPUTE, unit, "reshard %s", b->layout->units[unit].name);
         if (!reshard)
             return;
-        if (copies(b)) {
+        if (sw_has_two_lanes(b)) {
             sw_ring_place *place = &b->gather_ring.places.item[b->gather_place[j]];
             const sw_buffer *buffer = &b->program->buffers.item[place->buffer];
             reshard->n_operands = 1;

@@ -1,7 +1,7 @@
 /* layout.c: who owns which elements: see the drawing in layout.h.
  *
- * Invariants, asserted in check() and tried over random shapes in tests/shard/test_layout.c: every element of every parameter has one
- * owner; offsets and shards are multiples of SW_BLOCK; parameters of a group do not overlap; pieces of all ranks, joined, are
+ * Invariants, asserted in check() and tried over random shapes in tests/shard/test_layout.c: every element of every parameter has
+ * one owner; offsets and shards are multiples of SW_BLOCK; parameters of a group do not overlap; pieces of all ranks, joined, are
  * the parameters.
  */
 #include "shard/layout.h"
@@ -53,8 +53,8 @@ static sw_status name_units(const sw_graph *graph, sw_layout *layout, sw_error *
     return SW_OK;
 }
 
-/* Graph units to shard units. With min_parameters, neighbours of one parent join until they have so many; what is left over of them
- * joins the shard unit before it. */
+/* Graph units to shard units. With min_parameters, neighbours of one parent join until they have so many; what is left over of
+ * them joins the shard unit before it. */
 static sw_status wrap_units(const sw_graph *graph, sw_wrap wrap, sw_layout *layout, sw_error *err) {
     int n = graph->units.n;
     layout->unit_of_graph_unit = sw_arena_take(&layout->arena, (size_t)n * sizeof(int));

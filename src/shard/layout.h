@@ -57,10 +57,12 @@ typedef struct sw_piece {
 } sw_piece;
 
 typedef struct sw_wrap {
-    int64_t min_parameters; /* 0: every block is a unit; else neighbours with one parent join until they have so many; too small a rest joins those before it */
+    int64_t min_parameters; /* 0: every block is a unit; else neighbours with one parent join until they have so many; too small a
+                               rest joins those before it */
 } sw_wrap;
 
-/* `cut` is a multiple of SW_BLOCK. Errors: SW_BAD_CONFIG: more than 2^56 parameters. Ownership: free with sw_layout_free; the graph must outlive the layout. */
+/* `cut` is a multiple of SW_BLOCK. Errors: SW_BAD_CONFIG: more than 2^56 parameters. Ownership: free with sw_layout_free; the
+ * graph must outlive the layout. */
 sw_status sw_layout_create(const sw_graph *graph, int n_ranks, sw_wrap wrap, int64_t cut, sw_layout *layout, sw_error *err);
 void sw_layout_free(sw_layout *layout);
 

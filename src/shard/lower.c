@@ -1,7 +1,7 @@
 /* lower.c: an operation of the step graph becomes a kernel instruction on buffers.
  *
- * A value's buffer is made when an operation first writes it, a parameter is where its unit is gathered at this point, a gradient is in
- * the buffer that will be reduced. Nothing here knows what the operation computes.
+ * A value's buffer is made when an operation first writes it, a parameter is where its unit is gathered at this point, a gradient
+ * is in the buffer that will be reduced. Nothing here knows what the operation computes.
  */
 #include "shard/builder.h"
 
@@ -25,18 +25,20 @@ static sw_reference lower_operand(sw_builder *b, const sw_operand *operand) {
     if (operand->kind == SW_OPERAND_NONE)
         return (sw_reference){.buffer = -1};
     const sw_slot_of_parameter *slot = &b->layout->parameters[operand->parameter->id];
-    return operand->kind == SW_OPERAND_PARAMETER ? sw_parameter_reference(b, slot->group, slot->offset, operand->parameter->n_elements)
-                                                 : sw_gradient_reference(b, slot->group, slot->offset, operand->parameter->n_elements);
+    return operand->kind == SW_OPERAND_PARAMETER
+               ? sw_parameter_reference(b, slot->group, slot->offset, operand->parameter->n_elements)
+               : sw_gradient_reference(b, slot->group, slot->offset, operand->parameter->n_elements);
 }
 
-/* In copy mode the first kernel that reads a gathered unit waits for the gather; replicated parameters arrive in the update segment
- * before, so there the first kernel of forward waits for everything. */
+/* In copy mode the first kernel that reads a gathered unit waits for the gather; replicated parameters arrive in the update
+ * segment before, so there the first kernel of forward waits for everything. */
 static int wait_of(sw_builder *b, const sw_op *op, sw_segment segment) {
-    if (b->sharding.mode != SW_SHM_COPY)
+    if (!sw_has_two_lanes(b))
         return SW_WAIT_NOTHING;
     if (b->sharding.stage < 3)
-        return segment == SW_SEGMENT_FORWARD && b->program->segment_count[SW_SEGMENT_FORWARD] == 0 ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING;
-    int wait = SW_WAIT_NOTHING;
+        return segment == SW_SEGMENT_FORWARD && b->program->segment_count[SW_SEGMENT_FORWARD] == 0 ? SW_WAIT_EVERYTHING
+                                                                                                   : SW_WAIT_NOTHING;
+    int wait = b->waited;
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operand[i].kind != SW_OPERAND_PARAMETER)
             continue;
@@ -44,11 +46,14 @@ static int wait_of(sw_builder *b, const sw_op *op, sw_segment segment) {
         if (stretch >= 0 && b->gather_instruction[stretch] > wait)
             wait = b->gather_instruction[stretch];
     }
-    return wait;
+    if (wait == b->waited)
+        return SW_WAIT_NOTHING;
+    return b->waited = wait;
 }
 
 void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
-    static const char *const phases[] = {[SW_SEGMENT_PREPARE] = "prepare", [SW_SEGMENT_FORWARD] = "forward", [SW_SEGMENT_BACKWARD] = "backward"};
+    static const char *const phases[] = {
+        [SW_SEGMENT_PREPARE] = "prepare", [SW_SEGMENT_FORWARD] = "forward", [SW_SEGMENT_BACKWARD] = "backward"};
     int wait = wait_of(b, op, segment);
     sw_reference operands[SW_MAX_OPERANDS];
     for (int i = 0; i < op->n_operands; i++)
@@ -56,8 +61,9 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
     int64_t scratch_bytes = sw_kernel_scratch_bytes(op->kernel, op->dim, SW_F32, b->sharding.parameter_dtype);
     int scratch = scratch_bytes ? sw_builder_buffer(b, "scratch", SW_MEMORY_SCRATCH, SW_BUFFER_PRIVATE, scratch_bytes) : -1;
     int unit = b->layout->unit_of_graph_unit[op->unit->id];
-    sw_instruction *instruction = sw_builder_append(b, SW_DO_KERNEL, segment, SW_LANE_COMPUTE, unit, "%s%s %s %s", phases[segment],
-                                                    op->is_recomputed ? " (recompute)" : "", op->unit->name, sw_kernel_name(op->kernel));
+    sw_instruction *instruction =
+        sw_builder_append(b, SW_DO_KERNEL, segment, SW_LANE_COMPUTE, unit, "%s%s %s %s", phases[segment],
+                          op->is_recomputed ? " (recompute)" : "", op->unit->name, sw_kernel_name(op->kernel));
     if (!instruction)
         return;
     instruction->kernel = op->kernel;
@@ -69,7 +75,8 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
         instruction->operand[i] = operands[i];
         if (op->operand[i].access == SW_UPDATE)
             instruction->accumulate |= 1u << i;
-        else if (op->operand[i].access == SW_WRITE && op->operand[i].kind == SW_OPERAND_GRADIENT && !b->sharding.accumulate_sharded)
+        else if (op->operand[i].access == SW_WRITE && op->operand[i].kind == SW_OPERAND_GRADIENT &&
+                 !b->sharding.accumulate_sharded)
             instruction->accumulate_later_slots |= 1u << i;
     }
     for (int i = 0; i < SW_MAX_DIMENSIONS; i++)

@@ -1,14 +1,17 @@
 /* memory_map.c: an address for every buffer, before the first step.
  *
- * Each memory class is a section of its own: first the persistent buffers of the states, in order, then the transient ones, packed by
- * lifetime: large ones first, each at the lowest address where no buffer that lives at the same time lies. What a class needs is the end
- * of its highest buffer; that figure is the plan, and what executed operands touch must come out equal. See docs/design/memory-map.md.
+ * Each memory class is a section of its own: first the persistent buffers of the states, in order, then the transient ones,
+ * packed by lifetime: large ones first, each at the lowest address where no buffer that lives at the same time lies. What a class
+ * needs is the end of its highest buffer; that figure is the plan, and what executed operands touch must come out equal. See
+ * docs/design/memory-map.md.
  */
 #include "shard/program.h"
 
 #include <stdlib.h>
 
-static int64_t round_up(int64_t n) { return (n + SW_BUFFER_ALIGNMENT - 1) / SW_BUFFER_ALIGNMENT * SW_BUFFER_ALIGNMENT; }
+static int64_t round_up(int64_t n) {
+    return (n + SW_BUFFER_ALIGNMENT - 1) / SW_BUFFER_ALIGNMENT * SW_BUFFER_ALIGNMENT;
+}
 
 static void touch(sw_program *program, int buffer, int instruction) {
     if (buffer < 0)
@@ -46,7 +49,8 @@ static void find_lifetimes(sw_program *program) {
     keep(program, program->loss, 0, n);
     keep(program, program->logits, 0, n);
     for (int b = 0; b < program->buffers.n; b++) /* peers and the communication lane reach into rings at any time */
-        if (program->buffers.item[b].memory_class == SW_MEMORY_REDUCE || program->buffers.item[b].memory_class == SW_MEMORY_GATHER)
+        if (program->buffers.item[b].memory_class == SW_MEMORY_REDUCE ||
+            program->buffers.item[b].memory_class == SW_MEMORY_GATHER)
             keep(program, b, 0, n);
 }
 
@@ -122,7 +126,7 @@ sw_status sw_program_map_memory(sw_program *program, sw_error *err) {
         int n_order = 0, n_placed = 0;
         for (int b = 0; b < program->buffers.n; b++) {
             const sw_buffer *buffer = &program->buffers.item[b];
-            if (buffer->memory_class != (sw_memory_class)class)
+            if (buffer->memory_class != (sw_memory_class) class)
                 continue;
             if (buffer->is_persistent)
                 floor = round_up(buffer->address + buffer->bytes) > floor ? round_up(buffer->address + buffer->bytes) : floor;

@@ -17,8 +17,8 @@ void *sw_builder_fail(sw_builder *b, sw_status status, const char *format, ...) 
     return NULL;
 }
 
-sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit, const char *format,
-                                  ...) {
+sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit,
+                                  const char *format, ...) {
     sw_program *p = b->program;
     char label[256];
     va_list arguments;
@@ -27,13 +27,21 @@ sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_se
     va_end(arguments);
     sw_instruction *grown =
         sw_arena_grow(&p->arena, p->instructions.item, p->instructions.n, &p->instructions.capacity, sizeof(sw_instruction));
+    if (grown)
+        p->instructions.item = grown;
     char *text = sw_arena_text(&p->arena, label);
     if (!grown || !text)
         return sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d instructions", p->instructions.n);
-    p->instructions.item = grown;
     sw_instruction *instruction = &grown[p->instructions.n++];
-    *instruction = (sw_instruction){.kind = kind, .segment = segment, .lane = lane, .wait = SW_WAIT_NOTHING, .unit = unit, .group = -1,
-                                    .channel = -1, .scratch = {.buffer = -1}, .label = text};
+    *instruction = (sw_instruction){.kind = kind,
+                                    .segment = segment,
+                                    .lane = lane,
+                                    .wait = SW_WAIT_NOTHING,
+                                    .unit = unit,
+                                    .group = -1,
+                                    .channel = -1,
+                                    .scratch = {.buffer = -1},
+                                    .label = text};
     for (int i = 0; i < SW_MAX_OPERANDS; i++)
         instruction->operand[i].buffer = -1;
     p->segment_count[segment]++;
@@ -43,13 +51,15 @@ sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_se
 int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class, sw_buffer_kind kind, int64_t bytes) {
     sw_program *p = b->program;
     sw_buffer *grown = sw_arena_grow(&p->arena, p->buffers.item, p->buffers.n, &p->buffers.capacity, sizeof(sw_buffer));
-    if (!grown) {
+    if (grown)
+        p->buffers.item = grown;
+    if (!grown || !name) {
         sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d buffers", p->buffers.n);
         return -1;
     }
-    p->buffers.item = grown;
     int id = p->buffers.n++;
-    grown[id] = (sw_buffer){.id = id, .name = name, .memory_class = memory_class, .kind = kind, .bytes = bytes, .first = -1, .last = -1};
+    grown[id] =
+        (sw_buffer){.id = id, .name = name, .memory_class = memory_class, .kind = kind, .bytes = bytes, .first = -1, .last = -1};
     return id;
 }
 
@@ -63,19 +73,22 @@ int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool gr
         return -1;
     sw_ring_place *grown =
         sw_arena_grow(&b->program->arena, ring->places.item, ring->places.n, &ring->places.capacity, sizeof(sw_ring_place));
+    if (grown)
+        ring->places.item = grown;
     const char *name = sw_arena_format(&b->program->arena, "%s %s%d", ring->name, is_root ? "root " : "", ring->places.n);
-    if (!grown || !name) {
+    int buffer = sw_builder_buffer(b, name, ring->memory_class, ring->kind, ring->bytes[is_root]);
+    if (!grown || buffer < 0) {
         sw_builder_fail(b, SW_NO_MEMORY, "no memory for a ring of buffers");
         return -1;
     }
-    ring->places.item = grown;
     int place = ring->places.n++;
-    int buffer = sw_builder_buffer(b, name, ring->memory_class, ring->kind, ring->bytes[is_root]);
     grown[place] = (sw_ring_place){.buffer = buffer, .is_root = is_root, .holder = holder, .last_touch = -1};
     return place;
 }
 
-int64_t sw_whole_elements(const sw_layout *layout, int group) { return layout->groups[group].shard * layout->n_ranks; }
+int64_t sw_whole_elements(const sw_layout *layout, int group) {
+    return layout->groups[group].shard * layout->n_ranks;
+}
 
 static sw_reference reference(int buffer, int64_t offset, int64_t own_stride, int64_t bytes) {
     return (sw_reference){buffer, offset, own_stride, bytes};
@@ -83,11 +96,12 @@ static sw_reference reference(int buffer, int64_t offset, int64_t own_stride, in
 
 sw_reference sw_parameter_reference(const sw_builder *b, int group, int64_t element, int64_t n) {
     int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
-    int stretch = b->sharding.stage == 3 && b->sharding.mode == SW_SHM_COPY ? b->open_gather[b->layout->groups[group].unit] : -1;
+    int stretch = b->sharding.stage == 3 && sw_has_two_lanes(b) ? b->open_gather[b->layout->groups[group].unit] : -1;
     if (stretch < 0)
         return reference(b->states->copy[group], element * size, 0, n * size);
     const sw_shard_unit *unit = &b->layout->units[b->layout->groups[group].unit];
-    int64_t before = group == unit->frozen_group && unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
+    int64_t before =
+        group == unit->frozen_group && unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
     return reference(b->gather_ring.places.item[b->gather_place[stretch]].buffer, (before + element) * size, 0, n * size);
 }
 
@@ -139,8 +153,9 @@ static sw_status begin(sw_builder *b) {
         if (id >= 0)
             p->buffers.item[id] = *s;
     }
-    b->status = b->status ? b->status
-                          : sw_stretches_find(b->graph, b->layout, b->sharding.reshard_after_forward, &p->arena, &b->stretches, b->err);
+    b->status = b->status
+                    ? b->status
+                    : sw_stretches_find(b->graph, b->layout, b->sharding.reshard_after_forward, &p->arena, &b->stretches, b->err);
     b->buffer_of_value = take_ints(b, b->graph->values.n);
     b->gather_place = take_ints(b, b->stretches.n_gathers);
     b->gather_instruction = take_ints(b, b->stretches.n_gathers);
@@ -183,11 +198,20 @@ static void number_segments(sw_program *p) {
     }
 }
 
-static int buffer_of(const sw_builder *b, const sw_value *value) { return value ? b->buffer_of_value[value->storage->id] : -1; }
+static int buffer_of(const sw_builder *b, const sw_value *value) {
+    return value ? b->buffer_of_value[value->storage->id] : -1;
+}
 
 sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err) {
     *program = (sw_program){.sharding = states->sharding, .layout = states->layout};
-    sw_builder b = {.graph = graph, .layout = states->layout, .states = states, .sharding = states->sharding, .program = program, .err = err, .posted = -1};
+    sw_builder b = {.graph = graph,
+                    .layout = states->layout,
+                    .states = states,
+                    .sharding = states->sharding,
+                    .program = program,
+                    .err = err,
+                    .posted = -1,
+                    .waited = -1};
     if (!begin(&b))
         emit_all(&b);
     if (!b.status) {

@@ -1,11 +1,12 @@
 /* program.h: a training step as a list of instructions, known before the first step runs.
  *
- * The list is written once for all ranks: operands are references (buffer, offset), and where a rank's own part is meant the offset has
- * a stride that is multiplied by the rank when the program is bound. Running, pricing, checking and printing all read this list.
+ * The list is written once for all ranks: operands are references (buffer, offset), and where a rank's own part is meant the
+ * offset has a stride that is multiplied by the rank when the program is bound. Running, pricing, checking and printing all read
+ * this list.
  *
- * Instructions form five segments: prepare (once), forward, backward, reduce, update. A schedule, a list of (segment, slot), puts them
- * in order: see sw_schedule_step. A rank without a micro-batch in a slot runs the idle variant of forward and backward: every
- * collective, no kernel. See docs/design/step-program.md.
+ * Instructions form five segments: prepare (once), forward, backward, reduce, update. A schedule, a list of (segment, slot), puts
+ * them in order: see sw_schedule_step. A rank without a micro-batch in a slot runs the idle variant of forward and backward:
+ * every collective, no kernel. See docs/design/step-program.md.
  */
 #ifndef SW_SHARD_PROGRAM_H
 #define SW_SHARD_PROGRAM_H
@@ -28,8 +29,8 @@ typedef struct sw_sharding {
     int n_ranks;
     int stage; /* ZeRO: 0 replicate, 1 optimizer, 2 + gradients, 3 + parameters */
     bool reshard_after_forward;
-    int prefetch;            /* units gathered ahead */
-    bool accumulate_sharded; /* reduce every micro-batch; else once a step */
+    int prefetch;             /* units gathered ahead */
+    bool accumulate_sharded;  /* reduce every micro-batch; else once a step */
     sw_dtype parameter_dtype; /* SW_F32 or SW_BF16 */
     sw_shm_mode mode;
     sw_wrap wrap;
@@ -45,16 +46,17 @@ typedef enum sw_buffer_kind {
     SW_BUFFER_WINDOW        /* every rank has one of these, and all ranks map all of them */
 } sw_buffer_kind;
 
-/* Lifetimes are positions in the instruction list. A persistent buffer lives from the first instruction of the run to its last. */
+/* Lifetimes are positions in the instruction list. A persistent buffer lives from the first instruction of the run to its last.
+ */
 typedef struct sw_buffer {
     int id;
     const char *name;
     sw_memory_class memory_class;
     sw_buffer_kind kind;
     bool is_persistent;
-    int64_t bytes;        /* this rank's memory: one slice, or one whole buffer */
-    int64_t address;      /* from the start of its class's section in this rank's memory; set by the memory map */
-    int first, last;      /* transient: first and last instruction that touches it */
+    int64_t bytes;   /* this rank's memory: one slice, or one whole buffer */
+    int64_t address; /* from the start of its class's section in this rank's memory; set by the memory map */
+    int first, last; /* transient: first and last instruction that touches it */
 } sw_buffer;
 
 typedef struct sw_reference {
@@ -66,9 +68,9 @@ typedef struct sw_reference {
 
 typedef enum sw_instruction_kind {
     SW_DO_KERNEL,
-    SW_DO_PUBLISH,        /* own slice of the unit's parameters holds the new values */
-    SW_DO_GATHER,         /* bring the unit's slices together: operand 0 own slice, operand 1 destination (copied) or none (view) */
-    SW_DO_RESHARD,        /* the gathered unit is not needed any more */
+    SW_DO_PUBLISH, /* own slice of the unit's parameters holds the new values */
+    SW_DO_GATHER,  /* bring the unit's slices together: operand 0 own slice, operand 1 destination (copied) or none (view) */
+    SW_DO_RESHARD, /* the gathered unit is not needed any more */
     SW_DO_REDUCE_ACQUIRE, /* the unit's gradient buffer may be filled */
     SW_DO_PAD,            /* zero the padding between the parameters of a gradient buffer */
     SW_DO_REDUCE_POST,    /* the unit's gradient buffer is filled */
@@ -79,7 +81,14 @@ typedef enum sw_instruction_kind {
 } sw_instruction_kind;
 
 typedef enum sw_lane { SW_LANE_COMPUTE, SW_LANE_COMMUNICATION } sw_lane;
-typedef enum sw_segment { SW_SEGMENT_PREPARE, SW_SEGMENT_FORWARD, SW_SEGMENT_BACKWARD, SW_SEGMENT_REDUCE, SW_SEGMENT_UPDATE, SW_N_SEGMENTS } sw_segment;
+typedef enum sw_segment {
+    SW_SEGMENT_PREPARE,
+    SW_SEGMENT_FORWARD,
+    SW_SEGMENT_BACKWARD,
+    SW_SEGMENT_REDUCE,
+    SW_SEGMENT_UPDATE,
+    SW_N_SEGMENTS
+} sw_segment;
 
 #define SW_BUFFER_ALIGNMENT 64 /* bytes; every buffer starts at a multiple */
 
@@ -91,14 +100,15 @@ typedef struct sw_instruction {
     sw_instruction_kind kind;
     sw_segment segment;
     sw_lane lane;
-    int wait;     /* index of an instruction of the other lane in this slot's forward or backward, or one of the above */
+    int wait; /* index of an instruction of the other lane, in this slot or, at the end of a step, this segment; or one of the
+                 above */
     sw_kernel kernel;
     bool is_recomputed;
-    int unit;     /* shard unit */
-    int group;    /* of collectives and updates; -1 */
-    int channel;  /* of collectives; -1 */
+    int unit;         /* shard unit */
+    int group;        /* of collectives and updates; -1 */
+    int channel;      /* of collectives; -1 */
     bool is_gradient; /* GATHER, PUBLISH: of gradients (stage 0), else of parameters */
-    bool by_step; /* its data changes with every step, so its epoch follows the step; else it is published once */
+    bool by_step;     /* its data changes with every step, so its epoch follows the step; else it is published once */
     int n_operands;
     sw_reference operand[SW_MAX_OPERANDS];
     sw_reference scratch;
@@ -120,7 +130,7 @@ typedef struct sw_program {
     int segment_first[SW_N_SEGMENTS], segment_count[SW_N_SEGMENTS];
     int n_channels;
     int64_t class_bytes[SW_N_MEMORY_CLASSES]; /* planned peak, this rank */
-    int64_t packing_live;      /* most transient bytes alive at once */
+    int64_t packing_live;                     /* most transient bytes alive at once */
     /* what the trainer fills and reads */
     int tokens, targets, loss, logits; /* buffers; -1: none */
 } sw_program;
@@ -132,9 +142,9 @@ typedef struct sw_states {
     sw_sharding sharding;
     const sw_layout *layout;
     SW_LIST(sw_buffer) buffers;
-    int *copy;          /* compute copy: a slice (stage 3) or the whole group */
-    int *low;           /* low halves of the masters beside a bf16 copy */
-    int *gradient;      /* own slice: the sum so far; or -1 when it is the slice of `whole_gradient` */
+    int *copy;           /* compute copy: a slice (stage 3) or the whole group */
+    int *low;            /* low halves of the masters beside a bf16 copy */
+    int *gradient;       /* own slice: the sum so far; or -1 when it is the slice of `whole_gradient` */
     int *whole_gradient; /* stages 0-1, and every stage unsharded; else rings of the program */
     int *first_moment, *second_moment;
 } sw_states;
@@ -143,13 +153,14 @@ typedef struct sw_states {
 int64_t sw_states_updated(const sw_states *states, int group);
 
 /* `is_trained`: with gradients and optimizer state; without, parameters alone. */
-sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding, bool is_trained, sw_states *states, sw_error *err);
+sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding, bool is_trained, sw_states *states,
+                           sw_error *err);
 void sw_states_free(sw_states *states);
 
-/* Lower a graph to a program over `states`: kernels, then the passes that emit gathers, reductions and updates, then the memory map.
- * A graph that is not differentiated gives a forward program (evaluation, generation); one that counts as
- * differentiated and has no operations gives an update alone. The program's first buffers are those
- * of `states`, with the same ids. The graph and states must outlive the program. */
+/* Lower a graph to a program over `states`: kernels, then the passes that emit gathers, reductions and updates, then the memory
+ * map. A graph that is not differentiated gives a forward program (evaluation, generation); one that counts as differentiated and
+ * has no operations gives an update alone. The program's first buffers are those of `states`, with the same ids. The graph and
+ * states must outlive the program. */
 sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err);
 void sw_program_free(sw_program *program);
 

@@ -1,24 +1,27 @@
 /* reductions.c: when gradients are brought home.
  *
- * Sharded accumulation: a unit's gradient buffer is acquired before its first gradient is written, posted after the last, and summed
- * once the next unit's buffer has been posted, so that skew between ranks hides behind that unit's backward. The ring has two places:
- * one that fills, one in flight. Stages 0 and 1 keep a whole gradient in place of the ring.
- * Unsharded accumulation: the whole gradient adds up over the slots and is reduced once, in a segment of its own.
+ * Sharded accumulation: a unit's gradient buffer is acquired before its first gradient is written, posted after the last, and
+ * summed once the next unit's buffer has been posted, so that skew between ranks hides behind that unit's backward. The ring has
+ * two places: one that fills, one in flight. Stages 0 and 1 keep a whole gradient in place of the ring. Unsharded accumulation:
+ * the whole gradient adds up over the slots and is reduced once, in a segment of its own.
  */
 #include "shard/builder.h"
-
 
 static int trainable_group(const sw_builder *b, int stretch) {
     return b->layout->units[b->stretches.gradients[stretch].unit].trainable_group;
 }
 
-static bool uses_ring(const sw_builder *b, int group) { return b->states->whole_gradient[group] < 0; }
-
-static int channel_of(const sw_builder *b, int group) {
-    return uses_ring(b, group) ? 3 * b->layout->n_groups + b->reduce_place[b->layout->groups[group].unit] : 2 * b->layout->n_groups + group;
+static bool uses_ring(const sw_builder *b, int group) {
+    return b->states->whole_gradient[group] < 0;
 }
 
-static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int group, const char *verb) {
+static int channel_of(const sw_builder *b, int group) {
+    return uses_ring(b, group) ? 3 * b->layout->n_groups + b->reduce_place[b->layout->groups[group].unit]
+                               : 2 * b->layout->n_groups + group;
+}
+
+static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int group,
+                            const char *verb) {
     int unit = b->layout->groups[group].unit;
     sw_reference buffer = sw_gradient_reference(b, group, 0, sw_whole_elements(b->layout, group));
     sw_instruction *instruction = sw_builder_append(b, kind, segment, lane, unit, "%s %s", verb, b->layout->units[unit].name);
@@ -32,8 +35,7 @@ static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_segment 
 }
 
 static void emit_sum(sw_builder *b, int group, sw_segment segment) {
-    sw_lane lane = b->sharding.mode == SW_SHM_COPY ? SW_LANE_COMMUNICATION : SW_LANE_COMPUTE;
-    sw_instruction *sum = emit(b, SW_DO_REDUCE_SUM, segment, lane, group, "reduce");
+    sw_instruction *sum = emit(b, SW_DO_REDUCE_SUM, segment, sw_moving_lane(b), group, "reduce");
     if (!sum)
         return;
     sum->n_operands = 2;

@@ -22,20 +22,17 @@ int64_t sw_sharding_cut(const sw_sharding *s) {
     return elements > SW_BLOCK ? elements : SW_BLOCK;
 }
 
-static int add_buffer(sw_states *states, const char *what, const sw_group *group, sw_memory_class memory_class, sw_buffer_kind kind,
-                      int64_t bytes) {
+static int add_buffer(sw_states *states, const char *what, const sw_group *group, sw_memory_class memory_class,
+                      sw_buffer_kind kind, int64_t bytes) {
     const char *unit = states->layout->units[group->unit].name;
-    sw_buffer *grown = sw_arena_grow(&states->arena, states->buffers.item, states->buffers.n, &states->buffers.capacity, sizeof *grown);
-    if (!grown)
-        return -1;
-    states->buffers.item = grown;
     int id = states->buffers.n++;
-    grown[id] = (sw_buffer){.id = id,
-                            .name = sw_arena_format(&states->arena, "%s of %s%s", what, unit, group->is_trainable ? "" : " (frozen)"),
-                            .memory_class = memory_class,
-                            .kind = kind,
-                            .is_persistent = true,
-                            .bytes = bytes};
+    states->buffers.item[id] =
+        (sw_buffer){.id = id,
+                    .name = sw_arena_format(&states->arena, "%s of %s%s", what, unit, group->is_trainable ? "" : " (frozen)"),
+                    .memory_class = memory_class,
+                    .kind = kind,
+                    .is_persistent = true,
+                    .bytes = bytes};
     return id;
 }
 
@@ -64,20 +61,27 @@ static void create_group(sw_states *states, const sw_group *group, bool is_train
     if (s->optimizer.kind == SW_OPTIMIZER_KIND_ADAMW || s->optimizer.momentum != 0)
         states->first_moment[g] = add_buffer(states, "first moment", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
     if (s->optimizer.kind == SW_OPTIMIZER_KIND_ADAMW)
-        states->second_moment[g] = add_buffer(states, "second moment", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
+        states->second_moment[g] =
+            add_buffer(states, "second moment", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
 }
 
-sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding, bool is_trained, sw_states *states, sw_error *err) {
+sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding, bool is_trained, sw_states *states,
+                           sw_error *err) {
     *states = (sw_states){.sharding = *sharding, .layout = layout};
     int **by_group[] = {&states->copy,           &states->low,          &states->gradient,
                         &states->whole_gradient, &states->first_moment, &states->second_moment};
-    for (size_t i = 0; i < sizeof by_group / sizeof *by_group; i++) {
+    enum { N_KINDS = sizeof by_group / sizeof *by_group };
+    for (int i = 0; i < N_KINDS; i++) {
         *by_group[i] = sw_arena_take(&states->arena, (size_t)(layout->n_groups + 1) * sizeof(int));
         if (!*by_group[i])
             goto short_of_memory;
         for (int g = 0; g < layout->n_groups; g++)
             (*by_group[i])[g] = -1;
     }
+    states->buffers.capacity = N_KINDS * layout->n_groups;
+    states->buffers.item = sw_arena_take(&states->arena, ((size_t)states->buffers.capacity + 1) * sizeof(sw_buffer));
+    if (!states->buffers.item)
+        goto short_of_memory;
     for (int g = 0; g < layout->n_groups; g++)
         create_group(states, &layout->groups[g], is_trained);
     int64_t address[SW_N_MEMORY_CLASSES] = {0};

@@ -35,7 +35,8 @@ static void find_stretches(const sw_layout *layout, const sw_stretches *uses, sw
         }
 }
 
-sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, bool reshard, sw_arena *arena, sw_stretches *uses, sw_error *err) {
+sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, bool reshard, sw_arena *arena, sw_stretches *uses,
+                            sw_error *err) {
     *uses = (sw_stretches){0};
     size_t n_units = (size_t)layout->n_units;
     uses->ops = sw_arena_take(arena, ((size_t)graph->ops.n + 1) * sizeof *uses->ops);

@@ -1,4 +1,5 @@
-/* stretches.h: when each unit's parameters and gradients are touched, as positions in the list of forward and backward operations. */
+/* stretches.h: when each unit's parameters and gradients are touched, as positions in the list of forward and backward
+ * operations. */
 #ifndef SW_SHARD_STRETCHES_H
 #define SW_SHARD_STRETCHES_H
 
@@ -11,17 +12,18 @@ typedef struct sw_stretch {
 } sw_stretch;
 
 typedef struct sw_stretches {
-    int n_ops;            /* forward and backward operations, in order; dropped ones are not among them */
-    int n_forward;        /* the first of them */
-    const sw_op **ops;    /* [n_ops] */
+    int n_ops;         /* forward and backward operations, in order; dropped ones are not among them */
+    int n_forward;     /* the first of them */
+    const sw_op **ops; /* [n_ops] */
     int n_gathers;
-    sw_stretch *gathers;      /* in order of `first`; the root's is first among equals */
+    sw_stretch *gathers; /* in order of `first`; the root's is first among equals */
     int n_gradients;
-    sw_stretch *gradients;    /* in order of `first` */
+    sw_stretch *gradients; /* in order of `first` */
 } sw_stretches;
 
-/* Find them in `graph` under `layout`. With `reshard`, a unit that forward and backward both use has two gathers, except the root and
- * the last unit of forward, which stay. */
-sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, bool reshard, sw_arena *arena, sw_stretches *uses, sw_error *err);
+/* Find them in `graph` under `layout`. With `reshard`, a unit that forward and backward both use has two gathers, except the root
+ * and the last unit of forward, which stay. */
+sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, bool reshard, sw_arena *arena, sw_stretches *uses,
+                            sw_error *err);
 
 #endif

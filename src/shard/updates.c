@@ -10,7 +10,7 @@
 
 /* At stage 0 decision and updates come after the last gather of gradients, which may be the other lane's work. */
 static int wait_for_gradients(const sw_builder *b) {
-    for (int i = b->program->instructions.n - 1; i >= 0; i--)
+    for (int i = b->program->instructions.n - 1; i >= 0 && sw_has_two_lanes(b); i--)
         if (b->program->instructions.item[i].kind == SW_DO_GATHER && b->program->instructions.item[i].is_gradient)
             return i;
     return SW_WAIT_NOTHING;
@@ -18,8 +18,8 @@ static int wait_for_gradients(const sw_builder *b) {
 
 static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lane, int group, const char *verb) {
     int unit = group < 0 ? 0 : b->layout->groups[group].unit;
-    sw_instruction *instruction =
-        sw_builder_append(b, kind, SW_SEGMENT_UPDATE, lane, unit, "%s%s%s", verb, group < 0 ? "" : " ", group < 0 ? "" : b->layout->units[unit].name);
+    sw_instruction *instruction = sw_builder_append(b, kind, SW_SEGMENT_UPDATE, lane, unit, "%s%s%s", verb, group < 0 ? "" : " ",
+                                                    group < 0 ? "" : b->layout->units[unit].name);
     if (instruction)
         instruction->group = group;
     return instruction;
@@ -33,17 +33,16 @@ static void emit_publish(sw_builder *b, int group, bool is_gradient) {
     publish->channel = is_gradient ? b->layout->n_groups + group : group;
     publish->is_gradient = is_gradient;
     publish->by_step = true;
-    publish->wait = is_gradient ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING; /* sums may be the other lane's work */
+    publish->wait = is_gradient ? sw_wait_for_everything(b) : SW_WAIT_NOTHING; /* sums may be the other lane's work */
     publish->n_operands = 1;
     publish->operand[0] = own;
 }
 
 static void emit_gather(sw_builder *b, int group, bool is_gradient) {
-    sw_lane lane = b->sharding.mode == SW_SHM_COPY ? SW_LANE_COMMUNICATION : SW_LANE_COMPUTE;
     int64_t size = is_gradient ? 4 : sw_dtype_bytes(b->sharding.parameter_dtype);
     sw_reference own = is_gradient ? sw_own_gradient(b, group) : sw_own_copy(b, group);
     int whole = is_gradient ? b->states->whole_gradient[group] : b->states->copy[group];
-    sw_instruction *gather = emit(b, SW_DO_GATHER, lane, group, is_gradient ? "gather gradient of" : "gather");
+    sw_instruction *gather = emit(b, SW_DO_GATHER, sw_moving_lane(b), group, is_gradient ? "gather gradient of" : "gather");
     if (!gather)
         return;
     gather->channel = is_gradient ? b->layout->n_groups + group : group;
@@ -53,7 +52,7 @@ static void emit_gather(sw_builder *b, int group, bool is_gradient) {
     gather->n_operands = 2;
     gather->operand[0] = own;
     gather->operand[1] = (sw_reference){whole, 0, 0, sw_whole_elements(b->layout, group) * size};
-    gather->wait = SW_WAIT_EVERYTHING;
+    gather->wait = sw_wait_for_everything(b);
 }
 
 static void emit_update(sw_builder *b, int group) {
@@ -73,10 +72,11 @@ static void emit_update(sw_builder *b, int group) {
     update->operand[4] = (sw_reference){b->states->second_moment[group], 0, 0, 4 * n};
     update->dim[0] = n;
     const sw_optimizer_spec *o = &b->sharding.optimizer;
-    double attributes[SW_MAX_ATTRIBUTES] = {adamw ? o->beta1 : o->momentum, adamw ? o->beta2 : o->weight_decay, o->epsilon, o->weight_decay};
+    double attributes[SW_MAX_ATTRIBUTES] = {adamw ? o->beta1 : o->momentum, adamw ? o->beta2 : o->weight_decay, o->epsilon,
+                                            o->weight_decay};
     for (int i = 0; i < SW_MAX_ATTRIBUTES; i++)
         update->attribute[i] = attributes[i];
-    update->bytes = (double)n * (adamw ? 28 : 12);
+    update->bytes = (double)n * (adamw ? 28 : o->momentum != 0 ? 20 : 12);
 }
 
 void sw_updates_emit(sw_builder *b) {
@@ -99,7 +99,7 @@ void sw_updates_emit(sw_builder *b) {
             squares->n_operands = 1;
             squares->operand[0] = sw_own_gradient(b, g);
             squares->dim[0] = layout->groups[g].shard;
-            squares->wait = SW_WAIT_EVERYTHING;
+            squares->wait = sw_wait_for_everything(b);
         }
     sw_instruction *decide = emit(b, SW_DO_DECIDE, SW_LANE_COMPUTE, -1, "decide");
     if (decide)

@@ -2,6 +2,7 @@
  * ranks as processes. test_sharded_threads.c runs the same with threads. */
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -770,6 +771,28 @@ static void ranks_with_different_learning_rates_are_told_both(void **state) {
     EXPECT_FAILURE(step_at_other_rates, 2, SW_MISMATCH, "0.5 on rank 0", "0.25 on rank 1");
 }
 
+static sw_status die_in_own_compute(sw_comm *comm, void *arg, sw_error *err) {
+    model m;
+    sw_sharded_options options = SW_SHARDED_OPTIONS_INIT;
+    (void)arg;
+    RANK_TRY(create(comm, &options, zeros, &m, err));
+    for (int step = 0; step < 2; step++) {
+        RANK_TRY(sw_sharded_gather(m.s, m.unit[3], err));
+        if (step == 1 && sw_comm_rank(comm) == 1)
+            raise(SIGKILL);
+        RANK_TRY(sw_sharded_release(m.s, m.unit[3], err));
+        RANK_TRY(give_gradients(&m, nothing, NULL, err));
+        RANK_TRY(sw_sharded_step(m.s, 1, NULL, err));
+    }
+    return SW_OK;
+}
+
+static void a_rank_that_dies_is_named_with_the_last_thing_it_asked_for(void **state) {
+    (void)state;
+    if (!AS_THREADS)
+        EXPECT_FAILURE(die_in_own_compute, 3, SW_LOST_RANK, "rank 1", "gather unit.3", "step 1");
+}
+
 /* ---- modes of the transport ---- */
 
 static void copies_hold_the_same_values(void **state) {
@@ -834,6 +857,7 @@ int main(void) {
         cmocka_unit_test(ranks_that_register_different_things_are_told_what_differs),
         cmocka_unit_test(ranks_that_reduce_different_units_are_told_which),
         cmocka_unit_test(ranks_with_different_learning_rates_are_told_both),
+        cmocka_unit_test(a_rank_that_dies_is_named_with_the_last_thing_it_asked_for),
         cmocka_unit_test(copies_hold_the_same_values),
         cmocka_unit_test(trap_mode_allows_what_is_right_and_names_a_read_after_release),
     };

@@ -1,4 +1,5 @@
-/* Trap mode on a real step: parameters that are read after their unit was given back fault at that instruction, which is named. */
+/* Trap mode on a real step: parameters that are read after their unit was given back fault at that instruction, which is named.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,10 +12,11 @@
 #include "run/assembly.h"
 #include "run/masters.h"
 
-static const char settings_text[] = "model: {architecture: llama, layers: 3, hidden: 32, heads: 2, ffn: 48, vocab: 61, max_positions: 16}\n"
-                                    "data: {train: [x.npy], sequence_length: 8}\n"
-                                    "train: {steps: 1, batch_size: 2, micro_batch_size: 1}\n"
-                                    "shard: {ranks: 2, mode: trap, param_dtype: fp32}\n";
+static const char settings_text[] =
+    "model: {architecture: llama, layers: 3, hidden: 32, heads: 2, ffn: 48, vocab: 61, max_positions: 16}\n"
+    "data: {train: [x.npy], sequence_length: 8}\n"
+    "train: {steps: 1, batch_size: 2, micro_batch_size: 1}\n"
+    "shard: {ranks: 2, mode: trap, param_dtype: fp32}\n";
 
 static sw_status no_rows(void *self, int slot, sw_scalars *scalars, sw_error *err) {
     (void)self, (void)slot, (void)scalars, (void)err;
@@ -42,7 +44,8 @@ static sw_status run_step(sw_comm *comm, void *arg, sw_error *err) {
     if (!status)
         status = sw_executor_publish(executor, 0, err);
     const sw_step_hooks hooks = {comm, no_rows, NULL, accept_step};
-    sw_scalars scalars = {.loss_scale = 1, .learning_rate = 1e-3, .clip_factor = 1, .bias_correction1 = 0.1, .bias_correction2 = 0.05};
+    sw_scalars scalars = {
+        .loss_scale = 1, .learning_rate = 1e-3, .clip_factor = 1, .bias_correction1 = 0.1, .bias_correction2 = 0.05};
     if (!status)
         status = sw_executor_step(executor, 0, 2, &scalars, &hooks, err);
     sw_executor_free(executor);

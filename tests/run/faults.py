@@ -1,0 +1,248 @@
+"""faults.py [N]: ranks killed and stopped while they train, N times each (SW_FAULT_COUNT wins); a supervisor that dies; signals that ask
+for an end; disks that fill up. Every time: one message that says who, what and where, the documented exit code, nobody left, soon.
+
+Times are asserted with a wide bound (5 s, against a promise of 2 s), as machines may be busy; the longest is printed.
+"""
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import runs
+
+BOUND = 5  # seconds
+LENGTH = 16
+longest = {}
+
+
+def config(steps=1000000, more="", every=1):
+    tokens = runs.write_npy(runs.some_tokens(LENGTH * 50 + 1, 257))
+    return runs.write_yaml(
+        "model: {architecture: llama, layers: 4, hidden: 32, heads: 2, ffn: 48, vocab: 257, max_positions: 16}\n"
+        f"data: {{train: [{tokens}], sequence_length: {LENGTH}}}\ntrain: {{steps: {steps}, batch_size: 8, micro_batch_size: 1}}\n"
+        f"optimizer: {{schedule: constant, learning_rate: 1e-4}}\ncheckpoint: {{path: run}}\nlog: {{every: {every}{more}}}\n")
+
+
+def state_of(pid):
+    """'R', 'S', 'T' ...; '' when it is gone (or waits to be reaped by whoever adopted it)."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return "" if state in "ZX" else state
+    except (OSError, IndexError):
+        return ""
+
+
+def children(pid):
+    """In the order in which they were started, which is that of ranks."""
+    try:
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def wait_for(condition, what, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"waited {seconds} s for {what}")
+        time.sleep(0.002)
+
+
+class Trial:
+    """A run that goes on until something happens to it."""
+
+    def __init__(self, n_ranks, *settings, yaml=None, **options):
+        self.folder = options.pop("folder", None) or runs.fresh()
+        self.n_ranks = n_ranks
+        self.process = subprocess.Popen(runs.arguments(yaml or config(), (f"shard.ranks={n_ranks}", "--quiet", *settings), self.folder), stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
+        wait_for(lambda: self.process.poll() is not None or len(children(self.process.pid)) == n_ranks, "all ranks to be started")
+        self.ranks = children(self.process.pid)
+        self.struck = None
+
+    def strike(self, pid, number):
+        self.struck = time.monotonic()
+        os.kill(pid, number)
+
+    def wait_for_steps(self):
+        path = self.folder / "metrics.jsonl"
+        wait_for(lambda: self.process.poll() is not None or (path.exists() and path.stat().st_size > 0), "the first step")
+
+    def end(self, what):
+        """Wait for the end: (exit code, errors). Nobody may be left; how long it took since the strike is kept."""
+        try:
+            errors = self.process.communicate(timeout=60)[1]
+            wait_for(lambda: not any(state_of(pid) for pid in self.ranks), "ranks to be gone", 30)
+            seconds = time.monotonic() - self.struck
+            longest[what] = max(longest.get(what, 0), seconds)
+            runs.expect(seconds < BOUND, f"{what}: took {seconds:.2f} s")
+            return self.process.returncode, errors
+        finally:
+            for pid in [self.process.pid, *self.ranks]:
+                if state_of(pid):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.wait()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def lose_a_rank(number, mode, seed):
+    """At any instant, from the first moments of a rank on."""
+    chance = random.Random(seed)
+    trial = Trial(chance.choice([2, 3, 4]), f"shard.mode={mode}", f"shard.stage={chance.choice([0, 2, 3, 3])}")
+    if chance.random() < 0.7:
+        trial.wait_for_steps()
+    time.sleep(chance.uniform(0, 0.3))
+    victim = chance.randrange(trial.n_ranks)
+    trial.strike(trial.ranks[victim], number)
+    verb = "killed" if number == signal.SIGKILL else "stopped"
+    what = f"a rank {verb}, {mode}"
+    code, errors = trial.end(what)
+    message = [line for line in errors.splitlines() if line.strip()]
+    runs.expect(code == 5, f"{what}, seed {seed}: exit code {code}: {errors}")
+    runs.expect(len(message) == 1, f"{what}, seed {seed}: not one message: {errors}")
+    runs.expect(f"rank {victim} was {verb} by {number.name}" in errors, f"{what}, seed {seed}: rank {victim} is not named: {errors}")
+    doing = errors.partition(" while ")[2]
+    runs.expect(doing.startswith('in "') or doing.startswith("starting up"), f"{what}, seed {seed}: not said what it was doing: {errors}")
+
+
+def lose_the_supervisor(mode):
+    trial = Trial(4, f"shard.mode={mode}")
+    trial.wait_for_steps()
+    trial.strike(trial.process.pid, signal.SIGKILL)
+    code, errors = trial.end(f"the supervisor killed, {mode}")
+    runs.expect(code == -signal.SIGKILL and not errors.strip(), f"a killed supervisor: {code} {errors}")
+
+
+def asked_to_end(number, code, delay):
+    """The step is finished, the model saved, and the exit code says by what."""
+    trial = Trial(3, "train.steps=100000")
+    if delay is None:
+        trial.wait_for_steps()
+    else:
+        time.sleep(delay)
+    kept = runs.fresh("kept")
+    trial.strike(trial.process.pid, number)
+    trial.process.wait(60)
+    shutil.copytree(trial.folder, kept)
+    found, errors = trial.end(f"{number.name}")
+    runs.expect(found == code and number.name.replace("SIGINT", "Ctrl-C") in errors, f"{number.name}: {found} {errors}")
+    run = runs.Run(kept, found, "", errors)
+    steps = [line["step"] for line in run.metrics]
+    runs.expect(steps == list(range(1, len(steps) + 1)) and steps, f"{number.name}: steps {steps[-3:]}")
+    runs.expect(run.events[-1]["event"] == "stop" and run.events[-1]["reason"] == number.name and run.events[-1]["step"] == steps[-1], f"{number.name}: {run.events}")
+    straight = runs.train_well(run.folder / "run.yaml", f"train.steps={steps[-1]}")
+    runs.expect(straight.weights() == run.weights(), f"{number.name} after step {steps[-1]}: not the model of a run of so many steps")
+
+
+def signals_to_ranks_and_groups():
+    """A rank leaves signals that ask for an end to the supervisor: sent to it alone they do nothing; sent to all they end the run once."""
+    trial = Trial(3)
+    trial.wait_for_steps()
+    for pid in trial.ranks:
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGINT)
+    time.sleep(0.3)
+    runs.expect(trial.process.poll() is None and all(state_of(pid) for pid in trial.ranks), "SIGTERM or SIGINT to a rank ended something")
+    trial.strike(-trial.process.pid, signal.SIGTERM)  # the whole group
+    code, errors = trial.end("SIGTERM to the group")
+    runs.expect(code == 143, f"SIGTERM to the group: {code} {errors}")
+
+
+def asked_twice():
+    trial = Trial(3, "train.steps=100000")
+    trial.wait_for_steps()
+    trial.strike(trial.process.pid, signal.SIGINT)
+    trial.strike(trial.process.pid, signal.SIGINT)
+    code, errors = trial.end("Ctrl-C twice")
+    runs.expect(code == 130, f"Ctrl-C twice: {code} {errors}")
+
+
+def expect_whole_lines(run, what):
+    """Of the files that grow, every line can be read; the model is there whole or not at all."""
+    try:
+        run.metrics, run.events
+    except ValueError as error:
+        runs.complain(f"{what}: a line is cut: {error}")
+    left = sorted(path.name for path in run.folder.iterdir()) if run.folder.exists() else []
+    runs.expect(not [name for name in left if "model" in name or "partial" in name], f"{what}: left behind: {left}")
+
+
+def a_rank_meets_damaged_data():
+    """An error of one rank reaches all as that error, with its exit code, and not as a lost rank or a time-out."""
+    for mode in ("view", "copy"):
+        yaml = config()
+        trial = Trial(4, f"shard.mode={mode}", yaml=yaml)
+        trial.wait_for_steps()
+        tokens = next(line for line in yaml.read_text().splitlines() if "train: [" in line).split("[")[1].split("]")[0]
+        trial.struck = time.monotonic()
+        os.truncate(tokens, 200)
+        code, errors = trial.end(f"data cut while it is read, {mode}")
+        runs.expect(code == 3 and tokens in errors and "rank " in errors and len(errors.splitlines()) == 1, f"data cut while it is read: {code} {errors}")
+
+
+def limit_files(n_bytes):
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
+
+
+def files_hit_a_limit():
+    """A limit on the size of files (ulimit -f) stands for a disk that fills up: first while metrics are written, then with the model."""
+    for what, settings, limit in [
+        ("metrics", ("shard.ranks=3",), 600000),
+        ("metrics", ("shard.ranks=1", "log.every=1"), 180000),
+        ("model", ("shard.ranks=1", "train.steps=3", "log.metrics=false"), 150000),  # below the model's size, above that of any window
+        ("shared memory", ("shard.ranks=3",), 20000),
+    ]:
+        run = runs.train(config(), *settings, preexec_fn=limit_files(limit))
+        runs.expect(run.code == 4 and ("metrics.jsonl" if what == "metrics" else what) in run.message, f"a full disk at {what}: {run.code} {run.errors}")
+        runs.expect(len(run.errors.splitlines()) == 1, f"a full disk at {what}: not one message: {run.errors}")
+        expect_whole_lines(run, f"a full disk at {what}")
+
+
+def a_disk_fills_up():
+    """The same with a file system of its own, where this user may mount one."""
+    disk = runs.fresh("disk")
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(disk)], capture_output=True).returncode != 0:
+        print("no file system can be mounted here: disks that fill up are left to the limit on files")
+        return
+    trial = None
+    try:
+        trial = Trial(3, folder=disk / "run")
+        trial.wait_for_steps()
+        ballast = os.open(disk / "ballast", os.O_WRONLY | os.O_CREAT)
+        try:
+            while os.write(ballast, b"x" * 4096):
+                pass
+        except OSError:
+            os.close(ballast)
+        errors = trial.process.communicate(timeout=60)[1]
+        run = runs.Run(disk / "run", trial.process.returncode, "", errors)
+        runs.expect(run.code == 4 and "metrics.jsonl" in run.message and "space" in run.message, f"a full disk: {run.code} {run.errors}")
+        expect_whole_lines(run, "a full disk")
+        (disk / "ballast").write_bytes(b"x" * (2 << 20))
+        refused = runs.train(config(), "shard.ranks=2", folder=disk / "second")
+        runs.expect(refused.code == 4 and not (disk / "second").exists(), f"too little space for the model, seen before the start: {refused.code} {refused.errors}")
+    finally:
+        if trial and trial.process.poll() is None:
+            trial.process.kill()
+            trial.process.communicate()
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+n_trials = int(os.environ.get("SW_FAULT_COUNT") or (sys.argv[1] if len(sys.argv) > 1 else 4))
+seed = int(os.environ.get("SW_FAULT_SEED") or 20)
+shared_before = set(os.listdir("/dev/shm"))
+runs.both(lose_a_rank, [(number, mode, seed * 1000 + i) for number in (signal.SIGKILL, signal.SIGSTOP) for mode in ("view", "copy") for i in range(n_trials)])
+runs.both(lose_the_supervisor, [("view",), ("copy",)])
+runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.05)])
+for test in (a_rank_meets_damaged_data, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
+    runs.both(test, [()])
+runs.expect(set(os.listdir("/dev/shm")) <= shared_before, f"left in /dev/shm: {set(os.listdir('/dev/shm')) - shared_before}")
+for what, seconds in sorted(longest.items()):
+    print(f"{what}: over within {seconds:.2f} s")
+runs.finish()

@@ -1,0 +1,101 @@
+/* Ranks that are about to do different things are told so, with the first line that differs and both versions, before anything
+ * runs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "run/agree.h"
+
+/* Every rank has lines "line 0" to "line n-1"; the odd one out has another text in line `differs`, or n_fewer lines less. */
+typedef struct texts {
+    int64_t n, differs;
+    int odd_one, n_odd; /* ranks from odd_one on */
+    int64_t n_fewer;
+} texts;
+
+typedef struct view {
+    const texts *texts;
+    bool is_odd;
+} view;
+
+static void write_line(const void *self, int64_t i, char *line, size_t bytes) {
+    const view *v = self;
+    snprintf(line, bytes, "line %lld%s", (long long)i, v->is_odd && i == v->texts->differs ? " of another kind" : "");
+}
+
+static sw_status compare(sw_comm *comm, void *arg, sw_error *err) {
+    const texts *t = arg;
+    int rank = sw_comm_rank(comm);
+    const view v = {t, rank >= t->odd_one && rank < t->odd_one + t->n_odd};
+    sw_status status = sw_agree(comm, "recipe", t->n - (v.is_odd ? t->n_fewer : 0), write_line, &v, err);
+    return status ? status : sw_barrier(comm, err);
+}
+
+static sw_status launch(int n_ranks, bool as_threads, texts t, sw_error *err) {
+    sw_launch_options options = SW_LAUNCH_OPTIONS_INIT;
+    options.n_ranks = n_ranks;
+    options.as_threads = as_threads;
+    return sw_launch(&options, compare, &t, err);
+}
+
+static void equal_texts_agree(void **state) {
+    sw_error err;
+    (void)state;
+    for (int n_ranks = 1; n_ranks <= 5; n_ranks++)
+        for (int64_t n = 0; n < 3; n++)
+            assert_int_equal(launch(n_ranks, n_ranks % 2, (texts){.n = n, .differs = -1}, &err), SW_OK);
+}
+
+static void the_first_line_that_differs_is_named(void **state) {
+    static const texts cases[] = {{1, 0, 1, 1, 0},      {1000, 0, 2, 1, 0}, {1000, 999, 3, 1, 0},
+                                  {1000, 531, 1, 1, 0}, {64, 63, 2, 2, 0},  {65, 64, 1, 3, 0}};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const texts *t = &cases[i / 2];
+        sw_error err = {0};
+        char line[32], mine[64], other[64], odd[16];
+        assert_int_equal(launch(4, i % 2, *t, &err), SW_MISMATCH);
+        snprintf(line, sizeof line, "line %lld ", (long long)t->differs);
+        snprintf(mine, sizeof mine, "rank 0: line %lld ", (long long)t->differs);
+        snprintf(other, sizeof other, ": line %lld of another kind", (long long)t->differs);
+        snprintf(odd, sizeof odd, "rank %d", t->odd_one);
+        for (const char *const *text = (const char *const[]){"recipe", line, mine, other, odd, NULL}; *text; text++)
+            if (!strstr(err.message, *text))
+                fail_msg("'%s' is missing in: %s", *text, err.message);
+    }
+}
+
+/* Rank 0 itself may be the odd one. */
+static void rank_0_has_no_privilege(void **state) {
+    sw_error err = {0};
+    (void)state;
+    assert_int_equal(launch(3, false, (texts){10, 4, 0, 1, 0}, &err), SW_MISMATCH);
+    assert_non_null(strstr(err.message, "rank 0: line 4 of another kind"));
+    assert_non_null(strstr(err.message, "rank 1: line 4"));
+}
+
+static void a_text_that_ends_early_differs(void **state) {
+    sw_error err = {0};
+    (void)state;
+    for (int64_t n_fewer = 1; n_fewer <= 7; n_fewer += 3) {
+        assert_int_equal(launch(3, false, (texts){7, -1, 2, 1, n_fewer}, &err), SW_MISMATCH);
+        char line[32];
+        snprintf(line, sizeof line, "rank 0: line %lld", (long long)(7 - n_fewer));
+        assert_non_null(strstr(err.message, line));
+        assert_non_null(strstr(err.message, "rank 2: (nothing)"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_texts_agree),
+        cmocka_unit_test(the_first_line_that_differs_is_named),
+        cmocka_unit_test(rank_0_has_no_privilege),
+        cmocka_unit_test(a_text_that_ends_early_differs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* A model that the caller brings: what is wrong with it is said by name, before anything is written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <shardwise.h>
+
+enum { CHANNELS = 8 };
+
+static sw_parameter *table(sw_graph *g, sw_unit *unit, const char *name, int64_t rows) {
+    return sw_parameter_declare(g, unit, name, 2, (int64_t[]){rows, CHANNELS}, SW_INIT_NORMAL, 0.1);
+}
+
+typedef struct plan {
+    int64_t embedding_rows, head_rows;
+    bool embeds_targets, has_no_loss;
+} plan;
+
+static sw_status trace(void *self, sw_graph *g, sw_error *err) {
+    const plan *p = self;
+    sw_unit *root = sw_unit_declare(g, NULL, "root");
+    sw_parameter *embedding = table(g, root, "embedding", p->embedding_rows), *head = table(g, root, "head", p->head_rows);
+    sw_value *x = sw_embedding(g, p->embeds_targets ? sw_targets(g) : sw_tokens(g), embedding);
+    if (!p->has_no_loss)
+        sw_cross_entropy(g, x, head, sw_targets(g));
+    return sw_graph_status(g, err);
+}
+
+static sw_status fail_with_words(void *self, sw_graph *g, sw_error *err) {
+    (void)self;
+    (void)g;
+    return sw_fail(err, SW_BAD_FILE, "no plan of the model in model.plan");
+}
+
+static sw_status fail_without_words(void *self, sw_graph *g, sw_error *err) {
+    (void)self;
+    (void)g;
+    (void)err;
+    return SW_BAD_FILE;
+}
+
+static sw_status ignore_a_mistake(void *self, sw_graph *g, sw_error *err) {
+    (void)self;
+    (void)err;
+    sw_unit *root = sw_unit_declare(g, NULL, "root");
+    sw_cross_entropy(g, sw_embedding(g, sw_tokens(g), table(g, root, "embedding", 0)), table(g, root, "head", 256),
+                     sw_targets(g));
+    return SW_OK;
+}
+
+/* A folder with text and settings, which is the current one from then on. */
+static int enter_folder(void **state) {
+    char folder[] = "/tmp/custom-model-XXXXXX";
+    *state = mkdtemp(folder) && chdir(folder) == 0 ? strdup(folder) : NULL;
+    FILE *text = fopen("text.txt", "w"), *settings = fopen("run.yaml", "w");
+    if (!*state || !text || !settings)
+        return -1;
+    for (int i = 0; i < 100; i++)
+        fputs("one two three four five ", text);
+    fputs("data: {train: [text.txt], tokenizer: bytes, sequence_length: 16}\n"
+          "train: {steps: 2, batch_size: 4, micro_batch_size: 1}\n"
+          "shard: {ranks: 1}\n"
+          "checkpoint: {path: run}\n",
+          settings);
+    return fclose(text) + fclose(settings);
+}
+
+static int leave_folder(void **state) {
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", (char *)*state);
+    free(*state);
+    return chdir("/") || system(command);
+}
+
+static sw_status train_with(sw_custom_model model, const char *const *overrides, int n_overrides, sw_error *err) {
+    sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+    options.model = &model;
+    return sw_train_file("run.yaml", overrides, n_overrides, &options, err);
+}
+
+static sw_status train(sw_custom_model model, sw_error *err) {
+    return train_with(model, NULL, 0, err);
+}
+
+static void expect_refusal(sw_custom_model model, sw_status expected, const char *text) {
+    sw_error err = {0};
+    sw_status status = train(model, &err);
+    if (status != expected || !strstr(err.message, text))
+        fail_msg("'%s' is missing in: %s: %s", text, sw_status_name(status), err.message);
+    assert_int_not_equal(access("run", F_OK), 0);
+}
+
+static void its_own_errors_come_through(void **state) {
+    (void)state;
+    expect_refusal((sw_custom_model){.trace = fail_with_words, .vocabulary = 256}, SW_BAD_FILE,
+                   "no plan of the model in model.plan");
+    expect_refusal((sw_custom_model){.trace = fail_without_words, .vocabulary = 256}, SW_BAD_FILE, "left no message");
+    expect_refusal((sw_custom_model){.trace = ignore_a_mistake, .vocabulary = 256}, SW_BAD_CONFIG, "embedding");
+    expect_refusal((sw_custom_model){.vocabulary = 256}, SW_BAD_CONFIG, "trace function");
+}
+
+static void a_model_without_a_loss_is_refused(void **state) {
+    (void)state;
+    plan p = {256, 256, .has_no_loss = true};
+    expect_refusal((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, SW_BAD_CONFIG, "sw_cross_entropy");
+}
+
+/* Kernels read table[token]: a table with too few rows would be read beyond its end. */
+static void tables_smaller_than_the_vocabulary_are_refused_by_name(void **state) {
+    (void)state;
+    plan small_embedding = {255, 256}, small_head = {256, 100};
+    expect_refusal((sw_custom_model){.trace = trace, .self = &small_embedding, .vocabulary = 256}, SW_BAD_CONFIG,
+                   "embedding \"embedding\" in unit root has 255 rows, and token ids go up to 255");
+    expect_refusal((sw_custom_model){.trace = trace, .self = &small_head, .vocabulary = 256}, SW_BAD_CONFIG, "head \"head\"");
+    expect_refusal((sw_custom_model){.trace = trace, .self = &small_head, .vocabulary = 0}, SW_BAD_CONFIG, "vocabulary");
+}
+
+static void targets_cannot_be_embedded(void **state) {
+    (void)state;
+    plan p = {256, 256, .embeds_targets = true};
+    expect_refusal((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, SW_BAD_CONFIG, "embed sw_tokens");
+}
+
+/* Bytes go up to 255, whatever the model says. */
+static void data_beyond_the_vocabulary_is_refused(void **state) {
+    (void)state;
+    plan p = {100, 100};
+    expect_refusal((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 100}, SW_BAD_FILE,
+                   "the vocabulary allows 0 to 99");
+}
+
+static void its_weights_are_written_without_a_config(void **state) {
+    (void)state;
+    plan p = {256, 300};
+    sw_error err = {0};
+    if (train((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, &err) != SW_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(access("run/model/model.safetensors", R_OK), 0);
+    assert_int_equal(access("run/model/tokenizer.json", R_OK), 0);
+    assert_int_not_equal(access("run/model/config.json", F_OK), 0);
+}
+
+static char *read_weights(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    char *weights = malloc(1 << 20);
+    if (!file || !weights)
+        fail_msg("%s cannot be read", path);
+    *bytes = fread(weights, 1, 1 << 20, file);
+    fclose(file);
+    return weights;
+}
+
+static void any_number_of_ranks_trains_it_to_the_same_bits(void **state) {
+    (void)state;
+    plan p = {256, 300};
+    char *weights[2];
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const overrides[2][3] = {{"shard.ranks=1", "checkpoint.path=alone", "model.save_dtype=fp32"},
+                                             {"shard.ranks=3", "checkpoint.path=together", "model.save_dtype=fp32"}};
+        sw_error err = {0};
+        if (train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, overrides[i], 3, &err) != SW_OK)
+            fail_msg("%s", err.message);
+        weights[i] = read_weights(i ? "together/model/model.safetensors" : "alone/model/model.safetensors", &bytes[i]);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_true(bytes[0] > (256 + 300) * CHANNELS * sizeof(float));
+    assert_memory_equal(weights[0], weights[1], bytes[0]);
+    free(weights[0]);
+    free(weights[1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(its_own_errors_come_through, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(a_model_without_a_loss_is_refused, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(tables_smaller_than_the_vocabulary_are_refused_by_name, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(targets_cannot_be_embedded, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(data_beyond_the_vocabulary_is_refused, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(its_weights_are_written_without_a_config, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(any_number_of_ranks_trains_it_to_the_same_bits, enter_folder, leave_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,2 @@
+# What a run writes and refuses: see folder.py.
+exec python3 "$SW_SOURCE/tests/run/folder.py"

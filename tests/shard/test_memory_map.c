@@ -1,0 +1,223 @@
+/* test_memory_map.c: what lives at one time does not overlap, what is planned is the highest end, and what is read was written in
+ * the same life. Lifetimes are found here anew, from operands alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/program_case.h"
+#include "support/small_models.h"
+
+typedef struct life {
+    int first, last; /* instructions; -1: no operand touches it */
+} life;
+
+static void touch(life *l, int i) {
+    l->first = l->first < 0 || i < l->first ? i : l->first;
+    l->last = i > l->last ? i : l->last;
+}
+
+static void live_always(const built_program *b, life *lives, int buffer) {
+    if (buffer >= 0)
+        lives[buffer] = (life){0, b->program.instructions.n};
+}
+
+/* [n buffers]. Ownership: free(). */
+static life *lives_of(const built_program *b) {
+    const sw_program *p = &b->program;
+    life *lives = malloc(((size_t)p->buffers.n + 1) * sizeof *lives);
+    for (int i = 0; i < p->buffers.n; i++)
+        lives[i] = (life){-1, -1};
+    for (int i = 0; i < p->instructions.n; i++) {
+        const sw_instruction *instruction = &p->instructions.item[i];
+        for (int o = 0; o < instruction->n_operands; o++)
+            if (instruction->operand[o].buffer >= 0)
+                touch(&lives[instruction->operand[o].buffer], i);
+        if (instruction->scratch.buffer >= 0)
+            touch(&lives[instruction->scratch.buffer], i);
+    }
+    for (int i = 0; i < p->instructions.n; i++) /* constants serve every slot and step */
+        if (p->instructions.item[i].segment == SW_SEGMENT_PREPARE)
+            for (int o = 0; o < p->instructions.item[i].n_operands; o++)
+                live_always(b, lives, p->instructions.item[i].operand[o].buffer);
+    for (int i = 0; i < p->buffers.n; i++) { /* states; and what other lanes and ranks reach into */
+        sw_memory_class memory_class = p->buffers.item[i].memory_class;
+        if (p->buffers.item[i].is_persistent || memory_class == SW_MEMORY_GATHER || memory_class == SW_MEMORY_REDUCE)
+            live_always(b, lives, i);
+    }
+    const int from_outside[] = {p->tokens, p->targets, p->loss, p->logits};
+    for (int i = 0; i < 4; i++)
+        live_always(b, lives, from_outside[i]);
+    return lives;
+}
+
+static void check_places(const built_program *b) {
+    const sw_program *p = &b->program;
+    life *lives = lives_of(b);
+    int64_t end[SW_N_MEMORY_CLASSES] = {0}, live = 0;
+    for (int i = 0; i < p->buffers.n; i++) {
+        const sw_buffer *x = &p->buffers.item[i];
+        if (lives[i].first < 0)
+            continue;
+        holds(b, lives[i].first, x->address >= 0 && x->address % SW_BUFFER_ALIGNMENT == 0 && x->bytes > 0);
+        holds(b, lives[i].first, x->is_persistent || (x->first <= lives[i].first && x->last >= lives[i].last));
+        end[x->memory_class] = x->address + x->bytes > end[x->memory_class] ? x->address + x->bytes : end[x->memory_class];
+        for (int j = 0; j < i; j++) {
+            const sw_buffer *y = &p->buffers.item[j];
+            bool together = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
+            holds(b, lives[i].first,
+                  lives[j].first < 0 || x->memory_class != y->memory_class || !together || x->address + x->bytes <= y->address ||
+                      y->address + y->bytes <= x->address);
+        }
+    }
+    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++) {
+        int64_t slack = p->class_bytes[class] - end[class]; /* the states may end in alignment */
+        holds(b, -1, slack >= 0 && slack < SW_BUFFER_ALIGNMENT);
+        live += p->class_bytes[class];
+    }
+    holds(b, -1, p->packing_live <= live);
+    free(lives);
+}
+
+static void buffers_that_live_together_do_not_overlap(void **state) {
+    (void)state;
+    for_each_program(check_places);
+}
+
+static void check_operands(const built_program *b) {
+    const sw_program *p = &b->program;
+    for (int i = 0; i < p->instructions.n; i++)
+        for (int o = -1; o < p->instructions.item[i].n_operands; o++) {
+            const sw_reference *r = o < 0 ? &p->instructions.item[i].scratch : &p->instructions.item[i].operand[o];
+            if (r->buffer < 0)
+                continue;
+            const sw_buffer *buffer = &p->buffers.item[r->buffer];
+            int n = buffer->kind == SW_BUFFER_SHARED_SLICE ? b->layout.n_ranks : 1; /* slices are addressed from the first */
+            holds(b, i, r->offset >= 0 && r->bytes >= 0);
+            holds(b, i, r->offset + (b->layout.n_ranks - 1) * r->own_stride + r->bytes <= n * buffer->bytes);
+        }
+}
+
+static void operands_stay_inside_their_buffers_on_every_rank(void **state) {
+    (void)state;
+    for_each_program(check_operands);
+}
+
+/* Owner of each 4 bytes of activations and logits: the buffer that was written there last. */
+typedef struct shadow {
+    int *owner[SW_N_MEMORY_CLASSES];
+} shadow;
+
+static void run_value(const built_program *b, int i, const sw_operand *operand, const sw_reference *r, shadow *s) {
+    const sw_buffer *buffer = &b->program.buffers.item[r->buffer];
+    int *owner = s->owner[buffer->memory_class];
+    for (int64_t at = (buffer->address + r->offset) / 4; at < (buffer->address + r->offset + r->bytes) / 4; at++) {
+        holds(b, i, operand->access == SW_WRITE || owner[at] == r->buffer);
+        owner[at] = r->buffer;
+    }
+}
+
+static int walk_slot(const built_program *b, const sw_op **ops, sw_segment segment, int at, shadow *s) {
+    for (int i = b->program.segment_first[segment]; i < b->program.segment_first[segment] + b->program.segment_count[segment];
+         i++) {
+        if (b->program.instructions.item[i].kind != SW_DO_KERNEL)
+            continue;
+        const sw_op *op = ops[at++];
+        for (int pass = 0; pass < 2; pass++) /* reads come before writes */
+            for (int k = 0; k < op->n_operands; k++)
+                if (op->operand[k].kind == SW_OPERAND_VALUE && (op->operand[k].access == SW_WRITE) == pass)
+                    run_value(b, i, &op->operand[k], &b->program.instructions.item[i].operand[k], s);
+    }
+    return at;
+}
+
+static void fill_from_outside(const built_program *b, int buffer, shadow *s) {
+    if (buffer < 0)
+        return;
+    const sw_buffer *filled = &b->program.buffers.item[buffer];
+    for (int64_t at = filled->address / 4; at < (filled->address + filled->bytes) / 4; at++)
+        s->owner[filled->memory_class][at] = buffer;
+}
+
+/* Two slots, as they run: every value that is read lies where it was written, and nothing was written over it since: in the
+ * second slot too, when the first has used every byte. */
+static void check_values(const built_program *b) {
+    shadow s = {{NULL}};
+    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++) {
+        size_t n = (size_t)b->program.class_bytes[class] / 4 + 1;
+        s.owner[class] = malloc(n * sizeof(int));
+        memset(s.owner[class], 0xff, n * sizeof(int));
+    }
+    int n_ops;
+    const sw_op **ops = program_ops(b, &n_ops);
+    int prepared = walk_slot(b, ops, SW_SEGMENT_PREPARE, 0, &s);
+    for (int slot = 0; slot < 2; slot++) {
+        fill_from_outside(b, b->program.tokens, &s);
+        fill_from_outside(b, b->program.targets, &s);
+        int at = walk_slot(b, ops, SW_SEGMENT_FORWARD, prepared, &s);
+        at = walk_slot(b, ops, SW_SEGMENT_BACKWARD, at, &s);
+        holds(b, -1, at == n_ops);
+        const sw_buffer *loss = &b->program.buffers.item[b->program.loss];
+        holds(b, -1, s.owner[loss->memory_class][loss->address / 4] == loss->id);
+    }
+    free(ops);
+    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++)
+        free(s.owner[class]);
+}
+
+static void what_is_read_was_written_and_not_written_over(void **state) {
+    (void)state;
+    for_each_program(check_values);
+}
+
+/* Recompute pays when activations of several blocks would be kept: what grows with depth is one value a block, [rows * tokens,
+ * channels]. */
+static void with_recompute_a_block_keeps_one_value(void **state) {
+    (void)state;
+    int64_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        const stack about = {STACK_PLAIN, 8 + i, 32, 13, false};
+        program_case c = program_graph(N_SMALL_MODELS);
+        c.about = &about;
+        c.recompute = true;
+        built_program b;
+        program_build(&c, &b);
+        bytes[i] = b.program.class_bytes[SW_MEMORY_ACTIVATIONS];
+        program_free(&b);
+    }
+    assert_int_equal(bytes[1] - bytes[0], 4 * SMALL_MODEL_ROWS * SMALL_MODEL_TOKENS * 32);
+}
+
+static void three_hundred_blocks_are_three_hundred_times_one(void **state) {
+    (void)state;
+    int n[3];
+    for (int i = 0; i < 3; i++) {
+        const stack about = {STACK_PLAIN, (const int[]){10, 20, 300}[i], 8, 13, true};
+        program_case c = program_graph(N_SMALL_MODELS);
+        c.about = &about;
+        c.recompute = true;
+        built_program b;
+        program_build(&c, &b);
+        n[i] = b.program.instructions.n;
+        check_places(&b);
+        check_values(&b);
+        program_free(&b);
+    }
+    assert_int_equal(n[2] - n[1], 28 * (n[1] - n[0]));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_that_live_together_do_not_overlap),
+        cmocka_unit_test(operands_stay_inside_their_buffers_on_every_rank),
+        cmocka_unit_test(what_is_read_was_written_and_not_written_over),
+        cmocka_unit_test(with_recompute_a_block_keeps_one_value),
+        cmocka_unit_test(three_hundred_blocks_are_three_hundred_times_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
