@@ -139,6 +139,14 @@ def nothing_is_written_by_a_refused_start():
     runs.expect("nowhere.npy" in missing.message, f"missing data is not named: {missing.errors}")
 
 
+def lengths_near_the_end_of_64_bits_are_counted():
+    """Rounding up to whole steps may not wrap: 2^63 - 1 tokens are ceil((2^63 - 1) / 64) steps of 8 rows of 8 tokens."""
+    length = runs.train_well(config(train="tokens: 9223372036854775807, batch_size: 8, micro_batch_size: 2"), "--dry-run").output
+    runs.expect(f"run: {2**63 // 64} steps of 8 rows" in length, f"2^63 - 1 tokens: {length}")
+    length = runs.train_well(config(train="epochs: 307445734561825860, batch_size: 8, micro_batch_size: 2"), "--dry-run").output
+    runs.expect(f"run: {-(-307445734561825860 * 30 // 8)} steps of 8 rows" in length, f"2^63 - 8 rows: {length}")
+
+
 def advice_on_memory_fits():
     """A limit a little below the need: refused with exit code 4 and one change; with that change made, the run starts and ends."""
     advised = 0
@@ -184,6 +192,7 @@ runs.both(
             dropout_is_off_in_evaluation,
             folder_of_a_run,
             nothing_is_written_by_a_refused_start,
+            lengths_near_the_end_of_64_bits_are_counted,
             advice_on_memory_fits,
             unwritable_folder,
         )
