@@ -93,6 +93,9 @@ void sw_lanes_stop(sw_executor *executor);
 /* Hand a segment to all lanes and run the compute lane's part. */
 sw_status sw_lanes_run(sw_executor *executor, sw_segment_run *run, sw_error *err);
 
+/* End all ranks: this one failed in `lane`. */
+void sw_lanes_abort(sw_executor *executor, int lane, const sw_error *error);
+
 /* Wait until the communication lane has done all that it was given. */
 sw_status sw_lanes_settle(sw_executor *executor, sw_error *err);
 

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "run/watch.h"
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -229,6 +231,12 @@ static void fail(sw_executor *e, const sw_error *err) {
     pthread_mutex_unlock(&e->lock);
 }
 
+void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
+    sw_error own = *error;
+    sw_say_where(e->comm->control, e->comm->rank, lane, &own);
+    sw_comm_abort(e->comm, &own);
+}
+
 static void *communication_lane(void *arg) {
     sw_executor *e = arg;
     pthread_mutex_lock(&e->lock);
@@ -243,7 +251,7 @@ static void *communication_lane(void *arg) {
         sw_error err = {SW_OK, ""};
         if (!failed && sw_lane_run(e, SW_LANE_COMMUNICATION, &run, &err)) {
             fail(e, &err);
-            sw_comm_abort(e->comm, &err);
+            sw_lanes_abort(e, SW_LANE_COMMUNICATION, &err);
         }
         pthread_mutex_lock(&e->lock);
         e->n_taken++;

@@ -359,7 +359,7 @@ static sw_status create_a_large_window(sw_comm *comm, void *arg, sw_error *err) 
 
 static void a_window_that_cannot_be_had_is_refused_with_its_size(void **state) {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SW_SANITIZED
     skip(); /* limits on address space and shadow memory do not go together */
 #endif
     sw_launch_options options = comm_options(3, false);
