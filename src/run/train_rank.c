@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "checkpoint/model_files.h"
 #include "run/agree.h"
@@ -120,9 +121,8 @@ static sw_status event(sw_training *t, const char *name, const char *reason, sw_
 static sw_status prepare(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, 0, 0, 0, "opening the device");
-    size_t payload = 2048; /* the largest payload of an exchange here */
     t->values = malloc(SW_PIECE_ELEMENTS * sizeof *t->values);
-    t->all = calloc((size_t)t->comm->n_ranks, payload);
+    t->all = calloc((size_t)t->comm->n_ranks, SW_PAYLOAD_BYTES);
     if (!t->values || !t->all)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to load pieces of the model", t->comm->rank);
     sw_status status = sw_cpu_open(run->kernel_set, true, &t->device, err);
