@@ -29,6 +29,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     assert(back.tied == config.tied && back.rope_theta == config.rope_theta && back.norm_epsilon == config.norm_epsilon);
     assert(back.dropout == config.dropout && back.init_std == config.init_std);
     assert(back.bos_token == config.bos_token && back.eos_token == config.eos_token);
+    assert(back.qkv_bias == config.qkv_bias && back.o_bias == config.o_bias && back.mlp_bias == config.mlp_bias);
+    assert(back.qk_norm == config.qk_norm && back.span == config.span && back.full_layers == config.full_layers);
+    assert(back.activation == config.activation && back.unscaled_attention == config.unscaled_attention);
+    assert(back.scales_by_layer == config.scales_by_layer && back.upcasts_attention == config.upcasts_attention);
+    const sw_rotary_scaling rotary = sw_model_rotary(&config), rotary_back = sw_model_rotary(&back);
+    assert(back.rope.type == config.rope.type && rotary_back.factor == rotary.factor && rotary_back.from == rotary.from);
+    assert(rotary_back.to == rotary.to && rotary_back.amplitude == rotary.amplitude);
     free(text);
     return 0;
 }

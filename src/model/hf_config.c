@@ -4,6 +4,7 @@
  * built, refused by name; and those without effect on training, which are passed over. Where a key is absent or null the default
  * of `transformers` holds, except for the sizes, which no file leaves out on purpose.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +47,8 @@ static void read_layer_types(sw_hf_reader *r, sw_model_config *m) {
     if (r->status != SW_OK)
         return;
     if (n != m->layers || n > (int)(sizeof types / sizeof *types)) {
-        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: layer_types has %d entries for %d layers", sw_json_name(&r->root), n,
-                            (int)m->layers);
+        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: layer_types has %d entries for %" PRId64 " layers", sw_json_name(&r->root),
+                            n, m->layers);
         return;
     }
     int n_full = 0;

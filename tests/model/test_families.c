@@ -38,7 +38,7 @@ static double number(const json_t *object, const char *key) {
 }
 
 static sw_model_config parse(const char *name, const json_t *object) {
-    sw_model_config config;
+    sw_model_config config = {0};
     sw_error err = {0};
     char *text = json_dumps(object, 0);
     assert_non_null(text);
@@ -50,7 +50,7 @@ static sw_model_config parse(const char *name, const json_t *object) {
 
 /* What config.json turns into when the model is saved and read again. */
 static sw_model_config written_and_read(const char *name, const sw_model_config *config) {
-    sw_model_config back;
+    sw_model_config back = {0};
     sw_error err = {0};
     char *text;
     if (sw_model_config_write(config, SW_F32, &text, &err) ||

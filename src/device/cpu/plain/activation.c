@@ -131,7 +131,7 @@ static inline real identity(real x, real *slope) {
 
 #define DEFINE_LOOPS(name, function)                                                                \
     static void function##_forward(int64_t n, const real *x, real *y) {                             \
-        SW_ELEMENTWISE                                                                              \
+        SW_ELEMENTWISE_CALLS                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                           \
             real slope;                                                                             \
             y[i] = function(x[i], &slope);                                                          \
@@ -140,13 +140,13 @@ static inline real identity(real x, real *slope) {
     static void function##_backward(bool add, int64_t n, const real *dy, const real *x, real *dx) { \
         real slope;                                                                                 \
         if (add) {                                                                                  \
-            SW_ELEMENTWISE                                                                          \
+            SW_ELEMENTWISE_CALLS                                                                    \
             for (int64_t i = 0; i < n; i++) {                                                       \
                 function(x[i], &slope);                                                             \
                 dx[i] += dy[i] * slope;                                                             \
             }                                                                                       \
         } else {                                                                                    \
-            SW_ELEMENTWISE                                                                          \
+            SW_ELEMENTWISE_CALLS                                                                    \
             for (int64_t i = 0; i < n; i++) {                                                       \
                 function(x[i], &slope);                                                             \
                 dx[i] = dy[i] * slope;                                                              \

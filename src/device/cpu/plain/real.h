@@ -37,9 +37,11 @@ SW_KERNELS(SW_DECLARE_KERNEL)
 #ifdef SW_KIND_f64
 typedef double real;
 #define SW_REAL_BYTES 8
+#define SW_ELEMENTWISE_CALLS /* of the C library's functions, which no compiler vectorises */
 #else
 typedef float real;
 #define SW_REAL_BYTES 4
+#define SW_ELEMENTWISE_CALLS SW_ELEMENTWISE
 #endif
 
 #ifdef SW_KIND_bf16
