@@ -11,7 +11,7 @@
 #include "data/tokenizer/tokenizer.h"
 
 #define JSONL SW_SOURCE_FOLDER "/tests/data/jsonl/"
-#define TOKENIZER SW_SOURCE_FOLDER "/tests/tokenizer/llama3-style"
+#define TOKENIZER SW_SOURCE_FOLDER "/tests/tokenizer/golden/llama3-style"
 
 static sw_tokenized tokenize(const sw_text_options *options, const char *path, sw_arena *arena) {
     sw_tokenized out;
