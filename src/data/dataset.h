@@ -37,8 +37,8 @@ typedef struct sw_dataset sw_dataset;
 typedef enum sw_long_documents { SW_LONG_SPLIT, SW_LONG_DROP, SW_LONG_ERROR } sw_long_documents;
 
 typedef struct sw_dataset_options {
-    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), or patterns of glob(3), whose files are taken in the order of their
-     * names' bytes. A name that exists is no pattern. */
+    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), folders (their .txt and .jsonl files), or patterns of glob(3); files
+     * of a folder or pattern are taken in the order of their names' bytes. A name that exists is no pattern. */
     const char *const *paths;
     int n_paths;
     /* Beside token files, for all files together, none of which may be .jsonl. labels_mask: .npy of 0 and 1, one for each token

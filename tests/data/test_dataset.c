@@ -398,7 +398,7 @@ static void files_that_cannot_be_data_are_refused_by_name(void **state) {
     assert_refused(&options, SW_BAD_FILE, "not.npy: is not a .npy file");
     path = scratch_path(s, "folder.txt");
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_refused(&options, SW_BAD_FILE, "folder.txt: is a folder");
+    assert_refused(&options, SW_BAD_FILE, "folder.txt: the folder has no .txt or .jsonl file");
     path = scratch_path(s, "pipe.txt");
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_refused(&options, SW_BAD_FILE, "pipe.txt: is a pipe");

@@ -1,8 +1,8 @@
 /* test_encode.c: conversations as the ids and supervised runs that the reference library gives.
  *
- * chat/cases.jsonl has them for formats whose tokenizer lies in tests/tokenizer: the ids of the whole text, and as supervised
- * every token that shares a character with what the assistant says. Where a message spells a control token the reference emits
- * that token; we do not, and check that instead.
+ * chat/cases.jsonl has them for formats whose tokenizer lies in tests/tokenizer/golden: the ids of the whole text, and as
+ * supervised every token that shares a character with what the assistant says. Where a message spells a control token the
+ * reference emits that token; we do not, and check that instead.
  */
 #include "scratch.h"
 
@@ -12,7 +12,7 @@
 #include "data/encode.h"
 
 #define FOLDER SW_SOURCE_FOLDER "/tests/data/chat/"
-#define TOKENIZERS SW_SOURCE_FOLDER "/tests/tokenizer/"
+#define TOKENIZERS SW_SOURCE_FOLDER "/tests/tokenizer/golden/"
 
 /* The runs of marks as [first, end) pairs must be those of the case. */
 static void check_marks(const json_t *one, const sw_encoder *e, const char *name) {
@@ -104,7 +104,7 @@ static void read_format(const json_t *formats, const char *name, sw_chat *chat) 
 }
 
 /* All cases of a format, with the tokenizer that formats.json names. Returns their number. */
-static int check_format(const char *name) {
+static int check_format(const char *tokenizers, const char *name) {
     json_t *formats = json_load_file(FOLDER "formats.json", 0, NULL);
     char path[SW_PATH_BYTES], *line = NULL;
     size_t capacity = 0;
@@ -114,7 +114,7 @@ static int check_format(const char *name) {
     sw_chat chat;
     sw_error err = {0};
     assert_non_null(formats);
-    snprintf(path, sizeof path, TOKENIZERS "%s/tokenizer.json",
+    snprintf(path, sizeof path, "%s/%s/tokenizer.json", tokenizers,
              json_string_value(json_object_get(json_object_get(formats, name), "tokenizer")));
     read_format(formats, name, &chat);
     if (sw_tokenizer_read(path, &tokenizer, &err) != SW_OK)
@@ -142,29 +142,30 @@ static int check_format(const char *name) {
 
 static void llama3_ids_and_marks_are_the_references(void **state) {
     (void)state;
-    assert_int_equal(check_format("llama3"), 40);
-    assert_int_equal(check_format("llama3.1"), 40);
+    assert_int_equal(check_format(TOKENIZERS, "llama3"), 40);
+    assert_int_equal(check_format(TOKENIZERS, "llama3.1"), 40);
 }
 
 static void qwen2_ids_and_marks_are_the_references(void **state) {
     (void)state;
-    assert_int_equal(check_format("qwen2"), 40);
+    assert_int_equal(check_format(TOKENIZERS, "qwen2"), 40);
 }
 
 static void gemma_ids_and_marks_are_the_references(void **state) {
     (void)state;
-    assert_int_equal(check_format("gemma"), 24);
-    assert_int_equal(check_format("gemma3"), 34);
+    assert_int_equal(check_format(TOKENIZERS, "gemma"), 24);
+    assert_int_equal(check_format(TOKENIZERS, "gemma3"), 34);
 }
 
-/* Larger files, which are tried where they lie beside the others. */
+/* Larger ones: SW_GOLDEN_TEXT names a folder that has them, as for the tests of the tokenizers. */
 static void smollm2_and_mistral_ids_and_marks_are_the_references(void **state) {
     (void)state;
-    if (access(TOKENIZERS "smollm2/tokenizer.json", R_OK) != 0 || access(TOKENIZERS "mistral-v3/tokenizer.json", R_OK) != 0)
+    const char *tokenizers = getenv("SW_GOLDEN_TEXT");
+    if (!tokenizers)
         skip();
-    assert_int_equal(check_format("smollm2"), 40);
-    assert_int_equal(check_format("chatml"), 40);
-    assert_int_equal(check_format("mistral-v3"), 34);
+    assert_int_equal(check_format(tokenizers, "smollm2"), 40);
+    assert_int_equal(check_format(tokenizers, "chatml"), 40);
+    assert_int_equal(check_format(tokenizers, "mistral-v3"), 34);
 }
 
 /* ---- what is supervised ---- */

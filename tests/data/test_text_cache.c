@@ -11,12 +11,12 @@
 #include "data/tokenizer/tokenizer.h"
 
 #define JSONL SW_SOURCE_FOLDER "/tests/data/jsonl/"
-#define TOKENIZER SW_SOURCE_FOLDER "/tests/tokenizer/llama3-style"
+#define TOKENIZER SW_SOURCE_FOLDER "/tests/tokenizer/golden/llama3-style"
 
 static sw_tokenized tokenize(const sw_text_options *options, const char *path, sw_arena *arena) {
     sw_tokenized out;
     sw_error err = {0};
-    if (sw_text_tokenize(options, path, arena, &out, &err) != SW_OK)
+    if (sw_text_tokenize(options, &path, 1, arena, &out, &err) != SW_OK)
         fail_msg("%s", err.message);
     return out;
 }
@@ -25,7 +25,7 @@ static void assert_refused(const sw_text_options *options, const char *path, con
     sw_arena arena = {0};
     sw_tokenized out;
     sw_error err = {0};
-    assert_int_equal(sw_text_tokenize(options, path, &arena, &out, &err), SW_BAD_FILE);
+    assert_int_equal(sw_text_tokenize(options, &path, 1, &arena, &out, &err), SW_BAD_FILE);
     if (!strstr(err.message, says))
         fail_msg("\"%s\" lacks \"%s\"", err.message, says);
     sw_arena_free(&arena);
@@ -260,6 +260,87 @@ static void a_file_without_a_supervised_token_is_refused(void **state) {
     assert_non_null(strstr(err.message, "a.jsonl: no token counts as a target"));
 }
 
+/* A folder of text with a tokenizer: each file is a document, ended by the end-of-text token; together they are one entry of the
+ * cache. Other files in the folder are left aside. */
+static void a_folder_of_text_is_documents_that_end(void **state) {
+    scratch *s = *state;
+    sw_dataset *dataset;
+    sw_tokenizer *tokenizer;
+    sw_error err = {0};
+    const char *folder = scratch_path(s, "corpus"), *cache = scratch_path(s, "cache");
+    assert_int_equal(mkdir(folder, 0777), 0);
+    write_text(s, "corpus/b.txt", "The first rank reads.");
+    write_text(s, "corpus/a.txt", "The others wait.");
+    write_text(s, "corpus/c.txt", "");
+    write_text(s, "corpus/notes.md", "not data");
+    assert_int_equal(sw_tokenizer_read(TOKENIZER, &tokenizer, &err), SW_OK);
+    sw_token_list expected = {0};
+    sw_tokenizer_scratch *words;
+    assert_int_equal(sw_tokenizer_scratch_create(tokenizer, &words, &err), SW_OK);
+    static const char *const texts[] = {"The others wait.", "The first rank reads."};
+    int64_t first_bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sw_tokenizer_encode(tokenizer, words, texts[i], strlen(texts[i]), SW_ENCODE_SPECIALS, &expected, &err),
+                         SW_OK);
+        assert_true(sw_token_list_put(&expected, sw_tokenizer_eos_id(tokenizer)));
+        first_bytes = i ? first_bytes : expected.n;
+    }
+    int64_t length = expected.n - 1;
+    sw_dataset_options options = {.paths = &folder,
+                                  .n_paths = 1,
+                                  .packing = true,
+                                  .sequence_length = length,
+                                  .text = {.tokenizer = tokenizer, .tokenizer_file = TOKENIZER, .cache = cache}};
+    if (sw_dataset_open(&options, &dataset, &err) != SW_OK)
+        fail_msg("%s", err.message);
+    int32_t *tokens = calloc((size_t)length, 12), *targets = tokens + length, *start = targets + length;
+    assert_int_equal(sw_dataset_describe(dataset).n_rows, 1);
+    assert_int_equal(sw_dataset_describe(dataset).n_documents, 2);
+    assert_int_equal(n_entries(cache), 1);
+    assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, start, NULL), SW_OK);
+    assert_memory_equal(tokens, expected.ids, (size_t)length * sizeof *tokens);
+    for (int64_t i = 0; i < length; i++) {
+        assert_int_equal(start[i], i < first_bytes ? 0 : first_bytes);
+        assert_int_equal(targets[i], i + 1 == first_bytes ? -1 : expected.ids[i + 1]);
+    }
+    assert_told(dataset, "warning: 1 samples are empty; the first is ");
+    assert_told(dataset, "corpus/c.txt");
+    sw_dataset_close(dataset);
+    free(tokens);
+    sw_token_list_free(&expected);
+    sw_tokenizer_scratch_free(words);
+    sw_tokenizer_free(tokenizer);
+}
+
+static void a_document_too_long_is_named_by_its_line(void **state) {
+    sw_dataset *dataset;
+    sw_error err = {0};
+    const char *path = write_text(*state, "a.jsonl", "{\"text\": \"\"}\n\n{\"text\": \"abc\"}\n\n{\"text\": \"abcdef\"}\n");
+    sw_dataset_options options = {.paths = &path,
+                                  .n_paths = 1,
+                                  .is_bytes = true,
+                                  .sequence_length = 4,
+                                  .long_documents = SW_LONG_ERROR,
+                                  .text = {.cache = scratch_path(*state, "cache")}};
+    assert_int_equal(sw_dataset_open(&options, &dataset, &err), SW_BAD_FILE);
+    assert_non_null(strstr(err.message, "a.jsonl: line 5: has 6 tokens, a row takes 5"));
+    options.long_documents = SW_LONG_DROP;
+    if (sw_dataset_open(&options, &dataset, &err) != SW_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(sw_dataset_describe(dataset).n_long, 1);
+    assert_told(dataset, "1 documents are longer than a row and left out");
+    sw_dataset_close(dataset);
+}
+
+static void text_that_is_not_utf8_is_refused_by_name(void **state) {
+    sw_tokenizer *tokenizer;
+    sw_error err = {0};
+    assert_int_equal(sw_tokenizer_read(TOKENIZER, &tokenizer, &err), SW_OK);
+    sw_text_options options = {.tokenizer = tokenizer, .tokenizer_file = TOKENIZER, .cache = scratch_path(*state, "cache")};
+    assert_refused(&options, write_text(*state, "a.txt", "caf\xE9 au lait"), "a.txt: ");
+    sw_tokenizer_free(tokenizer);
+}
+
 /* Unpacked rows of bytes: prompt and padding are no targets. */
 static void padding_and_prompts_are_no_targets(void **state) {
     sw_dataset *dataset;
@@ -290,6 +371,9 @@ int main(void) {
         TEST(roles_out_of_order_are_named_by_line_and_message),
         TEST(rows_of_conversations_are_told_about),
         TEST(a_file_without_a_supervised_token_is_refused),
+        TEST(a_folder_of_text_is_documents_that_end),
+        TEST(a_document_too_long_is_named_by_its_line),
+        TEST(text_that_is_not_utf8_is_refused_by_name),
         TEST(padding_and_prompts_are_no_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,9 @@ static sw_status encode_row(const work *w, sw_tokenizer_scratch *scratch, job *j
                             int64_t number) {
     const char *path = w->corpus->paths[j->source];
     json_error_t error;
-    json_t *row = json_loadb(line, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    /* Other keys may hold anything that JSON has, integers beyond 64 bits too. */
+    json_t *row =
+        json_loadb(line, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     const json_t *text = json_object_get(row, "text");
     sw_status status;
     if (!row)
