@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/tokenizer/tokenizer.h"
 #include "run/custom_model.h"
 
 /* Physical cores that this process may run on: hardware threads that share a core count once. */
@@ -65,6 +66,23 @@ sw_status sw_assembly_choose(const sw_settings *s, sw_assembly_choice *choice, c
     return SW_OK;
 }
 
+/* vocab auto: the tokenizer's ids. */
+static sw_status count_ids(const sw_settings *s, int64_t *n_ids, sw_error *err) {
+    sw_tokenizer *tokenizer;
+    *n_ids = 256;
+    if (sw_settings_is_bytes(s))
+        return SW_OK;
+    if (!s->data.tokenizer)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "model.vocab is auto, and there is no tokenizer to ask · give the number of token ids, or data.tokenizer");
+    sw_status status = sw_tokenizer_read(s->data.tokenizer, &tokenizer, err);
+    if (status)
+        return status;
+    *n_ids = sw_tokenizer_n_ids(tokenizer);
+    sw_tokenizer_free(tokenizer);
+    return SW_OK;
+}
+
 sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_error *err) {
     if (s->model.path) {
         if (s->model.architecture != SW_ARCHITECTURE_UNSET)
@@ -80,11 +98,10 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
                        "neither model.path nor model.architecture is given; name a Hugging Face directory, or llama or gpt2 with "
                        "its dimensions");
     bool is_llama = s->model.architecture == SW_ARCHITECTURE_LLAMA;
-    bool is_bytes = sw_settings_is_bytes(s);
-    if (s->model.vocab == SW_AUTO && !is_bytes)
-        return sw_fail(
-            err, SW_BAD_CONFIG,
-            "model.vocab is auto, and there is no tokenizer to ask; give the number of token ids, or data.tokenizer: bytes");
+    int64_t vocabulary = s->model.vocab;
+    sw_status status = vocabulary == SW_AUTO ? count_ids(s, &vocabulary, err) : SW_OK;
+    if (status)
+        return status;
     *model = (sw_model_config){
         .architecture = is_llama ? SW_LLAMA : SW_GPT2,
         .layers = s->model.layers,
@@ -95,7 +112,7 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
         .ffn = s->model.ffn ? s->model.ffn
                : is_llama   ? 0
                             : 4 * s->model.hidden,
-        .vocabulary = s->model.vocab == SW_AUTO ? 256 : s->model.vocab,
+        .vocabulary = vocabulary,
         .max_positions = s->model.max_positions,
         .tied = s->model.tied,
         .rope_theta = s->model.rope_theta,
@@ -181,6 +198,7 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
     sw_status status = custom ? SW_OK : sw_assembly_model(settings, &a->model, err);
     if (custom)
         a->model.vocabulary = custom->vocabulary;
+    a->model.keeps_documents_apart = choice->keeps_documents_apart;
     if (!status)
         status = trace(a, true, &a->graph, err);
     if (!status)

@@ -28,6 +28,10 @@ static void report_model(const sw_run *run) {
                    a->sharding.parameter_dtype == SW_BF16 ? "computed in bf16 beside fp32 masters" : "computed in fp32");
 }
 
+static void tell(void *to, const char *text) {
+    sw_report_line(to, "      %s", text);
+}
+
 static void report_data(const sw_run *run) {
     const sw_settings *s = run->settings;
     sw_dataset_facts facts = sw_dataset_describe(run->data);
@@ -38,6 +42,7 @@ static void report_data(const sw_run *run) {
     sw_report_line(run, "run: %" PRId64 " steps of %" PRId64 " rows in micro-batches of %" PRId64 ", %.2f passes over the data",
                    run->n_steps, s->train.batch_size, run->assembly.choice.micro_batch_size,
                    (double)run->n_rows / (double)facts.n_rows);
+    sw_dataset_tell(run->data, tell, (void *)(uintptr_t)run);
 }
 
 static void report_sharding(const sw_run *run) {

@@ -11,28 +11,6 @@
 #include "checkpoint/model_files.h"
 #include "comm/control.h"
 
-static sw_status open_data(sw_run *run, const sw_texts *paths, bool is_training, sw_dataset **data, sw_error *err) {
-    const sw_settings *s = run->settings;
-    sw_dataset_options options = {
-        .paths = paths->item,
-        .n_paths = paths->n,
-        .labels_mask = is_training ? s->data.labels_mask : NULL,
-        .documents = is_training ? s->data.documents : NULL,
-        .packing = s->data.packing,
-        .long_documents = (sw_long_documents)s->data.long_documents,
-        .mix = is_training && s->data.mix.n ? s->data.mix.item : NULL,
-        .sequence_length = s->data.sequence_length,
-        .vocabulary = run->assembly.model.vocabulary,
-        .is_bytes = sw_settings_is_bytes(s),
-        .shuffle = is_training && s->data.shuffle,
-        .seed = (uint64_t)s->train.seed,
-    };
-    sw_status status = sw_dataset_open(&options, data, err);
-    if (!status && sw_dataset_describe(*data).has_documents)
-        return sw_fail(err, SW_BAD_CONFIG, "data.packing: rows of several documents are not built yet; for text without boundaries write data.packing: false");
-    return status;
-}
-
 static int64_t divide_up(int64_t n, int64_t divisor) {
     return n / divisor + (n % divisor != 0);
 }
@@ -91,27 +69,28 @@ sw_status sw_run_price(sw_run *run, sw_error *err) {
 static sw_status prepare(sw_run *run, sw_error *err) {
     const sw_settings *s = run->settings;
     sw_assembly_choice choice;
+    sw_model_config model = {0};
     sw_status status = check_settings(s, err);
     if (!status)
         status = sw_run_folder_check(run, err);
+    if (!status && !run->options->model)
+        status = sw_assembly_model(s, &model, err);
+    if (!status)
+        status = sw_run_data_open(run, run->options->model ? run->options->model->vocabulary : model.vocabulary, err);
     if (!status)
         status = sw_assembly_choose(s, &choice, run->ranks_reason, sizeof run->ranks_reason, err);
-    if (!status)
-        status = sw_assembly_create(s, run->options->model, &choice, &run->assembly, err);
+    if (status)
+        return status;
+    choice.keeps_documents_apart = sw_run_has_documents(run);
+    status = sw_assembly_create(s, run->options->model, &choice, &run->assembly, err);
     if (!status && s->model.path && !run->options->model)
         status = sw_model_files_check(s->model.path, &run->assembly.model, run->assembly.graph, err);
-    if (!status)
-        status = open_data(run, &s->data.train, true, &run->data, err);
-    if (!status && s->data.validation.n)
-        status = open_data(run, &s->data.validation, false, &run->validation, err);
+    if (!status && choice.keeps_documents_apart && run->assembly.program.documents < 0)
+        status = sw_fail(err, SW_BAD_CONFIG, "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set data.packing: false for text without boundaries");
     if (!status)
         status = find_length(run, err);
     if (status)
         return status;
-    if (run->validation) {
-        int64_t n_rows = sw_dataset_describe(run->validation).n_rows;
-        run->n_validation_rows = n_rows < s->data.validation_rows ? n_rows : s->data.validation_rows;
-    }
     run->schedule = (sw_schedule){.kind = (sw_schedule_kind)s->optimizer.schedule,
                                   .peak = s->optimizer.learning_rate,
                                   .warmup_steps = s->optimizer.warmup_steps,
@@ -148,8 +127,7 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
         if (!status)
             status = sw_launch(&launch, sw_train_rank, &run, err);
     }
-    sw_dataset_close(run.validation);
-    sw_dataset_close(run.data);
+    sw_run_data_close(&run);
     sw_assembly_free(&run.assembly);
     return status;
 }

@@ -4,7 +4,10 @@
 
 #include <shardwise/train.h>
 
+#include "base/file.h"
+#include "data/chat.h"
 #include "data/dataset.h"
+#include "data/tokenizer/tokenizer.h"
 #include "optim/schedule.h"
 #include "run/assembly.h"
 
@@ -23,7 +26,16 @@ typedef struct sw_run {
     int64_t n_validation_rows;
     int64_t planned[SW_N_MEMORY_CLASSES], unsharded[SW_N_MEMORY_CLASSES]; /* bytes of a rank; of one rank that holds everything */
     char ranks_reason[160];
+    sw_tokenizer *tokenizer; /* NULL: tokens come as they are, or are bytes */
+    char tokenizer_file[SW_PATH_BYTES];
+    sw_chat chat;
+    double last_told; /* of progress */
 } sw_run;
+
+/* run/run_data.c: the tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it. */
+sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err);
+bool sw_run_has_documents(const sw_run *run); /* may rows hold pieces that must not see each other? */
+void sw_run_data_close(sw_run *run);
 
 /* Fill in planned and unsharded from the assembly. */
 sw_status sw_run_price(sw_run *run, sw_error *err);

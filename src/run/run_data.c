@@ -1,0 +1,113 @@
+/* run_data.c: the data of a run: the tokenizer if there is text to tokenize, the rows to train on, the rows to validate on. */
+#include "run/train.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "data/tokenizer/tokenizer.h"
+
+/* Is there text that a tokenizer must turn into ids? */
+static bool needs_tokenizer(const sw_settings *s, const sw_texts *paths) {
+    for (int i = 0; i < paths->n; i++) {
+        const char *dot = strrchr(paths->item[i], '.');
+        if (!dot || (strcmp(dot, ".npy") && !(sw_settings_is_bytes(s) && !strcmp(dot, ".txt"))))
+            return true;
+    }
+    return false;
+}
+
+/* The folder that a tokenizer.json is in, or the path itself when it is a folder. */
+static sw_status folder_of(const char *path, char folder[SW_PATH_BYTES], sw_error *err) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = strlen(path), name_length = strlen(name);
+    bool is_file = name_length > 5 && !strcmp(name + name_length - 5, ".json");
+    if (is_file)
+        length = slash ? (size_t)(slash - path) : 0;
+    if (length >= SW_PATH_BYTES)
+        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
+    memcpy(folder, is_file && !length ? "." : path, is_file && !length ? 2 : length);
+    folder[is_file && !length ? 1 : length] = 0;
+    return SW_OK;
+}
+
+static sw_status open_tokenizer(sw_run *run, sw_error *err) {
+    /* in the order of the words of data.chat_format */
+    static const char *const formats[] = {"auto", "chatml", "llama2", "llama3", "mistral", "mistral-v3", "mistral-v1", "zephyr", "gemma"};
+    const sw_settings *s = run->settings;
+    if (sw_settings_is_bytes(s) || !(needs_tokenizer(s, &s->data.train) || needs_tokenizer(s, &s->data.validation)))
+        return SW_OK;
+    const char *path = s->data.tokenizer ? s->data.tokenizer : s->model.path;
+    if (!path)
+        return sw_fail(err, SW_BAD_CONFIG, "data.train has text and there is no tokenizer for it · give data.tokenizer: a folder with tokenizer.json, or bytes");
+    char folder[SW_PATH_BYTES];
+    sw_status status = sw_tokenizer_read(path, &run->tokenizer, err);
+    if (!status)
+        status = folder_of(path, folder, err);
+    if (!status)
+        status = sw_path_join(run->tokenizer_file, folder, "tokenizer.json", err);
+    return status ? status : sw_chat_open(folder, formats[s->data.chat_format], &run->chat, err);
+}
+
+static int workers(void) {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
+}
+
+static void tell_progress(void *to, const char *path, int64_t done, int64_t all) {
+    sw_run *run = to;
+    double now = sw_seconds_now();
+    if (now - run->last_told < 2)
+        return;
+    run->last_told = now;
+    char so_far[SW_TEXT_NUMBER_BYTES], whole[SW_TEXT_NUMBER_BYTES];
+    sw_report_line(run, "tokenizing %s: %s of %s", path, sw_text_bytes(done, so_far, sizeof so_far), sw_text_bytes(all, whole, sizeof whole));
+}
+
+static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training, int64_t vocabulary, sw_dataset **data, sw_error *err) {
+    const sw_settings *s = run->settings;
+    sw_dataset_options options = {
+        .paths = paths->item,
+        .n_paths = paths->n,
+        .labels_mask = is_training ? s->data.labels_mask : NULL,
+        .documents = is_training ? s->data.documents : NULL,
+        .packing = s->data.packing,
+        .long_documents = (sw_long_documents)s->data.long_documents,
+        .mix = is_training && s->data.mix.n ? s->data.mix.item : NULL,
+        .sequence_length = s->data.sequence_length,
+        .vocabulary = vocabulary,
+        .is_bytes = sw_settings_is_bytes(s),
+        .shuffle = is_training && s->data.shuffle,
+        .seed = (uint64_t)s->train.seed,
+        .text = {.tokenizer = run->tokenizer, .tokenizer_file = run->tokenizer ? run->tokenizer_file : NULL,
+                 .chat = run->tokenizer ? &run->chat : NULL, .n_workers = workers(), .progress = tell_progress, .progress_to = run},
+    };
+    return sw_dataset_open(&options, data, err);
+}
+
+sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err) {
+    const sw_settings *s = run->settings;
+    sw_status status = open_tokenizer(run, err);
+    if (!status)
+        status = open_rows(run, &s->data.train, true, vocabulary, &run->data, err);
+    if (!status && s->data.validation.n)
+        status = open_rows(run, &s->data.validation, false, vocabulary, &run->validation, err);
+    if (!status && run->validation) {
+        int64_t n_rows = sw_dataset_describe(run->validation).n_rows;
+        run->n_validation_rows = n_rows < s->data.validation_rows ? n_rows : s->data.validation_rows;
+    }
+    return status;
+}
+
+bool sw_run_has_documents(const sw_run *run) {
+    return sw_dataset_describe(run->data).has_documents || (run->validation && sw_dataset_describe(run->validation).has_documents);
+}
+
+void sw_run_data_close(sw_run *run) {
+    sw_dataset_close(run->validation);
+    sw_dataset_close(run->data);
+    sw_tokenizer_free(run->tokenizer);
+}
