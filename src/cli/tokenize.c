@@ -206,9 +206,9 @@ static sw_status encode(const request *r, const sw_tokenizer *t, const char *con
 static sw_status decode_file(const sw_tokenizer *t, const char *path, FILE *out, sw_error *err) {
     char *bytes = NULL, *text = NULL;
     int32_t *ids = NULL;
-    int64_t n_file;
-    size_t n_text;
-    sw_npy npy;
+    int64_t n_file = 0;
+    size_t n_text = 0;
+    sw_npy npy = {0};
     sw_status status = sw_file_read(path, INT64_MAX - 1, &bytes, &n_file, err);
     if (!status)
         status = sw_npy_parse(path, (uint8_t *)bytes, n_file < SW_NPY_MAX_PREFIX ? n_file : SW_NPY_MAX_PREFIX, n_file, &npy, err);
