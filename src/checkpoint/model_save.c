@@ -4,7 +4,8 @@
  * found before anybody writes; then each rank reads the headers for the places of its pieces and writes those ranges alone
  * (model_write.c); at the end rank 0 gives the folder its name.
  *
- * Tensors are in the order of the parameters, and a file ends where the next one would exceed the limit, as transformers splits.
+ * A file ends where the next parameter would exceed the limit, as transformers splits; in a file tensors are in order of name, as
+ * its writer sorts them: the same weights are the same bytes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -46,6 +47,10 @@ static const char *safetensors_dtype(sw_dtype dtype) {
     return dtype == SW_F32 ? "F32" : dtype == SW_BF16 ? "BF16" : dtype == SW_F16 ? "F16" : NULL;
 }
 
+static int by_tensor_name(const void *a, const void *b) {
+    return strcmp(((const sw_tensor_plan *)a)->name, ((const sw_tensor_plan *)b)->name);
+}
+
 /* The header of a file with parameters first .. end - 1. Ownership: free(*header). */
 static sw_status plan_file(const sw_model_output *output, int first, int end, char **header, int64_t *header_bytes,
                            int64_t *file_bytes, sw_error *err) {
@@ -62,6 +67,7 @@ static sw_status plan_file(const sw_model_output *output, int first, int end, ch
         *tensor = (sw_tensor_plan){.name = parameter->name, .dtype = dtype, .n_dimensions = parameter->n_dimensions};
         memcpy(tensor->dimension, parameter->dimension, sizeof tensor->dimension);
     }
+    qsort(tensors, (size_t)(end - first), sizeof *tensors, by_tensor_name);
     sw_status status = sw_safetensors_plan(tensors, end - first, header, header_bytes, file_bytes, err);
     free(tensors);
     return status;
