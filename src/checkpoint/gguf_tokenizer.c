@@ -365,18 +365,14 @@ static sw_status put_byte_level(vocabulary *v, const sw_gguf_split *split, FILE 
     return status;
 }
 
-#define BLANK "\"\xe2\x96\x81\"" /* SentencePiece's visible blank, U+2581 */
-#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":" BLANK "}"
-
 static sw_status put_sentence_piece(vocabulary *v, FILE *out, sw_error *err) {
     fputs(before, out);
     put_added_tokens(v, out);
     fprintf(out, "  \"normalizer\": %s,\n  \"pre_tokenizer\": null,\n",
-            v->adds_blank ? "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":" BLANK "}," REPLACE "]}"
-                          : REPLACE);
+            v->adds_blank ? SW_GGUF_BLANKS_AND_PREFIX : SW_GGUF_BLANKS);
     put_post_processor(v, out);
     fprintf(out,
-            "  \"decoder\": {\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":" BLANK
+            "  \"decoder\": {\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":" SW_GGUF_BLANK
             "},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}%s]},\n",
             v->adds_blank ? ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}" : "");
     put_model(v, out, false);

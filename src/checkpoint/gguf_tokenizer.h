@@ -25,6 +25,12 @@ typedef struct sw_gguf_split {
 /* The i-th, NULL when there are no more; several names may mean the same, and the first one is written. */
 const sw_gguf_split *sw_gguf_split_at(int i);
 
+/* SentencePiece's normalizers in a tokenizer.json: blanks are made visible (U+2581), with one more put before the text or not. */
+#define SW_GGUF_BLANK "\"\xe2\x96\x81\""
+#define SW_GGUF_BLANKS "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":" SW_GGUF_BLANK "}"
+#define SW_GGUF_BLANKS_AND_PREFIX \
+    "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":" SW_GGUF_BLANK "}," SW_GGUF_BLANKS "]}"
+
 /* The kinds of tokens. */
 enum { SW_GGUF_NORMAL = 1, SW_GGUF_UNKNOWN, SW_GGUF_CONTROL, SW_GGUF_USER_DEFINED, SW_GGUF_UNUSED, SW_GGUF_BYTE };
 
