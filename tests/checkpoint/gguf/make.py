@@ -4,6 +4,7 @@
 blocks/FORMAT.blocks   random blocks of each format; FORMAT.values: what gguf.dequantize makes of them, fp32
 tiny-gpt2.gguf         a one-layer llama with blocks of several formats and a byte-level tokenizer
 tiny-llama.gguf        the same with a SentencePiece tokenizer, in F32 and F16, whose head is not tied
+../../../fuzz/corpus/gguf/*.gguf   a few hundred bytes of each kind, for the fuzzer to start from
 tiny-*.json            of each Hugging Face tensor the FNV-1a of its fp32 bytes: dequantised by gguf, q and k with the rotary
                        permutation undone as transformers does it
 """
@@ -133,6 +134,38 @@ def make_model(name, formats, add_tokenizer, tied):
     (HERE / f"{name}.json").write_text(json.dumps(hashes, indent=1) + "\n")
 
 
+def make_seed(name, tokens, types, scores, merges):
+    writer = gguf.GGUFWriter(HERE / f"../../../fuzz/corpus/gguf/{name}.gguf", "llama")
+    writer.add_block_count(1)
+    writer.add_context_length(8)
+    writer.add_embedding_length(32)
+    writer.add_feed_forward_length(32)
+    writer.add_head_count(4)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+    writer.add_rope_scaling_factor(2.0)
+    writer.add_tokenizer_model("gpt2" if merges else "llama")
+    writer.add_tokenizer_pre("llama-bpe" if merges else "default")
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    if merges:
+        writer.add_token_merges(merges)
+    else:
+        writer.add_token_scores(scores)
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    writer.add_add_eos_token(True)
+    for tensor, format in {"token_embd": Q.Q8_0, "blk.0.attn_q": Q.Q4_1, "output_norm": Q.F32}.items():
+        block, size = gguf.GGML_QUANT_SIZES[format]
+        shape = (32,) if tensor == "output_norm" else (2, 32)
+        raw = blocks(format, int(numpy.prod(shape)) // block).reshape(*shape[:-1], 32 // block * size)
+        writer.add_tensor(f"{tensor}.weight", raw, raw_dtype=format)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     (HERE / "blocks").mkdir(exist_ok=True)
     for format in READ:
@@ -146,6 +179,8 @@ def main():
     global VOCAB
     VOCAB = 273
     make_model("tiny-llama", {"else": Q.F16, "blk.0.attn_q": Q.F32, "blk.0.ffn_down": Q.Q4_K}, add_llama_tokenizer, False)
+    make_seed("byte-level", ["<s>", "</s>", "a", "b", "ab", "x"], [3, 3, 1, 1, 1, 5], None, ["a b"])
+    make_seed("sentence-piece", ["<unk>", "</s>", "<0x41>", "\u2581", "a", "\u2581a"], [2, 3, 6, 1, 1, 1], [0.0, 0.0, 0.0, -2.0, -3.0, -1.0], None)
 
 
 main()
