@@ -356,7 +356,7 @@ sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, s
     }
     if (status) { /* the other lane may be waiting for peers that wait for this one */
         sw_error other;
-        sw_comm_abort(e->comm, err);
+        sw_lanes_abort(e, SW_LANE_COMPUTE, err);
         (void)sw_lanes_settle(e, &other);
     } else
         status = sw_lanes_settle(e, err);
