@@ -31,7 +31,4 @@ const sw_gguf_split *sw_gguf_split_at(int i);
 #define SW_GGUF_BLANKS_AND_PREFIX \
     "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":" SW_GGUF_BLANK "}," SW_GGUF_BLANKS "]}"
 
-/* The kinds of tokens. */
-enum { SW_GGUF_NORMAL = 1, SW_GGUF_UNKNOWN, SW_GGUF_CONTROL, SW_GGUF_USER_DEFINED, SW_GGUF_UNUSED, SW_GGUF_BYTE };
-
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "checkpoint/gguf_tokenizer.h"
+#include "checkpoint/gguf_vocabulary.h"
 #include "checkpoint/gguf_write.h"
 
 enum { MAX_FILE_BYTES = 1 << 28 };
