@@ -2,6 +2,7 @@
 #include "checkpoint/gguf_model.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,8 @@ int64_t sw_gguf_row_to_hf(int64_t row, int64_t head_channels) {
 
 /* ---- settings ---- */
 
+enum { LLAMA3_LOW = 1, LLAMA3_HIGH = 4, LLAMA3_POSITIONS = 8192 };
+
 /* Settings of an architecture, after "ARCHITECTURE.", that are read below or mean nothing for the arithmetic. */
 static const char *const known_settings[] = {
     "block_count",
@@ -119,6 +122,8 @@ static double real_of(reader *r, const char *setting, bool is_required, double o
     double value = otherwise;
     if (r->status == SW_OK)
         r->status = sw_gguf_real(r->file, key_of(r, setting), is_required, &value, r->err);
+    if (r->status == SW_OK && !isfinite(value))
+        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s is not a finite number", r->file->path, r->key);
     return value;
 }
 
@@ -146,7 +151,47 @@ static const char *real_text(double value, char text[SW_TEXT_NUMBER_BYTES + 2]) 
     return strpbrk(text, ".e") ? text : strcat(text, ".0");
 }
 
-/* Rotary scaling: none, linear, or YaRN with its usual ramp. */
+/* Llama 3.1 and later keep their rotary scaling as a tensor: what each frequency is divided by. It is made of four numbers, of
+ * which all published models share three; so the fourth is read off, and all divisors must then come out as they are stored.
+ * False: they do not. */
+static bool explains_divisors(const float *divisor, int64_t n, double base, double factor) {
+    for (int64_t i = 0; i < n; i++) {
+        double turns = LLAMA3_POSITIONS * pow(base, -(double)i / (double)n) / (2 * M_PI); /* within the original positions */
+        double blend = (turns - LLAMA3_LOW) / (LLAMA3_HIGH - LLAMA3_LOW);
+        blend = blend < 0 ? 0 : blend > 1 ? 1 : blend;
+        double expected = 1 / ((1 - blend) / factor + blend);
+        if (!(fabs(divisor[i] - expected) <= 1e-4 * expected))
+            return false;
+    }
+    return true;
+}
+
+static void put_rope_of_tensor(reader *r, FILE *out, const sw_gguf_tensor *tensor, double base) {
+    float divisor[512];
+    char theta[SW_TEXT_NUMBER_BYTES + 2], text[SW_TEXT_NUMBER_BYTES + 2];
+    int64_t n = tensor->n_elements;
+    if (n < 1 || n > (int64_t)(sizeof divisor / sizeof *divisor)) {
+        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: tensor \"%s\" has %" PRId64 " elements", r->file->path, tensor->name, n);
+        return;
+    }
+    if ((r->status = sw_gguf_read(r->file, tensor, 0, n, divisor, r->err)) != SW_OK)
+        return;
+    double factor = divisor[n - 1]; /* the lowest frequency is scaled by all of it */
+    if (!explains_divisors(divisor, n, base, factor)) {
+        r->status =
+            sw_fail(r->err, SW_BAD_FILE,
+                    "%s: tensor \"%s\" scales rotary frequencies otherwise than Llama 3 does; take the Hugging Face folder "
+                    "of this model",
+                    r->file->path, tensor->name);
+        return;
+    }
+    fprintf(out,
+            "  \"rope_parameters\": {\"rope_theta\": %s, \"rope_type\": \"llama3\", \"factor\": %s, \"low_freq_factor\": %d.0, "
+            "\"high_freq_factor\": %d.0, \"original_max_position_embeddings\": %d},\n",
+            real_text(base, theta), real_text(factor, text), LLAMA3_LOW, LLAMA3_HIGH, LLAMA3_POSITIONS);
+}
+
+/* Rotary scaling: none, linear, YaRN with its usual ramp, or Llama 3's. */
 static void put_rope(reader *r, FILE *out) {
     char theta[SW_TEXT_NUMBER_BYTES + 2], text[SW_TEXT_NUMBER_BYTES + 2];
     const char *type = "none";
@@ -160,7 +205,13 @@ static void put_rope(reader *r, FILE *out) {
     if (r->status != SW_OK)
         return;
     fprintf(out, "  \"rope_theta\": %s,\n", real_text(base, theta));
-    if (strcmp(type, "none") == 0 || factor == 1)
+    const sw_gguf_tensor *divisors = sw_gguf_find_tensor(r->file, SW_GGUF_ROPE_TENSOR);
+    bool is_plain = strcmp(type, "none") == 0 || factor == 1;
+    if (divisors && !is_plain)
+        refuse(r, "rope.scaling.type", "and the tensor \"rope_freqs.weight\" are both there");
+    else if (divisors)
+        put_rope_of_tensor(r, out, divisors, base);
+    else if (is_plain)
         fprintf(out, "  \"rope_parameters\": {\"rope_theta\": %s, \"rope_type\": \"default\"},\n", theta);
     else if (strcmp(type, "linear") == 0)
         fprintf(out, "  \"rope_parameters\": {\"rope_theta\": %s, \"rope_type\": \"linear\", \"factor\": %s},\n", theta,
@@ -172,12 +223,6 @@ static void put_rope(reader *r, FILE *out) {
                 theta, real_text(factor, text), original);
     else
         refuse(r, "rope.scaling.type", "is not none, linear or a complete yarn");
-    if (r->status == SW_OK && sw_gguf_find_tensor(r->file, "rope_freqs.weight"))
-        r->status =
-            sw_fail(r->err, SW_BAD_FILE,
-                    "%s: tensor \"rope_freqs.weight\": rotary frequencies stored as a tensor (Llama 3.1 and later) are not "
-                    "read; take the Hugging Face folder of this model",
-                    r->file->path);
 }
 
 static void put_token(reader *r, FILE *out, const char *key, const char *name) {

@@ -75,7 +75,7 @@ static sw_status check_tensors(const gguf_origin *o, sw_error *err) {
                 o->file.path, tensor->name, tensor->format->name);
     }
     for (int t = 0; t < o->file.n_tensors; t++) {
-        bool is_used = false;
+        bool is_used = strcmp(o->file.tensors[t].name, SW_GGUF_ROPE_TENSOR) == 0;
         for (int p = 0; p < graph->parameters.n && !is_used; p++)
             is_used = find_tensor(o, graph->parameters.item[p]->name) == &o->file.tensors[t];
         if (!is_used)

@@ -257,6 +257,35 @@ static void sentence_piece_scores_become_merges(void **state) {
     json_decref(root);
 }
 
+/* The divisors that Llama 3.1 files hold are turned back into the four numbers that they were made of; others are refused. */
+static void rotary_divisors_become_a_setting(void **state) {
+    (void)state;
+    sw_gguf file;
+    sw_error err = {0};
+    char *text, path[256];
+    int64_t size;
+    if (sw_gguf_open(GOLDEN "rope-llama3.gguf", &file, &err) != SW_OK || sw_gguf_config(&file, SW_BF16, &text, &err) != SW_OK)
+        fail_msg("%s", err.message);
+    json_t *config = json_loads(text, 0, NULL);
+    assert_json(
+        json_object_get(config, "rope_parameters"),
+        "{\"rope_theta\":500000.0,\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+        "\"original_max_position_embeddings\":8192}");
+    json_decref(config);
+    free(text);
+    int64_t at = sw_gguf_find_tensor(&file, "rope_freqs.weight")->file_offset;
+    sw_gguf_close(&file);
+    char *data = read_whole(GOLDEN "rope-llama3.gguf", &size);
+    float wrong = 1.5f;
+    memcpy(data + at + 4 * 3, &wrong, sizeof wrong);
+    assert_int_equal(sw_file_write(in_scratch("x.gguf", path), data, size, &err), SW_OK);
+    free(data);
+    assert_int_equal(sw_gguf_open(path, &file, &err), SW_OK);
+    assert_int_equal(sw_gguf_config(&file, SW_BF16, &text, &err), SW_BAD_FILE);
+    assert_non_null(strstr(err.message, "otherwise than Llama 3"));
+    sw_gguf_close(&file);
+}
+
 /* ---- export ---- */
 
 static void assert_same_file(const char *a, const char *b, const char *name) {
@@ -394,6 +423,7 @@ static void wrong_files_are_refused_with_the_reason(void **state) {
         {"llama.embedding_length", 4, "\x40", 1, "has not the shape of"},
         {"llama.block_count", 0, "\6", 1, "llama.block_count is a fraction, an integer is needed"},
         {"llama.rope.freq_bas", 0, "f", 1, "llama.rope.freq_basf is a setting that is not known here"},
+        {"llama.rope.freq_base", 4, "\0\0\xc0\x7f", 4, "llama.rope.freq_base is not a finite number"},
         {"llama.rope.dimension_count", 4, "\4", 1, "q_proj"},
         {"tokenizer.ggml.tokens", 4, "\x09", 1, "is a list of lists"},
         {"tokenizer.ggml.tokens", 4, "\x20", 1, "is a list of an unknown type"},
@@ -525,6 +555,7 @@ int main(void) {
         cmocka_unit_test_teardown(tensors_are_those_of_the_reference, clean),
         cmocka_unit_test_teardown(a_byte_level_tokenizer_is_taken_from_the_file, clean),
         cmocka_unit_test_teardown(sentence_piece_scores_become_merges, clean),
+        cmocka_unit_test_teardown(rotary_divisors_become_a_setting, clean),
         cmocka_unit_test_teardown(what_is_exported_is_imported_again_to_the_bit, clean),
         cmocka_unit_test_teardown(a_tokenizer_without_a_name_is_refused, clean),
         cmocka_unit_test_teardown(a_folder_is_written_in_another_dtype_and_split, clean),

@@ -4,6 +4,7 @@
 blocks/FORMAT.blocks   random blocks of each format; FORMAT.values: what gguf.dequantize makes of them, fp32
 tiny-gpt2.gguf         a one-layer llama with blocks of several formats and a byte-level tokenizer
 tiny-llama.gguf        the same with a SentencePiece tokenizer, in F32 and F16, whose head is not tied
+rope-llama3.gguf       the settings and the rotary divisors of a Llama 3.1
 ../../../fuzz/corpus/gguf/*.gguf   a few hundred bytes of each kind, for the fuzzer to start from
 tiny-*.json            of each Hugging Face tensor the FNV-1a of its fp32 bytes: dequantised by gguf, q and k with the rotary
                        permutation undone as transformers does it
@@ -134,6 +135,36 @@ def make_model(name, formats, add_tokenizer, tied):
     (HERE / f"{name}.json").write_text(json.dumps(hashes, indent=1) + "\n")
 
 
+def make_llama3(name, factor):
+    """The rotary part of a Llama 3.1: divisors as convert_hf_to_gguf.py makes them."""
+    base, channels, low, high, positions = 500000.0, 64, 1.0, 4.0, 8192
+    divisors = []
+    for frequency in base ** -(numpy.arange(0, channels, 2, dtype=numpy.float64) / channels):
+        length = 2 * numpy.pi / frequency
+        if length < positions / high:
+            divisors.append(1.0)
+        elif length > positions / low:
+            divisors.append(factor)
+        else:
+            smooth = (positions / length - low) / (high - low)
+            divisors.append(1 / ((1 - smooth) / factor + smooth))
+    writer = gguf.GGUFWriter(HERE / f"{name}.gguf", "llama")
+    writer.add_block_count(1)
+    writer.add_context_length(131072)
+    writer.add_embedding_length(64)
+    writer.add_feed_forward_length(32)
+    writer.add_head_count(1)
+    writer.add_rope_dimension_count(channels)
+    writer.add_rope_freq_base(base)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tensor("token_embd.weight", numpy.zeros((2, 64), dtype=numpy.float32))
+    writer.add_tensor("rope_freqs.weight", numpy.array(divisors, dtype=numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def make_seed(name, tokens, types, scores, merges):
     writer = gguf.GGUFWriter(HERE / f"../../../fuzz/corpus/gguf/{name}.gguf", "llama")
     writer.add_block_count(1)
@@ -179,6 +210,7 @@ def main():
     global VOCAB
     VOCAB = 273
     make_model("tiny-llama", {"else": Q.F16, "blk.0.attn_q": Q.F32, "blk.0.ffn_down": Q.Q4_K}, add_llama_tokenizer, False)
+    make_llama3("rope-llama3", 8.0)
     make_seed("byte-level", ["<s>", "</s>", "a", "b", "ab", "x"], [3, 3, 1, 1, 1, 5], None, ["a b"])
     make_seed("sentence-piece", ["<unk>", "</s>", "<0x41>", "\u2581", "a", "\u2581a"], [2, 3, 6, 1, 1, 1], [0.0, 0.0, 0.0, -2.0, -3.0, -1.0], None)
 
