@@ -69,25 +69,20 @@ static sw_status load(sw_training *t, sw_error *err) {
     return status ? status : sw_executor_publish(t->executor, 0, err);
 }
 
-static sw_dtype save_dtype(const sw_settings *s) {
-    return s->model.save_dtype == SW_SAVE_FP32 ? SW_F32 : s->model.save_dtype == SW_SAVE_FP16 ? SW_F16 : SW_BF16;
-}
-
 /* The final weights, written by all ranks side by side. */
 static sw_status save(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
-    sw_dtype dtype = save_dtype(run->settings);
+    sw_model_output output = sw_run_folder_output(run);
     sw_masters masters = {t->executor, &a->states, t->comm->rank};
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
-        status = sw_model_files_begin(folder, run->options->model ? NULL : &a->model, NULL, a->graph, dtype,
-                                      sw_settings_is_bytes(run->settings), err);
+        status = sw_model_files_begin(folder, &output, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)
-        status = sw_model_files_write(folder, &a->layout, t->comm->rank, dtype, sw_masters_fetch, &masters, err);
+        status = sw_model_files_write(folder, &a->layout, t->comm->rank, output.dtype, sw_masters_fetch, &masters, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status && t->comm->rank == 0)

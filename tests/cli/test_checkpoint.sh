@@ -1,0 +1,58 @@
+# Models from and to GGUF files, and a final model in several files, as a user has them.
+set -u
+source "$SW_SOURCE/tests/cli/command.bash"
+cd "$scratch" || exit 1
+gguf=$SW_SOURCE/tests/checkpoint/gguf/tiny-gpt2.gguf
+
+expect 0 import export -- "$shardwise" checkpoint --help
+for action in list verify merge diff prune; do
+    grep -qw "$action" "$scratch/output" && complain "checkpoint --help lists $action, which is not built"
+    expect 2 "checkpoint $action is not built yet" -- "$shardwise" checkpoint "$action" x
+done
+expect 2 'an action is missing' -- "$shardwise" checkpoint
+expect 2 'did you mean import?' -- "$shardwise" checkpoint inport
+expect 0 -- "$shardwise" checkpoint import --help
+expect 2 'an argument is missing' -- "$shardwise" checkpoint import "$gguf"
+expect 2 'one file and one folder' -- "$shardwise" checkpoint import "$gguf" a b
+expect 2 '--dtype is fp32, bf16 or fp16, not int8' -- "$shardwise" checkpoint import "$gguf" a --dtype int8
+expect 2 '--max-shard-size takes' -- "$shardwise" checkpoint import "$gguf" a --max-shard-size 0
+expect 2 '--format is gguf, not onnx' -- "$shardwise" checkpoint export a b --format onnx
+expect 2 '--type is F16, BF16 or F32' -- "$shardwise" checkpoint export a b --type Q4_0
+expect 3 'nowhere.gguf' -- "$shardwise" checkpoint import nowhere.gguf a
+expect 3 'does not begin with GGUF' -- "$shardwise" checkpoint import "$SW_SOURCE/README.md" a
+[ -z "$(ls -d a* 2>/dev/null)" ] || complain 'a refused import leaves something'
+
+expect 0 'model: model' -- "$shardwise" checkpoint import "$gguf" model
+expect 2 'exists already' -- "$shardwise" checkpoint import "$gguf" model
+expect 0 'model: out.gguf' -- "$shardwise" checkpoint export model out.gguf --format gguf --type F32
+expect 2 'exists already' -- "$shardwise" checkpoint export model out.gguf
+expect 0 -- "$shardwise" checkpoint import out.gguf again
+for file in model.safetensors config.json tokenizer.json chat_template.jinja; do
+    cmp -s "model/$file" "again/$file" || complain "$file changes on its way through a GGUF file"
+done
+
+# Fine-tuned by two ranks, saved in several files with the tokenizer's files of the folder it came from, and read by one and three.
+for i in $(seq 100); do echo "line $i says that $((i * 7)) is seven times $i"; done >text.txt
+cat >run.yaml <<'END'
+model: {path: model, max_shard_size: 20000, save_dtype: fp32}
+data: {train: [text.txt], tokenizer: bytes, sequence_length: 32}
+train: {steps: 2, batch_size: 4, micro_batch_size: 2}
+optimizer: {learning_rate: 0}
+shard: {ranks: 2, param_dtype: fp32}
+checkpoint: {path: run}
+END
+expect 0 'step 2/2' -- "$shardwise" train run.yaml log.every=1
+for file in model.safetensors.index.json model-00001-of-00006.safetensors tokenizer.json generation_config.json; do
+    [ -e "run/model/$file" ] || complain "run/model has no $file: $(ls run/model)"
+done
+[ -e run/model/model.safetensors ] && complain 'a split model has model.safetensors too'
+[ -e run/model/chat_template.jinja ] && complain 'raw bytes are said to have the chat template of another tokenizer'
+expect 0 'step 2/2' -- "$shardwise" train run.yaml log.every=1 model.path=run/model shard.ranks=3 model.max_shard_size=5GiB checkpoint.path=next
+expect 0 'step 2/2' -- "$shardwise" train run.yaml log.every=1 model.path=next/model shard.ranks=1 checkpoint.path=last
+# The first run learnt nothing at rate 0 but made its zeros +0, which the others find so: the weights are the same to the bit.
+expect 0 -- "$shardwise" checkpoint import run/model whole
+cmp -s next/model/model.safetensors whole/model.safetensors || complain 'weights change on their way through saves and loads'
+for file in run/model/model*; do
+    cmp -s "$file" "last/model/$(basename "$file")" || complain "$(basename "$file") depends on the number of ranks"
+done
+finish
