@@ -73,7 +73,7 @@ static sw_dtype save_dtype(const sw_settings *s) {
     return s->model.save_dtype == SW_SAVE_FP32 ? SW_F32 : s->model.save_dtype == SW_SAVE_FP16 ? SW_F16 : SW_BF16;
 }
 
-/* The final weights, written by all ranks side by side. */
+/* The final weights, written by all ranks side by side. What a failure leaves is removed when no rank writes any more. */
 static sw_status save(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
@@ -92,8 +92,6 @@ static sw_status save(sw_training *t, sw_error *err) {
         status = sw_barrier(t->comm, err);
     if (!status && t->comm->rank == 0)
         status = sw_model_files_finish(folder, err);
-    if (status && t->comm->rank == 0)
-        sw_model_files_abandon(folder);
     return status ? status : sw_barrier(t->comm, err);
 }
 
