@@ -18,9 +18,6 @@ typedef struct sw_watch {
     sw_watched rank[SW_MAX_RANKS];
 } sw_watch;
 
-/* Seconds on the clock that looks are taken by. */
-double sw_watch_now(void);
-
 void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline);
 
 /* Look at all ranks, a few times a second. cpu_ns [n_ranks]: CPU time that each has used, -1 where it cannot be known.
@@ -34,7 +31,8 @@ void sw_describe_rank(const sw_control *control, int rank, char *text, size_t by
 /* Before the message of an error of this rank: which rank, at which step, in what its lane is. One rank alone needs no number. */
 void sw_say_where(const sw_control *control, int rank, int lane, sw_error *error);
 
-/* As sw_describe_rank, for all ranks but one (-1: all): `ranks 0, 2: in ...; rank 3: ...`, equal ones together, cut if too long. */
+/* As sw_describe_rank, for all ranks but one (-1: all): `ranks 0, 2: in ...; rank 3: ...`, equal ones together, cut if too long.
+ */
 void sw_describe_ranks(const sw_control *control, int except, char *text, size_t bytes);
 
 #endif

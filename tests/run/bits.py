@@ -3,6 +3,7 @@
 Of every case, runs over stages, transport modes, prefetch, recompute, wrapping, resharding and numbers of ranks, so that every pair of
 settings meets: the same losses, norms and final fp32 weights. With unsharded accumulation, the same at an equal number of ranks.
 """
+
 import sys
 
 import cases
@@ -30,8 +31,14 @@ def check_memory(run, what):
 
 def check_formulas(case, row, run, shapes, is_sharded):
     units = formulas.units_of(shapes, case.patterns, MANY if "min" in row["shard.wrap"] else 0)
-    sharding = formulas.Sharding(units, row["shard.ranks"], row["shard.stage"], case.parameter_bytes, row["shard.mode"] == "trap",
-                                 row["shard.reshard_after_forward"] == "true")
+    sharding = formulas.Sharding(
+        units,
+        row["shard.ranks"],
+        row["shard.stage"],
+        case.parameter_bytes,
+        row["shard.mode"] == "trap",
+        row["shard.reshard_after_forward"] == "true",
+    )
     for line in run.metrics:
         n_micro_batches = -(-line["tokens"] // (case.micro * cases.LENGTH))
         n_slots = -(-n_micro_batches // row["shard.ranks"])
@@ -43,12 +50,16 @@ def check_formulas(case, row, run, shapes, is_sharded):
         runs.expect(planned == states, f"{case.name} {row}: states take {planned}, the formulas say {states}")
     full = -(-case.batch // case.micro)
     plan, n_slots = run.plan, -(-full // row["shard.ranks"])
-    runs.expect((plan["gather_bytes"], plan["reduce_bytes"]) == (sharding.gather_bytes(n_slots), sharding.reduce_bytes(n_slots, is_sharded)),
-                f"{case.name} {row}: plan.json and the formulas differ")
+    runs.expect(
+        (plan["gather_bytes"], plan["reduce_bytes"]) == (sharding.gather_bytes(n_slots), sharding.reduce_bytes(n_slots, is_sharded)),
+        f"{case.name} {row}: plan.json and the formulas differ",
+    )
 
 
 def outcome(run):
-    return [(line["loss"], line["grad_norm"], line["supervised_tokens"], line.get("validation_loss")) for line in run.metrics], run.weights()
+    return [
+        (line["loss"], line["grad_norm"], line["supervised_tokens"], line.get("validation_loss")) for line in run.metrics
+    ], run.weights()
 
 
 def one(case, row, is_sharded, outcomes, shapes):

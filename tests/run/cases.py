@@ -1,6 +1,7 @@
 """cases.py: small runs that between them have every awkward shape: a vocabulary of 257, widths that no block of 256 divides, heads that
 share keys, parameters smaller than the number of ranks, steps with fewer micro-batches than ranks.
 """
+
 import runs
 
 LLAMA = "architecture: llama, layers: 3, hidden: 66, heads: 3, kv_heads: 1, ffn: 77, vocab: 257, max_positions: 24"
@@ -43,7 +44,9 @@ def held_out(n_rows):
 
 def fast_cases():
     return [
-        Case("llama-untied-dropout-validated", LLAMA + ", tied: false, dropout: 0.1", data=held_out(7), train="steps: 3, validate_every: 2"),
+        Case(
+            "llama-untied-dropout-validated", LLAMA + ", tied: false, dropout: 0.1", data=held_out(7), train="steps: 3, validate_every: 2"
+        ),
         Case("gpt2-bf16", GPT2, dtype="bf16"),
         # Joined two, two and three: the first and the last unit share a gradient buffer, and one is longer than the other.
         Case("uneven-units", LLAMA.replace("layers: 3", "layers: 7") + ", tied: true"),

@@ -12,6 +12,7 @@ With Psi for the padded elements of all units and G slots, a rank receives (N-1)
 less what stays gathered between forward and backward: the root, and the unit that forward leaves last, are gathered once a slot, so
 stage 3 gathers G (2 Psi - Psi_root - Psi_last). Without reshard_after_forward every unit is gathered once.
 """
+
 import fnmatch
 import math
 import re
