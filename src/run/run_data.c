@@ -42,7 +42,7 @@ static sw_status open_tokenizer(sw_run *run, sw_error *err) {
     const char *path = s->data.tokenizer ? s->data.tokenizer : s->model.path;
     if (!path)
         return sw_fail(err, SW_BAD_CONFIG, "data.train has text and there is no tokenizer for it · give data.tokenizer: a folder with tokenizer.json, or bytes");
-    char folder[SW_PATH_BYTES];
+    char *folder = run->tokenizer_folder;
     sw_status status = sw_tokenizer_read(path, &run->tokenizer, err);
     if (!status)
         status = folder_of(path, folder, err);

@@ -28,7 +28,7 @@ typedef struct sw_run {
     int64_t planned[SW_N_MEMORY_CLASSES], unsharded[SW_N_MEMORY_CLASSES]; /* bytes of a rank; of one rank that holds everything */
     char ranks_reason[160];
     sw_tokenizer *tokenizer; /* NULL: tokens come as they are, or are bytes */
-    char tokenizer_file[SW_PATH_BYTES];
+    char tokenizer_folder[SW_PATH_BYTES], tokenizer_file[SW_PATH_BYTES];
     sw_chat chat;
     double last_told; /* of progress */
 } sw_run;
@@ -54,6 +54,8 @@ sw_status sw_run_folder_check(const sw_run *run, sw_error *err);
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
 sw_status sw_run_folder_create(const sw_run *run, sw_error *err);
 sw_model_output sw_run_folder_output(const sw_run *run); /* how the final model is written */
+/* When no rank is left: a model that is half written is removed, and the folder of a run of which no rank began. */
+void sw_run_folder_tidy(const sw_run *run);
 
 /* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and
  * what would fit. */

@@ -69,7 +69,7 @@ static sw_status load(sw_training *t, sw_error *err) {
     return status ? status : sw_executor_publish(t->executor, 0, err);
 }
 
-/* The final weights, written by all ranks side by side. */
+/* The final weights, written by all ranks side by side. What a failure leaves is removed when no rank writes any more. */
 static sw_status save(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
@@ -87,8 +87,6 @@ static sw_status save(sw_training *t, sw_error *err) {
         status = sw_barrier(t->comm, err);
     if (!status && t->comm->rank == 0)
         status = sw_model_files_finish(folder, err);
-    if (status && t->comm->rank == 0)
-        sw_model_files_abandon(folder);
     return status ? status : sw_barrier(t->comm, err);
 }
 

@@ -124,6 +124,36 @@ static void another_tokenizer_or_chat_format_is_another_key(void **state) {
     sw_arena_free(&arena);
 }
 
+static void the_cache_lies_where_caches_do(void **state) {
+    scratch *s = *state;
+    sw_arena arena = {0};
+    char folder[160];
+    snprintf(folder, sizeof folder, "%s/shardwise/tokens", s->folder);
+    const char *kept = getenv("XDG_CACHE_HOME");
+    char *before = kept ? strdup(kept) : NULL;
+    setenv("XDG_CACHE_HOME", s->folder, 1);
+    sw_text_options options = {0};
+    sw_tokenized out = tokenize(&options, write_text(s, "a.jsonl", "{\"text\": \"abc\"}"), &arena);
+    assert_memory_equal(out.tokens, folder, strlen(folder));
+    if (before)
+        setenv("XDG_CACHE_HOME", before, 1);
+    else
+        unsetenv("XDG_CACHE_HOME");
+    free(before);
+    sw_arena_free(&arena);
+}
+
+static void a_cache_that_cannot_be_made_says_what_to_set(void **state) {
+    sw_arena arena = {0};
+    sw_tokenized out;
+    sw_error err = {0};
+    const char *path = write_text(*state, "a.jsonl", "{\"text\": \"abc\"}");
+    sw_text_options options = {.cache = scratch_path(*state, "a.jsonl/below-a-file")};
+    assert_int_equal(sw_text_tokenize(&options, &path, 1, &arena, &out, &err), SW_NO_SPACE);
+    assert_non_null(strstr(err.message, "XDG_CACHE_HOME"));
+    sw_arena_free(&arena);
+}
+
 /* ---- processes ---- */
 
 typedef struct progress {
@@ -365,6 +395,8 @@ int main(void) {
         TEST(a_prompt_is_no_target_and_lengths_are_those_of_the_rows),
         TEST(the_same_content_is_tokenized_once_under_any_name),
         TEST(another_tokenizer_or_chat_format_is_another_key),
+        TEST(the_cache_lies_where_caches_do),
+        TEST(a_cache_that_cannot_be_made_says_what_to_set),
         TEST(any_number_of_processes_makes_the_same_files),
         TEST(a_bad_row_in_a_later_part_is_named_by_its_line),
         TEST(a_conversation_without_a_format_names_line_and_setting),
