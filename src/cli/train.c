@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -62,6 +63,7 @@ static sw_status print_config(const sw_settings *settings, sw_error *err) {
 typedef struct report {
     sw_listener display;
     const sw_settings *settings; /* shown before the first line; NULL then */
+    bool *is_cut;                /* shared with the rank that reports steps: its output could not be written */
 } report;
 
 /* The first line comes when everything has been checked: a run that is refused says only why. */
@@ -77,11 +79,17 @@ static void report_line(void *to, const char *text) {
 static void report_step(void *to, const sw_progress *progress) {
     report *out = to;
     out->display.step(out->display.to, progress);
+    if (ferror(stdout))
+        *out->is_cut = true;
 }
 
 static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, sw_error *err) {
     sw_display display = {.out = stdout, .show = show};
-    report out = {sw_display_listener(&display), settings};
+    report out = {sw_display_listener(&display), settings, NULL};
+    void *shared = mmap(NULL, sizeof *out.is_cut, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the report of the run · shardwise train");
+    out.is_cut = shared;
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
     options.listener = (sw_listener){.step = report_step, .line = report_line, .to = &out};
     options.dry_run = is_dry;
@@ -91,6 +99,11 @@ static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, s
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_train(settings, &options, err);
     sw_display_end(&display);
+    if (!status && *out.is_cut)
+        status = sw_fail(err, SW_NO_SPACE,
+                         "the run is done, but its output could not be written · standard output · is the disk full, or its "
+                         "reader gone?");
+    munmap(shared, sizeof *out.is_cut);
     return status;
 }
 

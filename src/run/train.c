@@ -49,15 +49,17 @@ static sw_status check_settings(const sw_settings *s, sw_error *err) {
     return SW_OK;
 }
 
-/* The plan's figures, and those of one rank that shards nothing. */
+/* The plan's figures, and those of one rank that shards nothing: it adds gradients up where they are written. */
 sw_status sw_run_price(sw_run *run, sw_error *err) {
     sw_assembly_choice choice = run->assembly.choice;
+    sw_settings settings = *run->settings;
     sw_assembly alone;
     sw_assembly_bytes(&run->assembly, run->planned);
     run->planned[SW_MEMORY_TRANSPORT] = sw_control_bytes(choice.n_ranks) / choice.n_ranks;
     choice.n_ranks = 1;
     choice.stage = 0;
-    sw_status status = sw_assembly_create(run->settings, run->options->model, &choice, &alone, err);
+    settings.shard.accumulate = SW_ACCUMULATE_UNSHARDED;
+    sw_status status = sw_assembly_create(&settings, run->options->model, &choice, &alone, err);
     if (status)
         return status;
     sw_assembly_bytes(&alone, run->unsharded);

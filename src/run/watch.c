@@ -152,7 +152,7 @@ static rank_state look_at_rank(sw_watch *watch, int rank, int64_t cpu_ns, double
     known->turn = turn;
     double interval = now - known->cpu_at;
     if (interval >= watch->deadline / 8) {
-        if ((double)(cpu_ns - known->cpu_ns) > IDLE_SHARE * 1e9 * interval)
+        if (cpu_ns < 0 || (double)(cpu_ns - known->cpu_ns) > IDLE_SHARE * 1e9 * interval)
             known->active_since = now;
         known->cpu_ns = cpu_ns;
         known->cpu_at = now;

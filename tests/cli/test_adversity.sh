@@ -16,6 +16,12 @@ END_OF_RUN
 [ $? = 4 ] || complain 'a closed standard output is not said'
 grep -qv '^{.*}$' run/events.jsonl run/metrics.jsonl && complain "what was printed is in a file: $(cat run/events.jsonl)"
 
+if [ -w /dev/full ]; then
+    "$shardwise" train run.yaml --json checkpoint.path=unread >/dev/full 2>errors.out
+    [ $? = 4 ] || complain 'steps that could not be printed are not said'
+    [ "$(wc -l <errors.out)" = 1 ] || complain "steps that could not be printed: $(cat errors.out)"
+fi
+
 # Editors that begin a file with a byte order mark.
 printf '\357\273\277' | cat - run.yaml >marked.yaml
 expect 0 -- "$shardwise" train marked.yaml --print-config
