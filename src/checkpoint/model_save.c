@@ -16,11 +16,12 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/bytes_tokenizer.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/safetensors.h"
 
-static const char weights_name[] = "model.safetensors";
+static const char weights_name[] = "model.safetensors", config_name[] = "config.json";
 
 /* Room for config.json and the tokenizer's files. */
 enum { SMALL_FILES_BYTES = 64 << 10 };
@@ -29,19 +30,27 @@ static const char *safetensors_dtype(sw_dtype dtype) {
     return dtype == SW_F32 ? "F32" : dtype == SW_BF16 ? "BF16" : dtype == SW_F16 ? "F16" : NULL;
 }
 
+/* Is this the graph of a model with adapters, which alone are saved? */
+static bool has_adapters(const sw_graph *graph) {
+    for (int p = 0; p < graph->parameters.n; p++)
+        if (graph->parameters.item[p]->is_adapter)
+            return true;
+    return false;
+}
+
 /* DIRECTORY.partial, and the weights in it. */
 typedef struct partial {
     char folder[SW_PATH_BYTES], weights[SW_PATH_BYTES];
 } partial;
 
-static sw_status partial_of(const char *directory, partial *paths, sw_error *err) {
+static sw_status partial_of(const char *directory, bool is_adapter, partial *paths, sw_error *err) {
     size_t length = strlen(directory);
     while (length > 1 && directory[length - 1] == '/')
         length--;
     if (length > SW_PATH_BYTES - 64)
         return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", directory);
     snprintf(paths->folder, sizeof paths->folder, "%.*s.partial", (int)length, directory);
-    return sw_path_join(paths->weights, paths->folder, weights_name, err);
+    return sw_path_join(paths->weights, paths->folder, is_adapter ? SW_ADAPTER_WEIGHTS : weights_name, err);
 }
 
 /* The header of the file. Ownership: free(*header). */
@@ -55,12 +64,16 @@ static sw_status plan_weights(const sw_graph *graph, sw_dtype save_dtype, char *
     sw_tensor_plan *tensors = calloc((size_t)n + 1, sizeof *tensors);
     if (!tensors)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the names of %d parameters", n);
+    int n_saved = 0;
+    bool saves_adapters = has_adapters(graph);
     for (int p = 0; p < n; p++) {
         const sw_parameter *parameter = graph->parameters.item[p];
-        tensors[p] = (sw_tensor_plan){.name = parameter->name, .dtype = dtype, .n_dimensions = parameter->n_dimensions};
-        memcpy(tensors[p].dimension, parameter->dimension, sizeof tensors[p].dimension);
+        if (parameter->is_adapter != saves_adapters)
+            continue;
+        tensors[n_saved] = (sw_tensor_plan){.name = parameter->name, .dtype = dtype, .n_dimensions = parameter->n_dimensions};
+        memcpy(tensors[n_saved++].dimension, parameter->dimension, sizeof tensors->dimension);
     }
-    sw_status status = sw_safetensors_plan(tensors, n, header, header_bytes, file_bytes, err);
+    sw_status status = sw_safetensors_plan(tensors, n_saved, header, header_bytes, file_bytes, err);
     free(tensors);
     return status;
 }
@@ -97,10 +110,10 @@ static sw_status lay_out_weights(const partial *paths, const char *header, int64
     return status;
 }
 
-static sw_status write_config(const partial *paths, const sw_model_config *config, const char *config_json, sw_dtype save_dtype,
-                              sw_error *err) {
+static sw_status write_config(const partial *paths, bool is_adapter, const sw_model_config *config, const char *config_json,
+                              sw_dtype save_dtype, sw_error *err) {
     char path[SW_PATH_BYTES], *made = NULL;
-    sw_status status = sw_path_join(path, paths->folder, "config.json", err);
+    sw_status status = sw_path_join(path, paths->folder, is_adapter ? SW_ADAPTER_CONFIG : config_name, err);
     if (status == SW_OK && !config_json)
         status = sw_model_config_write(config, save_dtype, &made, err);
     const char *text = config_json ? config_json : made;
@@ -115,8 +128,8 @@ sw_status sw_model_files_begin(const char *directory, const sw_model_config *con
     partial paths;
     char *header = NULL;
     int64_t header_bytes, file_bytes;
-    bool is_begun = false;
-    sw_status status = partial_of(directory, &paths, err);
+    bool is_begun = false, is_adapter = has_adapters(graph);
+    sw_status status = partial_of(directory, is_adapter, &paths, err);
     if (status != SW_OK)
         return status;
     if (sw_file_exists(directory))
@@ -134,7 +147,7 @@ sw_status sw_model_files_begin(const char *directory, const sw_model_config *con
     is_begun = true;
     status = lay_out_weights(&paths, header, header_bytes, file_bytes, err);
     if (status == SW_OK && (config || config_json))
-        status = write_config(&paths, config, config_json, save_dtype, err);
+        status = write_config(&paths, is_adapter, config, config_json, save_dtype, err);
     if (status == SW_OK && is_bytes)
         status = sw_bytes_tokenizer_write(paths.folder, err);
 done:
@@ -187,7 +200,10 @@ sw_status sw_model_files_write(const char *directory, const sw_layout *layout, i
     sw_safetensors *file = NULL;
     float *buffer = NULL;
     int fd = -1;
-    sw_status status = partial_of(directory, &paths, err);
+    bool is_adapter = false;
+    for (int p = 0; p < layout->n_parameters; p++)
+        is_adapter = is_adapter || layout->parameters[p].parameter->is_adapter;
+    sw_status status = partial_of(directory, is_adapter, &paths, err);
     if (status != SW_OK || (status = sw_safetensors_open(paths.weights, &file, err)) != SW_OK)
         return status;
     fd = open(paths.weights, O_WRONLY | O_CLOEXEC);
@@ -199,6 +215,8 @@ sw_status sw_model_files_write(const char *directory, const sw_layout *layout, i
     for (int group = 0; group < layout->n_groups && status == SW_OK; group++) {
         sw_piece piece;
         for (int at = 0; status == SW_OK && sw_layout_next_piece(layout, group, rank, &at, &piece);) {
+            if (piece.parameter->is_adapter != is_adapter)
+                continue;
             const sw_tensor_entry *tensor = sw_safetensors_find(file, piece.parameter->name);
             status = tensor && tensor->n_elements == piece.parameter->n_elements
                          ? write_piece(fd, paths.weights, tensor, save_dtype, group, &piece, fetch, from, buffer, err)
@@ -215,7 +233,9 @@ sw_status sw_model_files_write(const char *directory, const sw_layout *layout, i
 
 sw_status sw_model_files_finish(const char *directory, sw_error *err) {
     partial paths;
-    sw_status status = partial_of(directory, &paths, err);
+    sw_status status = partial_of(directory, false, &paths, err);
+    if (status == SW_OK && !sw_file_exists(paths.weights))
+        status = partial_of(directory, true, &paths, err);
     if (status != SW_OK)
         return status;
     int fd = open(paths.weights, O_RDONLY | O_CLOEXEC);
@@ -234,12 +254,19 @@ sw_status sw_model_files_finish(const char *directory, sw_error *err) {
 
 /* Removes what begin makes and nothing else: a folder that holds other things stays. */
 void sw_model_files_abandon(const char *directory) {
-    static const char *const names[] = {
-        "model.safetensors",      "config.json",           "config.json.partial",          "tokenizer.json",
-        "tokenizer.json.partial", "tokenizer_config.json", "tokenizer_config.json.partial"};
+    static const char *const names[] = {"model.safetensors",
+                                        "config.json",
+                                        "config.json.partial",
+                                        "tokenizer.json",
+                                        "tokenizer.json.partial",
+                                        "tokenizer_config.json",
+                                        "tokenizer_config.json.partial",
+                                        SW_ADAPTER_WEIGHTS,
+                                        SW_ADAPTER_CONFIG,
+                                        SW_ADAPTER_CONFIG ".partial"};
     partial paths;
     char path[SW_PATH_BYTES];
-    if (partial_of(directory, &paths, NULL) != SW_OK)
+    if (partial_of(directory, false, &paths, NULL) != SW_OK)
         return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (sw_path_join(path, paths.folder, names[i], NULL) == SW_OK)

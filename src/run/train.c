@@ -8,6 +8,7 @@
 
 #include <shardwise/launch.h>
 
+#include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "comm/control.h"
 
@@ -89,6 +90,9 @@ static sw_status prepare(sw_run *run, sw_error *err) {
         status = sw_assembly_create(s, run->options->model, &choice, &run->assembly, err);
     if (!status && s->model.path && !run->options->model)
         status = sw_model_files_check(s->model.path, &run->assembly.model, run->assembly.graph, err);
+    if (!status && run->assembly.lora.rank && s->model.lora.adapter)
+        status =
+            sw_adapter_check(s->model.lora.adapter, &run->assembly.lora, run->assembly.graph, &run->assembly.lora_layers, err);
     if (!status)
         status = open_data(run, &s->data.train, true, &run->data, err);
     if (!status && s->data.validation.n)

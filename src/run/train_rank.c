@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "run/agree.h"
 
@@ -63,7 +64,12 @@ static sw_status load(sw_training *t, sw_error *err) {
         if (s->model.path && !run->options->model)
             status = sw_model_files_load(s->model.path, &a->model, &a->layout, owner, sw_masters_put, &masters, NULL, err);
         else
-            status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, t->values, SW_PIECE_ELEMENTS, err);
+            status =
+                sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);
+        if (!status && a->lora.rank && s->model.lora.adapter)
+            status = sw_adapter_files_load(s->model.lora.adapter, &a->model, &a->layout, owner, sw_masters_put, &masters, err);
+        else if (!status && a->lora.rank)
+            status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
     }
     return status ? status : sw_executor_publish(t->executor, 0, err);
 }
@@ -72,7 +78,23 @@ static sw_dtype save_dtype(const sw_settings *s) {
     return s->model.save_dtype == SW_SAVE_FP32 ? SW_F32 : s->model.save_dtype == SW_SAVE_FP16 ? SW_F16 : SW_BF16;
 }
 
-/* The final weights, written by all ranks side by side. */
+/* Rank 0 lays the final files out. */
+static sw_status begin_files(const sw_training *t, const char *folder, sw_dtype dtype, sw_error *err) {
+    const sw_run *run = t->run;
+    const sw_assembly *a = &run->assembly;
+    bool is_bytes = run->settings->data.tokenizer == SW_TOKENIZER_BYTES && !a->lora.rank;
+    char *config_json = NULL;
+    sw_status status = SW_OK;
+    if (a->lora.rank)
+        status = sw_adapter_config_write(&a->lora, &a->lora_layers, run->settings->model.path, &config_json, err);
+    if (!status)
+        status =
+            sw_model_files_begin(folder, run->options->model ? NULL : &a->model, config_json, a->graph, dtype, is_bytes, err);
+    free(config_json);
+    return status;
+}
+
+/* The final weights, or adapters, written by all ranks side by side. */
 static sw_status save(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
@@ -81,8 +103,7 @@ static sw_status save(sw_training *t, sw_error *err) {
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
-        status = sw_model_files_begin(folder, run->options->model ? NULL : &a->model, NULL, a->graph, dtype,
-                                      run->settings->data.tokenizer == SW_TOKENIZER_BYTES, err);
+        status = begin_files(t, folder, dtype, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)
