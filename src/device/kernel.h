@@ -91,11 +91,11 @@
        fixed order, each block's sum added exactly */                                                                           \
     X(SQUARES, "squares")                                                                                                       \
     /* copy P[n] (updated), low u16[n]? (updated; with P = bf16 the low halves, else NULL), gradient R[n], m R[n], v R[n]       \
-       (updated) dims n; attrs beta1 beta2 epsilon weight_decay. With scalars: learning_rate, clip_factor, bias_correction1,                    \
+       (updated) dims n; attrs beta1 beta2 epsilon weight_decay. With scalars: learning_rate, clip_factor, bias_correction1,    \
        bias_correction2; nothing is written unless scalars->proceed. Formula: docs/design/numbers.md, "AdamW" */                \
     X(ADAMW, "adamw")                                                                                                           \
     /* copy, low?, gradient R[n], momentum R[n]? (updated)          dims n; attrs momentum weight_decay. g = clip*grad +        \
-       decay*p; buffer = momentum*buffer + g; p -= lr * buffer (lr * g without buffer): torch.optim.SGD */                                     \
+       decay*p; buffer = momentum*buffer + g; p -= lr * buffer (lr * g without buffer): torch.optim.SGD */                      \
     X(SGD, "sgd")                                                                                                               \
     /* master R[n], copy P[n]*, low u16[n]*?          dims n. Split masters into compute copy and low halves (P = R: a copy) */ \
     X(SPLIT, "split")                                                                                                           \

@@ -79,7 +79,6 @@ struct sw_executor {
     int64_t n_queued, n_taken;
     bool stop, failed;
     sw_error lane_error;
-    int64_t lane_gather_bytes, lane_reduce_bytes; /* of the current step, by the communication lane; under lock */
 };
 
 /* Run one segment on this thread as `lane`; instructions of other lanes are passed over unless there is one lane only. */

@@ -26,12 +26,12 @@ def steps_of_tokens(n_steps):
     return runs.some_tokens(n_steps * 4 * LENGTH, RARE)
 
 
-def with_poison(run, name, element, value=math.nan):
-    """A copy of the run's model with one element of one tensor overwritten."""
+def with_poison(run, name, element, value=math.nan, n=1):
+    """A copy of the run's model with some elements of one tensor overwritten."""
     raw = bytearray((run.folder / "model" / "model.safetensors").read_bytes())
     (size,) = struct.unpack("<Q", raw[:8])
     begin = 8 + size + json.loads(raw[8 : 8 + size])[name]["data_offsets"][0] + 4 * element
-    raw[begin : begin + 4] = struct.pack("<f", value)
+    raw[begin : begin + 4 * n] = n * struct.pack("<f", value)
     copy = runs.fresh("poisoned")
     copy.mkdir()
     for path in (run.folder / "model").iterdir():
@@ -75,6 +75,20 @@ def too_high_a_learning_rate():
     four = runs.train_well(config(data, optimizer=rate), "shard.ranks=2")
     runs.expect(["skipped" in line for line in four.metrics] == [False, True, True, True], f"learning rate 1e30: {four.metrics}")
     runs.expect(one.weights() == four.weights(), "learning rate 1e30: skipped steps changed weights")
+
+
+def a_gradient_alone_is_not_finite():
+    """Embeddings of zero and hardly an epsilon: every norm passes zeros on, so the loss is that of equal chances, and multiplies gradients by
+    1 / sqrt(epsilon), which after a few norms no float holds."""
+    data = in_order(steps_of_tokens(2) + [0])
+    flat = runs.train_well(config(data, MODEL + ", norm_epsilon: 1e-38", "steps: 1", "learning_rate: 0"))
+    zeros = with_poison(flat, "model.embed_tokens.weight", 0, 0.0, 50 * 12)
+    for n_ranks in (1, 3):
+        run = runs.train_well(config(data, f"path: {zeros}", "steps: 2"), f"shard.ranks={n_ranks}")
+        runs.expect(all("gradient" in line.get("skipped", "") and math.isclose(line["loss"], math.log(50), rel_tol=1e-5) for line in run.metrics), f"{run.metrics}")
+        wanted = as_bits(flat.tensors())
+        wanted["model.embed_tokens.weight"] = bytes(4 * 50 * 12)
+        runs.expect(as_bits(run.tensors()) == wanted, "a gradient that is not finite changed weights")
 
 
 def patience_and_stop():
@@ -168,5 +182,5 @@ def learning_rates():
 
 runs.both(skipped_step_leaves_no_trace, [(n, stage, mode, dtype) for n, stage, mode, dtype in
                                          [(1, 3, "view", "fp32"), (3, 3, "copy", "bf16"), (2, 0, "view", "bf16"), (4, 1, "copy", "fp32"), (3, 2, "trap", "fp32")]])
-runs.both(lambda test: test(), [(test,) for test in (too_high_a_learning_rate, patience_and_stop, steps_without_targets, clipping, sgd_by_arithmetic, learning_rates)])
+runs.both(lambda test: test(), [(test,) for test in (too_high_a_learning_rate, a_gradient_alone_is_not_finite, patience_and_stop, steps_without_targets, clipping, sgd_by_arithmetic, learning_rates)])
 runs.finish()

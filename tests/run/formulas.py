@@ -68,7 +68,7 @@ class Sharding:
     def _gathers(self, u):
         """Gathers of unit u a slot. Backward ends at the lowest unit that trains something; what lies below is used in forward only."""
         stays = not self.reshard or self.units[u].is_root or u == len(self.units) - 1
-        lowest = 0 if self.units[0].trains_input else next(v for v in range(1, len(self.units)) if self.trainable[v])
+        lowest = 0 if self.units[0].trains_input else next((v for v in range(1, len(self.units)) if self.trainable[v]), len(self.units))
         return 1 if stays or u < lowest else 2
 
     def gather_bytes(self, n_slots):
