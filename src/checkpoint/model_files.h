@@ -3,6 +3,7 @@
 #define SW_CHECKPOINT_MODEL_FILES_H
 
 #include "base/dtype.h"
+#include "base/file.h"
 #include "model/model.h"
 #include "shard/layout.h"
 
@@ -27,21 +28,37 @@ sw_status sw_model_files_load(const char *directory, const sw_model_config *conf
 sw_status sw_adapter_files_load(const char *directory, const sw_model_config *config, const sw_layout *layout, int rank,
                                 sw_piece_fn put, void *to, sw_error *err);
 
-/* Writing `directory`, which must not exist yet: model.safetensors, config.json (config_json; NULL: sw_model_config_write's;
- * none if config is NULL too: a model that Hugging Face has no name for) and, if is_bytes, the tokenizer of raw bytes. Three
- * steps, with barriers between them by the caller: rank 0 begins (temporary folder `directory`.partial, header, full size
- * reserved: SW_NO_SPACE if the disk is full), all ranks write their pieces through fetch, rank 0 finishes (fsync, rename). When
- * any rank failed, rank 0 calls abandon; what a killed run left in `directory`.partial is removed by the next begin. Of a graph
- * with adapters these alone are written, as adapter_model.safetensors and adapter_config.json, which config_json then is. A
- * finite element beyond fp16's range fails the write (SW_BAD_CONFIG, naming the parameter). */
-sw_status sw_model_files_begin(const char *directory, const sw_model_config *config, const char *config_json,
-                               const sw_graph *graph, sw_dtype save_dtype, bool is_bytes, sw_error *err);
+/* What a directory shall hold. Padding has no place in it. */
+typedef struct sw_model_output {
+    const sw_graph *graph; /* its parameters are written, in their order */
+    sw_dtype dtype;        /* SW_F32, SW_BF16 or SW_F16 */
+    /* Data bytes of one file at most: more make model-00001-of-0000N.safetensors and an index; a single tensor that is larger has
+     * a file of its own. 0: no limit. */
+    int64_t max_shard_size;
+    const sw_model_config *config; /* of config.json; NULL: a model that Hugging Face has no name for */
+    const char *config_json;       /* its text instead; NULL: sw_model_config_write's */
+    const char *companions;        /* a directory whose tokenizer and generation files are carried along; NULL: none */
+    bool is_bytes;                 /* the tokenizer is raw bytes, whatever the companions say */
+    /* An adapter, by PEFT's names: adapter_model.safetensors, and config_json as adapter_config.json. The graph is that of
+     * sw_lora_layers, and of the layout the adapters alone are written. */
+    bool is_adapter;
+} sw_model_output;
+
+/* Writing `directory`, which must not exist yet. Three steps, with barriers between them by the caller: rank 0 begins (temporary
+ * folder `directory`.partial, small files, headers, full size reserved: SW_NO_SPACE if the disk is full), all ranks write their
+ * pieces through fetch, rank 0 finishes (fsync, rename). When any rank failed, rank 0 calls abandon; what a killed run left in
+ * `directory`.partial is removed by the next begin. A finite element beyond fp16's range fails the write (SW_BAD_CONFIG, naming
+ * the parameter). */
+sw_status sw_model_files_begin(const char *directory, const sw_model_output *output, sw_error *err);
 sw_status sw_model_files_write(const char *directory, const sw_layout *layout, int rank, sw_dtype save_dtype, sw_piece_fn fetch,
                                void *from, sw_error *err);
 sw_status sw_model_files_finish(const char *directory, sw_error *err);
 void sw_model_files_abandon(const char *directory);
 
-/* Bytes that the directory will take: for the check before the start. */
-int64_t sw_model_files_bytes(const sw_graph *graph, sw_dtype save_dtype);
+/* The folder that is written into until it is finished, for callers that put more files into it. */
+sw_status sw_model_files_partial(const char *directory, char path[SW_PATH_BYTES], sw_error *err);
+
+/* Bytes that the directory will take, companions included: for the check before the start. */
+int64_t sw_model_files_bytes(const sw_model_output *output);
 
 #endif

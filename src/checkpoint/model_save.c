@@ -1,91 +1,119 @@
 /* model_save.c: shards become a Hugging Face directory, complete or not there at all.
  *
- * Everything is written into DIRECTORY.partial. Rank 0 lays the file out and reserves its full size, so that a full disk is found
- * before anybody writes; then each rank reads the header for the places of its pieces and writes those ranges alone; at the end
- * rank 0 gives the folder its name. Padding has no place in the file and is never written.
+ * Everything is written into DIRECTORY.partial. Rank 0 lays the files out and reserves their full size, so that a full disk is
+ * found before anybody writes; then each rank reads the headers for the places of its pieces and writes those ranges alone
+ * (model_write.c); at the end rank 0 gives the folder its name.
+ *
+ * Tensors are in the order of the parameters, and a file ends where the next one would exceed the limit, as transformers splits.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/bytes_tokenizer.h"
+#include "checkpoint/companions.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/safetensors.h"
 
-static const char weights_name[] = "model.safetensors", config_name[] = "config.json";
+static const char weights_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
+static const char split_format[] = "model-%05d-of-%05d.safetensors", split_pattern[] = "model-[0-9]*-of-[0-9]*.safetensors";
 
-/* Room for config.json and the tokenizer's files. */
-enum { SMALL_FILES_BYTES = 64 << 10 };
+/* Room for config.json, the tokenizer of raw bytes, and blocks of a disk that are not full. */
+enum { SMALL_FILES_BYTES = 64 << 10, FILE_BYTES = 8 << 10 };
 
-static const char *safetensors_dtype(sw_dtype dtype) {
-    return dtype == SW_F32 ? "F32" : dtype == SW_BF16 ? "BF16" : dtype == SW_F16 ? "F16" : NULL;
-}
-
-/* Is this the graph of a model with adapters, which alone are saved? */
-static bool has_adapters(const sw_graph *graph) {
-    for (int p = 0; p < graph->parameters.n; p++)
-        if (graph->parameters.item[p]->is_adapter)
-            return true;
-    return false;
-}
-
-/* DIRECTORY.partial, and the weights in it. */
-typedef struct partial {
-    char folder[SW_PATH_BYTES], weights[SW_PATH_BYTES];
-} partial;
-
-static sw_status partial_of(const char *directory, bool is_adapter, partial *paths, sw_error *err) {
+sw_status sw_model_files_partial(const char *directory, char path[SW_PATH_BYTES], sw_error *err) {
     size_t length = strlen(directory);
     while (length > 1 && directory[length - 1] == '/')
         length--;
     if (length > SW_PATH_BYTES - 64)
         return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", directory);
-    snprintf(paths->folder, sizeof paths->folder, "%.*s.partial", (int)length, directory);
-    return sw_path_join(paths->weights, paths->folder, is_adapter ? SW_ADAPTER_WEIGHTS : weights_name, err);
+    snprintf(path, SW_PATH_BYTES, "%.*s.partial", (int)length, directory);
+    return SW_OK;
 }
 
-/* The header of the file. Ownership: free(*header). */
-static sw_status plan_weights(const sw_graph *graph, sw_dtype save_dtype, char **header, int64_t *header_bytes,
-                              int64_t *file_bytes, sw_error *err) {
-    int n = graph->parameters.n;
-    const char *dtype = safetensors_dtype(save_dtype);
+/* ---- the plan of the files ---- */
+
+static const char *safetensors_dtype(sw_dtype dtype) {
+    return dtype == SW_F32 ? "F32" : dtype == SW_BF16 ? "BF16" : dtype == SW_F16 ? "F16" : NULL;
+}
+
+/* The header of a file with parameters first .. end - 1. Ownership: free(*header). */
+static sw_status plan_file(const sw_model_output *output, int first, int end, char **header, int64_t *header_bytes,
+                           int64_t *file_bytes, sw_error *err) {
+    const char *dtype = safetensors_dtype(output->dtype);
     if (!dtype)
         return sw_fail(err, SW_BAD_CONFIG, "weights cannot be saved as %s; bf16, fp32 and fp16 can be",
-                       sw_dtype_name(save_dtype));
-    sw_tensor_plan *tensors = calloc((size_t)n + 1, sizeof *tensors);
+                       sw_dtype_name(output->dtype));
+    sw_tensor_plan *tensors = calloc((size_t)(end - first) + 1, sizeof *tensors);
     if (!tensors)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for the names of %d parameters", n);
-    int n_saved = 0;
-    bool saves_adapters = has_adapters(graph);
-    for (int p = 0; p < n; p++) {
-        const sw_parameter *parameter = graph->parameters.item[p];
-        if (parameter->is_adapter != saves_adapters)
-            continue;
-        tensors[n_saved] = (sw_tensor_plan){.name = parameter->name, .dtype = dtype, .n_dimensions = parameter->n_dimensions};
-        memcpy(tensors[n_saved++].dimension, parameter->dimension, sizeof tensors->dimension);
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the names of %d parameters", end - first);
+    for (int p = first; p < end; p++) {
+        const sw_parameter *parameter = output->graph->parameters.item[p];
+        sw_tensor_plan *tensor = &tensors[p - first];
+        *tensor = (sw_tensor_plan){.name = parameter->name, .dtype = dtype, .n_dimensions = parameter->n_dimensions};
+        memcpy(tensor->dimension, parameter->dimension, sizeof tensor->dimension);
     }
-    sw_status status = sw_safetensors_plan(tensors, n_saved, header, header_bytes, file_bytes, err);
+    sw_status status = sw_safetensors_plan(tensors, end - first, header, header_bytes, file_bytes, err);
     free(tensors);
     return status;
 }
 
-int64_t sw_model_files_bytes(const sw_graph *graph, sw_dtype save_dtype) {
+/* The parameter with which the file that begins with `first` ends, and one more; *bytes of data in it. Only for graphs whose sum
+ * of bytes was found to fit into 63 bits. */
+static int end_of_file(const sw_model_output *output, int first, int64_t *bytes) {
+    const sw_graph *graph = output->graph;
+    int64_t element_bytes = sw_dtype_bytes(output->dtype);
+    int end = first;
+    for (*bytes = 0; end < graph->parameters.n; end++) {
+        int64_t more = graph->parameters.item[end]->n_elements * element_bytes;
+        if (end > first && output->max_shard_size && !output->is_adapter && *bytes + more > output->max_shard_size)
+            break;
+        *bytes += more;
+    }
+    return end;
+}
+
+static int count_files(const sw_model_output *output) {
+    int n = 0;
+    int64_t bytes;
+    for (int first = 0; first < output->graph->parameters.n; n++)
+        first = end_of_file(output, first, &bytes);
+    return n > 1 ? n : 1;
+}
+
+int64_t sw_model_files_bytes(const sw_model_output *output) {
     char *header;
     int64_t header_bytes, file_bytes;
-    if (plan_weights(graph, save_dtype, &header, &header_bytes, &file_bytes, NULL) != SW_OK)
+    if (plan_file(output, 0, output->graph->parameters.n, &header, &header_bytes, &file_bytes, NULL) != SW_OK)
         return INT64_MAX; /* no disk has room for it */
     free(header);
-    return file_bytes + SMALL_FILES_BYTES;
+    /* The index repeats the names, with less beside them than the header has. */
+    int64_t small = SMALL_FILES_BYTES + header_bytes + (int64_t)FILE_BYTES * count_files(output);
+    if (output->companions)
+        small += sw_companions_bytes(output->companions);
+    return file_bytes + small;
 }
+
+static void name_file(const sw_model_output *output, int file, int n_files, char name[64]) {
+    if (output->is_adapter)
+        snprintf(name, 64, "%s", SW_ADAPTER_WEIGHTS);
+    else if (n_files == 1)
+        snprintf(name, 64, "%s", weights_name);
+    else
+        snprintf(name, 64, split_format, file + 1, n_files);
+}
+
+/* ---- begin ---- */
 
 static sw_status check_space(const char *folder, int64_t need, sw_error *err) {
     char needed[SW_TEXT_NUMBER_BYTES], available[SW_TEXT_NUMBER_BYTES];
@@ -97,156 +125,188 @@ static sw_status check_space(const char *folder, int64_t need, sw_error *err) {
                    sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, available, sizeof available));
 }
 
-/* The weights' file: header in place, full size reserved. */
-static sw_status lay_out_weights(const partial *paths, const char *header, int64_t header_bytes, int64_t file_bytes,
-                                 sw_error *err) {
-    int fd = open(paths->weights, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+/* One file of weights: header in place, full size reserved. */
+static sw_status lay_out_file(const sw_model_output *output, const char *path, int first, int end, sw_error *err) {
+    char *header;
+    int64_t header_bytes, file_bytes;
+    sw_status status = plan_file(output, first, end, &header, &header_bytes, &file_bytes, err);
+    if (status != SW_OK)
+        return status;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
-        return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", paths->weights, strerror(errno));
-    sw_status status = sw_file_reserve(fd, paths->weights, file_bytes, err);
+        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
     if (status == SW_OK)
-        status = sw_file_write_at(fd, paths->weights, header, header_bytes, 0, err);
-    close(fd);
+        status = sw_file_reserve(fd, path, file_bytes, err);
+    if (status == SW_OK)
+        status = sw_file_write_at(fd, path, header, header_bytes, 0, err);
+    if (fd >= 0)
+        close(fd);
+    free(header);
     return status;
 }
 
-static sw_status write_config(const partial *paths, bool is_adapter, const sw_model_config *config, const char *config_json,
-                              sw_dtype save_dtype, sw_error *err) {
+static int by_name(const void *a, const void *b, void *graph) {
+    const sw_graph *g = graph;
+    return strcmp(g->parameters.item[*(const int *)a]->name, g->parameters.item[*(const int *)b]->name);
+}
+
+/* model.safetensors.index.json as transformers writes it: the sum of the tensors' bytes, and each tensor's file, by name. */
+static sw_status write_index(const sw_model_output *output, const char *folder, const int *file_of, int n_files,
+                             int64_t total_bytes, sw_error *err) {
+    const sw_graph *graph = output->graph;
+    int n = graph->parameters.n;
+    char path[SW_PATH_BYTES], *text = NULL, name[64];
+    size_t text_bytes = 0, longest = 0;
+    int *order = calloc((size_t)n + 1, sizeof *order);
+    for (int p = 0; p < n; p++)
+        longest = strlen(graph->parameters.item[p]->name) > longest ? strlen(graph->parameters.item[p]->name) : longest;
+    char *quoted = malloc(6 * longest + 3);
+    FILE *out = open_memstream(&text, &text_bytes);
+    sw_status status = SW_OK;
+    if (!order || !quoted || !out) {
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for %s", index_name);
+        goto done;
+    }
+    for (int p = 0; p < n; p++)
+        order[p] = p;
+    qsort_r(order, (size_t)n, sizeof *order, by_name, (void *)(uintptr_t)graph);
+    fprintf(out, "{\n  \"metadata\": {\n    \"total_size\": %" PRId64 "\n  },\n  \"weight_map\": {", total_bytes);
+    for (int i = 0; i < n; i++) {
+        sw_json_quote(graph->parameters.item[order[i]]->name, quoted);
+        name_file(output, file_of[order[i]], n_files, name);
+        fprintf(out, "%s\n    %s: \"%s\"", i ? "," : "", quoted, name);
+    }
+    fputs("\n  }\n}\n", out);
+    if (ferror(out))
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for %s", index_name);
+done:
+    if (out && fclose(out) != 0 && status == SW_OK)
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for %s", index_name);
+    if (status == SW_OK)
+        status = sw_path_join(path, folder, index_name, err);
+    if (status == SW_OK)
+        status = sw_file_write(path, text, (int64_t)text_bytes, err);
+    free(text);
+    free(quoted);
+    free(order);
+    return status;
+}
+
+static sw_status lay_out_weights(const sw_model_output *output, const char *folder, sw_error *err) {
+    int n_files = count_files(output), *file_of = calloc((size_t)output->graph->parameters.n + 1, sizeof *file_of);
+    int64_t total_bytes = 0, bytes;
+    sw_status status = file_of ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the names of the files");
+    for (int file = 0, first = 0; file < n_files && status == SW_OK; file++) {
+        char path[SW_PATH_BYTES], name[64];
+        int end = end_of_file(output, first, &bytes);
+        for (int p = first; p < end; p++)
+            file_of[p] = file;
+        name_file(output, file, n_files, name);
+        if ((status = sw_path_join(path, folder, name, err)) == SW_OK)
+            status = lay_out_file(output, path, first, end, err);
+        total_bytes += bytes;
+        first = end;
+    }
+    if (status == SW_OK && n_files > 1)
+        status = write_index(output, folder, file_of, n_files, total_bytes, err);
+    free(file_of);
+    return status;
+}
+
+static sw_status write_config(const sw_model_output *output, const char *folder, sw_error *err) {
     char path[SW_PATH_BYTES], *made = NULL;
-    sw_status status = sw_path_join(path, paths->folder, is_adapter ? SW_ADAPTER_CONFIG : config_name, err);
-    if (status == SW_OK && !config_json)
-        status = sw_model_config_write(config, save_dtype, &made, err);
-    const char *text = config_json ? config_json : made;
+    sw_status status = sw_path_join(path, folder, output->is_adapter ? SW_ADAPTER_CONFIG : "config.json", err);
+    if (status == SW_OK && !output->config_json)
+        status = sw_model_config_write(output->config, output->dtype, &made, err);
+    const char *text = output->config_json ? output->config_json : made;
     if (status == SW_OK)
         status = sw_file_write(path, text, (int64_t)strlen(text), err);
     free(made);
     return status;
 }
 
-sw_status sw_model_files_begin(const char *directory, const sw_model_config *config, const char *config_json,
-                               const sw_graph *graph, sw_dtype save_dtype, bool is_bytes, sw_error *err) {
-    partial paths;
-    char *header = NULL;
+sw_status sw_model_files_begin(const char *directory, const sw_model_output *output, sw_error *err) {
+    char folder[SW_PATH_BYTES], *header;
     int64_t header_bytes, file_bytes;
-    bool is_begun = false, is_adapter = has_adapters(graph);
-    sw_status status = partial_of(directory, is_adapter, &paths, err);
+    sw_status status = sw_model_files_partial(directory, folder, err);
     if (status != SW_OK)
         return status;
     if (sw_file_exists(directory))
         return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name",
                        directory);
-    if ((status = plan_weights(graph, save_dtype, &header, &header_bytes, &file_bytes, err)) != SW_OK)
+    /* As one file: names that are there twice are found, whatever files they are in, and sums that do not fit into 63 bits. */
+    if ((status = plan_file(output, 0, output->graph->parameters.n, &header, &header_bytes, &file_bytes, err)) != SW_OK)
         return status;
-    sw_model_files_abandon(directory);
-    if ((status = check_space(paths.folder, file_bytes + SMALL_FILES_BYTES, err)) != SW_OK)
-        goto done;
-    if (mkdir(paths.folder, 0777) != 0) {
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s", paths.folder, strerror(errno));
-        goto done;
-    }
-    is_begun = true;
-    status = lay_out_weights(&paths, header, header_bytes, file_bytes, err);
-    if (status == SW_OK && (config || config_json))
-        status = write_config(&paths, is_adapter, config, config_json, save_dtype, err);
-    if (status == SW_OK && is_bytes)
-        status = sw_bytes_tokenizer_write(paths.folder, err);
-done:
     free(header);
-    if (status != SW_OK && is_begun)
+    sw_model_files_abandon(directory);
+    if ((status = check_space(folder, sw_model_files_bytes(output), err)) != SW_OK)
+        return status;
+    if (mkdir(folder, 0777) != 0)
+        return sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s", folder, strerror(errno));
+    status = lay_out_weights(output, folder, err);
+    if (status == SW_OK && (output->config || output->config_json))
+        status = write_config(output, folder, err);
+    if (status == SW_OK && output->companions)
+        status = sw_companions_copy(output->companions, folder, !output->is_bytes, err);
+    if (status == SW_OK && output->is_bytes)
+        status = sw_bytes_tokenizer_write(folder, err);
+    if (status != SW_OK)
         sw_model_files_abandon(directory);
     return status;
 }
 
-/* ---- pieces ---- */
+/* ---- finish, or not ---- */
 
-/* Narrow values [n] where they stand: an element is read before anything is written over it. */
-static sw_status narrow(float *values, int64_t n, sw_dtype dtype, const sw_piece *piece, int64_t first, sw_error *err) {
-    uint16_t *narrowed = (uint16_t *)(void *)values;
-    if (dtype == SW_F32)
-        return SW_OK;
-    for (int64_t i = 0; i < n; i++) {
-        float value;
-        memcpy(&value, (const char *)values + 4 * i, sizeof value);
-        uint16_t bits = dtype == SW_BF16 ? sw_float_to_bf16(value) : sw_float_to_f16(value);
-        if (dtype == SW_F16 && isfinite(value) && (bits & 0x7fff) == 0x7c00)
-            return sw_fail(err, SW_BAD_CONFIG,
-                           "%s: element %" PRId64 " is %g, beyond what fp16 holds (65504); save as bf16 or fp32",
-                           piece->parameter->name, piece->first + first + i, (double)value);
-        memcpy((char *)narrowed + 2 * i, &bits, sizeof bits);
-    }
-    return SW_OK;
+/* Is it the name of a file that begin makes, or that sw_file_write was making? */
+static bool is_ours(const char *name) {
+    char plain[128];
+    size_t length = strlen(name);
+    if (length > 8 && length < sizeof plain && strcmp(name + length - 8, ".partial") == 0)
+        length -= 8;
+    snprintf(plain, sizeof plain, "%.*s", (int)(length < sizeof plain ? length : 0), name);
+    if (strcmp(plain, weights_name) == 0 || strcmp(plain, index_name) == 0 || strcmp(plain, "config.json") == 0 ||
+        strcmp(plain, SW_ADAPTER_WEIGHTS) == 0 || strcmp(plain, SW_ADAPTER_CONFIG) == 0 || fnmatch(split_pattern, plain, 0) == 0)
+        return true;
+    const char *companion;
+    for (int i = 0; (companion = sw_companion_name(i, NULL)); i++)
+        if (strcmp(plain, companion) == 0)
+            return true;
+    return false;
 }
 
-static sw_status write_piece(int descriptor, const char *path, const sw_tensor_entry *tensor, sw_dtype save_dtype, int group,
-                             const sw_piece *piece, sw_piece_fn fetch, void *from, float *buffer, sw_error *err) {
-    int64_t element_bytes = sw_dtype_bytes(save_dtype);
-    for (int64_t first = 0; first < piece->length; first += SW_PIECE_ELEMENTS) {
-        int64_t n = piece->length - first < SW_PIECE_ELEMENTS ? piece->length - first : SW_PIECE_ELEMENTS;
-        sw_status status = fetch(from, group, piece, first, n, buffer, err);
-        if (status == SW_OK)
-            status = narrow(buffer, n, save_dtype, piece, first, err);
-        if (status == SW_OK)
-            status = sw_file_write_at(descriptor, path, buffer, n * element_bytes,
-                                      tensor->file_offset + (piece->first + first) * element_bytes, err);
-        if (status != SW_OK)
-            return status;
-    }
-    return SW_OK;
+static sw_status sync_file(const char *path, sw_error *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    sw_status status = SW_OK;
+    if (fd < 0 || fsync(fd) != 0)
+        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written to disk: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return status;
 }
 
-sw_status sw_model_files_write(const char *directory, const sw_layout *layout, int rank, sw_dtype save_dtype, sw_piece_fn fetch,
-                               void *from, sw_error *err) {
-    partial paths;
-    sw_safetensors *file = NULL;
-    float *buffer = NULL;
-    int fd = -1;
-    bool is_adapter = false;
-    for (int p = 0; p < layout->n_parameters; p++)
-        is_adapter = is_adapter || layout->parameters[p].parameter->is_adapter;
-    sw_status status = partial_of(directory, is_adapter, &paths, err);
-    if (status != SW_OK || (status = sw_safetensors_open(paths.weights, &file, err)) != SW_OK)
-        return status;
-    fd = open(paths.weights, O_WRONLY | O_CLOEXEC);
-    buffer = malloc(sizeof *buffer * SW_PIECE_ELEMENTS);
-    if (fd < 0)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", paths.weights, strerror(errno));
-    else if (!buffer)
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", paths.weights, SW_PIECE_ELEMENTS);
-    for (int group = 0; group < layout->n_groups && status == SW_OK; group++) {
-        sw_piece piece;
-        for (int at = 0; status == SW_OK && sw_layout_next_piece(layout, group, rank, &at, &piece);) {
-            if (piece.parameter->is_adapter != is_adapter)
-                continue;
-            const sw_tensor_entry *tensor = sw_safetensors_find(file, piece.parameter->name);
-            status = tensor && tensor->n_elements == piece.parameter->n_elements
-                         ? write_piece(fd, paths.weights, tensor, save_dtype, group, &piece, fetch, from, buffer, err)
-                         : sw_fail(err, SW_BUG, "%s: has no place for %s; was it begun from the same graph?", paths.weights,
-                                   piece.parameter->name);
-        }
-    }
-    if (fd >= 0 && close(fd) != 0 && status == SW_OK)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", paths.weights, strerror(errno));
-    free(buffer);
-    sw_safetensors_close(file);
+static sw_status sync_files(const char *folder, sw_error *err) {
+    DIR *open_folder = opendir(folder);
+    if (!open_folder)
+        return sw_fail(err, SW_NO_SPACE, "%s: cannot be read: %s", folder, strerror(errno));
+    sw_status status = SW_OK;
+    char path[SW_PATH_BYTES];
+    for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));)
+        if (entry->d_name[0] != '.' && (status = sw_path_join(path, folder, entry->d_name, err)) == SW_OK)
+            status = sync_file(path, err);
+    closedir(open_folder);
     return status;
 }
 
 sw_status sw_model_files_finish(const char *directory, sw_error *err) {
-    partial paths;
-    sw_status status = partial_of(directory, false, &paths, err);
-    if (status == SW_OK && !sw_file_exists(paths.weights))
-        status = partial_of(directory, true, &paths, err);
+    char folder[SW_PATH_BYTES];
+    sw_status status = sw_model_files_partial(directory, folder, err);
     if (status != SW_OK)
         return status;
-    int fd = open(paths.weights, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written to disk: %s", paths.weights, strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    status = sync_files(folder, err);
     if (status == SW_OK)
-        status = sw_folder_sync(paths.folder, err);
+        status = sw_folder_sync(folder, err);
     if (status == SW_OK)
-        status = sw_file_publish(paths.folder, directory, err);
+        status = sw_file_publish(folder, directory, err);
     if (status != SW_OK)
         sw_model_files_abandon(directory);
     return status;
@@ -254,22 +314,15 @@ sw_status sw_model_files_finish(const char *directory, sw_error *err) {
 
 /* Removes what begin makes and nothing else: a folder that holds other things stays. */
 void sw_model_files_abandon(const char *directory) {
-    static const char *const names[] = {"model.safetensors",
-                                        "config.json",
-                                        "config.json.partial",
-                                        "tokenizer.json",
-                                        "tokenizer.json.partial",
-                                        "tokenizer_config.json",
-                                        "tokenizer_config.json.partial",
-                                        SW_ADAPTER_WEIGHTS,
-                                        SW_ADAPTER_CONFIG,
-                                        SW_ADAPTER_CONFIG ".partial"};
-    partial paths;
-    char path[SW_PATH_BYTES];
-    if (partial_of(directory, false, &paths, NULL) != SW_OK)
+    char folder[SW_PATH_BYTES], path[SW_PATH_BYTES];
+    if (sw_model_files_partial(directory, folder, NULL) != SW_OK)
         return;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (sw_path_join(path, paths.folder, names[i], NULL) == SW_OK)
+    DIR *open_folder = opendir(folder);
+    if (!open_folder)
+        return;
+    for (struct dirent *entry; (entry = readdir(open_folder));)
+        if (is_ours(entry->d_name) && sw_path_join(path, folder, entry->d_name, NULL) == SW_OK)
             unlink(path);
-    rmdir(paths.folder);
+    closedir(open_folder);
+    rmdir(folder);
 }

@@ -136,7 +136,8 @@ sw_tensor_place sw_model_source_find(const sw_model_source *source, const sw_mod
     sw_tensor_place place = find_name(source, parameter);
     char buffer[1024];
     const char *name;
-    for (int i = 0; !place.tensor && (name = sw_model_alternative_name(config, parameter, i, buffer, sizeof buffer)); i++)
+    for (int i = 0; config && !place.tensor && (name = sw_model_alternative_name(config, parameter, i, buffer, sizeof buffer));
+         i++)
         place = find_name(source, name);
     return place;
 }

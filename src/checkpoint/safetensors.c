@@ -89,6 +89,10 @@ void sw_safetensors_close(sw_safetensors *file) {
     free(file);
 }
 
+const char *sw_safetensors_path(const sw_safetensors *file) {
+    return file->path;
+}
+
 int64_t sw_safetensors_count(const sw_safetensors *file) {
     return file->tensors.n;
 }

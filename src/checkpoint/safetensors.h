@@ -28,6 +28,7 @@ typedef struct sw_safetensors sw_safetensors;
 /* Open and check. Errors: SW_BAD_FILE naming file, tensor or key, reason. Ownership: sw_safetensors_close. */
 sw_status sw_safetensors_open(const char *path, sw_safetensors **file, sw_error *err);
 void sw_safetensors_close(sw_safetensors *file);
+const char *sw_safetensors_path(const sw_safetensors *file);
 int64_t sw_safetensors_count(const sw_safetensors *file);
 const sw_tensor_entry *sw_safetensors_at(const sw_safetensors *file, int64_t i); /* in order of file_offset */
 const sw_tensor_entry *sw_safetensors_find(const sw_safetensors *file, const char *name);

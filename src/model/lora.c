@@ -116,6 +116,21 @@ static sw_status check_targets(const tracing *t, sw_error *err) {
     return SW_OK;
 }
 
+static sw_status gather_parameters(sw_lora_layers *layers, sw_graph *graph, sw_error *err) {
+    int n = layers->list.n;
+    layers->parameters = sw_arena_take(&graph->arena, sizeof *layers->parameters);
+    sw_parameter **items = sw_arena_take(&graph->arena, (2 * (size_t)n + 1) * sizeof(sw_parameter *));
+    if (!layers->parameters || !items)
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the list of %d adapters", n);
+    for (int i = 0; i < n; i++) {
+        items[2 * i] = layers->list.item[i].a;
+        items[2 * i + 1] = layers->list.item[i].b;
+    }
+    layers->parameters->parameters.item = items;
+    layers->parameters->parameters.n = layers->parameters->parameters.capacity = 2 * n;
+    return SW_OK;
+}
+
 sw_status sw_lora_trace(const sw_model_config *config, const sw_lora *lora, sw_model_end end, sw_graph *graph,
                         sw_lora_layers *layers, sw_error *err) {
     tracing t = {.lora = lora};
@@ -132,6 +147,8 @@ sw_status sw_lora_trace(const sw_model_config *config, const sw_lora *lora, sw_m
     for (int i = 0; status == SW_OK && i < graph->parameters.n; i++)
         if (!graph->parameters.item[i]->is_adapter)
             sw_parameter_freeze(graph->parameters.item[i]);
+    if (status == SW_OK)
+        status = gather_parameters(&t.layers, graph, err);
     if (layers)
         *layers = t.layers;
     return status;

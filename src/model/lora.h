@@ -33,6 +33,7 @@ typedef struct sw_lora_layer {
 /* Layers that have adapters, in the order of the model; in the graph's arena. */
 typedef struct sw_lora_layers {
     SW_LIST(sw_lora_layer) list;
+    sw_graph *parameters; /* declares the adapters' parameters, and has nothing else: what is saved */
 } sw_lora_layers;
 
 double sw_lora_scale(const sw_lora *lora);

@@ -28,6 +28,20 @@ static sw_dtype save_dtype(const sw_settings *s) {
     return dtypes[s->model.save_dtype];
 }
 
+sw_model_output sw_run_folder_output(const sw_run *run) {
+    const sw_settings *s = run->settings;
+    if (run->assembly.lora.rank)
+        return (sw_model_output){.graph = run->assembly.lora_layers.parameters, .dtype = save_dtype(s), .is_adapter = true};
+    return (sw_model_output){
+        .graph = run->assembly.graph,
+        .dtype = save_dtype(s),
+        .max_shard_size = s->model.max_shard_size,
+        .config = run->options->model ? NULL : &run->assembly.model,
+        .companions = run->options->model ? NULL : s->model.path,
+        .is_bytes = s->data.tokenizer == SW_TOKENIZER_BYTES,
+    };
+}
+
 /* Make the folder and those above it. */
 static sw_status make_folders(const char *path, sw_error *err) {
     char part[SW_PATH_BYTES];
@@ -84,7 +98,10 @@ static sw_status write_text(const char *folder, const char *name, char *text, sw
 
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     const sw_settings *settings = run->settings;
-    int64_t model = sw_model_files_bytes(run->assembly.graph, save_dtype(settings)), need = model + (1 << 20);
+    sw_model_output output = sw_run_folder_output(run);
+    int64_t need, model = sw_model_files_bytes(&output);
+    if (__builtin_add_overflow(model, 1 << 20, &need))
+        need = INT64_MAX;
     int64_t space = sw_file_space(settings->checkpoint.path);
     char needed[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES];
     if (space < need)
@@ -92,12 +109,6 @@ sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
                        "%s: the final model needs %s and the disk has %s left · free some, or take another checkpoint.path",
                        settings->checkpoint.path, sw_text_bytes(need, needed, sizeof needed),
                        sw_text_bytes(space, left, sizeof left));
-    if (model > settings->model.max_shard_size)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "model.max_shard_size is %s and the final model is %s, which is written as one file · raise "
-                       "model.max_shard_size; splitting is not built yet",
-                       sw_text_bytes(settings->model.max_shard_size, left, sizeof left),
-                       sw_text_bytes(model, needed, sizeof needed));
     return SW_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include <shardwise/train.h>
 
+#include "checkpoint/model_files.h"
 #include "data/dataset.h"
 #include "optim/schedule.h"
 #include "run/assembly.h"
@@ -40,6 +41,7 @@ void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((f
 sw_status sw_run_folder_check(const sw_run *run, sw_error *err);
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
 sw_status sw_run_folder_create(const sw_run *run, sw_error *err);
+sw_model_output sw_run_folder_output(const sw_run *run); /* how the final model is written */
 
 /* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and
  * what would fit. */

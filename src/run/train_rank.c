@@ -74,23 +74,18 @@ static sw_status load(sw_training *t, sw_error *err) {
     return status ? status : sw_executor_publish(t->executor, 0, err);
 }
 
-static sw_dtype save_dtype(const sw_settings *s) {
-    return s->model.save_dtype == SW_SAVE_FP32 ? SW_F32 : s->model.save_dtype == SW_SAVE_FP16 ? SW_F16 : SW_BF16;
-}
-
 /* Rank 0 lays the final files out. */
-static sw_status begin_files(const sw_training *t, const char *folder, sw_dtype dtype, sw_error *err) {
-    const sw_run *run = t->run;
-    const sw_assembly *a = &run->assembly;
-    bool is_bytes = run->settings->data.tokenizer == SW_TOKENIZER_BYTES && !a->lora.rank;
-    char *config_json = NULL;
+static sw_status begin_files(const sw_run *run, const char *folder, sw_model_output output, sw_error *err) {
+    char *adapter_config = NULL;
     sw_status status = SW_OK;
-    if (a->lora.rank)
-        status = sw_adapter_config_write(&a->lora, &a->lora_layers, run->settings->model.path, &config_json, err);
+    if (output.is_adapter)
+        status = sw_adapter_config_write(&run->assembly.lora, &run->assembly.lora_layers, run->settings->model.path,
+                                         &adapter_config, err);
+    if (adapter_config)
+        output.config_json = adapter_config;
     if (!status)
-        status =
-            sw_model_files_begin(folder, run->options->model ? NULL : &a->model, config_json, a->graph, dtype, is_bytes, err);
-    free(config_json);
+        status = sw_model_files_begin(folder, &output, err);
+    free(adapter_config);
     return status;
 }
 
@@ -98,16 +93,16 @@ static sw_status begin_files(const sw_training *t, const char *folder, sw_dtype 
 static sw_status save(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
-    sw_dtype dtype = save_dtype(run->settings);
+    sw_model_output output = sw_run_folder_output(run);
     sw_masters masters = {t->executor, &a->states, t->comm->rank};
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
-        status = begin_files(t, folder, dtype, err);
+        status = begin_files(run, folder, output, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)
-        status = sw_model_files_write(folder, &a->layout, t->comm->rank, dtype, sw_masters_fetch, &masters, err);
+        status = sw_model_files_write(folder, &a->layout, t->comm->rank, output.dtype, sw_masters_fetch, &masters, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status && t->comm->rank == 0)

@@ -2,7 +2,7 @@
 """Do the directories that we write load in transformers, to the bit?  check_transformers.py [BUILD_FOLDER]
 
 Run by hand, with a Python that has torch, transformers and tokenizers. Builds write_models.c against BUILD_FOLDER/libshardwise.a
-(default: build), lets it write four small models by three ranks each, and asks of each: AutoModelForCausalLM finds every tensor
+(default: build), lets it write five small models (one in several files) by three ranks each, and asks of each: AutoModelForCausalLM finds every tensor
 and no other, of the dtype that was asked for, with the values of the formula; the configuration means what ours means; AutoTokenizer
 and tokenizers turn any text into its bytes and back.
 """

@@ -1,4 +1,5 @@
 /* test_model_files.c: shards into a Hugging Face directory and back, by any number of ranks. */
+#include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -96,10 +97,24 @@ static sw_status put_value(void *to, int group, const sw_piece *piece, int64_t f
     return SW_OK;
 }
 
+/* The next saves split at so many bytes; 0: not at all. */
+static int64_t max_shard_size;
+
+static sw_status begin(const char *directory, const sw_model_config *config, const char *config_json, const sw_graph *graph,
+                       sw_dtype dtype, bool is_bytes, sw_error *err) {
+    sw_model_output output = {.graph = graph,
+                              .dtype = dtype,
+                              .max_shard_size = max_shard_size,
+                              .config = config,
+                              .config_json = config_json,
+                              .is_bytes = is_bytes};
+    return sw_model_files_begin(directory, &output, err);
+}
+
 static void save(const sw_model_config *config, const sw_graph *graph, int n_ranks, sw_dtype dtype) {
     sw_error err = {0};
     sw_layout layout = lay_out(graph, n_ranks);
-    if (sw_model_files_begin(model_path, config, NULL, graph, dtype, false, &err) != SW_OK)
+    if (begin(model_path, config, NULL, graph, dtype, false, &err) != SW_OK)
         fail_msg("%s", err.message);
     for (int rank = n_ranks - 1; rank >= 0; rank--)
         if (sw_model_files_write(model_path, &layout, rank, dtype, fetch_value, NULL, &err) != SW_OK)
@@ -188,7 +203,8 @@ static void a_file_holds_no_padding(void **state) {
     }
     assert_int_equal(stat(weights_path, &info), 0);
     assert_int_equal(info.st_size, sw_safetensors_bytes_read(file) + data_bytes);
-    assert_true(sw_model_files_bytes(graph, SW_BF16) >= info.st_size);
+    sw_model_output output = {.graph = graph, .dtype = SW_BF16};
+    assert_true(sw_model_files_bytes(&output) >= info.st_size);
     sw_safetensors_close(file);
     sw_graph_free(graph);
     clean();
@@ -216,7 +232,7 @@ static sw_status fetch_array(void *from, int group, const sw_piece *piece, int64
 static sw_status save_array(const float *array, int64_t n, sw_dtype dtype, sw_error *err) {
     sw_graph *graph = one_vector(n);
     sw_layout layout = lay_out(graph, 1);
-    sw_status status = sw_model_files_begin(model_path, &llama, NULL, graph, dtype, false, err);
+    sw_status status = begin(model_path, &llama, NULL, graph, dtype, false, err);
     if (status == SW_OK)
         status = sw_model_files_write(model_path, &layout, 0, dtype, fetch_array, (void *)(uintptr_t)array, err);
     if (status == SW_OK)
@@ -298,6 +314,217 @@ static void scalars_and_empty_tensors_are_saved(void **state) {
     clean();
 }
 
+/* ---- several files ---- */
+
+/* Data bytes of a tensor in `path`; the file has no more than the limit, unless it is one tensor. */
+static int64_t check_split_file(const char *path, int64_t limit) {
+    sw_safetensors *file;
+    sw_error err = {0};
+    int64_t bytes = 0;
+    if (sw_safetensors_open(path, &file, &err) != SW_OK)
+        fail_msg("%s", err.message);
+    for (int64_t i = 0; i < sw_safetensors_count(file); i++)
+        bytes += sw_safetensors_at(file, i)->n_bytes;
+    assert_true(bytes <= limit || sw_safetensors_count(file) == 1);
+    sw_safetensors_close(file);
+    return bytes;
+}
+
+/* Whatever the limit, the files together are the model, none is larger unless a tensor is, two neighbours would not fit into
+ * one, and the index says what transformers' says. */
+static void a_model_larger_than_the_limit_is_split(void **state) {
+    (void)state;
+    static const int64_t limits[] = {1, 500, 1000, 1200, 2000};
+    for (int k = 0; k < 5; k++) {
+        const sw_model_config *config = k % 2 ? &gpt2 : &llama;
+        sw_graph *graph = trace(config);
+        int64_t total = 0, sum = 0, before = INT64_MAX / 2, said = 0;
+        int n_files = 0;
+        char path[400], name[64];
+        max_shard_size = limits[k];
+        save(config, graph, k % 3 + 1, k < 3 ? SW_F32 : SW_BF16);
+        max_shard_size = 0;
+        int64_t element_bytes = k < 3 ? 4 : 2;
+        for (int p = 0; p < graph->parameters.n; p++)
+            total += graph->parameters.item[p]->n_elements * element_bytes;
+        assert_false(sw_file_exists(weights_path));
+        for (int n = 2; n <= graph->parameters.n && !n_files; n++) {
+            snprintf(path, sizeof path, "%s/model-00001-of-%05d.safetensors", model_path, n);
+            n_files = sw_file_exists(path) ? n : 0;
+        }
+        assert_true(n_files > 1);
+        for (int f = 1; f <= n_files; f++) {
+            snprintf(name, sizeof name, "model-%05d-of-%05d.safetensors", f, n_files);
+            snprintf(path, sizeof path, "%s/%s", model_path, name);
+            int64_t bytes = check_split_file(path, limits[k]);
+            assert_true(before + bytes > limits[k]);
+            sum += before = bytes;
+        }
+        assert_int_equal(sum, total);
+        if (limits[k] == 1)
+            assert_int_equal(n_files, graph->parameters.n);
+        sw_json *index;
+        sw_json_object root, metadata;
+        sw_error err = {0};
+        snprintf(path, sizeof path, "%s/model.safetensors.index.json", model_path);
+        assert_int_equal(sw_json_read(path, 1 << 20, &index, &err), SW_OK);
+        root = sw_json_root(index);
+        assert_int_equal(sw_json_child(&root, "metadata", &metadata, &err), SW_OK);
+        assert_int_equal(sw_json_integer(&metadata, "total_size", SW_JSON_REQUIRED, &said, &err), SW_OK);
+        assert_int_equal(said, total);
+        sw_json_free(index);
+        for (int m = 1; m <= 3; m++)
+            load_and_compare(config, graph, m, element_bytes);
+        sw_graph_free(graph);
+        clean();
+    }
+}
+
+/* What fits exactly is one file, under the plain name and without an index. */
+static void a_model_within_the_limit_is_one_file(void **state) {
+    (void)state;
+    sw_graph *graph = one_vector(1000);
+    max_shard_size = 4000;
+    save(&llama, graph, 2, SW_F32);
+    max_shard_size = 0;
+    assert_true(sw_file_exists(weights_path));
+    char path[400];
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", model_path);
+    assert_false(sw_file_exists(path));
+    sw_graph_free(graph);
+    clean();
+}
+
+/* A file that cannot have its size takes the whole folder with it, and nothing else. */
+static void a_disk_that_is_full_for_the_second_file_leaves_nothing(void **state) {
+    (void)state;
+    sw_graph *graph = trace(&llama);
+    sw_error err = {0};
+    struct rlimit before, limit;
+    char old[300], kept[400];
+    snprintf(old, sizeof old, "%s/old", scratch);
+    snprintf(kept, sizeof kept, "%s/kept", old);
+    assert_int_equal(mkdir(old, 0777), 0);
+    assert_int_equal(sw_file_write(kept, "kept", 4, &err), SW_OK);
+    int64_t largest = 0, first = graph->parameters.item[0]->n_elements;
+    for (int p = 0; p < graph->parameters.n; p++)
+        largest = graph->parameters.item[p]->n_elements > largest ? graph->parameters.item[p]->n_elements : largest;
+    assert_true(largest >= first);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){(rlim_t)(4 * largest), before.rlim_max}; /* the header does not fit beside the largest tensor */
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    max_shard_size = 1;
+    sw_status status = begin(model_path, &llama, NULL, graph, SW_F32, false, &err);
+    max_shard_size = 0;
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(status, SW_NO_SPACE);
+    assert_non_null(strstr(err.message, "cannot be written"));
+    assert_false(sw_file_exists(partial_path));
+    assert_false(sw_file_exists(model_path));
+    assert_true(sw_file_exists(kept));
+    sw_graph_free(graph);
+    clean();
+}
+
+/* ---- the files beside the weights ---- */
+
+static void put_companion(const char *folder, const char *name, const char *text) {
+    char path[400];
+    sw_error err = {0};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(sw_file_write(path, text, (int64_t)strlen(text), &err), SW_OK);
+}
+
+static bool has_companion(const char *name, const char *text) {
+    char path[400], *found;
+    sw_error err = {0};
+    snprintf(path, sizeof path, "%s/%s", model_path, name);
+    if (!sw_file_exists(path))
+        return false;
+    assert_int_equal(sw_file_read(path, 1 << 20, &found, NULL, &err), SW_OK);
+    bool is_same = strcmp(found, text) == 0;
+    free(found);
+    return is_same;
+}
+
+static void tokenizer_and_generation_files_are_carried_along(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json", "vocab.json",       "merges.txt",
+        "tokenizer.model", "chat_template.jinja",   "generation_config.json",  "added_tokens.json"};
+    sw_graph *graph = trace(&llama);
+    sw_error err = {0};
+    char origin[300];
+    snprintf(origin, sizeof origin, "%s/origin", scratch);
+    assert_int_equal(mkdir(origin, 0777), 0);
+    for (int i = 0; i < 9; i++)
+        put_companion(origin, names[i], names[i]);
+    put_companion(origin, "README.md", "not ours");
+    put_companion(origin, "config.json", "{}");
+    for (int is_bytes = 0; is_bytes < 2; is_bytes++) {
+        sw_model_output output = {.graph = graph, .dtype = SW_F32, .config = &llama, .companions = origin, .is_bytes = is_bytes};
+        if (sw_model_files_begin(model_path, &output, &err) != SW_OK)
+            fail_msg("%s", err.message);
+        assert_int_equal(sw_model_files_finish(model_path, &err), SW_OK);
+        for (int i = 0; i < 9; i++)
+            assert_int_equal(has_companion(names[i], names[i]), !is_bytes || i == 7);
+        assert_false(has_companion("README.md", "not ours"));
+        assert_false(has_companion("config.json", "{}"));
+        sw_model_config back;
+        assert_int_equal(sw_model_config_read(model_path, &back, &err), SW_OK);
+        char command[400];
+        snprintf(command, sizeof command, "rm -r %s", model_path);
+        assert_int_equal(system(command), 0);
+    }
+    /* Abandoned, they are gone too. */
+    sw_model_output output = {.graph = graph, .dtype = SW_F32, .config = &llama, .companions = origin};
+    assert_int_equal(sw_model_files_begin(model_path, &output, &err), SW_OK);
+    sw_model_files_abandon(model_path);
+    assert_false(sw_file_exists(partial_path));
+    sw_graph_free(graph);
+    clean();
+}
+
+/* ---- memory ---- */
+
+typedef struct heap_watch {
+    size_t before, peak;
+} heap_watch;
+
+static size_t heap_bytes(void) {
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static sw_status put_and_watch(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
+                               sw_error *err) {
+    (void)group, (void)piece, (void)first, (void)n, (void)values, (void)err;
+    heap_watch *watch = to;
+    size_t now = heap_bytes() - watch->before;
+    watch->peak = now > watch->peak ? now : watch->peak;
+    return SW_OK;
+}
+
+/* Beside the shard, which is the caller's, loading takes one slice and the headers, however large the model and its dtype. */
+static void loading_takes_one_slice_of_memory(void **state) {
+    (void)state;
+    static const sw_dtype dtypes[] = {SW_F32, SW_BF16};
+    for (int d = 0; d < 2; d++) {
+        sw_graph *graph = one_vector(5 * (int64_t)SW_PIECE_ELEMENTS + 3);
+        sw_layout layout = lay_out(graph, 2);
+        sw_error err = {0};
+        save(&llama, graph, 1, dtypes[d]);
+        heap_watch watch = {.before = heap_bytes()};
+        assert_int_equal(sw_model_files_load(model_path, &llama, &layout, 0, put_and_watch, &watch, NULL, &err), SW_OK);
+        assert_true(watch.peak <= sizeof(float) * SW_PIECE_ELEMENTS + (64 << 10));
+        sw_layout_free(&layout);
+        sw_graph_free(graph);
+        clean();
+    }
+}
+
 /* ---- whole or not there ---- */
 
 static void what_exists_is_not_overwritten(void **state) {
@@ -305,12 +532,12 @@ static void what_exists_is_not_overwritten(void **state) {
     sw_graph *graph = trace(&llama);
     sw_error err = {0};
     assert_int_equal(mkdir(model_path, 0777), 0);
-    assert_int_equal(sw_model_files_begin(model_path, &llama, NULL, graph, SW_F32, false, &err), SW_BAD_CONFIG);
+    assert_int_equal(begin(model_path, &llama, NULL, graph, SW_F32, false, &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "exists already"));
     assert_false(sw_file_exists(partial_path));
     assert_int_equal(rmdir(model_path), 0);
     /* It may also come into being while the pieces are written. */
-    assert_int_equal(sw_model_files_begin(model_path, &llama, NULL, graph, SW_F32, false, &err), SW_OK);
+    assert_int_equal(begin(model_path, &llama, NULL, graph, SW_F32, false, &err), SW_OK);
     assert_int_equal(mkdir(model_path, 0777), 0);
     assert_int_equal(sw_model_files_finish(model_path, &err), SW_NO_SPACE);
     assert_non_null(strstr(err.message, "exists already"));
@@ -323,12 +550,12 @@ static void an_abandoned_or_killed_save_leaves_nothing_in_the_way(void **state) 
     (void)state;
     sw_graph *graph = trace(&gpt2);
     sw_error err = {0};
-    assert_int_equal(sw_model_files_begin(model_path, &gpt2, NULL, graph, SW_F32, true, &err), SW_OK);
+    assert_int_equal(begin(model_path, &gpt2, NULL, graph, SW_F32, true, &err), SW_OK);
     sw_model_files_abandon(model_path);
     assert_false(sw_file_exists(partial_path));
     assert_false(sw_file_exists(model_path));
     sw_model_files_abandon(model_path);
-    assert_int_equal(sw_model_files_begin(model_path, &gpt2, NULL, graph, SW_F32, true, &err), SW_OK);
+    assert_int_equal(begin(model_path, &gpt2, NULL, graph, SW_F32, true, &err), SW_OK);
     save(&gpt2, graph, 2, SW_F32); /* as if the one before had been killed */
     load_and_compare(&gpt2, graph, 2, 4);
     sw_graph_free(graph);
@@ -344,7 +571,7 @@ static void a_full_disk_is_found_before_anybody_writes(void **state) {
     limit = (struct rlimit){100000, before.rlim_max};
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    sw_status status = sw_model_files_begin(model_path, &llama, NULL, graph, SW_F32, false, &err);
+    sw_status status = begin(model_path, &llama, NULL, graph, SW_F32, false, &err);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, handler);
     assert_int_equal(status, SW_NO_SPACE);
@@ -353,7 +580,7 @@ static void a_full_disk_is_found_before_anybody_writes(void **state) {
     sw_graph_free(graph);
     /* More than any disk has: said with what is needed and what is left. */
     graph = one_vector((int64_t)1 << 58);
-    assert_int_equal(sw_model_files_begin(model_path, &llama, NULL, graph, SW_F32, false, &err), SW_NO_SPACE);
+    assert_int_equal(begin(model_path, &llama, NULL, graph, SW_F32, false, &err), SW_NO_SPACE);
     assert_non_null(strstr(err.message, "iB, the disk has "));
     assert_false(sw_file_exists(partial_path));
     sw_graph_free(graph);
@@ -363,11 +590,11 @@ static void a_folder_that_cannot_be_written_is_named(void **state) {
     (void)state;
     sw_graph *graph = trace(&llama);
     sw_error err = {0};
-    assert_int_equal(sw_model_files_begin("/nowhere/model", &llama, NULL, graph, SW_F32, false, &err), SW_NO_SPACE);
+    assert_int_equal(begin("/nowhere/model", &llama, NULL, graph, SW_F32, false, &err), SW_NO_SPACE);
     assert_non_null(strstr(err.message, "/nowhere/model.partial: cannot be made: No such file"));
     if (geteuid() != 0) {
         assert_int_equal(chmod(scratch, 0500), 0);
-        sw_status status = sw_model_files_begin(model_path, &llama, NULL, graph, SW_F32, false, &err);
+        sw_status status = begin(model_path, &llama, NULL, graph, SW_F32, false, &err);
         assert_int_equal(chmod(scratch, 0700), 0);
         assert_int_equal(status, SW_NO_SPACE);
         assert_non_null(strstr(err.message, "Permission denied"));
@@ -381,7 +608,7 @@ static void a_trailing_slash_names_the_same_folder(void **state) {
     sw_error err = {0};
     char with_slash[300];
     snprintf(with_slash, sizeof with_slash, "%s//", model_path);
-    assert_int_equal(sw_model_files_begin(with_slash, &llama, NULL, graph, SW_F32, false, &err), SW_OK);
+    assert_int_equal(begin(with_slash, &llama, NULL, graph, SW_F32, false, &err), SW_OK);
     assert_true(sw_file_exists(partial_path));
     if (sw_model_files_finish(with_slash, &err) != SW_OK)
         fail_msg("%s", err.message);
@@ -534,12 +761,12 @@ static void config_json_is_written_as_given_or_made(void **state) {
     sw_error err = {0};
     char path[400], *text;
     snprintf(path, sizeof path, "%s/config.json", partial_path);
-    assert_int_equal(sw_model_files_begin(model_path, &llama, "{\"mine\": 1}\n", graph, SW_F32, false, &err), SW_OK);
+    assert_int_equal(begin(model_path, &llama, "{\"mine\": 1}\n", graph, SW_F32, false, &err), SW_OK);
     assert_int_equal(sw_file_read(path, 1000, &text, NULL, &err), SW_OK);
     assert_string_equal(text, "{\"mine\": 1}\n");
     free(text);
     sw_model_files_abandon(model_path);
-    assert_int_equal(sw_model_files_begin(model_path, &llama, NULL, graph, SW_F32, false, &err), SW_OK);
+    assert_int_equal(begin(model_path, &llama, NULL, graph, SW_F32, false, &err), SW_OK);
     sw_model_config back;
     assert_int_equal(sw_model_config_read(partial_path, &back, &err), SW_OK);
     assert_int_equal(back.hidden, llama.hidden);
@@ -565,7 +792,7 @@ static void the_bytes_tokenizer_gives_each_byte_its_value(void **state) {
     sw_json_object root, model, vocabulary;
     bool seen[256] = {0};
     void *at = NULL;
-    assert_int_equal(sw_model_files_begin(model_path, &llama, NULL, graph, SW_F32, true, &err), SW_OK);
+    assert_int_equal(begin(model_path, &llama, NULL, graph, SW_F32, true, &err), SW_OK);
     snprintf(path, sizeof path, "%s/tokenizer.json", partial_path);
     if (sw_json_read(path, 1 << 20, &document, &err) != SW_OK)
         fail_msg("%s", err.message);
@@ -600,6 +827,11 @@ int main(void) {
         cmocka_unit_test(what_fp16_cannot_hold_is_an_error_that_names_the_parameter),
         cmocka_unit_test(pieces_longer_than_the_buffer_are_whole),
         cmocka_unit_test(scalars_and_empty_tensors_are_saved),
+        cmocka_unit_test(a_model_larger_than_the_limit_is_split),
+        cmocka_unit_test(a_model_within_the_limit_is_one_file),
+        cmocka_unit_test(a_disk_that_is_full_for_the_second_file_leaves_nothing),
+        cmocka_unit_test(tokenizer_and_generation_files_are_carried_along),
+        cmocka_unit_test(loading_takes_one_slice_of_memory),
         cmocka_unit_test(what_exists_is_not_overwritten),
         cmocka_unit_test(an_abandoned_or_killed_save_leaves_nothing_in_the_way),
         cmocka_unit_test(a_full_disk_is_found_before_anybody_writes),

@@ -1,7 +1,7 @@
 /* write_models.c: write model directories of known values, for check_transformers.py, which knows the same formula.
  *
- *     write_models DIR   makes DIR/llama-fp32, DIR/llama-tied-bf16, DIR/gpt2-fp16, DIR/gpt2-untied-fp32, each saved by three
- * ranks
+ *     write_models DIR   makes DIR/llama-fp32, DIR/llama-split-fp32 in several files, DIR/llama-tied-bf16, DIR/gpt2-fp16,
+ * DIR/gpt2-untied-fp32, each saved by three ranks
  */
 #include <stdio.h>
 
@@ -23,7 +23,8 @@ static sw_status fetch_value(void *from, int group, const sw_piece *piece, int64
     return SW_OK;
 }
 
-static sw_status write_model(const char *directory, const sw_model_config *config, sw_dtype dtype, sw_error *err) {
+static sw_status write_model(const char *directory, const sw_model_config *config, sw_dtype dtype, int64_t max_shard_size,
+                             sw_error *err) {
     sw_graph *graph = NULL;
     sw_layout layout = {0};
     sw_status status = sw_graph_create(1, 8, &graph, err);
@@ -32,7 +33,11 @@ static sw_status write_model(const char *directory, const sw_model_config *confi
     if (status == SW_OK)
         status = sw_layout_create(graph, RANKS, (sw_wrap){0}, SW_BLOCK, &layout, err);
     if (status == SW_OK)
-        status = sw_model_files_begin(directory, config, NULL, graph, dtype, true, err);
+        status = sw_model_files_begin(
+            directory,
+            &(sw_model_output){
+                .graph = graph, .dtype = dtype, .max_shard_size = max_shard_size, .config = config, .is_bytes = true},
+            err);
     for (int rank = 0; rank < RANKS && status == SW_OK; rank++)
         status = sw_model_files_write(directory, &layout, rank, dtype, fetch_value, NULL, err);
     if (status == SW_OK)
@@ -47,8 +52,10 @@ int main(int argc, char **argv) {
         const char *name;
         sw_dtype dtype;
         sw_model_config config;
+        int64_t max_shard_size;
     } models[] = {
         {"llama-fp32", SW_F32, {SW_LLAMA, 2, 24, 4, 2, 8, 40, 256, 64, false, 500000, 1e-5, 0, 0.02, -1, -1}},
+        {"llama-split-fp32", SW_F32, {SW_LLAMA, 2, 24, 4, 2, 8, 40, 256, 64, false, 500000, 1e-5, 0, 0.02, -1, -1}, 20000},
         {"llama-tied-bf16", SW_BF16, {SW_LLAMA, 2, 24, 4, 4, 6, 40, 256, 64, true, 10000, 1e-6, 0, 0.02, 1, 2}},
         {"gpt2-fp16", SW_F16, {SW_GPT2, 2, 24, 4, 4, 6, 96, 256, 64, true, 10000, 1e-5, 0.1, 0.02, 0, 0}},
         {"gpt2-untied-fp32", SW_F32, {SW_GPT2, 2, 24, 4, 4, 6, 50, 256, 64, false, 10000, 1e-5, 0, 0.02, -1, -1}},
@@ -61,7 +68,7 @@ int main(int argc, char **argv) {
         char directory[1024];
         sw_error err = {0};
         snprintf(directory, sizeof directory, "%s/%s", argv[1], models[i].name);
-        if (write_model(directory, &models[i].config, models[i].dtype, &err) != SW_OK) {
+        if (write_model(directory, &models[i].config, models[i].dtype, models[i].max_shard_size, &err) != SW_OK) {
             fprintf(stderr, "write_models: %s\n", err.message);
             return 1;
         }

@@ -1,0 +1,20 @@
+/* companions.h: the files beside the weights that belong to a model: its tokenizer, its chat template, how it generates. */
+#ifndef SW_CHECKPOINT_COMPANIONS_H
+#define SW_CHECKPOINT_COMPANIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shardwise/status.h>
+
+/* The i-th name that such a file may have, NULL when there are no more. *is_tokenizer (may be NULL): does it describe the
+ * tokenizer? */
+const char *sw_companion_name(int i, bool *is_tokenizer);
+
+/* Bytes of those that are in `folder`. */
+int64_t sw_companions_bytes(const char *folder);
+
+/* Copy those that are there from one folder into the other, the tokenizer's only if `with_tokenizer`. */
+sw_status sw_companions_copy(const char *from, const char *to, bool with_tokenizer, sw_error *err);
+
+#endif
