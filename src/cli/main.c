@@ -6,11 +6,11 @@
 #include "base/text.h"
 #include "cli/command.h"
 
-static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate, &sw_verb_plan, &sw_verb_doctor};
+static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate, &sw_verb_plan, &sw_verb_checkpoint, &sw_verb_doctor};
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 /* Verbs that are known and not built yet. */
-static const char *const unbuilt_verbs[] = {"eval", "tokenize", "profile", "checkpoint", "bench"};
+static const char *const unbuilt_verbs[] = {"eval", "tokenize", "profile", "bench"};
 
 bool sw_is_coloured(FILE *stream) {
     const char *no_color = getenv("NO_COLOR");
@@ -40,7 +40,7 @@ void sw_print_error(const sw_error *err) {
 static void print_help(FILE *out) {
     fprintf(out, "shardwise %s: train and fine-tune transformers, split over ranks\n\n", sw_version());
     for (int i = 0; i < N_VERBS; i++)
-        fprintf(out, "  %-9s %-36s %s\n", verbs[i]->name, verbs[i]->arguments, verbs[i]->about);
+        fprintf(out, "  %-10s %-36s %s\n", verbs[i]->name, verbs[i]->arguments, verbs[i]->about);
     fprintf(out, "\nshardwise VERB --help says more; shardwise --version\n");
 }
 

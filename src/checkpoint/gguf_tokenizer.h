@@ -1,0 +1,31 @@
+/* gguf_tokenizer.h: the tokenizer in a GGUF file's metadata, as the files that Hugging Face keeps it in. */
+#ifndef SW_CHECKPOINT_GGUF_TOKENIZER_H
+#define SW_CHECKPOINT_GGUF_TOKENIZER_H
+
+#include "checkpoint/gguf.h"
+
+/* Texts of the files; NULL: there is none. */
+typedef struct sw_gguf_tokenizer_files {
+    char *tokenizer, *tokenizer_config, *chat_template, *generation_config;
+} sw_gguf_tokenizer_files;
+
+/* Models `gpt2` (byte-level BPE, by the name of its pre-tokenizer) and `llama` (SentencePiece BPE, whose scores become merges);
+ * another one is refused by name. A file without a tokenizer has no texts. Ownership: sw_gguf_tokenizer_files_free, also after an
+ * error. */
+sw_status sw_gguf_tokenizer(sw_gguf *file, sw_gguf_tokenizer_files *files, sw_error *err);
+void sw_gguf_tokenizer_files_free(sw_gguf_tokenizer_files *files);
+
+/* How text is split before BPE, by the name that GGUF gives it: parts of a tokenizer.json as JSON text. */
+typedef struct sw_gguf_split {
+    const char *name;
+    const char *normalizer, *pre_tokenizer;
+    bool ignores_merges, adds_bos; /* a word that is a token stays whole; whether the file says so or not */
+} sw_gguf_split;
+
+/* The i-th, NULL when there are no more; several names may mean the same, and the first one is written. */
+const sw_gguf_split *sw_gguf_split_at(int i);
+
+/* The kinds of tokens. */
+enum { SW_GGUF_NORMAL = 1, SW_GGUF_UNKNOWN, SW_GGUF_CONTROL, SW_GGUF_USER_DEFINED, SW_GGUF_UNUSED, SW_GGUF_BYTE };
+
+#endif
