@@ -240,12 +240,19 @@ static sw_status read_wrap(const reading *in, const sw_yaml *value) {
     return SW_OK;
 }
 
-/* Parts that are not there stay as they are. */
+/* Parts that are not there stay as they are; null is the default. */
 static sw_status read_lora(const reading *in, const sw_yaml *value) {
-    const char *names[SW_N_LORA_PARTS];
+    const char *names[SW_N_LORA_PARTS], *usual = in->option->fallback;
     sw_status status = SW_OK;
-    if (sw_yaml_is_null(value))
-        return SW_OK;
+    if (sw_yaml_is_null(value)) {
+        sw_arena scratch = {0};
+        sw_yaml *map;
+        status = sw_yaml_parse("default", usual, strlen(usual), &scratch, &map, in->err);
+        if (!status)
+            status = sw_value_read(in->settings, in->option, map, in->place, in->err);
+        sw_arena_free(&scratch);
+        return status;
+    }
     if (value->kind != SW_YAML_MAP)
         return refuse_value(in, value);
     for (int part = 0; part < SW_N_LORA_PARTS; part++)
