@@ -180,6 +180,16 @@ static void gelu(void **state) {
     check(record_gelu);
 }
 
+static void record_scale(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g);
+    end(g, sw_add(g, x, sw_scale(g, x, -0.7))); /* two gradients arrive at x */
+}
+static void scale(void **state) {
+    (void)state;
+    check(record_scale);
+}
+
 static void record_swiglu(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = begin(g);
@@ -223,6 +233,7 @@ int main(void) {
         cmocka_unit_test(rotary_of_several_heads_and_of_one),
         cmocka_unit_test(attention_separate_and_packed),
         cmocka_unit_test(gelu),
+        cmocka_unit_test(scale),
         cmocka_unit_test(swiglu),
         cmocka_unit_test(add),
         cmocka_unit_test(dropout_draws_the_same_mask_in_both_directions),
