@@ -145,6 +145,14 @@ def a_frozen_model_costs_its_parameters_alone():
         runs.expect(memory["gradients"] + memory["optimizer"] < 0.05 * (full["gradients"] + full["optimizer"]), f"{memory} beside {full} of a full run")
 
 
+def dropout_is_off_in_evaluation():
+    held = runs.write_npy(runs.some_tokens(5 * 64 + 1, 259, seed=7))
+    still = ("train.steps=1", "optimizer.learning_rate=0", f"data.validation=[{held}]")
+    a, b = (runs.train_well(LLAMA / "run.yaml", *still, f"model.lora.dropout={p}", "shard.ranks=2").metrics[-1] for p in (0, 0.5))
+    runs.expect(a["validation_loss"] == b["validation_loss"] and a["loss"] != b["loss"], "dropout touches the evaluation, or not the training")
+    runs.expect(a["memory"]["planned"] == a["memory"]["peak"] and b["memory"]["planned"] == b["memory"]["peak"], "memory with validation")
+
+
 def merged_models_compute_the_same(case):
     trained = runs.train_well(case / "run.yaml")
     base, saved = base_of(case), trained.folder / "model"
@@ -254,6 +262,7 @@ for each in (LLAMA, GPT2):
     saved_adapters_go_on(each)
     merged_models_compute_the_same(each)
 new_adapters_start_at_the_model()
+dropout_is_off_in_evaluation()
 a_frozen_model_costs_its_parameters_alone()
 merging_keeps_the_type_and_fails_cleanly()
 other_adapters_are_refused()
