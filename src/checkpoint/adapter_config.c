@@ -189,20 +189,42 @@ static bool put_text(FILE *out, const char *text) {
     return true;
 }
 
-/* PEFT knows ends of names; where ours are something else, the layers are named one by one. */
+/* The name of layer i in a list of targets: whole, or its last word, which is empty if an earlier layer has the same. */
+static void name_target(const sw_lora_layers *layers, int i, bool as_last_word, char name[1024]) {
+    char earlier[1024];
+    if (!sw_lora_module(layers->list.item[i].weight->name, name, 1024))
+        name[0] = 0;
+    const char *point = strrchr(name, '.');
+    if (as_last_word && point)
+        memmove(name, point + 1, strlen(point));
+    for (int k = 0; k < i && as_last_word && name[0]; k++) {
+        name_target(layers, k, false, earlier);
+        point = strrchr(earlier, '.');
+        if (strcmp(point ? point + 1 : earlier, name) == 0)
+            name[0] = 0;
+    }
+}
+
+/* PEFT knows ends of names: ours, where they are that; for all layers, their last words; for patterns, the layers one by one. */
 static bool put_targets(FILE *out, const sw_lora *lora, const sw_lora_layers *layers) {
-    bool are_ends = true, is_done = true;
-    for (int i = 0; i < lora->n_targets; i++)
-        are_ends = are_ends && strcmp(lora->targets[i], SW_LORA_ALL) != 0 && !strpbrk(lora->targets[i], "*?[");
+    bool are_ends = true, are_all = false, is_done = true;
+    for (int i = 0; i < lora->n_targets; i++) {
+        are_all = are_all || strcmp(lora->targets[i], SW_LORA_ALL) == 0;
+        are_ends = are_ends && !strpbrk(lora->targets[i], "*?[");
+    }
+    are_ends = are_ends && !are_all;
     int n = are_ends ? lora->n_targets : layers->list.n;
+    const char *separator = "";
     for (int i = 0; i < n; i++) {
-        char module[1024];
-        fputs(i ? ",\n    " : "\n    ", out);
-        if (are_ends)
-            is_done = put_text(out, lora->targets[i]) && is_done;
-        else
-            is_done =
-                sw_lora_module(layers->list.item[i].weight->name, module, sizeof module) && put_text(out, module) && is_done;
+        char layer[1024];
+        if (!are_ends)
+            name_target(layers, i, are_all, layer);
+        const char *name = are_ends ? lora->targets[i] : layer;
+        if (!*name)
+            continue;
+        fprintf(out, "%s\n    ", separator);
+        is_done = put_text(out, name) && is_done;
+        separator = ",";
     }
     return is_done;
 }

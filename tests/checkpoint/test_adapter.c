@@ -146,6 +146,14 @@ static void what_is_written_reads_back(void **state) {
     assert_non_null(strstr(text, "\"fan_in_fan_out\": false"));
     free(text);
     sw_adapter_config_free(&config);
+    /* All layers, by their last words. */
+    static const char *const all[] = {SW_LORA_ALL};
+    lora.targets = all;
+    written_and_read(&lora, SW_OUT_IN, &config, &text);
+    assert_int_equal(config.lora.n_targets, 1);
+    assert_string_equal(config.lora.targets[0], "up_proj");
+    free(text);
+    sw_adapter_config_free(&config);
 }
 
 int main(void) {
