@@ -48,9 +48,10 @@ SW_API sw_status sw_graph_status(const sw_graph *graph, sw_error *err);
 SW_API sw_unit *sw_unit_declare(sw_graph *graph, sw_unit *parent, const char *name);
 
 /* How a parameter of a new model starts. */
-typedef enum sw_initializer { SW_INIT_ZEROS, SW_INIT_ONES, SW_INIT_NORMAL } sw_initializer;
+typedef enum sw_initializer { SW_INIT_ZEROS, SW_INIT_ONES, SW_INIT_NORMAL, SW_INIT_UNIFORM } sw_initializer;
 
-/* A parameter `name` (its name in the model's file) of `unit`. At most 4 dimensions; `std` is for SW_INIT_NORMAL.
+/* A parameter `name` (its name in the model's file) of `unit`. At most 4 dimensions; `std` is for SW_INIT_NORMAL,
+ * and for SW_INIT_UNIFORM, which draws from [-sqrt(3) std, sqrt(3) std).
  * A parameter used in several places (tied) is declared once, in the lowest unit that encloses its uses. */
 SW_API sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *name, int n_dimensions,
                                           const int64_t *dimensions, sw_initializer initializer, double std);
@@ -135,6 +136,9 @@ SW_API sw_value *sw_gelu(sw_graph *graph, sw_value *x);
 
 /* silu(gate) * up (Shazeer 2020). gate, up [n, F]. */
 SW_API sw_value *sw_swiglu(sw_graph *graph, sw_value *gate, sw_value *up);
+
+/* x times a constant. */
+SW_API sw_value *sw_scale(sw_graph *graph, sw_value *x, double factor);
 
 /* a + b, same shapes. */
 SW_API sw_value *sw_add(sw_graph *graph, sw_value *a, sw_value *b);

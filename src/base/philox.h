@@ -33,6 +33,14 @@ static inline uint64_t sw_philox_key(uint64_t seed, sw_purpose purpose) {
     return seed ^ ((uint64_t)purpose * 0x9E3779B97F4A7C15u);
 }
 
+/* Number `index` of a stream, in [0, 1): word index % 4 of counter (index / 4, stream). */
+static inline double sw_philox_uniform(uint64_t seed, sw_purpose purpose, uint64_t stream, uint64_t index) {
+    uint64_t block = index / 4;
+    uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}, word[4];
+    sw_philox(counter, sw_philox_key(seed, purpose), word);
+    return word[index % 4] * 0x1p-32;
+}
+
 /* Is element `element` of logical row `row` kept by dropout call `stream`? Element e of a row uses word e % 4 of counter
  * (e / 4, stream, row low, row high). */
 static inline bool sw_dropout_keeps(uint64_t seed, int64_t stream, int64_t row, int64_t element, double probability) {

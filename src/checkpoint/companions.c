@@ -48,7 +48,7 @@ int64_t sw_companions_bytes(const char *folder) {
     return bytes;
 }
 
-static sw_status copy_file(const char *from, const char *to, sw_error *err) {
+sw_status sw_companion_copy_file(const char *from, const char *to, sw_error *err) {
     int in, out = -1;
     int64_t bytes;
     char *chunk = NULL;
@@ -82,7 +82,7 @@ sw_status sw_companions_copy(const char *from, const char *to, bool with_tokeniz
             continue;
         status = sw_path_join(source, from, companions[i].name, err);
         if (status == SW_OK && sw_file_exists(source) && (status = sw_path_join(target, to, companions[i].name, err)) == SW_OK)
-            status = copy_file(source, target, err);
+            status = sw_companion_copy_file(source, target, err);
     }
     return status;
 }

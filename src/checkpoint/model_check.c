@@ -133,8 +133,10 @@ static sw_status check_source(const sw_model_source *source, const sw_model_conf
     sw_status status = SW_OK;
     for (int p = 0; p < graph->parameters.n; p++) {
         const sw_parameter *parameter = graph->parameters.item[p];
-        sw_tensor_place place = sw_model_source_find(source, config, parameter->name);
         char here[128], needed[128];
+        if (parameter->is_adapter)
+            continue;
+        sw_tensor_place place = sw_model_source_find(source, config, parameter->name);
         if (!place.tensor) {
             complain(missing, "%.80s", parameter->name);
             continue;

@@ -15,7 +15,7 @@ typedef sw_status (*sw_piece_fn)(void *to, int group, const sw_piece *piece, int
 
 /* Compare config and graph with the directory's model.safetensors (or model.safetensors.index.json and its files): missing,
  * surplus, and misshapen tensors are named; a stored head of a tied model must equal the embedding. Reads headers only (and the
- * tied head). */
+ * tied head). Adapters are not looked for. */
 sw_status sw_model_files_check(const char *directory, const sw_model_config *config, const sw_graph *graph, sw_error *err);
 
 /* Read this rank's pieces of every group through put. Memory: one buffer of SW_PIECE_ELEMENTS. *bytes_read (may be NULL) counts
@@ -23,6 +23,10 @@ sw_status sw_model_files_check(const char *directory, const sw_model_config *con
 #define SW_PIECE_ELEMENTS (1 << 20)
 sw_status sw_model_files_load(const char *directory, const sw_model_config *config, const sw_layout *layout, int rank,
                               sw_piece_fn put, void *to, int64_t *bytes_read, sw_error *err);
+
+/* The same of the adapters in the layout, from the folder of a PEFT adapter (checkpoint/adapter.h). */
+sw_status sw_adapter_files_load(const char *directory, const sw_model_config *config, const sw_layout *layout, int rank,
+                                sw_piece_fn put, void *to, sw_error *err);
 
 /* What a directory shall hold. Padding has no place in it. */
 typedef struct sw_model_output {
@@ -35,6 +39,9 @@ typedef struct sw_model_output {
     const char *config_json;       /* its text instead; NULL: sw_model_config_write's */
     const char *companions;        /* a directory whose tokenizer and generation files are carried along; NULL: none */
     bool is_bytes;                 /* the tokenizer is raw bytes, whatever the companions say */
+    /* An adapter, by PEFT's names: adapter_model.safetensors, and config_json as adapter_config.json. The graph is that of
+     * sw_lora_layers, and of the layout the adapters alone are written. */
+    bool is_adapter;
 } sw_model_output;
 
 /* Writing `directory`, which must not exist yet. Three steps, with barriers between them by the caller: rank 0 begins (temporary

@@ -22,27 +22,41 @@ static sw_status load_piece(const sw_model_source *source, const sw_model_config
     return SW_OK;
 }
 
-sw_status sw_model_files_load(const char *directory, const sw_model_config *config, const sw_layout *layout, int rank,
-                              sw_piece_fn put, void *to, int64_t *bytes_read, sw_error *err) {
-    sw_model_source source;
-    float *buffer = NULL;
-    sw_status status = sw_model_source_open(directory, &source, err);
-    if (status != SW_OK)
-        goto done;
-    buffer = malloc(sizeof *buffer * SW_PIECE_ELEMENTS);
-    if (!buffer) {
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", directory, SW_PIECE_ELEMENTS);
-        goto done;
-    }
+/* The pieces of the model's own parameters, or those of an adapter's. */
+static sw_status load_pieces(const sw_model_source *source, const sw_model_config *config, const sw_layout *layout, int rank,
+                             bool is_adapter, sw_piece_fn put, void *to, sw_error *err) {
+    sw_status status = SW_OK;
+    float *buffer = malloc(sizeof *buffer * SW_PIECE_ELEMENTS);
+    if (!buffer)
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", source->path, SW_PIECE_ELEMENTS);
     for (int group = 0; group < layout->n_groups && status == SW_OK; group++) {
         sw_piece piece;
         for (int at = 0; status == SW_OK && sw_layout_next_piece(layout, group, rank, &at, &piece);)
-            status = load_piece(&source, config, group, &piece, put, to, buffer, err);
+            if (piece.parameter->is_adapter == is_adapter)
+                status = load_piece(source, config, group, &piece, put, to, buffer, err);
     }
+    free(buffer);
+    return status;
+}
+
+sw_status sw_model_files_load(const char *directory, const sw_model_config *config, const sw_layout *layout, int rank,
+                              sw_piece_fn put, void *to, int64_t *bytes_read, sw_error *err) {
+    sw_model_source source;
+    sw_status status = sw_model_source_open(directory, &source, err);
+    if (status == SW_OK)
+        status = load_pieces(&source, config, layout, rank, false, put, to, err);
     if (bytes_read)
         *bytes_read = sw_model_source_bytes_read(&source);
-done:
-    free(buffer);
+    sw_model_source_close(&source);
+    return status;
+}
+
+sw_status sw_adapter_files_load(const char *directory, const sw_model_config *config, const sw_layout *layout, int rank,
+                                sw_piece_fn put, void *to, sw_error *err) {
+    sw_model_source source;
+    sw_status status = sw_model_source_open_adapter(directory, &source, err);
+    if (status == SW_OK)
+        status = load_pieces(&source, config, layout, rank, true, put, to, err);
     sw_model_source_close(&source);
     return status;
 }

@@ -20,6 +20,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/bytes_tokenizer.h"
 #include "checkpoint/companions.h"
 #include "checkpoint/model_files.h"
@@ -81,7 +82,7 @@ static int end_of_file(const sw_model_output *output, int first, int64_t *bytes)
     int end = first;
     for (*bytes = 0; end < graph->parameters.n; end++) {
         int64_t more = graph->parameters.item[end]->n_elements * element_bytes;
-        if (end > first && output->max_shard_size && *bytes + more > output->max_shard_size)
+        if (end > first && output->max_shard_size && !output->is_adapter && *bytes + more > output->max_shard_size)
             break;
         *bytes += more;
     }
@@ -109,8 +110,10 @@ int64_t sw_model_files_bytes(const sw_model_output *output) {
     return file_bytes + small;
 }
 
-static void name_file(int file, int n_files, char name[64]) {
-    if (n_files == 1)
+static void name_file(const sw_model_output *output, int file, int n_files, char name[64]) {
+    if (output->is_adapter)
+        snprintf(name, 64, "%s", SW_ADAPTER_WEIGHTS);
+    else if (n_files == 1)
         snprintf(name, 64, "%s", weights_name);
     else
         snprintf(name, 64, split_format, file + 1, n_files);
@@ -176,7 +179,7 @@ static sw_status write_index(const sw_model_output *output, const char *folder, 
     fprintf(out, "{\n  \"metadata\": {\n    \"total_size\": %" PRId64 "\n  },\n  \"weight_map\": {", total_bytes);
     for (int i = 0; i < n; i++) {
         sw_json_quote(graph->parameters.item[order[i]]->name, quoted);
-        name_file(file_of[order[i]], n_files, name);
+        name_file(output, file_of[order[i]], n_files, name);
         fprintf(out, "%s\n    %s: \"%s\"", i ? "," : "", quoted, name);
     }
     fputs("\n  }\n}\n", out);
@@ -204,7 +207,7 @@ static sw_status lay_out_weights(const sw_model_output *output, const char *fold
         int end = end_of_file(output, first, &bytes);
         for (int p = first; p < end; p++)
             file_of[p] = file;
-        name_file(file, n_files, name);
+        name_file(output, file, n_files, name);
         if ((status = sw_path_join(path, folder, name, err)) == SW_OK)
             status = lay_out_file(output, path, first, end, err);
         total_bytes += bytes;
@@ -218,7 +221,7 @@ static sw_status lay_out_weights(const sw_model_output *output, const char *fold
 
 static sw_status write_config(const sw_model_output *output, const char *folder, sw_error *err) {
     char path[SW_PATH_BYTES], *made = NULL;
-    sw_status status = sw_path_join(path, folder, "config.json", err);
+    sw_status status = sw_path_join(path, folder, output->is_adapter ? SW_ADAPTER_CONFIG : "config.json", err);
     if (status == SW_OK && !output->config_json)
         status = sw_model_config_write(output->config, output->dtype, &made, err);
     const char *text = output->config_json ? output->config_json : made;
@@ -268,7 +271,7 @@ static bool is_ours(const char *name) {
         length -= 8;
     snprintf(plain, sizeof plain, "%.*s", (int)(length < sizeof plain ? length : 0), name);
     if (strcmp(plain, weights_name) == 0 || strcmp(plain, index_name) == 0 || strcmp(plain, "config.json") == 0 ||
-        fnmatch(split_pattern, plain, 0) == 0)
+        strcmp(plain, SW_ADAPTER_WEIGHTS) == 0 || strcmp(plain, SW_ADAPTER_CONFIG) == 0 || fnmatch(split_pattern, plain, 0) == 0)
         return true;
     const char *companion;
     for (int i = 0; (companion = sw_companion_name(i, NULL)); i++)

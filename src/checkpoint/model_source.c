@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "checkpoint/adapter.h"
 
 enum { MAX_INDEX_BYTES = 64 << 20 };
 
@@ -103,6 +104,15 @@ sw_status sw_model_source_open(const char *directory, sw_model_source *source, s
     }
     sw_json_free(index);
     return status;
+}
+
+sw_status sw_model_source_open_adapter(const char *directory, sw_model_source *source, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    *source = (sw_model_source){0};
+    sw_status status = sw_path_join(path, directory, SW_ADAPTER_WEIGHTS, err);
+    if (status == SW_OK && !(source->path = strdup(path)))
+        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
+    return status ? status : open_file(source, path, err);
 }
 
 void sw_model_source_close(sw_model_source *source) {

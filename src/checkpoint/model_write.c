@@ -81,16 +81,21 @@ sw_status sw_model_files_write(const char *directory, const sw_layout *layout, i
                                void *from, sw_error *err) {
     char folder[SW_PATH_BYTES];
     writer w = {.descriptor = -1, .dtype = save_dtype};
+    bool of_adapters = false;
+    for (int p = 0; p < layout->n_parameters; p++)
+        of_adapters = of_adapters || layout->parameters[p].parameter->is_adapter;
     sw_status status = sw_model_files_partial(directory, folder, err);
     if (status == SW_OK)
-        status = sw_model_source_open(folder, &w.source, err);
+        status =
+            of_adapters ? sw_model_source_open_adapter(folder, &w.source, err) : sw_model_source_open(folder, &w.source, err);
     w.buffer = malloc(sizeof *w.buffer * SW_PIECE_ELEMENTS);
     if (status == SW_OK && !w.buffer)
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", folder, SW_PIECE_ELEMENTS);
     for (int group = 0; group < layout->n_groups && status == SW_OK; group++) {
         sw_piece piece;
         for (int at = 0; status == SW_OK && sw_layout_next_piece(layout, group, rank, &at, &piece);)
-            status = write_piece(&w, group, &piece, fetch, from, err);
+            if (piece.parameter->is_adapter == of_adapters)
+                status = write_piece(&w, group, &piece, fetch, from, err);
     }
     sw_status closed = close_file(&w, status == SW_OK ? err : NULL);
     free(w.buffer);

@@ -103,6 +103,7 @@ static const struct {
 } actions[] = {
     {"import", "FILE.gguf|MODEL_DIR OUT_DIR", "make a Hugging Face folder of it", import},
     {"export", "MODEL_DIR FILE.gguf", "make a GGUF file of a Hugging Face folder", export},
+    {"merge", "MODEL_DIR ADAPTER_DIR OUT_DIR", "make one model of a model and its adapter", sw_checkpoint_merge},
 };
 enum { N_ACTIONS = sizeof actions / sizeof *actions };
 
@@ -114,7 +115,7 @@ static void print_actions(void) {
 }
 
 static sw_status checkpoint(int n_arguments, char **arguments, sw_error *err) {
-    static const char *const unbuilt[] = {"list", "verify", "merge", "diff", "prune"};
+    static const char *const unbuilt[] = {"list", "verify", "diff", "prune"};
     const char *names[N_ACTIONS];
     if (n_arguments < 1)
         return sw_fail(err, SW_BAD_CONFIG,
@@ -141,4 +142,5 @@ static sw_status checkpoint(int n_arguments, char **arguments, sw_error *err) {
                    nearest ? "?" : "");
 }
 
-const sw_verb sw_verb_checkpoint = {"checkpoint", "import|export FROM TO", "models to and from GGUF files", checkpoint};
+const sw_verb sw_verb_checkpoint = {"checkpoint", "import|export|merge ...", "models to and from GGUF files, and with adapters",
+                                    checkpoint};

@@ -108,6 +108,29 @@ static sw_status check_mix(const sw_settings *settings, const sw_place *written,
                      "data.mix has %d weights, data.train %d entries", settings->data.mix.n, settings->data.train.n);
 }
 
+bool sw_settings_train_lora(const sw_settings *settings) {
+    return settings->model.train.n == 1 && !strcmp(settings->model.train.item[0], "lora");
+}
+
+/* Adapters belong to a model that exists. What is said about them and would not be used is a mistake. */
+static sw_status check_lora(const sw_settings *settings, const sw_settings *defaults, const sw_place *written, sw_error *err) {
+    const sw_lora_settings *lora = &settings->model.lora, *usual = &defaults->model.lora;
+    bool is_lora = sw_settings_train_lora(settings), differs_here = lora->rank != usual->rank || lora->alpha != usual->alpha ||
+                                                                    lora->dropout != usual->dropout ||
+                                                                    lora->rslora != usual->rslora || lora->adapter;
+    differs_here = differs_here || lora->targets.n != usual->targets.n;
+    for (int i = 0; i < lora->targets.n && !differs_here; i++)
+        differs_here = strcmp(lora->targets.item[i], usual->targets.item[i]) != 0;
+    if (!is_lora && differs_here)
+        return sw_refuse(err, place_of(written, SW_OPTION_model_lora, SW_OPTION_model_train), "write model.train: lora",
+                         "model.lora is given, but model.train is not lora");
+    if (is_lora && settings->model.architecture != SW_ARCHITECTURE_UNSET)
+        return sw_refuse(err, place_of(written, SW_OPTION_model_train, SW_OPTION_model_architecture),
+                         "name a Hugging Face directory in model.path",
+                         "model.train: lora adds adapters to a model that exists, and this one is new");
+    return SW_OK;
+}
+
 static sw_status check_batches(const sw_settings *settings, const sw_place *written, sw_error *err) {
     int64_t batch = settings->train.batch_size, micro = settings->train.micro_batch_size;
     if (micro == SW_AUTO || batch % micro == 0)
@@ -147,6 +170,8 @@ sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, 
     sw_status status = check_model(settings, defaults, written, err);
     if (!status)
         status = check_mix(settings, written, err);
+    if (!status)
+        status = check_lora(settings, defaults, written, err);
     if (!status)
         status = check_batches(settings, written, err);
     if (!status)

@@ -23,10 +23,10 @@
     X(model, norm_epsilon, REAL, "1e-05", ">0..", "added to the variance in norms") \
     X(model, dropout, REAL, "0", "0..<1", "share of activations zeroed while training") \
     X(model, init_std, REAL, "0.02", "0..", "standard deviation of new weights") \
-    X(model, train, TRAIN, "all", "", "all, or a list of name patterns (* and ?); the rest is frozen") \
+    X(model, train, TRAIN, "all", "", "all; lora: low-rank adapters beside the frozen model (model.lora); or a list of name patterns (* and ?), the rest is frozen") \
     X(model, save_dtype, CHOICE, "bf16", "bf16|fp32|fp16", "element type of the final model directory") \
     X(model, max_shard_size, BYTES, "5GiB", "1..", "largest file of the final model directory") \
-    X(model, lora, OFF, "null", "", "LoRA")
+    X(model, lora, LORA, "{rank: 8, alpha: 16, targets: [q_proj, v_proj], dropout: 0, rslora: false, adapter: null}", "", "adapters of train: lora. targets: ends of the names of linear layers, patterns (* and ?) of whole names, or all-linear; rslora: scaled by alpha / sqrt(rank) in place of alpha / rank; adapter: a PEFT folder to start from")
 
 #define SW_OPTIONS_DATA(X) \
     X(data, train, PATHS, "[]", "", "files or patterns, in order: .txt, .jsonl ({text} | {prompt, completion} | {messages}), or token files (.npy, one dimension)") \

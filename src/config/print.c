@@ -74,7 +74,7 @@ static bool has_built_option(const char *section) {
 
 static void reference_section(int i_section, void (*line)(void *to, const char *text), void *to, bool as_markdown) {
     const char *section = sw_option_section(i_section);
-    char text[512], takes[300];
+    char text[1024], takes[300];
     if (as_markdown) {
         snprintf(text, sizeof text, "## %s", section);
         line(to, text);
@@ -93,7 +93,7 @@ static void reference_section(int i_section, void (*line)(void *to, const char *
         if (strcmp(option->section, section) || option->kind == SW_KIND_OFF)
             continue;
         sw_value_describe(option, takes, sizeof takes);
-        char setting[64];
+        char setting[160];
         snprintf(setting, sizeof setting, "%s: %s", option->key, option->fallback);
         if (as_markdown)
             snprintf(text, sizeof text, "| `%s` | `%s` | %s | %s |", option->key, option->fallback, takes, option->help);

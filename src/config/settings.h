@@ -1,11 +1,12 @@
 /* settings.h: run.yaml as a struct. One table makes the struct, the parser, --help, the reference page and the start-up print.
  *
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
- *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)  BYTES
- * (int64; 2GiB; null: 0)  REAL  BOOL CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)  REALS (list; null: none)
- * WRAP  TRAIN (`all` or name patterns) OFF (a feature that is not built yet: only the value that means "off" is taken; it has no
- * field) allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude
- * the bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
+ *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)
+ *            BYTES (int64; 2GiB; null: 0)  REAL  BOOL  CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)
+ *            REALS (list; null: none)  WRAP  TRAIN (`all`, `lora` or name patterns)  LORA (a map)
+ *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
+ *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude the
+ *            bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
  */
 #ifndef SW_CONFIG_SETTINGS_H
 #define SW_CONFIG_SETTINGS_H
@@ -31,6 +32,14 @@ typedef struct sw_reals {
     double *item;
 } sw_reals;
 
+typedef struct sw_lora_settings {
+    int64_t rank; /* above 0 */
+    double alpha, dropout;
+    bool rslora;
+    sw_texts targets;    /* at least one */
+    const char *adapter; /* a folder, absolute; NULL: new adapters */
+} sw_lora_settings;
+
 #define SW_AUTO (-1)
 
 #define SW_FIELD_PATH(name) const char *name;
@@ -45,7 +54,8 @@ typedef struct sw_reals {
 #define SW_FIELD_PAIR(name) sw_pair name;
 #define SW_FIELD_REALS(name) sw_reals name;
 #define SW_FIELD_WRAP(name) int64_t name;   /* 0: block; else min_parameters */
-#define SW_FIELD_TRAIN(name) sw_texts name; /* {1, {"all"}} or patterns */
+#define SW_FIELD_TRAIN(name) sw_texts name; /* {1, {"all"}}, {1, {"lora"}} or patterns */
+#define SW_FIELD_LORA(name) sw_lora_settings name;
 #define SW_FIELD_OFF(name)
 
 #include "config/options.h"
@@ -78,6 +88,9 @@ sw_status sw_settings_complete(const sw_settings *settings, const char *name, bo
 
 /* Is data.tokenizer the word `bytes`? Then every byte of a text is a token. */
 bool sw_settings_is_bytes(const sw_settings *settings);
+
+/* Does the run train adapters (train: lora)? */
+bool sw_settings_train_lora(const sw_settings *settings);
 
 /* All settings as YAML that reads back to the same settings. Ownership: free() the text. */
 char *sw_settings_yaml(const sw_settings *settings);

@@ -21,12 +21,20 @@
 #define OFFSET_REALS(field) offsetof(sw_settings, field)
 #define OFFSET_WRAP(field) offsetof(sw_settings, field)
 #define OFFSET_TRAIN(field) offsetof(sw_settings, field)
+#define OFFSET_LORA(field) offsetof(sw_settings, field)
 #define OFFSET_OFF(field) 0
 
 #define ROW(section, name, kind, fallback, allowed, help) \
     {#section, #name, SW_KIND_##kind, fallback, allowed, help, OFFSET_##kind(section.name)},
 #define ROWS(section, OPTIONS) OPTIONS(ROW)
 const sw_option sw_option_table[SW_N_OPTIONS] = {SW_SECTIONS(ROWS)};
+
+#define LORA_PART(name, kind, fallback, allowed) \
+    { "model.lora", #name, SW_KIND_##kind, fallback, allowed, "", offsetof(sw_settings, model.lora.name) }
+const sw_option sw_lora_parts[SW_N_LORA_PARTS] = {
+    LORA_PART(rank, COUNT, "8", "1..65536"), LORA_PART(alpha, REAL, "16", ">0.."), LORA_PART(targets, NAMES, "", ""),
+    LORA_PART(dropout, REAL, "0", "0..<1"),  LORA_PART(rslora, BOOL, "false", ""), LORA_PART(adapter, PATH, "null", ""),
+};
 
 #define SECTION_NAME(section, OPTIONS) #section,
 static const char *const sections[] = {SW_SECTIONS(SECTION_NAME)};
@@ -131,7 +139,6 @@ static const struct {
     {SW_OPTION_model_architecture, "mixtral", "mixtures of experts (mixtral)"},
     {SW_OPTION_model_architecture, "vit", "training on images (vit)"},
     {SW_OPTION_model_architecture, "clip", "training on images and captions (clip)"},
-    {SW_OPTION_model_train, "lora", "LoRA"},
     {SW_OPTION_train_threads, "#", "more than one thread per rank"},
     {SW_OPTION_shard_reshard_after_forward, "#", "gathering again inside groups of ranks"},
     {SW_OPTION_shard_wrap, "[", "wrapping by name patterns"},

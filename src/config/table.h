@@ -21,6 +21,8 @@ typedef enum sw_option_kind {
     SW_KIND_REALS,
     SW_KIND_WRAP,
     SW_KIND_TRAIN,
+    SW_KIND_NAMES,
+    SW_KIND_LORA,
     SW_KIND_OFF
 } sw_option_kind;
 
@@ -39,6 +41,10 @@ typedef struct sw_option {
 } sw_option;
 
 extern const sw_option sw_option_table[SW_N_OPTIONS];
+
+/* The parts of model.lora, as options of a section "model.lora". */
+enum { SW_N_LORA_PARTS = 6 };
+extern const sw_option sw_lora_parts[SW_N_LORA_PARTS];
 
 /* Section `i` in the order of the file, NULL after the last. */
 const char *sw_option_section(int i);

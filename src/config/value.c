@@ -201,9 +201,14 @@ static sw_status read_paths(const reading *in, const sw_yaml *value) {
     return read_texts(in, value, true);
 }
 
+static sw_status read_names(const reading *in, const sw_yaml *value) {
+    bool is_empty = sw_yaml_is_null(value) || value->kind == SW_YAML_MAP || (value->kind == SW_YAML_LIST && !value->n);
+    return is_empty ? refuse_value(in, value) : read_texts(in, value, false);
+}
+
 static sw_status read_train(const reading *in, const sw_yaml *value) {
-    bool is_all = is_word(value, "all"), is_list = value->kind == SW_YAML_LIST && value->n;
-    return is_all || is_list ? read_texts(in, value, false) : refuse_value(in, value);
+    bool is_named = is_word(value, "all") || is_word(value, "lora"), is_list = value->kind == SW_YAML_LIST && value->n;
+    return is_named || is_list ? read_texts(in, value, false) : refuse_value(in, value);
 }
 
 static sw_status read_pair(const reading *in, const sw_yaml *value) {
@@ -258,6 +263,35 @@ static sw_status read_wrap(const reading *in, const sw_yaml *value) {
     return SW_OK;
 }
 
+/* Parts that are not there stay as they are; null is the default. */
+static sw_status read_lora(const reading *in, const sw_yaml *value) {
+    const char *names[SW_N_LORA_PARTS], *usual = in->option->fallback;
+    sw_status status = SW_OK;
+    if (sw_yaml_is_null(value)) {
+        sw_arena scratch = {0};
+        sw_yaml *map;
+        status = sw_yaml_parse("default", usual, strlen(usual), &scratch, &map, in->err);
+        if (!status)
+            status = sw_value_read(in->settings, in->option, map, in->place, in->err);
+        sw_arena_free(&scratch);
+        return status;
+    }
+    if (value->kind != SW_YAML_MAP)
+        return refuse_value(in, value);
+    for (int part = 0; part < SW_N_LORA_PARTS; part++)
+        names[part] = sw_lora_parts[part].key;
+    for (int i = 0; i < value->n && !status; i++) {
+        int part = 0;
+        while (part < SW_N_LORA_PARTS && strcmp(names[part], value->key[i]))
+            part++;
+        if (part == SW_N_LORA_PARTS)
+            return unknown_part(in, value, i, names, SW_N_LORA_PARTS);
+        sw_place place = {in->place.name, in->place.line ? value->key_line[i] : 0};
+        status = sw_value_read(in->settings, &sw_lora_parts[part], value->item[i], place, in->err);
+    }
+    return status;
+}
+
 static sw_status not_built(const reading *in, sw_place place, const char *part, const char *off) {
     char remedy[300];
     snprintf(remedy, sizeof remedy, "leave it out or write %s", off);
@@ -303,7 +337,8 @@ sw_status sw_value_read(sw_settings *settings, const sw_option *option, const sw
         [SW_KIND_PATH] = read_path,   [SW_KIND_COUNT] = read_count,   [SW_KIND_COUNT_AUTO] = read_count_auto,
         [SW_KIND_BYTES] = read_bytes, [SW_KIND_REAL] = read_real,     [SW_KIND_BOOL] = read_bool,
         [SW_KIND_PATHS] = read_paths, [SW_KIND_CHOICE] = read_choice, [SW_KIND_TRAIN] = read_train,
-        [SW_KIND_PAIR] = read_pair,   [SW_KIND_REALS] = read_reals,   [SW_KIND_WRAP] = read_wrap,     [SW_KIND_OFF] = read_off,
+        [SW_KIND_PAIR] = read_pair,   [SW_KIND_REALS] = read_reals,   [SW_KIND_WRAP] = read_wrap,
+        [SW_KIND_OFF] = read_off,     [SW_KIND_NAMES] = read_names,   [SW_KIND_LORA] = read_lora,
     };
     reading in = {settings, option, (char *)settings + option->offset, place, err};
     return readers[option->kind](&in, value);

@@ -73,12 +73,22 @@ bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *
         return true;
     }
     case SW_KIND_PATHS:
+    case SW_KIND_NAMES:
         return print_texts(field, out);
+    case SW_KIND_LORA: {
+        bool is_done = true;
+        for (int i = 0; i < SW_N_LORA_PARTS; i++) {
+            fprintf(out, "%s%s: ", i ? ", " : "{", sw_lora_parts[i].key);
+            is_done = sw_value_print(settings, &sw_lora_parts[i], out) && is_done;
+        }
+        fputc('}', out);
+        return is_done;
+    }
     case SW_KIND_TRAIN: {
         const sw_texts *texts = field;
-        if (texts->n != 1 || strcmp(texts->item[0], "all"))
+        if (texts->n != 1 || (strcmp(texts->item[0], "all") && strcmp(texts->item[0], "lora")))
             return print_texts(texts, out);
-        fputs("all", out);
+        fputs(texts->item[0], out);
         return true;
     }
     case SW_KIND_PAIR:
@@ -181,7 +191,13 @@ char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
         text = "block or {min_parameters: N}";
         break;
     case SW_KIND_TRAIN:
-        text = "all or a list of name patterns";
+        text = "all, lora or a list of name patterns";
+        break;
+    case SW_KIND_NAMES:
+        text = "a list of names";
+        break;
+    case SW_KIND_LORA:
+        text = "a map of these";
         break;
     case SW_KIND_OFF:
         text = option->fallback;

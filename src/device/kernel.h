@@ -77,6 +77,8 @@
        sw_dropout_keeps(seed, stream, first_row + row, t*C + c, probability) (base/philox.h); kept ones scale by 1/(1-p).       \
        The gradient is the same kernel on dy */                                                                                 \
     X(DROPOUT, "dropout")                                                                                                       \
+    /* x R[n], y R[n]+ (in place on x when not accumulating)       dims n; attr factor. The gradient is the same on dy */       \
+    X(SCALE, "scale")                                                                                                           \
     /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*                                               \
        dims n V C chunk. The sum over supervised targets, in double, token after token. `logits` is working space of one chunk  \
      */                                                                                                                         \

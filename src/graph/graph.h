@@ -41,6 +41,7 @@ struct sw_parameter {
     bool decays; /* weight decay applies: two or more dimensions */
     sw_initializer initializer;
     double std;
+    bool is_adapter; /* added to a model, and not in its files */
     uint64_t stream; /* of its random numbers: a hash of the name, so that neighbours do not matter */
 };
 
@@ -105,6 +106,11 @@ struct sw_op {
     double attribute[SW_MAX_ATTRIBUTES];
 };
 
+/* What is asked about every linear layer as it is recorded: returns its output, which is y, or what more is recorded from x and
+ * y. NULL after an error. */
+typedef sw_value *(*sw_linear_hook)(sw_graph *graph, void *self, sw_value *x, sw_parameter *weight, sw_weight_layout layout,
+                                    sw_value *y);
+
 struct sw_graph {
     sw_arena arena;
     sw_error error;
@@ -116,7 +122,9 @@ struct sw_graph {
     SW_LIST(sw_value *) values;
     SW_LIST(sw_op *) ops; /* in the order in which they run; PREPARE operations first; an operation's id is its place */
     sw_value *tokens, *targets, *documents, *loss, *logits;
-    int n_dropouts; /* streams handed out */
+    int n_dropouts;             /* streams handed out */
+    sw_linear_hook linear_hook; /* NULL: none */
+    void *linear_hook_self;
     bool is_differentiated;
 };
 

@@ -24,6 +24,7 @@ static const struct {
     {SW_KERNEL_SWIGLU_GRAD, 3, 1u << 0 | 1u << 1 | 1u << 2},
     {SW_KERNEL_SWIGLU_GRAD, 4, 1u << 0 | 1u << 1 | 1u << 2},
     {SW_KERNEL_ADD, 2, 1u << 0 | 1u << 1},
+    {SW_KERNEL_SCALE, 1, 1u << 0},
 };
 
 typedef struct storage_use {

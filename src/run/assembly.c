@@ -125,9 +125,16 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
     return sw_model_config_check(model, SW_SPELL_RUN_YAML, err);
 }
 
+static sw_lora lora_of(const sw_settings *s) {
+    const sw_lora_settings *l = &s->model.lora;
+    if (!sw_settings_train_lora(s))
+        return (sw_lora){0};
+    return (sw_lora){l->rank, l->alpha, l->dropout, l->rslora, l->targets.n, l->targets.item};
+}
+
 static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
     const sw_texts *patterns = &s->model.train;
-    if (patterns->n == 1 && !strcmp(patterns->item[0], "all"))
+    if (sw_settings_train_lora(s) || (patterns->n == 1 && !strcmp(patterns->item[0], "all")))
         return SW_OK;
     int n_trainable = 0;
     for (int i = 0; i < patterns->n; i++) {
@@ -151,11 +158,18 @@ static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
                                  "model.train lists no pattern, so nothing would be trained; say all, or name patterns");
 }
 
-static sw_status trace(const sw_assembly *a, bool is_training, sw_graph **graph, sw_error *err) {
+static sw_status record(sw_assembly *a, bool is_training, sw_graph *graph, sw_error *err) {
+    if (a->custom)
+        return sw_custom_model_trace(a->custom, graph, err);
+    if (a->lora.rank)
+        return sw_lora_trace(&a->model, &a->lora, SW_ENDS_IN_LOSS, graph, is_training ? &a->lora_layers : NULL, err);
+    return sw_model_trace(&a->model, SW_ENDS_IN_LOSS, graph, err);
+}
+
+static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_error *err) {
     sw_status status = sw_graph_create(a->choice.micro_batch_size, a->settings->data.sequence_length, graph, err);
     if (!status)
-        status =
-            a->custom ? sw_custom_model_trace(a->custom, *graph, err) : sw_model_trace(&a->model, SW_ENDS_IN_LOSS, *graph, err);
+        status = record(a, is_training, *graph, err);
     if (!status)
         status = sw_graph_status(*graph, err);
     if (!status)
@@ -199,6 +213,11 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
     if (custom)
         a->model.vocabulary = custom->vocabulary;
     a->model.keeps_documents_apart = choice->keeps_documents_apart;
+    a->lora = lora_of(settings);
+    if (!status && custom && a->lora.rank)
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "model.train: lora is for models with a name, not for a program's own; write all, or "
+                         "name patterns");
     if (!status)
         status = trace(a, true, &a->graph, err);
     if (!status)

@@ -7,7 +7,7 @@
 #include <shardwise/train.h>
 
 #include "config/settings.h"
-#include "model/model.h"
+#include "model/lora.h"
 #include "shard/program.h"
 
 /* What may differ from the settings: the search for a plan that fits tries other values here. */
@@ -24,6 +24,8 @@ typedef struct sw_assembly {
     const sw_custom_model *custom; /* NULL: a model of ours */
     sw_assembly_choice choice;
     sw_model_config model;
+    sw_lora lora;               /* rank 0: no adapters */
+    sw_lora_layers lora_layers; /* of `graph` */
     sw_sharding sharding;
     sw_graph *graph, *evaluation_graph;
     sw_layout layout;

@@ -1,7 +1,10 @@
 /* masters.c: a master is its compute copy in fp32, or a bf16 copy and its low half (base/dtype.h). */
 #include "run/masters.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "base/philox.h"
 
 typedef struct place {
     float *fp32;
@@ -60,17 +63,24 @@ void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uin
         sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_NORMAL)(device, &call);
         return;
     }
+    if (parameter->initializer == SW_INIT_UNIFORM) {
+        const double width = 2 * sqrt(3) * parameter->std;
+        for (int64_t i = 0; i < n; i++)
+            values[i] =
+                (float)(width * (sw_philox_uniform(seed, SW_PURPOSE_INIT, parameter->stream, (uint64_t)(first + i)) - 0.5));
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
         values[i] = parameter->initializer == SW_INIT_ONES ? 1.0f : 0.0f;
 }
 
-sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, float *values, int64_t n_values,
-                                sw_error *err) {
+sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, bool of_adapters, float *values,
+                                int64_t n_values, sw_error *err) {
     const sw_layout *layout = masters->states->layout;
     sw_piece piece;
     for (int g = 0; g < layout->n_groups; g++)
         for (int at = 0; sw_layout_next_piece(layout, g, masters->owner, &at, &piece);)
-            for (int64_t done = 0; done < piece.length; done += n_values) {
+            for (int64_t done = 0; done < piece.length && piece.parameter->is_adapter == of_adapters; done += n_values) {
                 int64_t n = piece.length - done < n_values ? piece.length - done : n_values;
                 sw_masters_draw(device, piece.parameter, seed, piece.first + done, n, values);
                 sw_status status = sw_masters_put(masters, g, &piece, done, n, values, err);

@@ -22,9 +22,9 @@ sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int6
 void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
                      float *values);
 
-/* Fill the owner's pieces with their initial values: a function of (seed, parameter name, element), for any number of ranks.
- * `values`: room for n_values floats, a multiple of SW_BLOCK. */
-sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, float *values, int64_t n_values,
-                                sw_error *err);
+/* Fill the owner's pieces, of adapters or of all else, with their initial values: a function of (seed, parameter name, element),
+ * for any number of ranks. `values`: room for n_values floats, a multiple of SW_BLOCK. */
+sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, bool of_adapters, float *values,
+                                int64_t n_values, sw_error *err);
 
 #endif

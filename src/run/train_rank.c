@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "run/agree.h"
 
@@ -64,12 +65,33 @@ static sw_status load(sw_training *t, sw_error *err) {
         if (s->model.path && !run->options->model)
             status = sw_model_files_load(s->model.path, &a->model, &a->layout, owner, sw_masters_put, &masters, NULL, err);
         else
-            status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, t->values, SW_PIECE_ELEMENTS, err);
+            status =
+                sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);
+        if (!status && a->lora.rank && s->model.lora.adapter)
+            status = sw_adapter_files_load(s->model.lora.adapter, &a->model, &a->layout, owner, sw_masters_put, &masters, err);
+        else if (!status && a->lora.rank)
+            status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
     }
     return status ? status : sw_executor_publish(t->executor, 0, err);
 }
 
-/* The final weights, written by all ranks side by side. What a failure leaves is removed when no rank writes any more. */
+/* Rank 0 lays the final files out. */
+static sw_status begin_files(const sw_run *run, const char *folder, sw_model_output output, sw_error *err) {
+    char *adapter_config = NULL;
+    sw_status status = SW_OK;
+    if (output.is_adapter)
+        status = sw_adapter_config_write(&run->assembly.lora, &run->assembly.lora_layers, run->settings->model.path,
+                                         &adapter_config, err);
+    if (adapter_config)
+        output.config_json = adapter_config;
+    if (!status)
+        status = sw_model_files_begin(folder, &output, err);
+    free(adapter_config);
+    return status;
+}
+
+/* The final weights, or adapters, written by all ranks side by side. What a failure leaves is removed when no rank writes any
+ * more. */
 static sw_status save(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
@@ -78,7 +100,7 @@ static sw_status save(sw_training *t, sw_error *err) {
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
-        status = sw_model_files_begin(folder, &output, err);
+        status = begin_files(run, folder, output, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)

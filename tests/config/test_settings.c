@@ -175,8 +175,8 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"optimizer: {schedule: cosin}\n", {"optimizer.schedule", "cosin", "did you mean cosine?"}},
         {"optimizer: {name: adam}\n", {"optimizer.name", "adamw or sgd", "did you mean adamw?"}},
         {"model: {architecture: bert}\n", {"model.architecture", "llama or gpt2", "bert"}},
-        {"model: {train: none}\n", {"model.train", "all or a list"}},
-        {"model: {train: []}\n", {"model.train", "all or a list"}},
+        {"model: {train: none}\n", {"model.train", "all, lora or a list"}},
+        {"model: {train: []}\n", {"model.train", "all, lora or a list"}},
         {"model: {path: ''}\n", {"model.path", "a path"}},
         {"model: {path: ~/m}\n", {"model.path", "~"}},
         {"data: {train: [a.txt, [b.txt]]}\n", {"data.train", "a list of paths"}},
@@ -187,10 +187,18 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"train: [steps]\n", {"run.yaml:1", "section train"}},
         {"- train\n", {"run.yaml:1", "not a file of settings"}},
         {"hello\n", {"run.yaml:1", "not a file of settings"}},
+        {"model:\n  path: m\n  lora: {rank: 4}\n", {"run.yaml:3", "model.lora", "write model.train: lora"}},
+        {"model:\n  train: lora\n  architecture: llama\n  layers: 1\n  hidden: 8\n  heads: 1\n  ffn: 8\n  vocab: 9\n",
+         {"run.yaml:2", "model.train: lora", "model.path"}},
+        {"model:\n  lora:\n    rnak: 4\n", {"run.yaml:3", "model.lora", "rnak", "did you mean rank?"}},
+        {"model: {lora: {rank: 0}}\n", {"model.lora.rank", "from 1 to 65536"}},
+        {"model: {lora: {alpha: 0}}\n", {"model.lora.alpha", "above 0"}},
+        {"model: {lora: {dropout: 1}}\n", {"model.lora.dropout", "below 1"}},
+        {"model: {lora: {targets: []}}\n", {"model.lora.targets", "a list of names"}},
+        {"model: {lora: {rslora: 1}}\n", {"model.lora.rslora", "true or false"}},
+        {"model: {lora: 8}\n", {"model.lora", "a map"}},
         /* known, not built */
         {"model: {architecture: mixtral}\n", {"run.yaml:1", "model.architecture", "not built yet", "llama or gpt2"}},
-        {"model: {train: lora}\n", {"model.train", "LoRA is not built yet"}},
-        {"model:\n  lora: {rank: 8, alpha: 16}\n", {"run.yaml:2", "model.lora", "LoRA is not built yet", "null"}},
         {"data: {packing: perhaps}\n", {"data.packing", "true or false"}},
         {"data: {mix: [1, -1]}\n", {"data.mix", "a list of numbers"}},
         {"data: {mix: [1, 2], train: [a.txt]}\n", {"data.mix", "2 weights", "1 entries"}},
@@ -264,7 +272,7 @@ static void mistakes_on_the_command_line_are_named_too(void **state) {
         {{"train.steps=ten"}, {"command line", "train.steps", "ten"}},
         {{"train.steps=[1"}, {"command line", "not YAML"}},
         {{"data.train=*.txt"}, {"command line", "train", "quotes"}},
-        {{"model.lora.rank=4"}, {"command line", "LoRA"}},
+        {{"model.lora.rank=4"}, {"command line", "model.lora", "model.train: lora"}},
         {{"train.steps=1", "train.steps=1"}, {"command line", "train.steps", "twice"}},
         {{"shard.wrap=block", "shard.wrap.min_parameters=3"}, {"command line", "shard.wrap", "twice"}},
         {{"shard.wrap.min_parameters=3", "shard.wrap=block"}, {"command line", "shard.wrap", "twice"}},
@@ -385,6 +393,11 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
         snprintf(text, bytes, "%s", word);
         break;
     }
+    case SW_KIND_NAMES:
+    case SW_KIND_LORA:
+        snprintf(text, bytes, "{rank: %u, dropout: %.17g, adapter: %s}", next_random(seed) % 9 + 1,
+                 next_random(seed) / 16777217.0, paths[next_random(seed) % 5]);
+        break;
     case SW_KIND_WRAP:
         snprintf(text, bytes, next_random(seed) % 2 ? "block" : "{min_parameters: %u}", next_random(seed) % 1000 + 1);
         break;

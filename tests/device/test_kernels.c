@@ -176,7 +176,7 @@ static void in_place_gives_the_same_bits(void **state) {
         {SW_KERNEL_SWIGLU, 2, 0},        {SW_KERNEL_SWIGLU, 2, 1},       {SW_KERNEL_SWIGLU_GRAD, 3, 0},
         {SW_KERNEL_SWIGLU_GRAD, 3, 1},   {SW_KERNEL_SWIGLU_GRAD, 3, 2},  {SW_KERNEL_SWIGLU_GRAD, 4, 0},
         {SW_KERNEL_SWIGLU_GRAD, 4, 1},   {SW_KERNEL_SWIGLU_GRAD, 4, 2},  {SW_KERNEL_ADD, 2, 0},
-        {SW_KERNEL_ADD, 2, 1},           {SW_KERNEL_DROPOUT, 1, 0},
+        {SW_KERNEL_ADD, 2, 1},           {SW_KERNEL_DROPOUT, 1, 0},      {SW_KERNEL_SCALE, 1, 0},
     };
     for (size_t p = 0; p < sizeof places / sizeof *places; p++)
         for (int i = 0; i < N_SHAPES; i++)

@@ -16,7 +16,8 @@ sys.path[:0] = [str(pathlib.Path(os.environ["SW_SOURCE"]) / "tests" / part) for 
 import check
 import runs
 
-CASES = ["llama-untied", "llama-tied", "gpt2", "llama-schedule", "llama-masked", "llama-bf16", "qwen2", "mistral-window"]
+CASES = ["llama-untied", "llama-tied", "gpt2", "llama-schedule", "llama-masked", "llama-bf16", "qwen2", "mistral-window", "packed", "packed-gpt2",
+         "llama-lora", "lora-llama", "lora-gpt2"]
 
 
 def compare(case, *overrides):

@@ -264,6 +264,16 @@ static void gelu(void **state) {
     check(record_gelu);
 }
 
+static void record_scale(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g);
+    end(g, sw_add(g, x, sw_scale(g, x, -0.7))); /* two gradients arrive at x */
+}
+static void scale(void **state) {
+    (void)state;
+    check(record_scale);
+}
+
 static void record_swiglu(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = begin(g);
@@ -312,6 +322,7 @@ int main(void) {
         cmocka_unit_test(attention_within_spans_and_documents),
         cmocka_unit_test(every_activation),
         cmocka_unit_test(gelu),
+        cmocka_unit_test(scale),
         cmocka_unit_test(swiglu),
         cmocka_unit_test(add),
         cmocka_unit_test(dropout_draws_the_same_mask_in_both_directions),

@@ -40,7 +40,7 @@ static sw_status run_step(sw_comm *comm, void *arg, sw_error *err) {
         status = sw_executor_create(comm, device, &a->states, a->programs, 1, &executor, err);
     sw_masters masters = {executor, &a->states, comm->rank};
     if (!status)
-        status = sw_masters_initialise(&masters, device, 1, values, SW_BLOCK * 16, err);
+        status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
     if (!status)
         status = sw_executor_publish(executor, 0, err);
     const sw_step_hooks hooks = {comm, no_rows, NULL, accept_step};

@@ -250,6 +250,12 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         ADD(REAL, tokens * C, IN, "");
         ADD(REAL, tokens * C, OUT, "+");
         break;
+    case SW_KERNEL_SCALE:
+        DIMS(n * C);
+        c.attribute[0] = 1.7;
+        ADD(REAL, n * C, IN, "");
+        ADD(REAL, n * C, OUT, "+");
+        break;
     case SW_KERNEL_CROSS_ENTROPY:
     case SW_KERNEL_CROSS_ENTROPY_GRAD: {
         const int64_t chunk = sw_cross_entropy_chunk(n, s->V);

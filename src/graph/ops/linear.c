@@ -73,5 +73,5 @@ sw_value *sw_linear(sw_graph *graph, sw_value *x, sw_parameter *weight, sw_param
     op->dim[1] = in;
     op->dim[2] = out;
     op->dim[3] = layout;
-    return y;
+    return graph->linear_hook ? graph->linear_hook(graph, graph->linear_hook_self, x, weight, layout, y) : y;
 }

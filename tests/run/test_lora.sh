@@ -1,0 +1,2 @@
+# Adapters trained, saved, continued and merged: see lora.py.
+exec python3 "$SW_SOURCE/tests/run/lora.py"
