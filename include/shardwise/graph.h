@@ -38,7 +38,7 @@ typedef struct sw_value sw_value;
 
 /* A graph over micro-batches of n_rows rows of n_tokens tokens each (B and T). */
 SW_API sw_status sw_graph_create(int64_t n_rows, int64_t n_tokens, sw_graph **graph, sw_error *err);
-SW_API void sw_graph_free(sw_graph *graph);
+SW_API void sw_graph_free(sw_graph *graph); /* NULL does nothing */
 
 /* The first error that recording met, SW_OK if none. */
 SW_API sw_status sw_graph_status(const sw_graph *graph, sw_error *err);

@@ -50,7 +50,8 @@ typedef struct sw_launch_options {
 typedef sw_status (*sw_rank_fn)(sw_comm *comm, void *arg, sw_error *err);
 
 /* Run fn on options->n_ranks ranks and wait for them. `arg` is the caller's memory as it was at the call (ranks are forked).
- * Errors: fn's own; SW_LOST_RANK (who, by what, doing what); SW_TIMED_OUT; SW_BAD_CONFIG (options). */
+ * Errors: fn's own; SW_LOST_RANK (who, by what, doing what); SW_TIMED_OUT; SW_MISMATCH (ranks that wait for each other);
+ * SW_NO_MEMORY (no memory, processes or descriptors for so many ranks); SW_BAD_CONFIG (options). */
 SW_API sw_status sw_launch(const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_error *err);
 
 SW_API int sw_comm_rank(const sw_comm *comm);
@@ -59,10 +60,12 @@ SW_API int sw_comm_size(const sw_comm *comm);
 /* The signal that asked the run to end, 0 if none. Ranks may see it at different times: agree on it before acting. */
 SW_API int sw_stop_requested(const sw_comm *comm);
 
-/* Wait for all ranks. */
+/* Collective. Wait for all ranks. Errors, here and below: SW_ABORTED (another rank failed), SW_MISMATCH (ranks are in different
+ * calls). */
 SW_API sw_status sw_barrier(sw_comm *comm, sw_error *err);
 
-/* Every rank gives `bytes` (at most SW_EXCHANGE_BYTES) and gets those of all ranks, in rank order: all [size * bytes]. */
+/* Collective. Every rank gives `bytes` (at most SW_EXCHANGE_BYTES) and gets those of all ranks, in rank order:
+ * all [size * bytes]. */
 #define SW_EXCHANGE_BYTES 4096
 SW_API sw_status sw_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err);
 

@@ -57,9 +57,10 @@ static sw_status compare_tied(const sw_model_source *source, sw_tensor_place hea
     sw_status status = SW_OK;
     int64_t n = head.tensor->n_elements, n_unequal = 0;
     double largest = 0;
-    float *a = malloc(2 * sizeof *a * SW_PIECE_ELEMENTS), *b = a + SW_PIECE_ELEMENTS;
+    float *a = malloc(2 * sizeof *a * SW_PIECE_ELEMENTS);
     if (!a)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory to compare the tied head", source->path);
+    float *b = a + SW_PIECE_ELEMENTS;
     for (int64_t first = 0; first < n && status == SW_OK; first += SW_PIECE_ELEMENTS) {
         int64_t length = n - first < SW_PIECE_ELEMENTS ? n - first : SW_PIECE_ELEMENTS;
         if ((status = sw_safetensors_read(head.file, head.tensor, first, length, a, err)) != SW_OK ||

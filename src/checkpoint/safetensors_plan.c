@@ -58,9 +58,10 @@ sw_status sw_safetensors_plan(sw_tensor_plan *tensors, int64_t n_tensors, char *
     size_t capacity = 8 + sizeof metadata + 16; /* length, braces, padding */
     for (int64_t i = 0; i < n_tensors; i++)
         capacity += 6 * strlen(tensors[i].name) + 256; /* a quoted name, and fields with 6 numbers of up to 20 digits */
-    char *text = malloc(capacity), *to = text + 8;
+    char *text = malloc(capacity);
     if (!text)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the header of %" PRId64 " tensors", n_tensors);
+    char *to = text + 8;
     to += sprintf(to, "%s", metadata);
     int64_t data_bytes = 0;
     for (int64_t i = 0; i < n_tensors; i++) {

@@ -1,4 +1,5 @@
 /* generate.c: shardwise generate: text from a trained model, as it is produced. */
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +33,16 @@ static void put_bytes(FILE *file, const char *bytes, int64_t n_bytes) {
 }
 
 /* Called in a rank, which is another process. */
-static void put_token(void *to, const char *bytes, int64_t n_bytes) {
+static sw_status put_token(void *to, const char *bytes, int64_t n_bytes, sw_error *err) {
     text_out *out = to;
     if (out->prompt)
         put_bytes(out->file, out->prompt, (int64_t)strlen(out->prompt));
     out->prompt = NULL;
     put_bytes(out->file, bytes, n_bytes);
-    fflush(out->file);
+    if (fflush(out->file))
+        return sw_fail(err, SW_NO_SPACE, "the text could not be written: %s · standard output · %s", strerror(errno),
+                       errno == EPIPE ? "its reader is gone" : "is the disk full?");
+    return SW_OK;
 }
 
 static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
@@ -78,6 +82,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of writing */
     text_out out = {stdout, prompt};
     sw_generate_options options = {
         .model = others[0],

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -10,16 +11,21 @@
 #include "run/train.h"
 
 /* What the signal handler tells: the only state that the command keeps outside of functions. */
-static volatile sig_atomic_t stop_signal, report_request;
+static volatile sig_atomic_t has_begun, stop_signal, report_request;
 
-/* The first one asks for a clean end, the second ends at once; ranks do not outlive this process. */
+/* The first one asks for a clean end, the second ends at once; ranks do not outlive this process. While data and model are still
+ * being checked nothing is there that had to be ended, so the first one ends that. */
 static void take_signal(int signal_number) {
-    if (signal_number == SIGQUIT)
+    static const char too_early[] = "shardwise: stopped by a signal before the run began\n";
+    if (signal_number == SIGQUIT) {
         report_request = 1;
-    else if (stop_signal)
+        return;
+    }
+    ssize_t told = has_begun ? 0 : write(STDERR_FILENO, too_early, sizeof too_early - 1);
+    if (!has_begun || stop_signal)
         _exit(128 + signal_number);
-    else
-        stop_signal = signal_number;
+    stop_signal = signal_number == SIGHUP ? SIGTERM : signal_number; /* the terminal is gone: end as if asked to */
+    (void)told;
 }
 
 static void watch_signals(void) {
@@ -28,8 +34,10 @@ static void watch_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGQUIT, &action, NULL);
+    struct sigaction inherited;
+    if (!sigaction(SIGHUP, NULL, &inherited) && inherited.sa_handler != SIG_IGN) /* nohup */
+        sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader of our output that leaves does not end the run */
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with a reason */
 }
 
 static void print_line(void *to, const char *text) {
@@ -55,11 +63,13 @@ static sw_status print_config(const sw_settings *settings, sw_error *err) {
 typedef struct report {
     sw_listener display;
     const sw_settings *settings; /* shown before the first line; NULL then */
+    bool *is_cut;                /* shared with the rank that reports steps: its output could not be written */
 } report;
 
 /* The first line comes when everything has been checked: a run that is refused says only why. */
 static void report_line(void *to, const char *text) {
     report *out = to;
+    has_begun = 1;
     if (out->settings)
         sw_settings_tell(out->settings, out->display.line, out->display.to);
     out->settings = NULL;
@@ -69,11 +79,17 @@ static void report_line(void *to, const char *text) {
 static void report_step(void *to, const sw_progress *progress) {
     report *out = to;
     out->display.step(out->display.to, progress);
+    if (ferror(stdout))
+        *out->is_cut = true;
 }
 
 static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, sw_error *err) {
     sw_display display = {.out = stdout, .show = show};
-    report out = {sw_display_listener(&display), settings};
+    report out = {sw_display_listener(&display), settings, NULL};
+    void *shared = mmap(NULL, sizeof *out.is_cut, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the report of the run · shardwise train");
+    out.is_cut = shared;
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
     options.listener = (sw_listener){.step = report_step, .line = report_line, .to = &out};
     options.dry_run = is_dry;
@@ -83,6 +99,11 @@ static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, s
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_train(settings, &options, err);
     sw_display_end(&display);
+    if (!status && *out.is_cut)
+        status = sw_fail(err, SW_NO_SPACE,
+                         "the run is done, but its output could not be written · standard output · is the disk full, or its "
+                         "reader gone?");
+    munmap(shared, sizeof *out.is_cut);
     return status;
 }
 

@@ -115,12 +115,16 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     return SW_OK;
 }
 
-static sw_status continue_text(generation *g, int32_t *work, sw_error *err) {
+static sw_status continue_text(generation *g, sw_comm *comm, int32_t *work, sw_error *err) {
     const sw_generate_options *o = g->options;
     const sw_sampling sampling = {o->temperature, o->top_k, o->top_p, o->seed};
     const sw_step_hooks hooks = {g, fill, NULL, NULL};
     sw_status status = SW_OK;
-    for (int64_t i = 0; i < o->max_tokens && !status && !(o->stop_signal && *o->stop_signal); i++) {
+    for (int64_t i = 0; i < o->max_tokens && !status; i++) {
+        int stop_signal = sw_stop_requested(comm);
+        if (stop_signal)
+            return sw_fail(err, stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED, "stopped by %s after %" PRId64 " tokens",
+                           stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C", i);
         g->program = 0;
         while (g->program + 1 < g->n_programs && g->capacity[g->program] < g->n_context)
             g->program++;
@@ -135,7 +139,7 @@ static sw_status continue_text(generation *g, int32_t *work, sw_error *err) {
             break;
         g->context[g->n_context++] = token;
         char byte = (char)token;
-        o->produce(o->to, &byte, 1);
+        status = o->produce(o->to, &byte, 1, err);
     }
     return status;
 }
@@ -159,7 +163,7 @@ static sw_status generate_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     for (int64_t i = 0; i < n_prompt && !status; i++)
         g->context[g->n_context++] = (unsigned char)g->options->prompt[i];
     if (!status)
-        status = continue_text(g, work, err);
+        status = continue_text(g, comm, work, err);
     sw_executor_free(g->executor);
     if (device)
         device->close(device);

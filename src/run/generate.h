@@ -15,13 +15,14 @@ typedef struct sw_generate_options {
     int64_t top_k;      /* 0: all */
     double top_p;       /* 1: all */
     uint64_t seed;
-    /* Takes each token's bytes as it is produced. */
-    void (*produce)(void *to, const char *bytes, int64_t n_bytes);
+    /* Takes each token's bytes as it is produced. A status that is not SW_OK ends the text there. */
+    sw_status (*produce)(void *to, const char *bytes, int64_t n_bytes, sw_error *err);
     void *to;
     const volatile sig_atomic_t *stop_signal; /* may be NULL */
 } sw_generate_options;
 
-/* Continue the prompt. Ranks: one, which is a process of its own. Errors: SW_BAD_FILE (the model), SW_BAD_CONFIG (options). */
+/* Continue the prompt. Ranks: one, which is a process of its own. Errors: SW_BAD_FILE (the model), SW_BAD_CONFIG (options), what
+ * `produce` returns, SW_INTERRUPTED and SW_TERMINATED (a stop signal). */
 sw_status sw_generate(const sw_generate_options *options, sw_error *err);
 
 #endif

@@ -64,15 +64,17 @@ static sw_status check_settings(const sw_settings *s, sw_error *err) {
     return SW_OK;
 }
 
-/* The plan's figures, and those of one rank that shards nothing. */
+/* The plan's figures, and those of one rank that shards nothing: it adds gradients up where they are written. */
 sw_status sw_run_price(sw_run *run, sw_error *err) {
     sw_assembly_choice choice = run->assembly.choice;
+    sw_settings settings = *run->settings;
     sw_assembly alone;
     sw_assembly_bytes(&run->assembly, run->planned);
     run->planned[SW_MEMORY_TRANSPORT] = sw_control_bytes(choice.n_ranks) / choice.n_ranks;
     choice.n_ranks = 1;
     choice.stage = 0;
-    sw_status status = sw_assembly_create(run->settings, run->options->model, &choice, &alone, err);
+    settings.shard.accumulate = SW_ACCUMULATE_UNSHARDED;
+    sw_status status = sw_assembly_create(&settings, run->options->model, &choice, &alone, err);
     if (status)
         return status;
     sw_assembly_bytes(&alone, run->unsharded);
@@ -138,8 +140,10 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
         launch.report = report_rank;
         launch.report_to = &run;
         status = sw_run_folder_create(&run, err);
-        if (!status)
+        if (!status) {
             status = sw_launch(&launch, sw_train_rank, &run, err);
+            sw_run_folder_tidy(&run);
+        }
     }
     sw_dataset_close(run.validation);
     sw_dataset_close(run.data);

@@ -18,12 +18,10 @@ typedef struct sw_watch {
     sw_watched rank[SW_MAX_RANKS];
 } sw_watch;
 
-/* Seconds on the clock that looks are taken by. */
-double sw_watch_now(void);
-
 void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline);
 
-/* Look at all ranks, a few times a second. cpu_ns [n_ranks]: CPU time that each has used, -1 where it cannot be known.
+/* Look at all ranks, a few times a second. cpu_ns [n_ranks]: CPU time that each has used, -1 where it cannot be known: then
+ * the rank counts as working.
  * Errors: SW_MISMATCH: all ranks wait for what will never come. SW_TIMED_OUT: a rank that waits for nobody neither advanced nor
  * used CPU for the deadline; or all ranks wait and none advanced for so long. */
 sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err);
