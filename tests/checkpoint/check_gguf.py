@@ -58,7 +58,7 @@ def check_export(path, folder, dtype):
         expected = (weights if weights.dim() == 1 else weights.to(dtype)).float().numpy()
         heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}.get(name.split(".")[-2])
         assert numpy.array_equal(values.view(numpy.int32), (permuted(expected, heads) if heads else expected).view(numpy.int32)), name
-    fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.ggml.t")}
+    fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith(("tokenizer.ggml.t", "tokenizer.ggml.m"))}
     assert fields["general.architecture"] == "llama" and fields["llama.block_count"] == config["num_hidden_layers"]
     assert fields["tokenizer.chat_template"] == (folder / "chat_template.jinja").read_text()
     return fields
