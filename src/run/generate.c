@@ -134,6 +134,7 @@ static sw_status continue_text(generation *g, sw_comm *comm, int32_t *work, sw_e
             break;
         const float *logits = sw_executor_address(g->executor, g->program, g->programs[g->program].logits);
         int32_t token;
+        sw_comm_enter(comm, SW_LANE_COMPUTE, i, 0, 0, "choosing a token");
         status = sw_sample(&sampling, logits, (int32_t)g->model.vocabulary, i, work, &token, err);
         if (status)
             break;

@@ -30,7 +30,8 @@ static void finish_rank(const launch *l, int rank, sw_status status, sw_error *e
     if (status == SW_OK)
         error->message[0] = 0;
     if (!is_orderly && !follows) {
-        sw_say_where(l->control, rank, 0, error);
+        if (status != SW_GUARD) /* which all ranks decide together, wherever they are */
+            sw_say_where(l->control, rank, 0, error);
         sw_control_abort(l->control, error);
     }
     page->final = *error;

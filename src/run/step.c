@@ -29,11 +29,12 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     const sw_assembly *a = &t->run->assembly;
     int64_t micro = a->choice.micro_batch_size, k = (int64_t)slot * t->comm->n_ranks + t->comm->rank;
     scalars->first_row = t->first_row + k * micro;
+    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading data");
     return sw_training_fill(
         t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
         sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
         sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.targets),
-        a->program.documents < 0 ? NULL : sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.documents), err);
+        sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.documents), err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {
@@ -202,6 +203,7 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     bool evaluates = t->run->validation && (is_last || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0));
     if (evaluates)
         status = sw_training_evaluate(t, &validation_loss, err);
+    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "telling of the step");
     if (!status)
         status = tell(t, &scalars, &counts, seconds, evaluates, validation_loss, err);
     if (status || !t->skipped || t->n_supervised == 0)

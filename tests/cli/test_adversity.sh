@@ -51,6 +51,17 @@ wait $!
 [ -e early ] && complain 'a run that never began wrote something'
 rm long.txt
 
+# Data that change under a run: what was being done is said. A guard is no rank's own.
+for i in $(seq 20000); do echo "line $i"; done >moving.txt
+"$shardwise" train run.yaml 'data.train=[moving.txt]' checkpoint.path=moved train.steps=1000000 log.every=1 --quiet 2>errors.out &
+until [ -s moved/metrics.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+truncate -s 100 moving.txt
+wait $!
+[ $? = 3 ] || complain "data that were cut: $(cat errors.out)"
+grep -q 'in "reading data": .*moving.txt' errors.out || complain "data that were cut: $(cat errors.out)"
+expect 6 'error: step 2 was stopped by guard.nonfinite' -- "$shardwise" train run.yaml checkpoint.path=guarded guard.nonfinite=stop \
+    optimizer.learning_rate=1e30 train.steps=9
+
 # A folder belongs to one run, whoever comes first.
 for i in 1 2 3 4 5; do
     processes=() n_done=0
@@ -90,7 +101,7 @@ if (ulimit -s 256) 2>/dev/null; then
     grep -q 'ulimit -s' errors.out || complain "ulimit -s 256: $(cat errors.out)"
 fi
 for kilobytes in 6500 9000 60000 100000; do
-    (ulimit -v $kilobytes && exec "$shardwise" --version) >/dev/null 2>&1 || continue # a sanitizer needs more
+    { (ulimit -v $kilobytes && exec "$shardwise" --version); } >/dev/null 2>&1 || continue # a sanitizer needs more
     (ulimit -v $kilobytes && exec timeout 30 "$shardwise" train run.yaml checkpoint.path=limited) >text.out 2>errors.out
     code=$?
     [ $code = 4 ] || [ $code = 0 ] || complain "ulimit -v $kilobytes: exit code $code: $(cat errors.out)"
