@@ -71,6 +71,9 @@ static const sw_family attention_family = {.name = "attention", .gradient = grad
 
 static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand v, int64_t n_heads, int64_t n_kv_heads,
                         int64_t head_channels, int64_t q_stride, int64_t kv_stride) {
+    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads, n_kv_heads, head_channels, q_stride, kv_stride};
+    if (graph->places)
+        return sw_decode_attention(graph, q, k, v, dim);
     sw_value *out =
         sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, n_heads * head_channels});
     sw_value *log_sum = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_rows, n_heads, graph->n_tokens});
@@ -80,7 +83,6 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
         sw_op_emit(graph, &attention_family, SW_KERNEL_ATTENTION, 5, (sw_operand[]){q, k, v, sw_writes(out), sw_writes(log_sum)});
     if (!op)
         return NULL;
-    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads, n_kv_heads, head_channels, q_stride, kv_stride};
     for (int i = 0; i < DIMENSIONS; i++)
         op->dim[i] = dim[i];
     return out;

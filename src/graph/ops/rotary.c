@@ -47,7 +47,7 @@ static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, double the
         if (op->kernel == SW_KERNEL_ROTARY_TABLE && op->dim[1] == head_channels && op->attribute[0] == theta)
             return op->operand[0].value;
     }
-    sw_value *table = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_tokens, head_channels / 2, 2});
+    sw_value *table = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){sw_graph_positions(graph), head_channels / 2, 2});
     if (!table)
         return NULL;
     table->is_constant = true;
@@ -60,7 +60,7 @@ static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, double the
     graph->current_phase = phase;
     if (!op)
         return NULL;
-    op->dim[0] = graph->n_tokens;
+    op->dim[0] = sw_graph_positions(graph);
     op->dim[1] = head_channels;
     op->attribute[0] = theta;
     return table;
@@ -77,6 +77,8 @@ sw_value *sw_rotary(sw_graph *graph, sw_value *x, int64_t head_channels, double 
     if (!(theta > 0))
         return sw_graph_fail(graph, "rotary: theta is %g; it must be above 0", theta);
     sw_value *table = rotary_table(graph, head_channels, theta);
+    if (table && graph->places)
+        return sw_decode_rotary(graph, x, table, head_channels);
     sw_value *y = table ? sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension) : NULL;
     if (!y)
         return NULL;
