@@ -86,10 +86,10 @@ static sw_status check_model(sw_settings *settings, const sw_settings *defaults,
                                written, err);
     if (status)
         return status;
-    bool is_bytes = settings->data.tokenizer == SW_TOKENIZER_BYTES;
-    if (settings->model.vocab == SW_AUTO && !is_bytes)
+    bool is_bytes = sw_settings_is_bytes(settings);
+    if (settings->model.vocab == SW_AUTO && !settings->data.tokenizer)
         return sw_refuse(err, place_of(written, SW_OPTION_model_vocab, SW_OPTION_model_architecture),
-                         "write the number of token ids, or data.tokenizer: bytes", "model.vocab: auto needs a tokenizer");
+                         "write the number of token ids, or give data.tokenizer", "model.vocab: auto needs a tokenizer");
     if (settings->model.vocab != SW_AUTO && settings->model.vocab < 256 && is_bytes)
         return sw_refuse(err, place_of(written, SW_OPTION_model_vocab, SW_OPTION_data_tokenizer), "write auto, 256 or more",
                          "model.vocab: %" PRId64 " is too small for the 256 ids of data.tokenizer: bytes", settings->model.vocab);
@@ -99,6 +99,13 @@ static sw_status check_model(sw_settings *settings, const sw_settings *defaults,
                          "data.sequence_length: %" PRId64 " is more than model.max_positions %" PRId64,
                          settings->data.sequence_length, settings->model.max_positions);
     return SW_OK;
+}
+
+static sw_status check_mix(const sw_settings *settings, const sw_place *written, sw_error *err) {
+    if (!settings->data.mix.n || settings->data.mix.n == settings->data.train.n)
+        return SW_OK;
+    return sw_refuse(err, place_of(written, SW_OPTION_data_mix, SW_OPTION_data_train), "write one weight for each entry",
+                     "data.mix has %d weights, data.train %d entries", settings->data.mix.n, settings->data.train.n);
 }
 
 static sw_status check_batches(const sw_settings *settings, const sw_place *written, sw_error *err) {
@@ -138,6 +145,8 @@ static sw_status check_length(const sw_settings *settings, const sw_place *writt
 
 sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, const sw_place *written, sw_error *err) {
     sw_status status = check_model(settings, defaults, written, err);
+    if (!status)
+        status = check_mix(settings, written, err);
     if (!status)
         status = check_batches(settings, written, err);
     if (!status)

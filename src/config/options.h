@@ -29,20 +29,20 @@
     X(model, lora, OFF, "null", "", "LoRA")
 
 #define SW_OPTIONS_DATA(X) \
-    X(data, train, PATHS, "[]", "", "files or patterns, in order: .txt, or token files (.npy, one dimension)") \
-    X(data, mix, OFF, "null", "", "mixing of sources") \
+    X(data, train, PATHS, "[]", "", "files or patterns, in order: .txt, .jsonl ({text} | {prompt, completion} | {messages}), or token files (.npy, one dimension)") \
+    X(data, mix, REALS, "null", "0..", "weights of the entries of data.train, in their order; null: one stream of all") \
     X(data, shuffle, BOOL, "true", "", "rows in an order drawn from the seed, anew each epoch; false: in order") \
     X(data, labels_mask, PATH, "null", "", ".npy beside one token file: 1 where the token counts as a target") \
-    X(data, documents, OFF, "null", "", "packing by document lengths") \
+    X(data, documents, PATH, "null", "", ".npy beside token files: lengths of their documents") \
     X(data, labels, OFF, "null", "", "training on images") \
     X(data, captions, OFF, "null", "", "training on images and captions") \
-    X(data, chat_format, OFF, "auto", "null", "training on conversations") \
-    X(data, long, OFF, "split", "null", "another treatment of long rows than splitting them") \
+    X(data, chat_format, CHOICE, "auto", "auto|chatml|llama2|llama3|mistral|mistral-v3|mistral-v1|zephyr|gemma", "of conversations; auto: recognised from the model's chat template; mistral is mistral-v3") \
+    X(data, long, LONG, "split", "split|drop|error", "a document longer than a row: cut it, leave it out, or refuse the data") \
     X(data, validation, PATHS, "[]", "", "held-out files or patterns; [] for none") \
     X(data, validation_rows, COUNT, "64", "1..", "rows of each evaluation") \
-    X(data, tokenizer, CHOICE, "null", "null|bytes", "bytes: every byte of a text file is a token; null: token files") \
+    X(data, tokenizer, PATH, "null", "bytes", "a tokenizer.json or its folder; bytes: every byte of a text is a token; null: the model's") \
     X(data, sequence_length, COUNT, "512", "1..2147483647", "tokens in a row") \
-    X(data, packing, OFF, "false", "", "packing of documents")
+    X(data, packing, BOOL, "true", "", "documents share rows without seeing each other; false: each has rows of its own, filled up with padding")
 
 #define SW_OPTIONS_TRAIN(X) \
     X(train, steps, COUNT, "0", "0..", "steps to train for; or give epochs or tokens; 0: not given") \
@@ -131,7 +131,6 @@
 /* The indices of CHOICE words that code compares. */
 enum { SW_ARCHITECTURE_UNSET, SW_ARCHITECTURE_LLAMA, SW_ARCHITECTURE_GPT2 };
 enum { SW_SAVE_BF16, SW_SAVE_FP32, SW_SAVE_FP16 };
-enum { SW_TOKENIZER_NONE, SW_TOKENIZER_BYTES };
 enum { SW_OPTIMIZER_ADAMW, SW_OPTIMIZER_SGD };
 enum { SW_ACCUMULATE_SHARDED, SW_ACCUMULATE_UNSHARDED };
 enum { SW_PARAM_BF16, SW_PARAM_FP32 };

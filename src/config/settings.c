@@ -168,6 +168,10 @@ static sw_status refuse_repeated(reader *in, const char *const *overrides, int i
     return SW_OK;
 }
 
+bool sw_settings_is_bytes(const sw_settings *settings) {
+    return settings->data.tokenizer && !strcmp(settings->data.tokenizer, "bytes");
+}
+
 sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides,
                             int n_overrides, sw_settings *settings, sw_error *err) {
     memset(settings, 0, sizeof *settings);

@@ -1,8 +1,8 @@
 /* settings.h: run.yaml as a struct. One table makes the struct, the parser, --help, the reference page and the start-up print.
  *
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
- *   KIND     PATH (null: NULL)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)  BYTES (int64; 2GiB; null: 0)  REAL  BOOL
- *            CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)  WRAP  TRAIN (`all` or name patterns)
+ *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)  BYTES (int64; 2GiB; null: 0)  REAL  BOOL
+ *            CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)  REALS (list; null: none)  WRAP  TRAIN (`all` or name patterns)
  *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
  *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude the
  *            bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
@@ -26,6 +26,11 @@ typedef struct sw_pair {
     double first, second;
 } sw_pair;
 
+typedef struct sw_reals {
+    int n;
+    double *item;
+} sw_reals;
+
 #define SW_AUTO (-1)
 
 #define SW_FIELD_PATH(name) const char *name;
@@ -35,8 +40,10 @@ typedef struct sw_pair {
 #define SW_FIELD_REAL(name) double name;
 #define SW_FIELD_BOOL(name) bool name;
 #define SW_FIELD_CHOICE(name) int name;
+#define SW_FIELD_LONG(name) int name##_documents; /* a CHOICE whose key is a word of C */
 #define SW_FIELD_PATHS(name) sw_texts name;
 #define SW_FIELD_PAIR(name) sw_pair name;
+#define SW_FIELD_REALS(name) sw_reals name;
 #define SW_FIELD_WRAP(name) int64_t name;   /* 0: block; else min_parameters */
 #define SW_FIELD_TRAIN(name) sw_texts name; /* {1, {"all"}} or patterns */
 #define SW_FIELD_OFF(name)
@@ -68,6 +75,9 @@ void sw_settings_free(sw_settings *settings);
 /* Is everything there that a run cannot do without? A model; and for training: data, a length and a folder. SW_BAD_CONFIG names
  * what is missing. `name` is that of the file. */
 sw_status sw_settings_complete(const sw_settings *settings, const char *name, bool is_for_training, sw_error *err);
+
+/* Is data.tokenizer the word `bytes`? Then every byte of a text is a token. */
+bool sw_settings_is_bytes(const sw_settings *settings);
 
 /* All settings as YAML that reads back to the same settings. Ownership: free() the text. */
 char *sw_settings_yaml(const sw_settings *settings);

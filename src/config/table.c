@@ -15,8 +15,10 @@
 #define OFFSET_REAL(field) offsetof(sw_settings, field)
 #define OFFSET_BOOL(field) offsetof(sw_settings, field)
 #define OFFSET_CHOICE(field) offsetof(sw_settings, field)
+#define OFFSET_LONG(field) offsetof(sw_settings, field##_documents)
 #define OFFSET_PATHS(field) offsetof(sw_settings, field)
 #define OFFSET_PAIR(field) offsetof(sw_settings, field)
+#define OFFSET_REALS(field) offsetof(sw_settings, field)
 #define OFFSET_WRAP(field) offsetof(sw_settings, field)
 #define OFFSET_TRAIN(field) offsetof(sw_settings, field)
 #define OFFSET_OFF(field) 0
@@ -121,7 +123,7 @@ char *sw_option_suggest(const char *section, const char *key, char *buffer, size
     return buffer;
 }
 
-/* Values that are known and not built yet. A match of "[" is any list, "{" any map, "#" any number, "*" any other scalar. */
+/* Values that are known and not built yet. A match of "[" is any list, "{" any map, "#" any number. */
 static const struct {
     sw_option_id option;
     const char *match, *what;
@@ -130,7 +132,6 @@ static const struct {
     {SW_OPTION_model_architecture, "vit", "training on images (vit)"},
     {SW_OPTION_model_architecture, "clip", "training on images and captions (clip)"},
     {SW_OPTION_model_train, "lora", "LoRA"},
-    {SW_OPTION_data_tokenizer, "*", "a tokenizer other than bytes"},
     {SW_OPTION_train_threads, "#", "more than one thread per rank"},
     {SW_OPTION_shard_reshard_after_forward, "#", "gathering again inside groups of ranks"},
     {SW_OPTION_shard_wrap, "[", "wrapping by name patterns"},
@@ -149,7 +150,6 @@ const char *sw_option_unbuilt(const sw_option *option, const sw_yaml *value) {
         bool is_met = *match == '['   ? value->kind == SW_YAML_LIST
                       : *match == '{' ? value->kind == SW_YAML_MAP
                       : *match == '#' ? is_number && number > 0
-                      : *match == '*' ? value->kind == SW_YAML_SCALAR
                                       : value->kind == SW_YAML_SCALAR && !strcmp(value->text, match);
         if (is_met)
             return unbuilt[i].what;

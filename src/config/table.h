@@ -15,8 +15,10 @@ typedef enum sw_option_kind {
     SW_KIND_REAL,
     SW_KIND_BOOL,
     SW_KIND_CHOICE,
+    SW_KIND_LONG = SW_KIND_CHOICE,
     SW_KIND_PATHS,
     SW_KIND_PAIR,
+    SW_KIND_REALS,
     SW_KIND_WRAP,
     SW_KIND_TRAIN,
     SW_KIND_OFF

@@ -103,7 +103,14 @@ static sw_status read_path_text(const reading *in, const sw_yaml *value, const c
 }
 
 static sw_status read_path(const reading *in, const sw_yaml *value) {
+    const char *rest = in->option->allowed, *word;
+    size_t length;
     *(const char **)in->field = NULL;
+    while (value->kind == SW_YAML_SCALAR && *value->text && sw_take_word(&rest, &word, &length))
+        if (strlen(value->text) == length && !memcmp(word, value->text, length)) {
+            *(const char **)in->field = sw_arena_text(&in->settings->arena, value->text);
+            return *(const char **)in->field ? SW_OK : no_memory(in);
+        }
     return sw_yaml_is_null(value) ? SW_OK : read_path_text(in, value, in->field);
 }
 
@@ -210,6 +217,22 @@ static sw_status read_pair(const reading *in, const sw_yaml *value) {
     return SW_OK;
 }
 
+static sw_status read_reals(const reading *in, const sw_yaml *value) {
+    sw_reals *reals = in->field;
+    *reals = (sw_reals){0};
+    if (sw_yaml_is_null(value))
+        return SW_OK;
+    if (value->kind != SW_YAML_LIST || !value->n)
+        return refuse_value(in, value);
+    reals->item = sw_arena_take(&in->settings->arena, (size_t)value->n * sizeof *reals->item);
+    if (!reals->item)
+        return no_memory(in);
+    for (; reals->n < value->n; reals->n++)
+        if (!sw_yaml_real(value->item[reals->n], &reals->item[reals->n]) || !in_range(in->option, reals->item[reals->n]))
+            return refuse_value(in, value->item[reals->n]);
+    return SW_OK;
+}
+
 static sw_status unknown_part(const reading *in, const sw_yaml *map, int i, const char *const *parts, int n_parts) {
     char remedy[128];
     const char *meant = sw_text_nearest(map->key[i], parts, n_parts);
@@ -280,7 +303,7 @@ sw_status sw_value_read(sw_settings *settings, const sw_option *option, const sw
         [SW_KIND_PATH] = read_path,   [SW_KIND_COUNT] = read_count,   [SW_KIND_COUNT_AUTO] = read_count_auto,
         [SW_KIND_BYTES] = read_bytes, [SW_KIND_REAL] = read_real,     [SW_KIND_BOOL] = read_bool,
         [SW_KIND_PATHS] = read_paths, [SW_KIND_CHOICE] = read_choice, [SW_KIND_TRAIN] = read_train,
-        [SW_KIND_PAIR] = read_pair,   [SW_KIND_WRAP] = read_wrap,     [SW_KIND_OFF] = read_off,
+        [SW_KIND_PAIR] = read_pair,   [SW_KIND_REALS] = read_reals,   [SW_KIND_WRAP] = read_wrap,     [SW_KIND_OFF] = read_off,
     };
     reading in = {settings, option, (char *)settings + option->offset, place, err};
     return readers[option->kind](&in, value);

@@ -85,6 +85,13 @@ bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *
         fprintf(out, "[%s, %s]", sw_text_exact_real(((const sw_pair *)field)->first, first, sizeof first),
                 sw_text_exact_real(((const sw_pair *)field)->second, second, sizeof second));
         return true;
+    case SW_KIND_REALS: {
+        const sw_reals *reals = field;
+        for (int i = 0; i < reals->n; i++)
+            fprintf(out, "%s%s", i ? ", " : "[", sw_text_exact_real(reals->item[i], first, sizeof first));
+        fputs(reals->n ? "]" : "null", out);
+        return true;
+    }
     case SW_KIND_WRAP:
         if (*(const int64_t *)field)
             fprintf(out, "{min_parameters: %" PRId64 "}", *(const int64_t *)field);
@@ -144,8 +151,8 @@ char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
     const char *text = "";
     switch (option->kind) {
     case SW_KIND_PATH:
-        text = "a path or null";
-        break;
+        snprintf(buffer, bytes, *option->allowed ? "a path, %s or null" : "a path or null", option->allowed);
+        return buffer;
     case SW_KIND_PATHS:
         text = "a list of paths";
         break;
@@ -161,6 +168,9 @@ char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
         return describe_range(option, "a number", buffer, bytes);
     case SW_KIND_PAIR:
         snprintf(buffer, bytes, "two numbers, each %s", describe_range(option, "", numbers, sizeof numbers) + 1);
+        return buffer;
+    case SW_KIND_REALS:
+        snprintf(buffer, bytes, "a list of numbers, each %s, or null", describe_range(option, "", numbers, sizeof numbers) + 1);
         return buffer;
     case SW_KIND_BOOL:
         text = "true or false";

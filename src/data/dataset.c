@@ -1,179 +1,31 @@
-/* dataset.c: the stream of tokens, and the rows cut from it.
+/* dataset.c: the rows found in the stream and its documents.
  *
- *   files   | a.txt ........ | b.npy ..... | c.txt ... |
- *   rows    |  0  |  1  |  2  |  3  |  4  |  5  |  6  |+1| dropped
+ *   files      | a.txt ........ | b.npy ..... | c.jsonl .... |        pieces.h
+ *   documents  |                |             |  |   |    |  |        documents.h
+ *   rows       |  0  |  1  |  2  |  3  |  4  |  5  |  6  |+1| dropped  rows.h
  *
- * A row may span files; neighbouring rows share one token, which is the last target of one and the first input of the next. The
- * mask is a stream of the same length: mark i says whether token i counts when it is the target. After sw_dataset_open nothing
- * here is written, so ranks may share one dataset, as processes or as threads.
+ * After sw_dataset_open nothing here is written, so ranks may share one dataset, as processes or as threads.
  */
-#include "data/dataset.h"
+#include "data/dataset_internal.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/arena.h"
 #include "data/shuffle.h"
-#include "data/token_file.h"
 
 enum { MARKS_AT_ONCE = 2048 };
-
-typedef struct source {
-    sw_token_file file;
-    int64_t first; /* place of its token 0 in the stream */
-} source;
-
-struct sw_dataset {
-    sw_arena arena;
-    source *sources; /* at least one, none empty */
-    int n_sources;
-    bool has_mask;
-    sw_token_file mask;
-    int64_t sequence_length;
-    bool shuffle;
-    uint64_t seed;
-    sw_dataset_facts facts;
-};
-
-static bool ends_with(const char *text, const char *ending) {
-    size_t n_text = strlen(text), n_ending = strlen(ending);
-    return n_text >= n_ending && strcmp(text + n_text - n_ending, ending) == 0;
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* ---- opening ---- */
-
-static sw_status add_file(sw_dataset *dataset, const sw_dataset_options *options, const char *path, int *capacity,
-                          sw_error *err) {
-    bool is_text = ends_with(path, ".txt");
-    if (!is_text && !ends_with(path, ".npy"))
-        return sw_fail(err, SW_BAD_FILE, "%s: is neither .txt nor .npy; the ending says how a data file is read", path);
-    if (is_text && !options->is_bytes)
-        return sw_fail(err, SW_BAD_CONFIG, "%s: is text, which needs a tokenizer; try data.tokenizer: bytes", path);
-
-    source *grown = sw_arena_grow(&dataset->arena, dataset->sources, dataset->n_sources, capacity, sizeof *grown);
-    char *kept = sw_arena_text(&dataset->arena, path);
-    if (!grown || !kept)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the list of data files", path);
-    dataset->sources = grown;
-    source *new = &grown[dataset->n_sources];
-
-    const int64_t most = INT64_C(1) << 31; /* ids travel as int32 */
-    const bool is_limited = options->vocabulary > 0 && options->vocabulary < most;
-    const sw_token_rule rule = {"id", is_limited ? options->vocabulary : most, is_limited ? "the vocabulary" : "int32"};
-    sw_status status = sw_token_file_check(kept, is_text, &rule, &new->file, err);
-    if (status != SW_OK)
-        return status;
-    new->first = dataset->facts.n_tokens;
-    if (__builtin_add_overflow(dataset->facts.n_tokens, new->file.n_tokens, &dataset->facts.n_tokens))
-        return sw_fail(err, SW_BAD_FILE, "%s: brings the data to more than 2^63 tokens", path);
-    if (new->file.largest_id > dataset->facts.largest_id)
-        dataset->facts.largest_id = new->file.largest_id;
-    dataset->n_sources++;
-    return SW_OK;
-}
-
-/* A name that exists is that file, whatever characters it has; anything else is a pattern. */
-static sw_status add_pattern(sw_dataset *dataset, const sw_dataset_options *options, const char *pattern, int *capacity,
-                             sw_error *err) {
-    if (access(pattern, F_OK) == 0 || !strpbrk(pattern, "*?["))
-        return add_file(dataset, options, pattern, capacity, err);
-
-    glob_t found = {0};
-    sw_status status = SW_OK;
-    int result = glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &found);
-    if (result == GLOB_NOMATCH)
-        status = sw_fail(err, SW_BAD_FILE,
-                         "%s: the pattern matches no file; relative paths count from the folder of the run's file", pattern);
-    else if (result == GLOB_NOSPACE)
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for the files that the pattern matches", pattern);
-    else if (result != 0)
-        status = sw_fail(err, SW_BAD_FILE, "%s: the pattern matches no file, because a folder of it cannot be read: %s", pattern,
-                         strerror(errno));
-    if (status != SW_OK)
-        goto done;
-    /* glob would sort by the locale; the order of the data must not depend on that. */
-    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
-    for (size_t i = 0; i < found.gl_pathc && status == SW_OK; i++)
-        status = add_file(dataset, options, found.gl_pathv[i], capacity, err);
-done:
-    globfree(&found);
-    return status;
-}
-
-static sw_status add_mask(sw_dataset *dataset, const char *path, sw_error *err) {
-    const sw_token_rule rule = {"mark", 2, "a mask"};
-    char *kept = sw_arena_text(&dataset->arena, path);
-    if (!kept)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its name", path);
-    sw_status status = sw_token_file_check(kept, false, &rule, &dataset->mask, err);
-    if (status != SW_OK)
-        return status;
-    if (dataset->mask.n_tokens != dataset->facts.n_tokens)
-        return sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " marks, the data has %" PRId64 " tokens; there must be one for each",
-                       path, dataset->mask.n_tokens, dataset->facts.n_tokens);
-    dataset->has_mask = true;
-    return SW_OK;
-}
-
-static sw_status count_rows(sw_dataset *dataset, sw_error *err) {
-    sw_dataset_facts *facts = &dataset->facts;
-    const int64_t length = dataset->sequence_length;
-    assert(dataset->sources && facts->n_tokens > 0); /* a pattern adds a file or fails; no file is empty */
-    facts->n_rows = (facts->n_tokens - 1) / length;
-    if (facts->n_rows == 0) {
-        sw_fail(err, SW_BAD_FILE,
-                "text has %" PRId64 " tokens, a row needs %" PRIu64 "; give more text or a smaller data.sequence_length",
-                facts->n_tokens, (uint64_t)length + 1);
-        if (dataset->n_sources > 1)
-            return sw_fail_within(err, "%s and %d more files", dataset->sources[0].file.path, dataset->n_sources - 1);
-        return sw_fail_within(err, "%s", dataset->sources[0].file.path);
-    }
-    facts->n_dropped = facts->n_tokens - 1 - facts->n_rows * length;
-    return SW_OK;
-}
-
-sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **dataset, sw_error *err) {
-    *dataset = NULL;
-    if (options->n_paths < 1)
-        return sw_fail(err, SW_BAD_CONFIG, "there are no data files; name some in data.train");
-    if (options->sequence_length < 1)
-        return sw_fail(err, SW_BAD_CONFIG, "data.sequence_length is %" PRId64 "; it must be at least 1",
-                       options->sequence_length);
-
-    int capacity = 0;
-    sw_status status = SW_OK;
-    sw_dataset *opened = calloc(1, sizeof *opened);
-    if (!opened)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for the data's description");
-    opened->sequence_length = options->sequence_length;
-    opened->shuffle = options->shuffle;
-    opened->seed = options->seed;
-    for (int i = 0; i < options->n_paths && status == SW_OK; i++)
-        status = add_pattern(opened, options, options->paths[i], &capacity, err);
-    if (status == SW_OK)
-        status = count_rows(opened, err);
-    if (status == SW_OK && options->labels_mask)
-        status = add_mask(opened, options->labels_mask, err);
-    if (status != SW_OK) {
-        sw_dataset_close(opened);
-        return status;
-    }
-    *dataset = opened;
-    return SW_OK;
-}
 
 void sw_dataset_close(sw_dataset *dataset) {
     if (!dataset)
         return;
+    for (int s = 0; s < dataset->n_streams; s++)
+        if (dataset->streams)
+            sw_rows_free(&dataset->streams[s].rows);
+    sw_documents_free(&dataset->documents);
+    sw_mix_free(dataset->mix);
     sw_arena_free(&dataset->arena);
     free(dataset);
 }
@@ -182,53 +34,78 @@ sw_dataset_facts sw_dataset_describe(const sw_dataset *dataset) {
     return dataset->facts;
 }
 
+/* ---- telling ---- */
+
+void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const char *text), void *to) {
+    const sw_dataset_facts *facts = &dataset->facts;
+    const sw_text_facts *text = &facts->text;
+    char words[SW_MESSAGE_BYTES];
+#define TELL(...) (snprintf(words, sizeof words, __VA_ARGS__), line(to, words))
+    if (facts->has_documents)
+        TELL("%" PRId64 " documents, %" PRId64 " of them longer than a row%s", facts->n_documents, facts->n_long,
+             facts->n_long == 0                        ? ""
+             : dataset->long_documents == SW_LONG_DROP ? " and left out"
+                                                       : " and cut");
+    if (facts->n_padding)
+        TELL("%" PRId64 " tokens of padding fill up the rows of an epoch; data.packing: true needs none", facts->n_padding);
+    if (text->n_samples)
+        TELL("%" PRId64 " samples with %" PRId64 " supervised tokens; %" PRId64
+             " (%.0f%%) end in a supervised end of turn or text",
+             text->n_samples, text->n_supervised, text->n_ended, 100.0 * (double)text->n_ended / (double)text->n_samples);
+    if (text->n_samples && text->n_ended == 0)
+        TELL("warning: no sample ends in a supervised end of turn or text, so the model will not learn to stop");
+    if (text->n_empty)
+        TELL("warning: %" PRId64 " samples are empty; the first is line %" PRId64 " of %s", text->n_empty, text->first_empty,
+             dataset->first_empty);
+    if (text->n_unsupervised)
+        TELL("warning: %" PRId64 " samples have nothing to train on; the first is line %" PRId64 " of %s", text->n_unsupervised,
+             text->first_unsupervised, dataset->first_unsupervised);
+    if (text->n_double_begin)
+        TELL("warning: %" PRId64 " samples begin with two begin-of-text tokens; the tokenizer adds one, so the text needs none",
+             text->n_double_begin);
+#undef TELL
+}
+
 /* ---- reading ---- */
 
-/* The row of the stream that logical row `logical` of the run is. */
-static int64_t row_of(const sw_dataset *dataset, int64_t logical) {
-    int64_t epoch = logical / dataset->facts.n_rows, row = logical % dataset->facts.n_rows;
-    return dataset->shuffle ? sw_shuffle(dataset->seed, epoch, dataset->facts.n_rows, row) : row;
+static sw_row row_of(const sw_dataset *dataset, int64_t logical) {
+    int s = 0;
+    int64_t nth = logical;
+    if (dataset->mix)
+        sw_mix_find(dataset->mix, logical, &s, &nth);
+    const sw_rows *rows = &dataset->streams[s].rows;
+    int64_t epoch = nth / rows->n_rows, row = nth % rows->n_rows;
+    if (dataset->shuffle)
+        row = sw_shuffle(dataset->seed + (uint64_t)s, epoch, rows->n_rows, row);
+    return sw_rows_find(rows, &dataset->documents, row);
 }
 
-/* The source that holds token `position`: the last that begins at or before it. */
-static const source *source_at(const sw_dataset *dataset, int64_t position) {
-    int low = 0, high = dataset->n_sources;
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        if (dataset->sources[middle].first <= position)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &dataset->sources[low];
+/* Clear the marks of tokens first .. first + n - 1 that begin a document. */
+static void unmark_beginnings(const sw_documents *documents, int64_t first, int64_t n, int32_t *marks) {
+    int64_t d = first ? sw_documents_at(documents, first - 1) : 0; /* its end is the first beginning at or after `first` */
+    if (!first)
+        marks[0] = 0;
+    for (; d < documents->n && documents->end[d] < first + n; d++)
+        marks[documents->end[d] - first] = 0;
 }
 
-static sw_status read_stream(const sw_dataset *dataset, int64_t position, int64_t n, int32_t *ids, sw_error *err) {
-    for (const source *from = source_at(dataset, position); n > 0; from++) {
-        int descriptor;
-        int64_t within = position - from->first, left = from->file.n_tokens - within, n_here = n < left ? n : left;
-        sw_status status = sw_token_file_open(&from->file, &descriptor, err);
-        if (status != SW_OK)
-            return status;
-        status = sw_token_file_read(&from->file, descriptor, within, n_here, ids, err);
-        close(descriptor);
-        if (status != SW_OK)
-            return status;
-        position += n_here, ids += n_here, n -= n_here;
-    }
-    return SW_OK;
-}
-
-/* Marks of the targets of `row`: their number, and where `targets` is given, -1 in place of those that do not count. */
-static sw_status apply_mask(const sw_dataset *dataset, int descriptor, int64_t row, int32_t *targets, int64_t *n_supervised,
-                            sw_error *err) {
-    const int64_t length = dataset->sequence_length;
+/* The number of targets of a row that count, and where `targets` is given, -1 in place of those that do not. */
+static sw_status apply_marks(const sw_dataset *dataset, const sw_row *row, int32_t *targets, int64_t *n_supervised,
+                             sw_error *err) {
     int32_t marks[MARKS_AT_ONCE];
-    for (int64_t done = 0; done < length; done += MARKS_AT_ONCE) {
-        int64_t n = length - done < MARKS_AT_ONCE ? length - done : MARKS_AT_ONCE;
-        sw_status status = sw_token_file_read(&dataset->mask, descriptor, row * length + 1 + done, n, marks, err);
+    bool is_plain = !dataset->has_marks && !dataset->facts.has_documents;
+    if (is_plain) {
+        *n_supervised += row->n_targets;
+        return SW_OK;
+    }
+    for (int64_t done = 0; done < row->n_targets; done += MARKS_AT_ONCE) {
+        int64_t n = row->n_targets - done < MARKS_AT_ONCE ? row->n_targets - done : MARKS_AT_ONCE;
+        int64_t first = row->position + 1 + done;
+        sw_status status = sw_pieces_read_marks(&dataset->pieces, first, n, marks, err);
         if (status != SW_OK)
             return status;
+        if (dataset->facts.has_documents)
+            unmark_beginnings(&dataset->documents, first, n, marks);
         for (int64_t i = 0; i < n; i++) {
             *n_supervised += marks[i];
             if (targets && !marks[i])
@@ -238,38 +115,54 @@ static sw_status apply_mask(const sw_dataset *dataset, int descriptor, int64_t r
     return SW_OK;
 }
 
-sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, sw_error *err) {
+static void find_starts(const sw_dataset *dataset, const sw_row *row, int32_t *document_start) {
+    const int64_t length = dataset->sequence_length;
+    if (!dataset->facts.has_documents) {
+        memset(document_start, 0, (size_t)length * sizeof *document_start);
+        return;
+    }
+    int64_t d = sw_documents_at(&dataset->documents, row->position), start = 0;
+    for (int64_t i = 0; i < row->n_inputs; i++) {
+        if (row->position + i == dataset->documents.end[d])
+            d++, start = i;
+        document_start[i] = (int32_t)start;
+    }
+    for (int64_t i = row->n_inputs; i < length; i++)
+        document_start[i] = (int32_t)row->n_inputs;
+}
+
+sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, int32_t *document_start,
+                         sw_error *err) {
     assert(logical >= 0);
-    const int64_t length = dataset->sequence_length, row = row_of(dataset, logical);
-    sw_status status = read_stream(dataset, row * length, 1, tokens, err);
-    if (status == SW_OK)
-        status = read_stream(dataset, row * length + 1, length, targets, err);
+    const sw_row row = row_of(dataset, logical);
+    const int64_t length = dataset->sequence_length;
+    int64_t n_supervised = 0;
+    sw_status status = sw_pieces_read_tokens(&dataset->pieces, row.position, row.n_inputs, tokens, err);
+    if (status == SW_OK && row.n_targets == row.n_inputs)
+        status = sw_pieces_read_tokens(&dataset->pieces, row.position + row.n_inputs, 1, targets + row.n_inputs - 1, err);
     if (status != SW_OK)
         return status;
-    memcpy(tokens + 1, targets, (size_t)(length - 1) * sizeof *tokens);
-    if (!dataset->has_mask)
-        return SW_OK;
-
-    int descriptor;
-    int64_t n_supervised = 0;
-    if ((status = sw_token_file_open(&dataset->mask, &descriptor, err)) != SW_OK)
-        return status;
-    status = apply_mask(dataset, descriptor, row, targets, &n_supervised, err);
-    close(descriptor);
-    return status;
+    memcpy(targets, tokens + 1, (size_t)(row.n_inputs - 1) * sizeof *tokens);
+    for (int64_t i = row.n_inputs; i < length; i++)
+        tokens[i] = 0;
+    for (int64_t i = row.n_targets; i < length; i++)
+        targets[i] = -1;
+    if (document_start)
+        find_starts(dataset, &row, document_start);
+    return apply_marks(dataset, &row, targets, &n_supervised, err);
 }
 
 sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_rows, int64_t *n_supervised, sw_error *err) {
     assert(first >= 0 && n_rows >= 0);
-    *n_supervised = dataset->has_mask ? 0 : n_rows * dataset->sequence_length;
-    if (!dataset->has_mask)
+    sw_status status = SW_OK;
+    *n_supervised = 0;
+    if (!dataset->has_marks && !dataset->facts.has_documents) {
+        *n_supervised = n_rows * dataset->sequence_length;
         return SW_OK;
-    int descriptor;
-    sw_status status = sw_token_file_open(&dataset->mask, &descriptor, err);
-    if (status != SW_OK)
-        return status;
-    for (int64_t logical = first; logical < first + n_rows && status == SW_OK; logical++)
-        status = apply_mask(dataset, descriptor, row_of(dataset, logical), NULL, n_supervised, err);
-    close(descriptor);
+    }
+    for (int64_t logical = first; logical < first + n_rows && status == SW_OK; logical++) {
+        const sw_row row = row_of(dataset, logical);
+        status = apply_marks(dataset, &row, NULL, n_supervised, err);
+    }
     return status;
 }

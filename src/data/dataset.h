@@ -1,13 +1,26 @@
 /* dataset.h: rows of tokens by logical index.
  *
- * The files, in order, are one stream of n tokens. With rows of L tokens there are floor((n-1)/L) of them: row i has inputs
- * stream[i*L .. i*L+L) and targets one further. Logical row j of a run is row j of epoch 0, then of epoch 1 and so on; shuffled,
- * each epoch goes through the rows in a permutation of its own, a function of (seed, epoch) alone (shuffle.h). No rank holds the
- * stream: rows are read by pread, so any rank reads any row.
+ * The files, in order, are one stream of n tokens. A row has L inputs and L targets, one token further; -1 stands for a target
+ * that does not count. How rows lie in the stream:
  *
- * Text and token files may stand in one list: the bytes of a text are the ids 0 to 255, and there is no end-of-text token among
- * them to put between files. Ids are compared with the vocabulary when files are opened, and again with the largest id found then
- * when they are read.
+ *   plain      row i has inputs stream[i*L .. i*L+L). There are floor((n-1)/L).
+ *   packed     the same, and the stream is made of documents. A row holds pieces of them, a piece sees itself alone, and the
+ * first token of a document is nobody's target. A document that a row's end cuts goes on in the next row as a new piece. unpacked
+ * each document has rows of its own. The last one is filled up with token 0, which is no target and sees only such tokens.
+ * Documents of more than L+1 tokens are cut every L inputs, left out or refused (data.long).
+ *
+ * Documents are the rows of a .jsonl file; each .txt file (ended by the end-of-text token where the tokenizer has one); and where
+ * there are lengths (data.documents), the pieces of the token files. A token file without lengths is one document. Without
+ * packing and without .jsonl files or lengths the rows are plain.
+ *
+ * Logical row j of a run is row j of epoch 0, then of epoch 1 and so on; shuffled, each epoch goes through the rows in a
+ * permutation of its own, a function of (seed, epoch) alone (shuffle.h). With weights (data.mix) each source, which is one entry
+ * of the list, is a stream of its own with its own epochs, and mix.h says which source row j comes from; facts.n_rows is then the
+ * sum over sources. No rank holds the stream: rows are read by pread, so any rank reads any row.
+ *
+ * Text and token files may stand in one list. Ids are compared with the vocabulary when files are opened, and again with the
+ * largest id found then when they are read. With tokenizer `bytes` the bytes of a text are the ids 0 to 255 and .txt files are
+ * read as they are; other text is tokenized once, into a cache (text_cache.h).
  */
 #ifndef SW_DATA_DATASET_H
 #define SW_DATA_DATASET_H
@@ -17,39 +30,68 @@
 
 #include <shardwise/status.h>
 
+#include "data/text_cache.h"
+
 typedef struct sw_dataset sw_dataset;
 
+typedef enum sw_long_documents { SW_LONG_SPLIT, SW_LONG_DROP, SW_LONG_ERROR } sw_long_documents;
+
 typedef struct sw_dataset_options {
-    /* Already absolute: .txt (with the `bytes` tokenizer), .npy (1-D, see npy.h), or patterns of glob(3), whose files are taken
-     * in the order of their names' bytes. A name that exists is no pattern. */
+    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), or patterns of glob(3), whose files are taken in the order of their
+     * names' bytes. A name that exists is no pattern. */
     const char *const *paths;
     int n_paths;
-    /* .npy of 0 and 1, one for each token of the stream: 1, the token counts when it is the target. NULL: all do. */
-    const char *labels_mask;
+    /* Beside token files, for all files together, none of which may be .jsonl. labels_mask: .npy of 0 and 1, one for each token
+     * of the stream: 1, the token counts when it is the target. documents: .npy of lengths that add up to the stream; a length of
+     * 0 is no document. NULL: none. */
+    const char *labels_mask, *documents;
     int64_t sequence_length;
-    int64_t vocabulary; /* every id must be below it; 0: not known yet (vocab auto) */
+    int64_t vocabulary; /* every id must be below it, and every id of the tokenizer; 0: not known yet (vocab auto) */
     bool is_bytes;      /* tokenizer `bytes`: text files become bytes 0..255 */
+    bool packing;
+    sw_long_documents long_documents;
+    const double *mix; /* [n_paths] weights, NULL: no mixing */
     bool shuffle;
     uint64_t seed;
+    sw_text_options text; /* how text is tokenized; text.tokenizer NULL: by bytes or not at all */
 } sw_dataset_options;
 
 typedef struct sw_dataset_facts {
     int64_t n_tokens, n_rows;
-    int64_t n_dropped; /* tokens at the end that fill no row */
+    int64_t n_dropped; /* tokens that no row has: at the end, of documents too short or left out */
     int64_t largest_id;
+    /* Rows may hold pieces that must not see each other: attention needs document_start. False: it is 0 everywhere. */
+    bool has_documents;
+    int64_t n_documents; /* 0 without */
+    int64_t n_long;      /* documents of more than L+1 tokens: cut, or left out, as long_documents says */
+    int64_t n_padding;   /* tokens that fill up rows, in one epoch */
+    sw_text_facts text;  /* of all .jsonl and tokenized .txt files together */
 } sw_dataset_facts;
 
-/* Open and check every file, once through. No descriptor stays open and nothing is written afterwards: one dataset may be used by
- * many processes after fork, and by many threads. Errors: SW_BAD_FILE, naming the file (id out of range: position, id, limit;
- * "text has 37 tokens, a row needs 513"; a pattern that matches nothing); SW_BAD_CONFIG for text without a tokenizer;
- * SW_NO_MEMORY. Ownership: free with sw_dataset_close. */
+/* Open and check every file, once through; tokenize what is not in the cache. No descriptor stays open and nothing is written
+ * afterwards: one dataset may be used by many processes after fork, and by many threads. Errors: SW_BAD_FILE, naming the file (id
+ * out of range: position, id, limit; "text has 37 tokens, a row needs 513"; a pattern that matches nothing; a file without a
+ * target that counts; a tokenizer with more ids than the vocabulary; a long document); SW_BAD_CONFIG for text without a
+ * tokenizer and for options that contradict each other; SW_NO_MEMORY; SW_NO_SPACE for a cache that cannot be written.
+ * Ownership: free with sw_dataset_close. */
 sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **dataset, sw_error *err);
 void sw_dataset_close(sw_dataset *dataset);
 sw_dataset_facts sw_dataset_describe(const sw_dataset *dataset);
 
-/* Row `logical` of the run, 0 or more: tokens [L], targets [L] (-1: does not count). No allocation.
+/* What a person should know of the data before the run, a line each: documents, samples, what is cut, left out or cannot be
+ * learned from. Lines that warn begin with "warning: ". */
+void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const char *text), void *to);
+
+/* Row `logical` of the run, 0 or more. No allocation.
+ *
+ *   tokens          out: [L]
+ *   targets         out: [L]; -1: does not count
+ *   document_start  out: [L], for each token the index in the row of the first token of its piece; NULL: not needed. A token sees
+ *                   those from there to itself, and its position is its distance from there
+ *
  * Errors: SW_BAD_FILE for a file that changed or went away since it was checked. */
-sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, sw_error *err);
+sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, int32_t *document_start,
+                         sw_error *err);
 
 /* Targets that count in logical rows first .. first + n_rows - 1. No allocation. */
 sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_rows, int64_t *n_supervised, sw_error *err);

@@ -207,3 +207,20 @@ sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, 
                        available - data_bytes, npy->n);
     return SW_OK;
 }
+
+void sw_npy_header(sw_dtype dtype, int64_t n, char header[SW_NPY_HEADER]) {
+    const char *descr = dtype == SW_U8    ? "|u1"
+                        : dtype == SW_U16 ? "<u2"
+                        : dtype == SW_I32 ? "<i4"
+                        : dtype == SW_U32 ? "<u4"
+                                          : "<i8";
+    const int first = 10, length = SW_NPY_HEADER - first;
+    memset(header, ' ', SW_NPY_HEADER);
+    memcpy(header, "\x93NUMPY\1\0", 8);
+    header[8] = (char)length;
+    header[9] = 0;
+    int n_text =
+        snprintf(header + first, (size_t)length, "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRId64 ",), }", descr, n);
+    header[first + n_text] = ' '; /* snprintf's NUL */
+    header[SW_NPY_HEADER - 1] = '\n';
+}

@@ -1,4 +1,4 @@
-/* npy.h: where the numbers of a .npy file lie.
+/* npy.h: where the numbers of a .npy file lie, and what to write before numbers to make one.
  *
  * Read are one-dimensional arrays of uint8, uint16, int32, uint32 or int64, little-endian, C order, of format versions 1.0, 2.0
  * and 3.0 (numpy.lib.format). A file is a magic string, the version, the length of a header, the header (a Python dict as text:
@@ -26,6 +26,11 @@ typedef struct sw_npy {
  * less. `name` stands for the file in messages. On success all n elements lie within the file and nothing follows them. Errors:
  * SW_BAD_FILE. */
 sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, int64_t file_bytes, sw_npy *npy, sw_error *err);
+
+/* The header of a file of n numbers of one of these types, version 1.0, as numpy writes it but always SW_NPY_HEADER bytes long:
+ * it can be written last, when n is known. */
+#define SW_NPY_HEADER 128
+void sw_npy_header(sw_dtype dtype, int64_t n, char header[SW_NPY_HEADER]);
 
 /* Element i of numbers as they lie in the file, of any dtype above; the pointer need not be aligned. */
 static inline int64_t sw_npy_element(sw_dtype dtype, const uint8_t *bytes, int64_t i) {

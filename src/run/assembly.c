@@ -80,7 +80,7 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
                        "neither model.path nor model.architecture is given; name a Hugging Face directory, or llama or gpt2 with "
                        "its dimensions");
     bool is_llama = s->model.architecture == SW_ARCHITECTURE_LLAMA;
-    bool is_bytes = s->data.tokenizer == SW_TOKENIZER_BYTES;
+    bool is_bytes = sw_settings_is_bytes(s);
     if (s->model.vocab == SW_AUTO && !is_bytes)
         return sw_fail(
             err, SW_BAD_CONFIG,

@@ -17,7 +17,7 @@ sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t
                            int32_t *targets, sw_error *err) {
     for (int64_t r = 0; r < n_rows; r++, tokens += n_tokens, targets += n_tokens) {
         if (first + r < end) {
-            sw_status status = sw_dataset_row(data, first + r, tokens, targets, err);
+            sw_status status = sw_dataset_row(data, first + r, tokens, targets, NULL, err);
             if (status)
                 return status;
             continue;

@@ -17,13 +17,20 @@ static sw_status open_data(sw_run *run, const sw_texts *paths, bool is_training,
         .paths = paths->item,
         .n_paths = paths->n,
         .labels_mask = is_training ? s->data.labels_mask : NULL,
+        .documents = is_training ? s->data.documents : NULL,
+        .packing = s->data.packing,
+        .long_documents = (sw_long_documents)s->data.long_documents,
+        .mix = is_training && s->data.mix.n ? s->data.mix.item : NULL,
         .sequence_length = s->data.sequence_length,
         .vocabulary = run->assembly.model.vocabulary,
-        .is_bytes = s->data.tokenizer == SW_TOKENIZER_BYTES,
+        .is_bytes = sw_settings_is_bytes(s),
         .shuffle = is_training && s->data.shuffle,
         .seed = (uint64_t)s->train.seed,
     };
-    return sw_dataset_open(&options, data, err);
+    sw_status status = sw_dataset_open(&options, data, err);
+    if (!status && sw_dataset_describe(*data).has_documents)
+        return sw_fail(err, SW_BAD_CONFIG, "data.packing: rows of several documents are not built yet; for text without boundaries write data.packing: false");
+    return status;
 }
 
 /* How long: steps, epochs or tokens. Epochs end exactly there; the others end with a whole step. */

@@ -82,7 +82,7 @@ static sw_status save(sw_training *t, sw_error *err) {
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
         status = sw_model_files_begin(folder, run->options->model ? NULL : &a->model, NULL, a->graph, dtype,
-                                      run->settings->data.tokenizer == SW_TOKENIZER_BYTES, err);
+                                      sw_settings_is_bytes(run->settings), err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)

@@ -191,9 +191,10 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"model: {architecture: mixtral}\n", {"run.yaml:1", "model.architecture", "not built yet", "llama or gpt2"}},
         {"model: {train: lora}\n", {"model.train", "LoRA is not built yet"}},
         {"model:\n  lora: {rank: 8, alpha: 16}\n", {"run.yaml:2", "model.lora", "LoRA is not built yet", "null"}},
-        {"data: {packing: true}\n", {"data.packing", "not built yet", "false"}},
-        {"data: {tokenizer: ./smollm2}\n", {"data.tokenizer", "not built yet", "bytes"}},
-        {"data: {documents: d.npy}\n", {"data.documents", "not built yet"}},
+        {"data: {packing: perhaps}\n", {"data.packing", "true or false"}},
+        {"data: {mix: [1, -1]}\n", {"data.mix", "a list of numbers"}},
+        {"data: {mix: [1, 2], train: [a.txt]}\n", {"data.mix", "2 weights", "1 entries"}},
+        {"data: {chat_format: chatlm}\n", {"data.chat_format", "chatml"}},
         {"data: {long: drop}\n", {"data.long", "not built yet", "split"}},
         {"train: {restarts: 3}\n", {"train.restarts", "not built yet", "0"}},
         {"train: {threads: 4}\n", {"train.threads", "not built yet"}},
@@ -288,7 +289,7 @@ static void off_values_are_taken(void **state) {
     (void)state;
     const char *text =
         "model: {lora: null}\n"
-        "data: {mix: ~, documents: null, labels: , captions: null, chat_format: auto, long: split, packing: false}\n"
+        "data: {labels: , captions: null}\n"
         "train: {restarts: 0, elastic: false}\n"
         "shard: {replicas: 1, offload: {parameters: none, path: null}}\n"
         "parallel: {tensor: 1}\n"
@@ -369,6 +370,9 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
         break;
     case SW_KIND_PAIR:
         snprintf(text, bytes, "[%.17g, %.17g]", next_random(seed) / 16777217.0, next_random(seed) / 16777217.0);
+        break;
+    case SW_KIND_REALS:
+        snprintf(text, bytes, "[%.17g, 1]", next_random(seed) / 16777217.0);
         break;
     case SW_KIND_BOOL:
         snprintf(text, bytes, "%s", next_random(seed) % 2 ? "true" : "false");

@@ -54,7 +54,7 @@ static void row_r_of_step_s_begins_at_its_place_in_the_stream(void **state) {
     for (int64_t step = 0; step < 6; step++)
         for (int64_t r = 0; r < batch_size; r++) {
             int32_t tokens[32], targets[32];
-            assert_int_equal(sw_dataset_row(dataset, step * batch_size + r, tokens, targets, NULL), SW_OK);
+            assert_int_equal(sw_dataset_row(dataset, step * batch_size + r, tokens, targets, NULL, NULL), SW_OK);
             for (int64_t t = 0; t < 32; t++) {
                 assert_int_equal(tokens[t], (step * batch_size + r) * 32 + t);
                 assert_int_equal(targets[t], tokens[t] + 1);
@@ -78,7 +78,7 @@ static void rows_of_one_token_are_rows(void **state) {
     const char *path = write_counting(*state, "t.npy", SW_U8, 4);
     sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 1});
     int32_t token, target;
-    assert_int_equal(sw_dataset_row(dataset, 2, &token, &target, NULL), SW_OK);
+    assert_int_equal(sw_dataset_row(dataset, 2, &token, &target, NULL, NULL), SW_OK);
     assert_int_equal(token, 2);
     assert_int_equal(target, 3);
     sw_dataset_close(dataset);
@@ -93,7 +93,7 @@ static void files_in_order_are_one_stream(void **state) {
     sw_dataset *dataset = open_or_fail(
         &(sw_dataset_options){.paths = paths, .n_paths = 3, .sequence_length = 8, .is_bytes = true, .vocabulary = 256});
     int32_t tokens[8], targets[8];
-    assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL), SW_OK);
+    assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
     assert_memory_equal(tokens, stream, sizeof tokens);
     assert_memory_equal(targets, stream + 1, sizeof targets);
     sw_dataset_close(dataset);
@@ -110,7 +110,7 @@ static void a_pattern_stands_for_its_files_by_name(void **state) {
     sw_dataset *dataset =
         open_or_fail(&(sw_dataset_options){.paths = &pattern, .n_paths = 1, .sequence_length = 3, .is_bytes = true});
     int32_t tokens[3], targets[3];
-    assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL), SW_OK);
+    assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
     const int32_t expected[] = {'Z', '1', '2', 'B'}; /* Z.txt, a10.txt, a2.txt, b.txt: bytes of the names compared */
     assert_memory_equal(tokens, expected, sizeof tokens);
     assert_memory_equal(targets, expected + 1, sizeof targets);
@@ -130,7 +130,7 @@ static void a_file_whose_name_looks_like_a_pattern_is_that_file(void **state) {
 /* The first token of each row names the row when rows are `length` long and the stream counts. */
 static int64_t row_shown(sw_dataset *dataset, int64_t logical, int64_t length) {
     int32_t tokens[8], targets[8];
-    assert_int_equal(sw_dataset_row(dataset, logical, tokens, targets, NULL), SW_OK);
+    assert_int_equal(sw_dataset_row(dataset, logical, tokens, targets, NULL, NULL), SW_OK);
     assert_int_equal(tokens[0] % length, 0);
     return tokens[0] / length;
 }
@@ -186,7 +186,7 @@ static void forked_readers_do_not_disturb_each_other(void **state) {
         if ((readers[rank] = fork()) == 0) {
             for (int64_t logical = rank; logical < 1000; logical += 3) {
                 int32_t tokens[4], targets[4];
-                if (sw_dataset_row(dataset, logical, tokens, targets, NULL) != SW_OK)
+                if (sw_dataset_row(dataset, logical, tokens, targets, NULL, NULL) != SW_OK)
                     _exit(1);
                 for (int t = 0; t < 4; t++)
                     if (tokens[t] != tokens[0] + t || targets[t] != tokens[t] + 1)
@@ -211,9 +211,9 @@ static void the_mask_belongs_to_the_token_that_is_predicted(void **state) {
         open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .labels_mask = mask, .sequence_length = 4});
     int32_t tokens[4], targets[4];
     const int32_t first[] = {-1, 2, 3, -1}, second[] = {-1, 6, -1, 8};
-    assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL), SW_OK);
+    assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
     assert_memory_equal(targets, first, sizeof first);
-    assert_int_equal(sw_dataset_row(dataset, 1, tokens, targets, NULL), SW_OK);
+    assert_int_equal(sw_dataset_row(dataset, 1, tokens, targets, NULL, NULL), SW_OK);
     assert_memory_equal(targets, second, sizeof second);
     for (int t = 0; t < 4; t++)
         assert_int_equal(tokens[t], 4 + t);
@@ -240,7 +240,7 @@ static void supervised_targets_of_the_golden_run_are_counted(void **state) {
     for (int64_t row = 0; row < 24; row++) {
         int32_t tokens[32], targets[32];
         int64_t n_supervised = 0;
-        assert_int_equal(sw_dataset_row(dataset, row, tokens, targets, NULL), SW_OK);
+        assert_int_equal(sw_dataset_row(dataset, row, tokens, targets, NULL, NULL), SW_OK);
         for (int t = 0; t < 32; t++)
             n_supervised += targets[t] >= 0;
         assert_int_equal(n_supervised, of_row[row]);
@@ -261,7 +261,7 @@ static void a_shuffled_mask_moves_with_its_rows(void **state) {
         assert_int_equal(sw_dataset_supervised(dataset, logical, 10, &n_counted, NULL), SW_OK);
         for (int64_t i = 0; i < 10; i++) {
             int32_t tokens[3], targets[3];
-            assert_int_equal(sw_dataset_row(dataset, logical + i, tokens, targets, NULL), SW_OK);
+            assert_int_equal(sw_dataset_row(dataset, logical + i, tokens, targets, NULL, NULL), SW_OK);
             for (int t = 0; t < 3; t++) {
                 assert_int_equal(targets[t], marks[tokens[t] + 1] ? tokens[t] + 1 : -1);
                 n_seen += targets[t] >= 0;
@@ -303,7 +303,7 @@ static void ids_above_16_bits_stay_themselves(void **state) {
         sw_dataset *dataset =
             open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 2, .vocabulary = 70000});
         int32_t tokens[2], targets[2];
-        assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL), SW_OK);
+        assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
         assert_int_equal(tokens[0], 65541);
         assert_int_equal(targets[1], 69999);
         assert_int_equal(sw_dataset_describe(dataset).largest_id, 69999);
@@ -441,10 +441,10 @@ static void a_file_that_changes_under_the_run_is_noticed(void **state) {
     int32_t tokens[4], targets[4];
     sw_error err;
     write_npy(*state, "t.npy", SW_U16, wilder, 9);
-    assert_int_equal(sw_dataset_row(dataset, 1, tokens, targets, &err), SW_BAD_FILE);
+    assert_int_equal(sw_dataset_row(dataset, 1, tokens, targets, NULL, &err), SW_BAD_FILE);
     assert_non_null(strstr(err.message, "t.npy: position 8 has 1000"));
     assert_int_equal(truncate(path, 140), 0);
-    assert_int_equal(sw_dataset_row(dataset, 1, tokens, targets, &err), SW_BAD_FILE);
+    assert_int_equal(sw_dataset_row(dataset, 1, tokens, targets, NULL, &err), SW_BAD_FILE);
     assert_non_null(strstr(err.message, "t.npy: ends at byte 140"));
     sw_dataset_close(dataset);
 }

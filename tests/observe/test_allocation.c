@@ -79,7 +79,7 @@ static void a_step_allocates_nothing(void **state) {
         sw_resident resident;
         sw_available_memory available;
         const sw_detail detail = sw_detail_real("norm", 1e300 * (double)step);
-        n_failed += sw_dataset_row(dataset, step, tokens, targets, NULL) != SW_OK;
+        n_failed += sw_dataset_row(dataset, step, tokens, targets, NULL, NULL) != SW_OK;
         n_failed += sw_dataset_supervised(dataset, step, 24, &n_supervised, NULL) != SW_OK;
         n_failed += sw_resident_read(0, &resident, NULL) != SW_OK;
         n_failed += sw_available_memory_read("", &available, NULL) != SW_OK;

@@ -1,0 +1,378 @@
+/* dataset_open.c: from the settings' list of files to pieces, documents and rows. */
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/dataset_internal.h"
+#include "data/tokenizer/tokenizer.h"
+
+enum { LENGTHS_AT_ONCE = 2048 };
+
+/* What is only known while files are opened. */
+typedef struct opening {
+    const sw_dataset_options *options;
+    sw_dataset *dataset;
+    int n_files, n_text, n_jsonl;
+    const char *first_file, *first_jsonl, *first_unsupervised, *first_empty;
+    sw_error *err;
+} opening;
+
+static bool ends_with(const char *text, const char *ending) {
+    size_t n_text = strlen(text), n_ending = strlen(ending);
+    return n_text >= n_ending && strcmp(text + n_text - n_ending, ending) == 0;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* ---- opening: files ---- */
+
+static sw_status check_tokens(opening *o, const char *path, bool is_text, sw_token_file *file) {
+    const int64_t most = INT64_C(1) << 31, vocabulary = o->options->vocabulary; /* ids travel as int32 */
+    const bool is_limited = vocabulary > 0 && vocabulary < most;
+    const sw_token_rule rule = {"id", is_limited ? vocabulary : most, is_limited ? "the vocabulary" : "int32"};
+    sw_status status = sw_token_file_check(path, is_text, &rule, file, o->err);
+    if (status == SW_OK && file->largest_id > o->dataset->facts.largest_id)
+        o->dataset->facts.largest_id = file->largest_id;
+    return status;
+}
+
+static sw_status check_marks(opening *o, const char *path, const char *of, int64_t n_tokens, sw_token_file *file) {
+    const sw_token_rule rule = {"mark", 2, "a mask"};
+    sw_status status = sw_token_file_check(path, false, &rule, file, o->err);
+    if (status != SW_OK)
+        return status;
+    if (file->n_tokens != n_tokens)
+        return sw_fail(o->err, SW_BAD_FILE,
+                       "%s: has %" PRId64 " marks, the data has %" PRId64 " tokens; there must be one for each", path,
+                       file->n_tokens, n_tokens);
+    if (file->largest_id == 0)
+        return sw_fail(o->err, SW_BAD_FILE, "%s: no token counts as a target, so there is nothing to learn from it", of);
+    return SW_OK;
+}
+
+/* Lengths of documents, from a .npy, that add up to `n_tokens`. They are cut where `bound` (NULL: none) says a source ends. */
+static sw_status read_lengths(opening *o, const char *path, int64_t n_tokens, const sw_stream *bounds, int n_bounds) {
+    const sw_token_rule rule = {"length", INT64_C(1) << 31, "a document"};
+    sw_token_file file;
+    int descriptor, b = 0;
+    int32_t lengths[LENGTHS_AT_ONCE];
+    int64_t position = sw_document_first(&o->dataset->documents, o->dataset->documents.n), left = n_tokens;
+    sw_status status = sw_token_file_check(path, false, &rule, &file, o->err);
+    if (status != SW_OK || (status = sw_token_file_open(&file, &descriptor, o->err)) != SW_OK)
+        return status;
+    for (int64_t done = 0; done < file.n_tokens && status == SW_OK; done += LENGTHS_AT_ONCE) {
+        int64_t n = file.n_tokens - done < LENGTHS_AT_ONCE ? file.n_tokens - done : LENGTHS_AT_ONCE;
+        status = sw_token_file_read(&file, descriptor, done, n, lengths, o->err);
+        for (int64_t i = 0; i < n && status == SW_OK; i++) {
+            int64_t length = lengths[i];
+            if (length > left) {
+                status = sw_fail(o->err, SW_BAD_FILE,
+                                 "%s: the lengths add up to more than the %" PRId64 " tokens of the data; document %" PRId64
+                                 " is the first beyond them",
+                                 path, n_tokens, done + i);
+                break;
+            }
+            for (left -= length; length > 0 && status == SW_OK;) {
+                while (b < n_bounds && bounds[b].end <= position)
+                    b++;
+                int64_t here = b < n_bounds && bounds[b].end - position < length ? bounds[b].end - position : length;
+                status = sw_documents_add(&o->dataset->documents, here, o->err);
+                position += here, length -= here;
+            }
+        }
+    }
+    close(descriptor);
+    if (status == SW_OK && left > 0)
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: the lengths add up to %" PRId64 ", the data has %" PRId64 " tokens", path,
+                         n_tokens - left, n_tokens);
+    return status;
+}
+
+static sw_status add_plain(opening *o, const char *path, bool is_text) {
+    sw_piece piece = {0};
+    sw_status status = check_tokens(o, path, is_text, &piece.tokens);
+    if (status != SW_OK)
+        return status;
+    piece.n = piece.tokens.n_tokens;
+    status = sw_pieces_add(&o->dataset->pieces, &o->dataset->arena, &piece, o->err);
+    return status == SW_OK ? sw_documents_add(&o->dataset->documents, piece.n, o->err) : status;
+}
+
+static void add_facts(opening *o, const char *path, const sw_text_facts *facts) {
+    sw_text_facts *sum = &o->dataset->facts.text;
+    if (facts->n_empty && !sum->n_empty) {
+        o->first_empty = path;
+        sum->first_empty = facts->first_empty;
+    }
+    if (facts->n_unsupervised && !sum->n_unsupervised) {
+        o->first_unsupervised = path;
+        sum->first_unsupervised = facts->first_unsupervised;
+    }
+    sum->n_samples += facts->n_samples;
+    sum->n_empty += facts->n_empty;
+    sum->n_unsupervised += facts->n_unsupervised;
+    sum->n_ended += facts->n_ended;
+    sum->n_supervised += facts->n_supervised;
+    sum->n_double_begin += facts->n_double_begin;
+    sum->has_marks |= facts->has_marks;
+}
+
+static sw_status add_text(opening *o, const char *path) {
+    sw_piece piece = {0};
+    sw_tokenized text;
+    sw_status status = sw_text_tokenize(&o->options->text, path, &o->dataset->arena, &text, o->err);
+    if (status != SW_OK)
+        return status;
+    add_facts(o, path, &text.facts);
+    if (text.facts.n_samples == text.facts.n_empty)
+        return sw_fail(o->err, SW_BAD_FILE, "%s: holds no token in %" PRId64 " samples", path, text.facts.n_samples);
+    if ((status = check_tokens(o, text.tokens, false, &piece.tokens)) != SW_OK)
+        return sw_fail_within(o->err, "%s", path);
+    piece.n = piece.tokens.n_tokens;
+    piece.has_marks = text.marks != NULL;
+    if (piece.has_marks && (status = check_marks(o, text.marks, path, piece.n, &piece.marks)) != SW_OK)
+        return status;
+    status = sw_pieces_add(&o->dataset->pieces, &o->dataset->arena, &piece, o->err);
+    return status == SW_OK ? read_lengths(o, text.documents, piece.n, NULL, 0) : status;
+}
+
+static sw_status add_file(opening *o, const char *path) {
+    const sw_dataset_options *options = o->options;
+    bool is_text = ends_with(path, ".txt"), is_jsonl = ends_with(path, ".jsonl");
+    if (!is_text && !is_jsonl && !ends_with(path, ".npy"))
+        return sw_fail(o->err, SW_BAD_FILE, "%s: is neither .txt nor .jsonl nor .npy; the ending says how a data file is read",
+                       path);
+    if ((is_text || is_jsonl) && !options->is_bytes && !options->text.tokenizer)
+        return sw_fail(o->err, SW_BAD_CONFIG,
+                       "%s: is text, which needs a tokenizer; try data.tokenizer: bytes, or a folder with a tokenizer.json",
+                       path);
+    char *kept = sw_arena_text(&o->dataset->arena, path);
+    if (!kept)
+        return sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the list of data files", path);
+    o->first_file = o->first_file ? o->first_file : kept;
+    o->first_jsonl = o->first_jsonl || !is_jsonl ? o->first_jsonl : kept;
+    o->n_files++;
+    o->n_text += is_text;
+    o->n_jsonl += is_jsonl;
+    return is_jsonl || (is_text && !options->is_bytes) ? add_text(o, kept) : add_plain(o, kept, is_text);
+}
+
+/* A name that exists is that file, whatever characters it has; anything else is a pattern. */
+static sw_status add_pattern(opening *o, const char *pattern) {
+    if (access(pattern, F_OK) == 0 || !strpbrk(pattern, "*?["))
+        return add_file(o, pattern);
+
+    glob_t found = {0};
+    sw_status status = SW_OK;
+    int result = glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &found);
+    if (result == GLOB_NOMATCH)
+        status = sw_fail(o->err, SW_BAD_FILE,
+                         "%s: the pattern matches no file; relative paths count from the folder of the run's file", pattern);
+    else if (result == GLOB_NOSPACE)
+        status = sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the files that the pattern matches", pattern);
+    else if (result != 0)
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: the pattern matches no file, because a folder of it cannot be read: %s",
+                         pattern, strerror(errno));
+    if (status != SW_OK)
+        goto done;
+    /* glob would sort by the locale; the order of the data must not depend on that. */
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+    for (size_t i = 0; i < found.gl_pathc && status == SW_OK; i++)
+        status = add_file(o, found.gl_pathv[i]);
+done:
+    globfree(&found);
+    return status;
+}
+
+static sw_status add_files(opening *o) {
+    sw_dataset *dataset = o->dataset;
+    dataset->n_streams = o->options->mix ? o->options->n_paths : 1;
+    dataset->streams = sw_arena_take(&dataset->arena, (size_t)dataset->n_streams * sizeof *dataset->streams);
+    if (!dataset->streams)
+        return sw_fail(o->err, SW_NO_MEMORY, "no memory for the data's description");
+    for (int i = 0; i < o->options->n_paths; i++) {
+        sw_stream *of = &dataset->streams[o->options->mix ? i : 0];
+        of->first = o->options->mix ? dataset->pieces.n_tokens : 0;
+        sw_status status = add_pattern(o, o->options->paths[i]);
+        if (status != SW_OK)
+            return status;
+        of->end = dataset->pieces.n_tokens;
+    }
+    return SW_OK;
+}
+
+/* ---- opening: marks and documents ---- */
+
+static sw_status add_mask(opening *o) {
+    sw_pieces *pieces = &o->dataset->pieces;
+    const char *path = sw_arena_text(&o->dataset->arena, o->options->labels_mask);
+    sw_token_file marks;
+    if (!path)
+        return sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for its name", o->options->labels_mask);
+    if (o->n_jsonl)
+        return sw_fail(o->err, SW_BAD_CONFIG,
+                       "data.labels_mask stands beside token files, and %s says itself what counts; give one of them",
+                       o->first_jsonl);
+    sw_status status = check_marks(o, path, path, pieces->n_tokens, &marks);
+    for (int i = 0; i < pieces->n && status == SW_OK; i++) {
+        pieces->piece[i].marks = marks;
+        pieces->piece[i].marks_skip = pieces->piece[i].first;
+        pieces->piece[i].has_marks = true;
+    }
+    return status;
+}
+
+static sw_status find_documents(opening *o) {
+    sw_dataset *dataset = o->dataset;
+    const sw_dataset_options *options = o->options;
+    if (options->documents) {
+        if (o->n_jsonl)
+            return sw_fail(o->err, SW_BAD_CONFIG,
+                           "data.documents stands beside token files, and the rows of %s are documents; give one of them",
+                           o->first_jsonl);
+        sw_documents_free(&dataset->documents);
+        sw_status status = read_lengths(o, options->documents, dataset->pieces.n_tokens, dataset->streams,
+                                        options->mix ? dataset->n_streams : 0);
+        if (status != SW_OK)
+            return status;
+    }
+    bool are_rows = o->n_jsonl > 0 || options->documents;
+    dataset->facts.has_documents = are_rows || (options->packing && o->n_text > 0 && dataset->documents.n > 1);
+    return SW_OK;
+}
+
+static sw_status refuse_long(const opening *o, int64_t document, int64_t n_tokens) {
+    const sw_piece *piece = sw_pieces_at(&o->dataset->pieces, sw_document_first(&o->dataset->documents, document));
+    return sw_fail(o->err, SW_BAD_FILE,
+                   "%s: document %" PRId64 " of the data has %" PRId64 " tokens, a row takes %" PRId64
+                   "; data.long: split cuts it, drop leaves it out",
+                   piece->tokens.path, document, n_tokens, o->options->sequence_length + 1);
+}
+
+/* Count documents longer than a row; leave them out if that is asked for, from the pieces, the documents and the streams. */
+static sw_status treat_long(opening *o) {
+    sw_dataset *dataset = o->dataset;
+    sw_documents *documents = &dataset->documents;
+    int64_t most = o->options->sequence_length + 1, first = 0, n_kept = 0, removed = 0;
+    for (int64_t d = 0; d < documents->n; d++) {
+        int64_t end = documents->end[d], n = end - first;
+        bool is_long = n > most;
+        dataset->facts.n_long += is_long;
+        if (is_long && o->options->long_documents == SW_LONG_ERROR)
+            return refuse_long(o, d, n);
+        if (is_long && o->options->long_documents == SW_LONG_DROP) {
+            sw_status status = sw_pieces_remove(&dataset->pieces, &dataset->arena, first - removed, end - removed, o->err);
+            if (status != SW_OK)
+                return status;
+            for (int s = 0; s < dataset->n_streams; s++) {
+                dataset->streams[s].first -= dataset->streams[s].first > first - removed ? n : 0;
+                dataset->streams[s].end -= dataset->streams[s].end > first - removed ? n : 0;
+            }
+            removed += n;
+        } else {
+            documents->end[n_kept++] = end - removed;
+        }
+        first = end;
+    }
+    documents->n = n_kept;
+    dataset->facts.n_dropped += removed;
+    if (n_kept == 0)
+        return sw_fail(o->err, SW_BAD_FILE,
+                       "%s: every document is longer than a row of %" PRId64
+                       " tokens, and data.long: drop leaves those out; try split",
+                       o->first_file, most - 1);
+    return SW_OK;
+}
+
+/* ---- opening: rows ---- */
+
+static sw_status refuse_short(opening *o, int s) {
+    const sw_stream *of = &o->dataset->streams[s];
+    sw_fail(o->err, SW_BAD_FILE,
+            "text has %" PRId64 " tokens, a row needs %" PRIu64 "; give more text or a smaller data.sequence_length",
+            of->end - of->first, (uint64_t)o->options->sequence_length + 1);
+    if (o->options->mix)
+        return sw_fail_within(o->err, "%s", o->options->paths[s]);
+    return o->n_files > 1 ? sw_fail_within(o->err, "%s and %d more files", o->first_file, o->n_files - 1)
+                          : sw_fail_within(o->err, "%s", o->first_file);
+}
+
+static sw_status find_rows(opening *o) {
+    sw_dataset *dataset = o->dataset;
+    sw_dataset_facts *facts = &dataset->facts;
+    for (int s = 0; s < dataset->n_streams; s++) {
+        sw_stream *of = &dataset->streams[s];
+        if (facts->has_documents && !o->options->packing) {
+            sw_status status =
+                sw_rows_of_documents(&of->rows, of->first, of->end, dataset->sequence_length, &dataset->documents, o->err);
+            if (status != SW_OK)
+                return status;
+        } else {
+            sw_rows_cut(&of->rows, of->first, of->end, dataset->sequence_length);
+        }
+        if (of->rows.n_rows == 0)
+            return refuse_short(o, s);
+        facts->n_rows += of->rows.n_rows;
+        facts->n_dropped += of->rows.n_dropped;
+        facts->n_padding += of->rows.n_padding;
+    }
+    facts->n_tokens = dataset->pieces.n_tokens;
+    facts->n_documents = facts->has_documents ? dataset->documents.n : 0;
+    dataset->has_marks = sw_pieces_have_marks(&dataset->pieces);
+    if (!facts->has_documents)
+        sw_documents_free(&dataset->documents);
+    return SW_OK;
+}
+
+static sw_status check_options(const sw_dataset_options *options, sw_error *err) {
+    if (options->n_paths < 1)
+        return sw_fail(err, SW_BAD_CONFIG, "there are no data files; name some in data.train");
+    if (options->sequence_length < 1)
+        return sw_fail(err, SW_BAD_CONFIG, "data.sequence_length is %" PRId64 "; it must be at least 1",
+                       options->sequence_length);
+    if (options->text.tokenizer && options->vocabulary > 0 && sw_tokenizer_n_ids(options->text.tokenizer) > options->vocabulary)
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: the tokenizer has %" PRId64 " ids, the model %" PRId64 "; is it the tokenizer of this model?",
+                       options->text.tokenizer_file, sw_tokenizer_n_ids(options->text.tokenizer), options->vocabulary);
+    return SW_OK;
+}
+
+sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **dataset, sw_error *err) {
+    *dataset = NULL;
+    sw_status status = check_options(options, err);
+    if (status != SW_OK)
+        return status;
+    sw_dataset *opened = calloc(1, sizeof *opened);
+    if (!opened)
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the data's description");
+    opening o = {.options = options, .dataset = opened, .err = err};
+    opened->sequence_length = options->sequence_length;
+    opened->shuffle = options->shuffle;
+    opened->seed = options->seed;
+    if (options->mix)
+        status = sw_mix_create(options->mix, options->n_paths, &opened->mix, err);
+    if (status == SW_OK)
+        status = add_files(&o);
+    if (status == SW_OK && options->labels_mask)
+        status = add_mask(&o);
+    if (status == SW_OK)
+        status = find_documents(&o);
+    if (status == SW_OK && opened->facts.has_documents)
+        status = treat_long(&o);
+    if (status == SW_OK)
+        status = find_rows(&o);
+    if (status != SW_OK) {
+        sw_dataset_close(opened);
+        return status;
+    }
+    opened->long_documents = options->long_documents;
+    opened->first_empty = o.first_empty;
+    opened->first_unsupervised = o.first_unsupervised;
+    *dataset = opened;
+    return SW_OK;
+}

@@ -1,0 +1,316 @@
+/* tokenizer.c: reading a tokenizer.json, and the way of a text through its parts:
+ *
+ *     text -> added tokens (raw) -> normalizers -> added tokens (normalized) -> pre-tokenizers -> model -> post-processor
+ *
+ * Nothing is kept between the parts: a stretch of text goes through all of them before the next one is looked for.
+ */
+#include "data/tokenizer/tokenizer.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "data/tokenizer/internal.h"
+
+enum { MAX_FILE_BYTES = 1 << 30 };
+
+static sw_status read_parts(const sw_part *root, sw_tokenizer *t, sw_error *err) {
+    sw_status status = sw_normalizers_read(root, &t->normalizers, err);
+    if (!status)
+        status = sw_pretokenizers_read(root, &t->pretokenizers, err);
+    if (!status)
+        status = sw_model_read(root, t->pretokenizers.ends_in_bytes, &t->model, err);
+    if (!status)
+        status = sw_added_tokens_read(root, &t->normalizers, &t->model, &t->added, err);
+    if (!status)
+        status = sw_postprocessor_read(root, &t->postprocessor, err);
+    if (!status)
+        status = sw_decoders_read(root, &t->decoders, err);
+    t->pretokenizers.leaves_bytes = t->model.takes_bytes;
+    return status;
+}
+
+sw_status sw_tokenizer_parse(const char *name, const char *text, int64_t n_bytes, sw_tokenizer **tokenizer, sw_error *err) {
+    json_error_t error;
+    sw_status status;
+    *tokenizer = NULL;
+    if (!n_bytes)
+        return sw_fail(err, SW_BAD_FILE, "%s: is empty; is the download complete?", name);
+    json_t *json = json_loadb(text, (size_t)n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    sw_tokenizer *t = calloc(1, sizeof *t);
+    if (!t)
+        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory", name);
+    else if (!json)
+        status = sw_fail(err, json_error_code(&error) == json_error_out_of_memory ? SW_NO_MEMORY : SW_BAD_FILE,
+                         "%s: line %d, column %d: not valid JSON: %s", name, error.line, error.column, error.text);
+    else if (!json_is_object(json))
+        status = sw_fail(err, SW_BAD_FILE, "%s: holds no JSON object ({...}); is it the right file?", name);
+    else {
+        const sw_part root = {.file = name, .object = json};
+        t->bos_id = t->eos_id = -1;
+        status = read_parts(&root, t, err);
+    }
+    json_decref(json);
+    if (!status) {
+        *tokenizer = t;
+        return SW_OK;
+    }
+    sw_tokenizer_free(t);
+    return status;
+}
+
+/* The id of "bos_token" or "eos_token", a text or an object with "content"; -1 if the file names none or one that is no token. */
+static int32_t named_id(const sw_tokenizer *t, json_t *config, const char *key) {
+    json_t *value = json_object_get(config, key);
+    if (json_is_object(value))
+        value = json_object_get(value, "content");
+    return json_is_string(value) ? sw_tokenizer_token_id(t, json_string_value(value)) : -1;
+}
+
+/* tokenizer_config.json lies beside the file and only names things; without it nothing is named. */
+static sw_status read_names(const char *folder, sw_tokenizer *t, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    char *text = NULL;
+    int64_t n_bytes = 0;
+    json_error_t error;
+    sw_status status = sw_path_join(path, folder, "tokenizer_config.json", err);
+    if (status || !sw_file_exists(path))
+        return status;
+    status = sw_file_read(path, MAX_FILE_BYTES, &text, &n_bytes, err);
+    if (status)
+        return status;
+    json_t *config = json_loadb(text, (size_t)n_bytes, JSON_REJECT_DUPLICATES, &error);
+    free(text);
+    if (!json_is_object(config)) {
+        json_decref(config);
+        return sw_fail(err, SW_BAD_FILE, "%s: not a valid JSON object", path);
+    }
+    t->bos_id = named_id(t, config, "bos_token");
+    t->eos_id = named_id(t, config, "eos_token");
+    json_decref(config);
+    return SW_OK;
+}
+
+sw_status sw_tokenizer_read(const char *path, sw_tokenizer **tokenizer, sw_error *err) {
+    char file[SW_PATH_BYTES], folder[SW_PATH_BYTES];
+    char *text = NULL;
+    int64_t n_bytes = 0;
+    struct stat facts;
+    bool is_folder = !stat(path, &facts) && S_ISDIR(facts.st_mode);
+    *tokenizer = NULL;
+    if (strlen(path) >= sizeof folder)
+        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
+    snprintf(folder, sizeof folder, "%s", path);
+    snprintf(file, sizeof file, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!is_folder && slash)
+        slash[slash == folder] = 0; /* the folder of the file */
+    else if (!is_folder)
+        snprintf(folder, sizeof folder, ".");
+    sw_status status = is_folder ? sw_path_join(file, folder, "tokenizer.json", err) : SW_OK;
+    if (status)
+        return status;
+    if (!sw_file_exists(file) && sw_gpt2_files_exist(folder))
+        status = sw_gpt2_files_read(folder, &text, &n_bytes, err);
+    else
+        status = sw_file_read(file, MAX_FILE_BYTES, &text, &n_bytes, err);
+    if (!status)
+        status = sw_tokenizer_parse(file, text, n_bytes, tokenizer, err);
+    if (!status)
+        status = read_names(folder, *tokenizer, err);
+    free(text);
+    if (status) {
+        sw_tokenizer_free(*tokenizer);
+        *tokenizer = NULL;
+    }
+    return status;
+}
+
+void sw_tokenizer_free(sw_tokenizer *t) {
+    if (!t)
+        return;
+    sw_normalizers_free(&t->normalizers);
+    sw_pretokenizers_free(&t->pretokenizers);
+    sw_model_free(&t->model);
+    sw_added_tokens_free(&t->added);
+    sw_postprocessor_free(&t->postprocessor);
+    sw_decoders_free(&t->decoders);
+    free(t);
+}
+
+int64_t sw_tokenizer_n_ids(const sw_tokenizer *t) {
+    const sw_vocabulary *v = &t->model.vocabulary;
+    int64_t n = v->n ? (int64_t)v->by_id[v->n - 1].id + 1 : 0;
+    int64_t n_added = t->added.n ? (int64_t)t->added.tokens[t->added.n - 1].id + 1 : 0;
+    return n > n_added ? n : n_added;
+}
+
+int32_t sw_tokenizer_token_id(const sw_tokenizer *t, const char *text) {
+    for (int32_t i = 0; i < t->added.n; i++)
+        if (!strcmp(t->added.tokens[i].content, text))
+            return t->added.tokens[i].id;
+    return sw_token_map_get(&t->model.vocabulary.by_text, text, strlen(text));
+}
+
+int32_t sw_tokenizer_bos_id(const sw_tokenizer *t) {
+    return t->bos_id;
+}
+
+int32_t sw_tokenizer_eos_id(const sw_tokenizer *t) {
+    return t->eos_id;
+}
+
+bool sw_tokenizer_is_special(const sw_tokenizer *t, int32_t id) {
+    const sw_added_token *token = sw_added_tokens_find(&t->added, id);
+    return token && token->is_special;
+}
+
+sw_status sw_tokenizer_scratch_create(const sw_tokenizer *t, sw_tokenizer_scratch **scratch, sw_error *err) {
+    sw_tokenizer_scratch *s = calloc(1, sizeof *s);
+    (void)t;
+    *scratch = NULL;
+    if (!s || !sw_pattern_scratch_create(&s->pattern) || !sw_model_scratch_create(&s->model)) {
+        sw_tokenizer_scratch_free(s);
+        return sw_fail(err, SW_NO_MEMORY, "no memory for a tokenizer's buffers");
+    }
+    s->pretokenize.pattern = &s->pattern;
+    *scratch = s;
+    return SW_OK;
+}
+
+void sw_tokenizer_scratch_free(sw_tokenizer_scratch *s) {
+    if (!s)
+        return;
+    sw_pattern_scratch_free(&s->pattern);
+    sw_model_scratch_free(&s->model);
+    for (int i = 0; i < 2; i++)
+        sw_bytes_free(&s->normalized[i]);
+    sw_bytes_free(&s->copy);
+    for (int i = 0; i < SW_MAX_PRETOKENIZERS; i++) {
+        sw_bytes_free(&s->pretokenize.texts[i]);
+        sw_bytes_free(&s->pretokenize.copies[i]);
+        sw_bytes_free(&s->pretokenize.mapped[i]);
+    }
+    free(s);
+}
+
+bool sw_token_list_put(sw_token_list *list, int32_t id) {
+    if (list->n == list->capacity) {
+        int64_t capacity = list->capacity + list->capacity / 2 + 64;
+        int32_t *ids = realloc(list->ids, (size_t)capacity * sizeof *ids);
+        if (!ids)
+            return false;
+        list->ids = ids;
+        list->capacity = capacity;
+    }
+    list->ids[list->n++] = id;
+    return true;
+}
+
+void sw_token_list_free(sw_token_list *list) {
+    free(list->ids);
+    *list = (sw_token_list){0};
+}
+
+/* One text on its way. */
+typedef struct encoding {
+    const sw_tokenizer *t;
+    sw_tokenizer_scratch *scratch;
+    bool is_literal;
+    sw_token_list *out;
+    sw_error *err;
+} encoding;
+
+static sw_status put_id(const encoding *e, int32_t id) {
+    return sw_token_list_put(e->out, id) ? SW_OK : sw_fail(e->err, SW_NO_MEMORY, "no memory for the ids");
+}
+
+static sw_status take_piece(void *to, const char *text, size_t n_bytes, sw_error *err) {
+    const encoding *e = to;
+    return sw_model_encode(&e->t->model, &e->scratch->model, text, n_bytes, e->is_literal, e->out, err);
+}
+
+/* A stretch between the tokens that are searched in the raw text. */
+static sw_status encode_stretch(encoding *e, const char *text, size_t n_bytes, bool begins_input) {
+    const sw_tokenizer *t = e->t;
+    const char *normalized;
+    size_t n_normalized;
+    sw_status status = sw_normalizers_run(&t->normalizers, &e->scratch->pattern, e->scratch->normalized, &e->scratch->copy, text,
+                                          n_bytes, &normalized, &n_normalized, e->err);
+    if (status)
+        return status;
+    sw_added_search search = sw_added_search_begin(&t->added, false, e->is_literal, normalized, n_normalized);
+    const sw_added_token *token;
+    size_t start, end;
+    while (!status && sw_added_search_next(&search, &token, &start, &end)) {
+        if (token)
+            status = put_id(e, token->id);
+        else
+            status = sw_pretokenize(&t->pretokenizers, &e->scratch->pretokenize, normalized + start, end - start,
+                                    begins_input && start == 0, (sw_piece_sink){take_piece, e}, e->err);
+    }
+    return status;
+}
+
+/* The first byte at which the text is not UTF-8 any more. */
+static size_t first_bad_byte(const char *text, size_t n_bytes) {
+    size_t at = 0;
+    while (at < n_bytes) {
+        size_t n = (size_t)sw_utf8_length(text[at]);
+        if (n > n_bytes - at || !sw_text_is_utf8(text + at, n))
+            break;
+        at += n;
+    }
+    return at;
+}
+
+sw_status sw_tokenizer_encode(const sw_tokenizer *t, sw_tokenizer_scratch *scratch, const char *text, size_t n_bytes, int flags,
+                              sw_token_list *out, sw_error *err) {
+    encoding e = {t, scratch, flags & SW_ENCODE_LITERAL, out, err};
+    sw_status status = SW_OK;
+    if (!sw_text_is_utf8(text, n_bytes))
+        return sw_fail(err, SW_BAD_FILE, "the text is not UTF-8 at its byte %zu", first_bad_byte(text, n_bytes));
+    for (int64_t i = 0; !status && flags & SW_ENCODE_SPECIALS && i < t->postprocessor.before.n; i++)
+        status = put_id(&e, t->postprocessor.before.ids[i]);
+    sw_added_search search = sw_added_search_begin(&t->added, true, e.is_literal, text, n_bytes);
+    const sw_added_token *token;
+    size_t start, end;
+    while (!status && sw_added_search_next(&search, &token, &start, &end))
+        status = token ? put_id(&e, token->id) : encode_stretch(&e, text + start, end - start, start == 0);
+    for (int64_t i = 0; !status && flags & SW_ENCODE_SPECIALS && i < t->postprocessor.after.n; i++)
+        status = put_id(&e, t->postprocessor.after.ids[i]);
+    return status;
+}
+
+sw_status sw_tokenizer_decode(const sw_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text,
+                              size_t *n_bytes, sw_error *err) {
+    sw_texts texts = {0};
+    *text = NULL;
+    for (int64_t i = 0; i < n; i++) {
+        const sw_added_token *added = sw_added_tokens_find(&t->added, ids[i]);
+        const sw_token_text *token = added ? NULL : sw_vocabulary_find(&t->model.vocabulary, ids[i]);
+        if ((!added && !token) || (added && added->is_special && skip_special))
+            continue;
+        if (added && added->decoded)
+            sw_bytes_append(&texts.bytes, added->decoded, added->n_decoded);
+        else if (added)
+            sw_bytes_append(&texts.bytes, added->content, added->n_bytes);
+        else
+            sw_bytes_append(&texts.bytes, token->text, token->n_bytes);
+        sw_texts_close(&texts);
+    }
+    sw_status status = texts.bytes.is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for decoding") : SW_OK;
+    if (!status)
+        status = sw_decoders_run(&t->decoders, &texts, err);
+    *n_bytes = texts.bytes.n;
+    sw_bytes_put(&texts.bytes, 0);
+    if (!status && texts.bytes.is_short)
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for decoding");
+    if (!status) {
+        *text = texts.bytes.data;
+        texts.bytes.data = NULL;
+    }
+    sw_texts_free(&texts);
+    return status;
+}
