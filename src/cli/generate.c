@@ -22,6 +22,7 @@ typedef struct text_out {
     FILE *file;
     const sw_prompt *prompts;
     int64_t n_prompts;
+    bool is_chat;
 } text_out;
 
 /* A terminal is spared what would move its cursor; a file gets the bytes as they are. */
@@ -38,7 +39,8 @@ static void put_bytes(FILE *file, const char *bytes, size_t n_bytes) {
 /* These three are called in a rank, which is another process. */
 static void begin_text(void *to, int64_t prompt) {
     text_out *out = to;
-    put_bytes(out->file, out->prompts[prompt].text, out->prompts[prompt].n_bytes);
+    if (!out->is_chat)
+        put_bytes(out->file, out->prompts[prompt].text, out->prompts[prompt].n_bytes);
 }
 
 static void put_text(void *to, int64_t prompt, const char *bytes, size_t n_bytes) {
@@ -78,8 +80,8 @@ static sw_status collect_prompts(const sw_flag_texts *given, const char *path, s
 
 static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, is_greedy = false, goes_on;
-    bool passes_end = false;
-    const char *prompts_path = NULL, *dtype = "fp32";
+    bool passes_end = false, is_chat = false;
+    const char *prompts_path = NULL, *dtype = "fp32", *chat_format = "auto", *system_text = NULL;
     sw_flag_texts prompts = {.n = 0}, stops = {.n = 0};
     sw_prompt *list = NULL;
     char *text = NULL;
@@ -94,6 +96,10 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
         {"--top-p", "P", "choose among the likeliest tokens that together reach P; 1: all", SW_FLAG_REAL, &top_p, 0, 1},
         {"--seed", "S", "the same seed gives the same text; 1234", SW_FLAG_COUNT, &seed, 0, 9e18},
         {"--greedy", NULL, "always the likeliest token", SW_FLAG_SWITCH, &is_greedy},
+        {"--chat", NULL, "a prompt is what a user says; the answer is shown", SW_FLAG_SWITCH, &is_chat},
+        {"--system", "TEXT", "what the assistant is told before, with --chat", SW_FLAG_TEXT, &system_text},
+        {"--chat-format", "NAME", "chatml, llama2, llama3, mistral, zephyr, gemma; auto: the model's own", SW_FLAG_TEXT,
+         &chat_format},
         {"--stop", "TEXT", "end before this text; may be given several times", SW_FLAG_TEXTS, &stops},
         {"--ignore-end", NULL, "go on after the model's end-of-text token", SW_FLAG_SWITCH, &passes_end},
         {"--ranks", "N", "processes that the model is split over; 1", SW_FLAG_COUNT, &n_ranks, 1, 256},
@@ -132,7 +138,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    text_out out = {stdout, list, n_prompts};
+    text_out out = {stdout, list, n_prompts, is_chat};
     sw_generate_options options = {
         .model = others[0],
         .prompts = list,
@@ -146,6 +152,9 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
         .seed = (uint64_t)seed,
         .stops = stops.item,
         .n_stops = stops.n,
+        .is_chat = is_chat,
+        .system = system_text,
+        .chat_format = chat_format,
         .passes_end = passes_end,
         .n_ranks = (int)n_ranks,
         .n_rows = n_rows,

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/codec.h"
 #include "data/sampling.h"
 #include "run/decoder.h"
 #include "run/growing_text.h"
@@ -29,8 +30,8 @@ typedef struct context {
 typedef struct generation {
     const sw_generate_options *options;
     sw_decoder decoder;
-    sw_codec *codec; /* NULL where only ids are given */
-    int64_t ends[MOST_ENDS];
+    sw_codec codec; /* {0} where only ids are given */
+    int64_t ends[MOST_ENDS + 1];
     int n_ends;
     context *contexts;      /* [n_prompts] */
     sw_growing_text *texts; /* [n_prompts] in the ranks: of own prompts, on rank 0 all */
@@ -107,17 +108,27 @@ static bool ends_text(const generation *g, int32_t token) {
     return false;
 }
 
+static sw_status encode(generation *g, const sw_prompt *prompt, sw_token_list *ids, sw_error *err) {
+    const sw_slice text = {prompt->text, (int64_t)prompt->n_bytes};
+    const char *system = g->options->system;
+    const sw_message messages[] = {{SW_ROLE_SYSTEM, sw_slice_of(system ? system : "")}, {SW_ROLE_USER, text}};
+    if (!g->options->is_chat)
+        return sw_codec_encode(&g->codec, text, ids, err);
+    return sw_codec_encode_chat(&g->codec, system ? messages : messages + 1, system ? 2 : 1, ids, err);
+}
+
 /* The ids of a prompt, with room for what follows. */
 static sw_status read_prompt(generation *g, const sw_model_config *model, int64_t i, sw_error *err) {
     const sw_prompt *prompt = &g->options->prompts[i];
     context *c = &g->contexts[i];
-    int32_t *encoded = NULL;
+    sw_token_list encoded = {0};
     const int32_t *ids = prompt->ids;
     int64_t n = prompt->n_ids, room;
     sw_status status = SW_OK;
     if (prompt->text) {
-        status = sw_codec_encode(g->codec, prompt->text, prompt->n_bytes, &encoded, &n, err);
-        ids = encoded;
+        status = encode(g, prompt, &encoded, err);
+        ids = encoded.ids;
+        n = encoded.n;
     }
     if (!status && n < 1)
         status = sw_fail(err, SW_BAD_CONFIG, "prompt %" PRId64 " has no token; give at least one", i + 1);
@@ -138,7 +149,7 @@ static sw_status read_prompt(generation *g, const sw_model_config *model, int64_
         memcpy(c->ids, ids, (size_t)n * sizeof *ids);
         c->n_ids = c->n_prompt = n;
     }
-    free(encoded);
+    sw_token_list_free(&encoded);
     return status;
 }
 
@@ -154,6 +165,10 @@ static sw_status build(generation *g, sw_error *err) {
         status = read_ends(g, err);
     if (!status && has_text)
         status = sw_codec_open(o->model, model.vocabulary, &g->codec, err);
+    if (!status && o->is_chat)
+        status = sw_codec_open_chat(&g->codec, o->model, o->chat_format, err);
+    if (!status && sw_codec_turn_end(&g->codec) >= 0)
+        g->ends[g->n_ends++] = sw_codec_turn_end(&g->codec);
     g->contexts = calloc((size_t)o->n_prompts, sizeof *g->contexts);
     if (!status && !g->contexts)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " prompts", o->n_prompts);
@@ -176,7 +191,7 @@ static sw_status build(generation *g, sw_error *err) {
 
 static void release(generation *g) {
     sw_decoder_free(&g->decoder);
-    sw_codec_free(g->codec);
+    sw_codec_free(&g->codec);
     for (int64_t i = 0; i < g->options->n_prompts && g->contexts; i++)
         free(g->contexts[i].ids);
     free(g->contexts);
@@ -333,7 +348,7 @@ static sw_status generate_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     sw_status status =
         g->work && g->texts && all ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " texts", n_prompts);
     for (int64_t i = 0; i < n_prompts && !status; i++)
-        status = sw_growing_text_create(g->options, i, g->codec, &g->texts[i], err);
+        status = sw_growing_text_create(g->options, i, g->codec.tokenizer, &g->texts[i], err);
     if (!status)
         status = sw_decoder_open(&g->decoder, comm, err);
     if (!status)

@@ -42,6 +42,9 @@ typedef struct sw_generate_options {
     uint64_t seed;            /* of the first prompt; each next one has the next number */
     const char *const *stops; /* texts that end a text and are not part of it */
     int n_stops;
+    bool is_chat;       /* a prompt is what the user says; the text is the assistant's answer, which the end of its turn ends */
+    const char *system; /* said before that; NULL: what the chat format says of itself */
+    const char *chat_format;  /* "auto": the model's own */
     bool passes_end;          /* the model's end-of-text tokens end nothing */
     int n_ranks;              /* the model is sharded over them, prompts are dealt to them; at least 1 */
     int64_t n_rows;           /* texts that grow at once on each rank; 0: up to 8 */

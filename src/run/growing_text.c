@@ -19,14 +19,14 @@ static sw_status append(sw_bytes *bytes, const char *from, size_t n, sw_error *e
     return SW_OK;
 }
 
-sw_status sw_growing_text_create(const sw_generate_options *options, int64_t prompt, const sw_codec *codec, sw_growing_text *text,
-                                 sw_error *err) {
+sw_status sw_growing_text_create(const sw_generate_options *options, int64_t prompt, const sw_tokenizer *tokenizer,
+                                 sw_growing_text *text, sw_error *err) {
     *text = (sw_growing_text){.options = options, .prompt = prompt};
-    return codec ? sw_codec_stream_create(codec, &text->stream, err) : SW_OK;
+    return tokenizer ? sw_token_stream_create(tokenizer, true, &text->stream, err) : SW_OK;
 }
 
 void sw_growing_text_free(sw_growing_text *text) {
-    sw_codec_stream_free(text->stream);
+    sw_token_stream_free(text->stream);
     free(text->held.item);
     free(text->ready.item);
 }
@@ -84,7 +84,7 @@ sw_status sw_growing_text_finish(sw_growing_text *text, sw_text_end end, sw_erro
     if (text->is_over)
         return SW_OK;
     if (text->stream)
-        status = sw_codec_stream_end(text->stream, &bytes, &n, err);
+        status = sw_token_stream_end(text->stream, &bytes, &n, err);
     if (!status && n)
         status = take(text, bytes, n, err);
     if (status || text->is_over) /* by a stop text */
@@ -102,7 +102,7 @@ sw_status sw_growing_text_push(sw_growing_text *text, int32_t id, bool ends_text
     if (ends_text)
         return sw_growing_text_finish(text, SW_END_OF_TEXT, err);
     if (text->stream)
-        status = sw_codec_stream_push(text->stream, id, &bytes, &n, err);
+        status = sw_token_stream_push(text->stream, id, &bytes, &n, err);
     if (!status && text->stream)
         status = take(text, bytes, n, err);
     if (!status && text->n_tokens == text->options->max_tokens)
