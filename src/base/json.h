@@ -50,6 +50,9 @@ sw_status sw_json_child(const sw_json_object *object, const char *key, sw_json_o
 /* A list of integers: *n is its length, at most `capacity` are stored. Required. */
 sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_t *values, int capacity, int *n, sw_error *err);
 
+/* The same of a list of texts. */
+sw_status sw_json_texts(const sw_json_object *object, const char *key, const char **values, int capacity, int *n, sw_error *err);
+
 /* Is the key there and not null? Is it there and a list? */
 bool sw_json_has(const sw_json_object *object, const char *key);
 bool sw_json_is_list(const sw_json_object *object, const char *key);

@@ -8,8 +8,7 @@
 #ifndef SW_RUN_DECODER_H
 #define SW_RUN_DECODER_H
 
-#include "model/model.h"
-#include "run/executor.h"
+#include "run/runner.h"
 
 typedef struct sw_decoder_choice {
     const char *model; /* a Hugging Face folder */
@@ -23,16 +22,7 @@ enum { SW_DECODE_ROWS, SW_DECODE_SHORT, SW_DECODE_LONG, SW_N_DECODER_PROGRAMS };
 
 typedef struct sw_decoder {
     sw_decoder_choice choice;
-    sw_model_config model;
-    sw_sharding sharding;
-    sw_layout layout;
-    sw_states states;
-    sw_graph *graphs[SW_N_DECODER_PROGRAMS];
-    sw_program programs[SW_N_DECODER_PROGRAMS];
-    const sw_program *program_list[SW_N_DECODER_PROGRAMS];
-    /* in a rank */
-    sw_device *device;
-    sw_executor *executor;
+    sw_runner runner;
 } sw_decoder;
 
 /* Before ranks exist. Ownership: sw_decoder_free, which may be called on {0} too. Errors: SW_BAD_FILE (the model), SW_BAD_CONFIG.

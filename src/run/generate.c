@@ -205,7 +205,8 @@ static sw_status draw(generation *g, int64_t prompt, const float *logits, news *
     const sw_sampling sampling = {o->temperature, o->top_k, o->top_p, o->seed + (uint64_t)prompt};
     context *c = &g->contexts[prompt];
     int32_t token;
-    sw_status status = sw_sample(&sampling, logits, (int32_t)g->decoder.model.vocabulary, c->n_drawn++, g->work, &token, err);
+    sw_status status =
+        sw_sample(&sampling, logits, (int32_t)g->decoder.runner.model.vocabulary, c->n_drawn++, g->work, &token, err);
     if (status)
         return status;
     c->ids[c->n_ids++] = token;
@@ -234,7 +235,7 @@ static void fill_rows(generation *g) {
 
 /* A piece of the first prompt that is not in the cache yet; else a token for every row; else nothing. */
 static sw_status take_turn(generation *g, news *mine, sw_error *err) {
-    int64_t n_rows = g->decoder.choice.n_rows, vocabulary = g->decoder.model.vocabulary;
+    int64_t n_rows = g->decoder.choice.n_rows, vocabulary = g->decoder.runner.model.vocabulary;
     int32_t tokens[MOST_ROWS], positions[MOST_ROWS];
     const float *logits;
     bool any = false;
@@ -342,7 +343,7 @@ static sw_status generate_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     g->next = comm->rank;
     for (int i = 0; i < MOST_ROWS; i++)
         g->rows[i] = -1;
-    g->work = malloc((size_t)g->decoder.model.vocabulary * sizeof *g->work);
+    g->work = malloc((size_t)g->decoder.runner.model.vocabulary * sizeof *g->work);
     g->texts = calloc((size_t)n_prompts, sizeof *g->texts);
     news *all = calloc((size_t)comm->n_ranks, sizeof *all);
     sw_status status =

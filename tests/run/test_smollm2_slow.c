@@ -75,7 +75,7 @@ static sw_status score_passage(sw_comm *comm, void *arg, sw_error *err) {
     RANK_TRY(sw_decoder_open(decoder, comm, err));
     for (int32_t t = 0; t + 1 < COUNT(passage); t++) {
         RANK_TRY(sw_decoder_step(decoder, &passage[t], &t, &logits, err));
-        double found = log_probability(logits, decoder->model.vocabulary, passage[t + 1]);
+        double found = log_probability(logits, decoder->runner.model.vocabulary, passage[t + 1]);
         if (!(fabs(found - passage_log_probabilities[t]) <= 1e-3))
             return sw_fail(err, SW_BUG, "token %d: log-probability %.6f, not %.6f", t + 1, found, passage_log_probabilities[t]);
     }
