@@ -44,7 +44,7 @@ static void read_tokens(decoding *c, const char *folder) {
     const sw_dataset_options options = {.paths = paths, .n_paths = 1, .sequence_length = N_TOKENS};
     assert_int_equal(sw_dataset_open(&options, &dataset, &err), SW_OK);
     for (int row = 0; row < N_ROWS; row++)
-        assert_int_equal(sw_dataset_row(dataset, row, c->tokens[row], targets, &err), SW_OK);
+        assert_int_equal(sw_dataset_row(dataset, row, c->tokens[row], targets, NULL, &err), SW_OK);
     sw_dataset_close(dataset);
 }
 
