@@ -24,6 +24,10 @@ int64_t sw_weight_panel(int64_t n_columns, int64_t length) {
     return smaller(n_columns, larger(fitting, PANEL_MULTIPLE));
 }
 
+int64_t sw_few_rows_stride(int64_t length) {
+    return (length + 31) / 32 * 32;
+}
+
 int64_t sw_attention_queries(int64_t n_tokens) {
     return smaller(n_tokens, SW_ATTENTION_QUERIES);
 }
@@ -43,7 +47,9 @@ int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary) {
 static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens) {
     switch (kernel) {
     case SW_KERNEL_LINEAR: /* n in out: columns of `in` elements */
-        return widens && dim[0] > SW_FEW_ROWS ? sw_weight_panel(dim[2], dim[1]) * dim[1] : 0;
+        if (dim[0] <= SW_FEW_ROWS)
+            return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
+        return widens ? sw_weight_panel(dim[2], dim[1]) * dim[1] : 0;
     case SW_KERNEL_LINEAR_GRAD_INPUT: /* n in out: columns of `out` elements */
         return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
     case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of dbias: of a block of rows, of all rows */

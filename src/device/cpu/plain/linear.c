@@ -40,7 +40,7 @@ SW_KERNEL(LINEAR) {
     real *y = call->operand[3];                 /* [n,out] */
     const int64_t n = call->dim[0], in = call->dim[1], out = call->dim[2], layout = call->dim[3];
     if (n <= SW_FEW_ROWS) {
-        multiply_few_rows(n, in, out, layout == 0, x, weight, bias, y);
+        multiply_few_rows(n, in, out, layout == 0, x, weight, bias, call->scratch, y);
         return;
     }
     if (bias)
