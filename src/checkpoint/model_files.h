@@ -24,10 +24,11 @@ sw_status sw_model_files_load(const char *directory, const sw_model_config *conf
                               sw_piece_fn put, void *to, int64_t *bytes_read, sw_error *err);
 
 /* Writing `directory`, which must not exist yet: model.safetensors, config.json (config_json; NULL: sw_model_config_write's;
- * none if config is NULL too: a model that Hugging Face has no name for) and, if is_bytes, the tokenizer of raw bytes. Three steps, with barriers between them by the caller: rank 0 begins (temporary folder
- * `directory`.partial, header, full size reserved: SW_NO_SPACE if the disk is full), all ranks write their pieces through fetch,
- * rank 0 finishes (fsync, rename). When any rank failed, rank 0 calls abandon; what a killed run left in `directory`.partial is
- * removed by the next begin. A finite element beyond fp16's range fails the write (SW_BAD_CONFIG, naming the parameter). */
+ * none if config is NULL too: a model that Hugging Face has no name for) and, if is_bytes, the tokenizer of raw bytes. Three
+ * steps, with barriers between them by the caller: rank 0 begins (temporary folder `directory`.partial, header, full size
+ * reserved: SW_NO_SPACE if the disk is full), all ranks write their pieces through fetch, rank 0 finishes (fsync, rename). When
+ * any rank failed, rank 0 calls abandon; what a killed run left in `directory`.partial is removed by the next begin. A finite
+ * element beyond fp16's range fails the write (SW_BAD_CONFIG, naming the parameter). */
 sw_status sw_model_files_begin(const char *directory, const sw_model_config *config, const char *config_json,
                                const sw_graph *graph, sw_dtype save_dtype, bool is_bytes, sw_error *err);
 sw_status sw_model_files_write(const char *directory, const sw_layout *layout, int rank, sw_dtype save_dtype, sw_piece_fn fetch,

@@ -61,7 +61,7 @@
     X(optimizer, name, CHOICE, "adamw", "adamw|sgd", "AdamW (Loshchilov and Hutter 2019) or SGD with momentum") \
     X(optimizer, learning_rate, REAL, "3e-4", "0..", "at the top of the schedule") \
     X(optimizer, betas, PAIR, "[0.9, 0.95]", "0..<1", "decay of AdamW's two moments") \
-    X(optimizer, epsilon, REAL, "1e-8", "0..", "added to the root of AdamW's second moment") \
+    X(optimizer, epsilon, REAL, "1e-8", ">0..", "added to the root of AdamW's second moment") \
     X(optimizer, weight_decay, REAL, "0.1", "0..", "on parameters of two or more dimensions, not on biases and norms") \
     X(optimizer, momentum, REAL, "0", "0..<1", "of sgd; 0: none") \
     X(optimizer, clip_norm, REAL, "1.0", "0..", "longest gradient; 0: gradients are not clipped") \

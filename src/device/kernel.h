@@ -20,100 +20,99 @@
 #include "base/dtype.h"
 
 /* X(NAME, "name") */
-#define SW_KERNELS(X)                                                                                                            \
-    /* tokens i32[n], table P[V,C], y R[n,C]*                                     dims n V C */                                  \
-    X(EMBEDDING, "embedding")                                                                                                    \
-    /* tokens i32[n], dy R[n,C], dtable R[V,C]+                                   dims n V C. Without accumulate: rows that no   \
-       token names become zero */                                                                                                \
-    X(EMBEDDING_GRAD, "embedding_grad")                                                                                          \
-    /* x R[B*T,C], table P[Tmax,C], y R[B*T,C]* (in place on x)                   dims B T C Tmax */                             \
-    X(ADD_POSITIONS, "add_positions")                                                                                            \
-    /* dy R[B*T,C], dtable R[Tmax,C]+                                             dims B T C Tmax. Rows T.. become zero without  \
-       accumulate */                                                                                                             \
-    X(ADD_POSITIONS_GRAD, "add_positions_grad")                                                                                  \
-    /* x R[n,in], weight P[out,in] (layout 0) or P[in,out] (1), bias P[out]?, y R[n,out]*    dims n in out layout */             \
-    X(LINEAR, "linear")                                                                                                          \
-    /* dy R[n,out], weight, dx R[n,in]+                                           dims n in out layout */                        \
-    X(LINEAR_GRAD_INPUT, "linear_grad_input")                                                                                    \
-    /* dy R[n,out], x R[n,in], dweight R (as the weight lies)+, dbias R[out]+?    dims n in out layout */                        \
-    X(LINEAR_GRAD_WEIGHT, "linear_grad_weight")                                                                                  \
-    /* x R[n,C], weight P[C], y R[n,C]*, inverse_rms R[n]*                        dims n C; attr epsilon */                      \
-    X(RMSNORM, "rmsnorm")                                                                                                        \
-    /* dy R[n,C], x R[n,C], weight P[C], inverse_rms R[n], dx R[n,C]+? , dweight R[C]+?      dims n C. dx in place on dy when    \
-       dx does not accumulate */                                                                                                 \
-    X(RMSNORM_GRAD, "rmsnorm_grad")                                                                                              \
-    /* x R[n,C], weight P[C], bias P[C]?, y R[n,C]*, mean R[n]*, inverse_deviation R[n]*     dims n C; attr epsilon */           \
-    X(LAYERNORM, "layernorm")                                                                                                    \
-    /* dy R[n,C], x R[n,C], weight P[C], mean R[n], inverse_deviation R[n], dx R[n,C]+?, dweight R[C]+?, dbias R[C]+?            \
-       dims n C. dx in place on dy when dx does not accumulate */                                                                \
-    X(LAYERNORM_GRAD, "layernorm_grad")                                                                                          \
-    /* table R[T,D/2,2]* of (cos, sin)                                            dims T D; attr theta. Angles in double */      \
-    X(ROTARY_TABLE, "rotary_table")                                                                                              \
-    /* x R[B*T,heads*D], table R[T,D/2,2], y R[B*T,heads*D]* (in place on x)      dims B T heads D; attr direction: 1, or -1     \
-       turns back, which is the gradient */                                                                                      \
-    X(ROTARY, "rotary")                                                                                                          \
-    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], out R[B*T,H*D]*, log_sum R[B,H,T]*                                              \
-       dims B T H K D q_stride kv_stride; strides: elements from one token to the next of q, and of k and v. out is dense */     \
-    X(ATTENTION, "attention")                                                                                                    \
-    /* dout R[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v)  dims as ATTENTION */                          \
-    X(ATTENTION_GRAD, "attention_grad")                                                                                          \
-    /* x R[n], y R[n]* (in place)                                                 dims n. tanh form */                           \
-    X(GELU, "gelu")                                                                                                              \
-    /* dy R[n], x R[n], dx R[n]+ (in place on dy when not accumulating)           dims n */                                      \
-    X(GELU_GRAD, "gelu_grad")                                                                                                    \
-    /* gate R[n], up R[n], y R[n]* (in place on either)                           dims n */                                      \
-    X(SWIGLU, "swiglu")                                                                                                          \
-    /* dy R[n], gate R[n], up R[n], dgate R[n]*, dup R[n]* (in place on gate, up, dy) dims n */                                  \
-    X(SWIGLU_GRAD, "swiglu_grad")                                                                                                \
-    /* a R[n], b R[n], y R[n]* (in place on either)                               dims n */                                      \
-    X(ADD, "add")                                                                                                                \
-    /* x R[B*T,C], y R[B*T,C]+ (in place on x)        dims B T C stream; attr probability. Element (row, t, c) is kept when      \
-       sw_dropout_keeps(seed, stream, first_row + row, t*C + c, probability) (base/philox.h); kept ones scale by 1/(1-p).        \
-       The gradient is the same kernel on dy */                                                                                  \
-    X(DROPOUT, "dropout")                                                                                                        \
-    /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, losses R[n]*?                                 \
-       dims n V C chunk. The sum over supervised targets, in double, token after token. `logits` is working space of one chunk;  \
-       `losses` is each position's, 0 where there is no target */                                                                \
-    X(CROSS_ENTROPY, "cross_entropy")                                                                                            \
-    /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, dx R[n,C]*?, dhead R[V,C]+?                   \
-       dims n V C chunk. As CROSS_ENTROPY, and the gradients of loss * scalars->loss_scale */                                    \
-    X(CROSS_ENTROPY_GRAD, "cross_entropy_grad")                                                                                  \
-    /* x R[B*T,C], y R[B,C]*                          dims B T C. Row scalars->position of each B */                             \
-    X(SELECT_POSITION, "select_position")                                                                                        \
-    /* ---- decoding: rows go on from what a cache holds. places i32[B,3]: of each row of the micro-batch the row of the cache,  \
-       the position of its first token, and how many of its tokens are real; what is computed for the others nobody reads ----   \
-     */                                                                                                                          \
-    /* x R[B*T,heads*D], table R[P,D/2,2], places, y R[B*T,heads*D]* (in place on x)      dims B T heads D P */                  \
-    X(ROTARY_PLACED, "rotary_placed")                                                                                            \
-    /* x R[B*T,C], table P[P,C], places, y R[B*T,C]* (in place on x)                      dims B T C P */                        \
-    X(ADD_POSITIONS_PLACED, "add_positions_placed")                                                                              \
-    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], places, keys R[rows,K,P,D], values R[rows,K,P,D] (both updated),                \
-       out R[B*T,H*D]*                                dims B T H K D q_stride kv_stride P. k and v go into the cache at their    \
-       positions; each token sees its row's cache from position 0 to its own */                                                  \
-    X(ATTENTION_CACHED, "attention_cached")                                                                                      \
-    /* x R[B*T,C], places, y R[B,C]*                  dims B T C. The last real token of each row; the first of a row without */ \
-    X(SELECT_LAST, "select_last")                                                                                                \
-    /* y R[n]*                                        dims n */                                                                  \
-    X(ZERO, "zero")                                                                                                              \
-    /* ---- on shards: whole blocks of SW_BLOCK elements, padding included; always fp32 beside P = fp32 or bf16 ---- */          \
-    /* source R[n], sum R[n]+                         dims n. sum = source, or sum += source */                                  \
-    X(FOLD, "fold")                                                                                                              \
-    /* gradient R[n], wide sum struct sw_wide_sum[1] (added to)     dims n. Squares of each block of SW_BLOCK in double in a     \
-       fixed order, each block's sum added exactly */                                                                            \
-    X(SQUARES, "squares")                                                                                                        \
-    /* copy P[n] (updated), low u16[n]? (updated; with P = bf16 the low halves, else NULL), gradient R[n], m R[n], v R[n]        \
-       (updated) dims n; attrs beta1 beta2 epsilon weight_decay. With scalars: learning_rate, clip_factor, bias_correction1,     \
-       bias_correction2; nothing is written unless scalars->proceed. Formula: docs/design/numbers.md, "AdamW" */                 \
-    X(ADAMW, "adamw")                                                                                                            \
-    /* copy, low?, gradient R[n], momentum R[n]? (updated)          dims n; attrs momentum weight_decay. g = clip*grad +         \
-       decay*p; buffer = momentum*buffer + g; p -= lr * buffer (lr * g without buffer): torch.optim.SGD */                       \
-    X(SGD, "sgd")                                                                                                                \
-    /* master R[n], copy P[n]*, low u16[n]*?          dims n. Split masters into compute copy and low halves (P = R: a copy) */  \
-    X(SPLIT, "split")                                                                                                            \
-    /* copy P[n], low u16[n]?, master R[n]*           dims n. The inverse */                                                     \
-    X(JOIN, "join")                                                                                                              \
-    /* y R[n]*                                        dims n stream first; attr std. Element i is normal number `first` + i of   \
-       (scalars->seed, stream): independent of how a parameter is cut */                                                         \
+#define SW_KERNELS(X)                                                                                                           \
+    /* tokens i32[n], table P[V,C], y R[n,C]*                                     dims n V C */                                 \
+    X(EMBEDDING, "embedding")                                                                                                   \
+    /* tokens i32[n], dy R[n,C], dtable R[V,C]+                                   dims n V C. Without accumulate: rows that no  \
+       token names become zero */                                                                                               \
+    X(EMBEDDING_GRAD, "embedding_grad")                                                                                         \
+    /* x R[B*T,C], table P[Tmax,C], y R[B*T,C]* (in place on x)                   dims B T C Tmax */                            \
+    X(ADD_POSITIONS, "add_positions")                                                                                           \
+    /* dy R[B*T,C], dtable R[Tmax,C]+                                             dims B T C Tmax. Rows T.. become zero without \
+       accumulate */                                                                                                            \
+    X(ADD_POSITIONS_GRAD, "add_positions_grad")                                                                                 \
+    /* x R[n,in], weight P[out,in] (layout 0) or P[in,out] (1), bias P[out]?, y R[n,out]*    dims n in out layout */            \
+    X(LINEAR, "linear")                                                                                                         \
+    /* dy R[n,out], weight, dx R[n,in]+                                           dims n in out layout */                       \
+    X(LINEAR_GRAD_INPUT, "linear_grad_input")                                                                                   \
+    /* dy R[n,out], x R[n,in], dweight R (as the weight lies)+, dbias R[out]+?    dims n in out layout */                       \
+    X(LINEAR_GRAD_WEIGHT, "linear_grad_weight")                                                                                 \
+    /* x R[n,C], weight P[C], y R[n,C]*, inverse_rms R[n]*                        dims n C; attr epsilon */                     \
+    X(RMSNORM, "rmsnorm")                                                                                                       \
+    /* dy R[n,C], x R[n,C], weight P[C], inverse_rms R[n], dx R[n,C]+? , dweight R[C]+?      dims n C. dx in place on dy when   \
+       dx does not accumulate */                                                                                                \
+    X(RMSNORM_GRAD, "rmsnorm_grad")                                                                                             \
+    /* x R[n,C], weight P[C], bias P[C]?, y R[n,C]*, mean R[n]*, inverse_deviation R[n]*     dims n C; attr epsilon */          \
+    X(LAYERNORM, "layernorm")                                                                                                   \
+    /* dy R[n,C], x R[n,C], weight P[C], mean R[n], inverse_deviation R[n], dx R[n,C]+?, dweight R[C]+?, dbias R[C]+?           \
+       dims n C. dx in place on dy when dx does not accumulate */                                                               \
+    X(LAYERNORM_GRAD, "layernorm_grad")                                                                                         \
+    /* table R[T,D/2,2]* of (cos, sin)                                            dims T D; attr theta. Angles in double */     \
+    X(ROTARY_TABLE, "rotary_table")                                                                                             \
+    /* x R[B*T,heads*D], table R[T,D/2,2], y R[B*T,heads*D]* (in place on x)      dims B T heads D; attr direction: 1, or -1    \
+       turns back, which is the gradient */                                                                                     \
+    X(ROTARY, "rotary")                                                                                                         \
+    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], out R[B*T,H*D]*, log_sum R[B,H,T]*                                             \
+       dims B T H K D q_stride kv_stride; strides: elements from one token to the next of q, and of k and v. out is dense */    \
+    X(ATTENTION, "attention")                                                                                                   \
+    /* dout R[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v)  dims as ATTENTION */                         \
+    X(ATTENTION_GRAD, "attention_grad")                                                                                         \
+    /* x R[n], y R[n]* (in place)                                                 dims n. tanh form */                          \
+    X(GELU, "gelu")                                                                                                             \
+    /* dy R[n], x R[n], dx R[n]+ (in place on dy when not accumulating)           dims n */                                     \
+    X(GELU_GRAD, "gelu_grad")                                                                                                   \
+    /* gate R[n], up R[n], y R[n]* (in place on either)                           dims n */                                     \
+    X(SWIGLU, "swiglu")                                                                                                         \
+    /* dy R[n], gate R[n], up R[n], dgate R[n]*, dup R[n]* (in place on gate, up, dy) dims n */                                 \
+    X(SWIGLU_GRAD, "swiglu_grad")                                                                                               \
+    /* a R[n], b R[n], y R[n]* (in place on either)                               dims n */                                     \
+    X(ADD, "add")                                                                                                               \
+    /* x R[B*T,C], y R[B*T,C]+ (in place on x)        dims B T C stream; attr probability. Element (row, t, c) is kept when     \
+       sw_dropout_keeps(seed, stream, first_row + row, t*C + c, probability) (base/philox.h); kept ones scale by 1/(1-p).       \
+       The gradient is the same kernel on dy */                                                                                 \
+    X(DROPOUT, "dropout")                                                                                                       \
+    /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, losses R[n]*?                                \
+       dims n V C chunk. The sum over supervised targets, in double, token after token. `logits` is working space of one        \
+       chunk; `losses` is each position's, 0 where there is no target */                                                        \
+    X(CROSS_ENTROPY, "cross_entropy")                                                                                           \
+    /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, dx R[n,C]*?, dhead R[V,C]+?                  \
+       dims n V C chunk. As CROSS_ENTROPY, and the gradients of loss * scalars->loss_scale */                                   \
+    X(CROSS_ENTROPY_GRAD, "cross_entropy_grad")                                                                                 \
+    /* x R[B*T,C], y R[B,C]*                          dims B T C. Row scalars->position of each B */                            \
+    X(SELECT_POSITION, "select_position")                                                                                       \
+    /* ---- decoding: rows go on from what a cache holds. places i32[B,3]: for each row of the micro-batch its row of the       \
+       cache, the position of its first token, and how many of its tokens are real; nobody reads the rest ---- */               \
+    /* x R[B*T,heads*D], table R[P,D/2,2], places, y R[B*T,heads*D]* (in place on x)    dims B T heads D P */                   \
+    X(ROTARY_PLACED, "rotary_placed")                                                                                           \
+    /* x R[B*T,C], table P[P,C], places, y R[B*T,C]* (in place on x)    dims B T C P */                                         \
+    X(ADD_POSITIONS_PLACED, "add_positions_placed")                                                                             \
+    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], places, keys R[rows,K,P,D], values R[rows,K,P,D] (both updated),               \
+       out R[B*T,H*D]*                                dims B T H K D q_stride kv_stride P. k and v go into the cache at their   \
+       positions; each token sees its row of the cache from position 0 to its own */                                            \
+    X(ATTENTION_CACHED, "attention_cached")                                                                                     \
+    /* x R[B*T,C], places, y R[B,C]*    dims B T C. The last real token of each row; the first of a row without */              \
+    X(SELECT_LAST, "select_last")                                                                                               \
+    /* y R[n]*                                        dims n */                                                                 \
+    X(ZERO, "zero")                                                                                                             \
+    /* ---- on shards: whole blocks of SW_BLOCK elements, padding included; always fp32 beside P = fp32 or bf16 ---- */         \
+    /* source R[n], sum R[n]+                         dims n. sum = source, or sum += source */                                 \
+    X(FOLD, "fold")                                                                                                             \
+    /* gradient R[n], wide sum struct sw_wide_sum[1] (added to)     dims n. Squares of each block of SW_BLOCK in double in a    \
+       fixed order, each block's sum added exactly */                                                                           \
+    X(SQUARES, "squares")                                                                                                       \
+    /* copy P[n] (updated), low u16[n]? (updated; with P = bf16 the low halves, else NULL), gradient R[n], m R[n], v R[n]       \
+       (updated) dims n; attrs beta1 beta2 epsilon weight_decay. With scalars: learning_rate, clip_factor, bias_correction1,    \
+       bias_correction2; nothing is written unless scalars->proceed. Formula: docs/design/numbers.md, "AdamW" */                \
+    X(ADAMW, "adamw")                                                                                                           \
+    /* copy, low?, gradient R[n], momentum R[n]? (updated)          dims n; attrs momentum weight_decay. g = clip*grad +        \
+       decay*p; buffer = momentum*buffer + g; p -= lr * buffer (lr * g without buffer): torch.optim.SGD */                      \
+    X(SGD, "sgd")                                                                                                               \
+    /* master R[n], copy P[n]*, low u16[n]*?          dims n. Split masters into compute copy and low halves (P = R: a copy) */ \
+    X(SPLIT, "split")                                                                                                           \
+    /* copy P[n], low u16[n]?, master R[n]*           dims n. The inverse */                                                    \
+    X(JOIN, "join")                                                                                                             \
+    /* y R[n]*                                        dims n stream first; attr std. Element i is normal number `first` + i of  \
+       (scalars->seed, stream): independent of how a parameter is cut */                                                        \
     X(NORMAL, "normal")
 
 typedef enum sw_kernel {

@@ -1,5 +1,5 @@
-/* model.h: architectures. From dimensions, or from a Hugging Face config.json, to a traced graph whose parameters bear the names of
- * the model's file.
+/* model.h: architectures. From dimensions, or from a Hugging Face config.json, to a traced graph whose parameters bear the names
+ * of the model's file.
  */
 #ifndef SW_MODEL_MODEL_H
 #define SW_MODEL_MODEL_H
@@ -18,8 +18,8 @@ typedef struct sw_model_config {
     int64_t bos_token, eos_token; /* -1: none; carried into the written config.json */
 } sw_model_config;
 
-/* Check that dimensions fit together (heads divide, an even head size for rotary, positive and within 2^31 ...); the message names the
- * setting by the words of `spelling`: run.yaml's or config.json's. */
+/* Check that dimensions fit together (heads divide, an even head size for rotary, positive and within 2^31 ...); the message
+ * names the setting by the words of `spelling`: run.yaml's or config.json's. */
 typedef enum sw_config_spelling { SW_SPELL_RUN_YAML, SW_SPELL_HUGGING_FACE } sw_config_spelling;
 sw_status sw_model_config_check(const sw_model_config *config, sw_config_spelling spelling, sw_error *err);
 
@@ -32,7 +32,8 @@ sw_status sw_model_config_parse(const char *name, const char *text, int64_t byte
 /* The config.json that `transformers` reads. `dtype`: of the saved weights. Ownership: free() the text. */
 sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, char **json_text, sw_error *err);
 
-/* Record the forward pass into an empty graph. SW_ENDS_IN_LOSS: cross-entropy over targets; SW_ENDS_IN_LOGITS: sw_logits_at_position. */
+/* Record the forward pass into an empty graph. SW_ENDS_IN_LOSS: cross-entropy over targets; SW_ENDS_IN_LOGITS:
+ * sw_logits_at_position. */
 typedef enum sw_model_end { SW_ENDS_IN_LOSS, SW_ENDS_IN_LOGITS } sw_model_end;
 sw_status sw_model_trace(const sw_model_config *config, sw_model_end end, sw_graph *graph, sw_error *err);
 

@@ -332,7 +332,7 @@ static sw_status settle(sw_executor *e, sw_status status, sw_error *err) {
     sw_error other;
     if (!status)
         return sw_lanes_settle(e, err);
-    sw_comm_abort(e->comm, err);
+    sw_lanes_abort(e, SW_LANE_COMPUTE, err);
     (void)sw_lanes_settle(e, &other);
     return status;
 }

@@ -79,7 +79,6 @@ struct sw_executor {
     int64_t n_queued, n_taken;
     bool stop, failed;
     sw_error lane_error;
-    int64_t lane_gather_bytes, lane_reduce_bytes; /* of the current step, by the communication lane; under lock */
 };
 
 /* Run one segment on this thread as `lane`; instructions of other lanes are passed over unless there is one lane only. */
@@ -93,6 +92,9 @@ void sw_lanes_stop(sw_executor *executor);
 
 /* Hand a segment to all lanes and run the compute lane's part. */
 sw_status sw_lanes_run(sw_executor *executor, sw_segment_run *run, sw_error *err);
+
+/* End all ranks: this one failed in `lane`. */
+void sw_lanes_abort(sw_executor *executor, int lane, const sw_error *error);
 
 /* Wait until the communication lane has done all that it was given. */
 sw_status sw_lanes_settle(sw_executor *executor, sw_error *err);

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "run/watch.h"
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -117,6 +119,12 @@ static uint64_t gather_epoch(const sw_segment_run *run, const sw_instruction *in
     return instruction->by_step ? (uint64_t)run->step + 1 : 1;
 }
 
+/* A rank without a micro-batch computes nothing and contributes nothing; all else it goes through like the others. */
+static bool is_passed_over(const sw_segment_run *run, sw_instruction_kind kind) {
+    return !run->is_active &&
+           (kind == SW_DO_KERNEL || kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_PAD || kind == SW_DO_REDUCE_POST);
+}
+
 static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *run, sw_error *err) {
     const sw_instruction *instruction = bound->instruction;
     const sw_comm_vtable *v = e->comm->vtable;
@@ -126,11 +134,9 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     sw_status status;
     switch (instruction->kind) {
     case SW_DO_KERNEL:
-        if (run->is_active) {
-            bound->call.scalars = &e->scalars;
-            bound->call.accumulate = instruction->accumulate | (run->slot > 0 ? instruction->accumulate_later_slots : 0);
-            bound->fn(e->device, &bound->call);
-        }
+        bound->call.scalars = &e->scalars;
+        bound->call.accumulate = instruction->accumulate | (run->slot > 0 ? instruction->accumulate_later_slots : 0);
+        bound->fn(e->device, &bound->call);
         return SW_OK;
     case SW_DO_PUBLISH: /* after an update the parameters are those of the next step */
         c.epoch = gather_epoch(run, instruction) + !instruction->is_gradient;
@@ -143,13 +149,13 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     case SW_DO_RESHARD:
         return reshard(e, bound, err);
     case SW_DO_REDUCE_ACQUIRE:
-        return run->is_active ? v->reduce_acquire(e->comm, &c, err) : SW_OK;
+        return v->reduce_acquire(e->comm, &c, err);
     case SW_DO_PAD:
-        for (int s = 0; s < bound->n_stripes && run->is_active; s++)
+        for (int s = 0; s < bound->n_stripes; s++)
             memset((float *)bound->call.operand[0] + bound->stripes[s].first, 0, (size_t)bound->stripes[s].n * sizeof(float));
         return SW_OK;
     case SW_DO_REDUCE_POST:
-        return run->is_active ? v->reduce_post(e->comm, &c, err) : SW_OK;
+        return v->reduce_post(e->comm, &c, err);
     case SW_DO_REDUCE_SUM:
         return v->reduce_sum(e->comm, &c, e->device, e->numbers, err);
     case SW_DO_SQUARES:
@@ -167,12 +173,12 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     return SW_OK;
 }
 
-static void count(sw_executor *e, int lane, const sw_bound *bound, double seconds, bool ran) {
+static void count(sw_executor *e, int lane, const sw_bound *bound, double seconds, bool runs) {
     const sw_instruction *instruction = bound->instruction;
     bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE || instruction->kind == SW_DO_SQUARES;
     if (e->has_lane)
         pthread_mutex_lock(&e->lock);
-    for (int i = 0; i < bound->n_peaks && ran; i++) {
+    for (int i = 0; i < bound->n_peaks && runs; i++) {
         int64_t *peak = &e->counts.peak[bound->peaks[i].memory_class];
         *peak = bound->peaks[i].end > *peak ? bound->peaks[i].end : *peak;
     }
@@ -182,7 +188,7 @@ static void count(sw_executor *e, int lane, const sw_bound *bound, double second
         e->counts.reduce_bytes += instruction->moved_bytes;
     if (lane == SW_LANE_COMPUTE)
         *(computes ? &e->counts.compute_seconds : &e->counts.wait_seconds) += seconds;
-    e->counts.flops += computes && ran ? instruction->flops : 0;
+    e->counts.flops += computes && runs ? instruction->flops : 0;
     if (e->has_lane)
         pthread_mutex_unlock(&e->lock);
 }
@@ -197,8 +203,9 @@ sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_er
         if (e->has_lane && instruction->lane != (sw_lane)lane)
             continue;
         sw_comm_enter(e->comm, lane, run->step, run->slot, first + i, instruction->label);
+        bool runs = !is_passed_over(run, instruction->kind);
         sw_status status = wait_other_lane(e, lane, run, instruction, err);
-        if (!status)
+        if (!status && runs)
             status = execute(e, bound, run, err);
         if (status)
             return status;
@@ -206,7 +213,7 @@ sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_er
         poison(e, bound, run, first + i);
 #endif
         double end = now();
-        count(e, lane, bound, end - begin, run->is_active || instruction->kind != SW_DO_KERNEL);
+        count(e, lane, bound, end - begin, runs);
         begin = end;
         advance(e, lane, run->base + i + 1);
     }
@@ -224,6 +231,12 @@ static void fail(sw_executor *e, const sw_error *err) {
     pthread_mutex_unlock(&e->lock);
 }
 
+void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
+    sw_error own = *error;
+    sw_say_where(e->comm->control, e->comm->rank, lane, &own);
+    sw_comm_abort(e->comm, &own);
+}
+
 static void *communication_lane(void *arg) {
     sw_executor *e = arg;
     pthread_mutex_lock(&e->lock);
@@ -238,7 +251,7 @@ static void *communication_lane(void *arg) {
         sw_error err = {SW_OK, ""};
         if (!failed && sw_lane_run(e, SW_LANE_COMMUNICATION, &run, &err)) {
             fail(e, &err);
-            sw_comm_abort(e->comm, &err);
+            sw_lanes_abort(e, SW_LANE_COMMUNICATION, &err);
         }
         pthread_mutex_lock(&e->lock);
         e->n_taken++;

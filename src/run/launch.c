@@ -2,9 +2,7 @@
 #include <shardwise/launch.h>
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,20 +21,6 @@ typedef struct launch {
 
 /* ---- one rank, whatever carries it ---- */
 
-/* Which rank, at which step, before the message. One rank alone needs no number. */
-static void say_where(const launch *l, int rank, sw_error *error) {
-    sw_lane_record doing;
-    sw_lane_load(&l->control->rank[rank].lane[0], &doing);
-    if (error->message[0] == 0)
-        sw_fail(error, error->status, "ended with %s", sw_status_name(error->status));
-    if (doing.has_entered && l->options.n_ranks > 1)
-        sw_fail_within(error, "rank %d at step %" PRId64 " in \"%s\"", rank, doing.step, doing.label);
-    else if (doing.has_entered)
-        sw_fail_within(error, "at step %" PRId64 " in \"%s\"", doing.step, doing.label);
-    else if (l->options.n_ranks > 1)
-        sw_fail_within(error, "rank %d", rank);
-}
-
 /* A failure ends all ranks. The statuses of a run that was asked to stop are no failure: the others return the same. */
 static void finish_rank(const launch *l, int rank, sw_status status, sw_error *error) {
     sw_control_rank *page = &l->control->rank[rank];
@@ -46,7 +30,7 @@ static void finish_rank(const launch *l, int rank, sw_status status, sw_error *e
     if (status == SW_OK)
         error->message[0] = 0;
     if (!is_orderly && !follows) {
-        say_where(l, rank, error);
+        sw_say_where(l->control, rank, 0, error);
         sw_control_abort(l->control, error);
     }
     page->final = *error;

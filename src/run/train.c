@@ -33,6 +33,10 @@ static sw_status open_data(sw_run *run, const sw_texts *paths, bool is_training,
     return status;
 }
 
+static int64_t divide_up(int64_t n, int64_t divisor) {
+    return n / divisor + (n % divisor != 0);
+}
+
 /* How long: steps, epochs or tokens. Epochs end exactly there; the others end with a whole step. */
 static sw_status find_length(sw_run *run, sw_error *err) {
     const sw_settings *s = run->settings;
@@ -41,12 +45,12 @@ static sw_status find_length(sw_run *run, sw_error *err) {
     if (s->train.steps > 0)
         run->n_steps = s->train.steps;
     else if (s->train.tokens > 0)
-        run->n_steps = (s->train.tokens + per_step - 1) / per_step;
+        run->n_steps = divide_up(s->train.tokens, per_step);
     else if (s->train.epochs > 0) {
         if (__builtin_mul_overflow(facts.n_rows, s->train.epochs, &run->n_rows))
             return sw_fail(err, SW_BAD_CONFIG, "train.epochs %" PRId64 " of %" PRId64 " rows are too many to count",
                            s->train.epochs, facts.n_rows);
-        run->n_steps = (run->n_rows + batch - 1) / batch;
+        run->n_steps = divide_up(run->n_rows, batch);
         return SW_OK;
     } else
         return sw_fail(err, SW_BAD_CONFIG, "none of train.steps, train.epochs and train.tokens is given; say how long to train");

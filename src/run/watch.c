@@ -77,6 +77,19 @@ void sw_describe_rank(const sw_control *control, int rank, char *text, size_t by
     }
 }
 
+void sw_say_where(const sw_control *control, int rank, int lane, sw_error *error) {
+    sw_lane_record doing;
+    sw_lane_load(&control->rank[rank].lane[lane], &doing);
+    if (error->message[0] == 0)
+        sw_fail(error, error->status, "ended with %s", sw_status_name(error->status));
+    if (doing.has_entered && control->n_ranks > 1)
+        sw_fail_within(error, "rank %d at step %" PRId64 " in \"%s\"", rank, doing.step, doing.label);
+    else if (doing.has_entered)
+        sw_fail_within(error, "at step %" PRId64 " in \"%s\"", doing.step, doing.label);
+    else if (control->n_ranks > 1)
+        sw_fail_within(error, "rank %d", rank);
+}
+
 void sw_describe_ranks(const sw_control *control, int except, char *text, size_t bytes) {
     enum { MAX_NAMED = 8, DESCRIPTION_BYTES = 384 };
     text_buffer buffer = {text, 0, bytes};

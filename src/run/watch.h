@@ -31,7 +31,11 @@ sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err);
 /* `in "backward layers.3" at step 17, slot 0, instruction 42; waits for rank 1 in gather of "layers.4" (sequence 3)` */
 void sw_describe_rank(const sw_control *control, int rank, char *text, size_t bytes);
 
-/* The same for all ranks but one (-1: all): `ranks 0, 2: in ...; rank 3: ...`, equal ones together, cut if too long. */
+/* Before the message of an error of this rank: which rank, at which step, in what its lane is. One rank alone needs no number. */
+void sw_say_where(const sw_control *control, int rank, int lane, sw_error *error);
+
+/* As sw_describe_rank, for all ranks but one (-1: all): `ranks 0, 2: in ...; rank 3: ...`, equal ones together, cut if too long.
+ */
 void sw_describe_ranks(const sw_control *control, int except, char *text, size_t bytes);
 
 #endif

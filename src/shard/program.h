@@ -100,7 +100,8 @@ typedef struct sw_instruction {
     sw_instruction_kind kind;
     sw_segment segment;
     sw_lane lane;
-    int wait; /* index of an instruction of the other lane in this slot's forward or backward, or one of the above */
+    int wait; /* index of an instruction of the other lane, in this slot or, at the end of a step, this segment; or one of the
+                 above */
     sw_kernel kernel;
     bool is_recomputed;
     int unit;         /* shard unit */

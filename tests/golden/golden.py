@@ -3,6 +3,7 @@
 fast: every case once, each at another stage, number of ranks and mode. slow: every case at 1 to 4 ranks and stages 0 to 3, with unsharded
 accumulation, with other micro-batches, and with config.json as older versions of transformers wrote it.
 """
+
 import contextlib
 import io
 import os

@@ -1,2 +1,2 @@
 # Golden cases: see golden.py.
-exec python3 "$SW_SOURCE/tests/golden/golden.py" slow
+exec python3 -B "$SW_SOURCE/tests/golden/golden.py" slow

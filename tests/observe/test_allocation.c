@@ -16,14 +16,8 @@
 #include "observe/resident.h"
 #include "optim/schedule.h"
 
-#if defined(__has_feature)
-#define HAS_FEATURE(x) __has_feature(x)
-#else
-#define HAS_FEATURE(x) 0
-#endif
 /* Sanitizers bring an allocator of their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) || \
-    HAS_FEATURE(thread_sanitizer)
+#ifdef SW_SANITIZED
 #define COUNTS 0
 #else
 #define COUNTS 1

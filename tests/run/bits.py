@@ -3,6 +3,7 @@
 Of every case, runs over stages, transport modes, prefetch, recompute, wrapping, resharding and numbers of ranks, so that every pair of
 settings meets: the same losses, norms and final fp32 weights. With unsharded accumulation, the same at an equal number of ranks.
 """
+
 import sys
 
 import cases
@@ -10,11 +11,11 @@ import formulas
 import runs
 from covering import covering
 
-MANY = 12000  # more parameters than one of the small blocks has: two are joined
+MANY = 30000  # more parameters than one block has: neighbours are joined
 SETTINGS = {
     "shard.stage": [0, 1, 2, 3],
     "shard.mode": ["view", "copy", "trap"],
-    "shard.prefetch": [0, 1, 2, 3],
+    "shard.prefetch": [0, 1, 2, 3, 16],
     "shard.recompute": ["none", "block"],
     "shard.wrap": ["block", f"{{min_parameters: {MANY}}}"],
     "shard.reshard_after_forward": ["true", "false"],
@@ -28,27 +29,37 @@ def check_memory(run, what):
         runs.expect(memory["planned"] == memory["peak"], f"{what}: step {line['step']}: planned {memory['planned']}, peak {memory['peak']}")
 
 
-def check_formulas(case, row, run, shapes, is_sharded, n_moments):
+def check_formulas(case, row, run, shapes, is_sharded):
     units = formulas.units_of(shapes, case.patterns, MANY if "min" in row["shard.wrap"] else 0)
-    sharding = formulas.Sharding(units, row["shard.ranks"], row["shard.stage"], case.parameter_bytes, row["shard.mode"] == "trap",
-                                 row["shard.reshard_after_forward"] == "true")
+    sharding = formulas.Sharding(
+        units,
+        row["shard.ranks"],
+        row["shard.stage"],
+        case.parameter_bytes,
+        row["shard.mode"] == "trap",
+        row["shard.reshard_after_forward"] == "true",
+    )
     for line in run.metrics:
         n_micro_batches = -(-line["tokens"] // (case.micro * cases.LENGTH))
         n_slots = -(-n_micro_batches // row["shard.ranks"])
         found = (line["gather_bytes"], line["reduce_bytes"])
         wanted = (sharding.gather_bytes(n_slots), sharding.reduce_bytes(n_slots, is_sharded))
         runs.expect(found == wanted, f"{case.name} {row}: step {line['step']} moves {found}, the formulas say {wanted}")
-        states = sharding.states(is_sharded, n_moments)
+        states = sharding.states(is_sharded, case.n_moments)
         planned = {key: line["memory"]["planned"][key] for key in states}
         runs.expect(planned == states, f"{case.name} {row}: states take {planned}, the formulas say {states}")
     full = -(-case.batch // case.micro)
     plan, n_slots = run.plan, -(-full // row["shard.ranks"])
-    runs.expect((plan["gather_bytes"], plan["reduce_bytes"]) == (sharding.gather_bytes(n_slots), sharding.reduce_bytes(n_slots, is_sharded)),
-                f"{case.name} {row}: plan.json and the formulas differ")
+    runs.expect(
+        (plan["gather_bytes"], plan["reduce_bytes"]) == (sharding.gather_bytes(n_slots), sharding.reduce_bytes(n_slots, is_sharded)),
+        f"{case.name} {row}: plan.json and the formulas differ",
+    )
 
 
 def outcome(run):
-    return [(line["loss"], line["grad_norm"], line["supervised_tokens"]) for line in run.metrics], run.weights()
+    return [
+        (line["loss"], line["grad_norm"], line["supervised_tokens"], line.get("validation_loss")) for line in run.metrics
+    ], run.weights()
 
 
 def one(case, row, is_sharded, outcomes, shapes):
@@ -56,7 +67,7 @@ def one(case, row, is_sharded, outcomes, shapes):
     run = runs.train_well(case.config, *(f"{key}={value}" for key, value in row.items()), f"shard.accumulate={accumulate}")
     outcomes.append((row, outcome(run)))
     check_memory(run, f"{case.name} {row} {accumulate}")
-    check_formulas(case, row, run, shapes, is_sharded, 1 if case.name.startswith("sgd") else 2)
+    check_formulas(case, row, run, shapes, is_sharded)
     run.forget()
 
 
@@ -76,7 +87,7 @@ def check_case(case, seed, with_unsharded):
     rows = covering(SETTINGS, seed)
     runs.both(one, [(case, row, True, outcomes, shapes) for row in rows])
     compare(case, outcomes, "sharded")
-    for n_ranks in (3, 4) if with_unsharded else ():
+    for n_ranks in (3, 8) if with_unsharded else ():
         outcomes = []
         rows = covering({**SETTINGS, "shard.ranks": [n_ranks]}, seed)
         runs.both(one, [(case, row, False, outcomes, shapes) for row in rows])
@@ -88,7 +99,7 @@ if sys.argv[1] == "fast":
         check_case(case, number, False)
 else:
     for number, case in enumerate(cases.slow_cases()):
-        check_case(case, 100 + number, number in (1, 3))
+        check_case(case, 100 + number, number % 2 == 0)
     for number, case in enumerate(cases.fast_cases()):
         check_case(case, 200 + number, number == 0)
 runs.finish()

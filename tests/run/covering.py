@@ -1,4 +1,5 @@
 """covering.py: few rows of settings in which every pair of values of two settings occurs."""
+
 import itertools
 import random
 
@@ -11,7 +12,11 @@ def covering(settings, seed=1, tries=30):
     """Rows (dicts) over settings {key: [values]}: every pair of values of two keys is in some row. Greedy, from a fixed seed."""
     chance = random.Random(seed)
     keys = sorted(settings)
-    missing = {pair for a, b in itertools.combinations(keys, 2) for pair in itertools.product([(a, v) for v in settings[a]], [(b, v) for v in settings[b]])}
+    missing = {
+        pair
+        for a, b in itertools.combinations(keys, 2)
+        for pair in itertools.product([(a, v) for v in settings[a]], [(b, v) for v in settings[b]])
+    }
     rows = []
     while missing:
         start = min(missing, key=repr)

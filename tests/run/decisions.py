@@ -1,4 +1,5 @@
 """decisions.py: what a step decides, and what the update does with it: skipped steps, clipping, SGD by arithmetic, learning rates."""
+
 import json
 import math
 import struct
@@ -13,7 +14,8 @@ RARE = 49  # a token that some rows have and others do not
 def config(data, model=MODEL, train="steps: 4", optimizer="learning_rate: 1e-2", more=""):
     return runs.write_yaml(
         f"model: {{{model}}}\ndata: {{{data}, sequence_length: {LENGTH}}}\ntrain: {{{train}, batch_size: 4, micro_batch_size: 1}}\n"
-        f"optimizer: {{schedule: constant, {optimizer}}}\nshard: {{param_dtype: fp32, ranks: 1}}\ncheckpoint: {{path: run}}\nlog: {{every: 1}}\n{more}")
+        f"optimizer: {{schedule: constant, {optimizer}}}\nshard: {{param_dtype: fp32, ranks: 1}}\ncheckpoint: {{path: run}}\nlog: {{every: 1}}\n{more}"
+    )
 
 
 def in_order(tokens, mask=None):
@@ -26,12 +28,12 @@ def steps_of_tokens(n_steps):
     return runs.some_tokens(n_steps * 4 * LENGTH, RARE)
 
 
-def with_poison(run, name, element, value=math.nan):
-    """A copy of the run's model with one element of one tensor overwritten."""
+def with_poison(run, name, element, value=math.nan, n=1):
+    """A copy of the run's model with some elements of one tensor overwritten."""
     raw = bytearray((run.folder / "model" / "model.safetensors").read_bytes())
     (size,) = struct.unpack("<Q", raw[:8])
     begin = 8 + size + json.loads(raw[8 : 8 + size])[name]["data_offsets"][0] + 4 * element
-    raw[begin : begin + 4] = struct.pack("<f", value)
+    raw[begin : begin + 4 * n] = n * struct.pack("<f", value)
     copy = runs.fresh("poisoned")
     copy.mkdir()
     for path in (run.folder / "model").iterdir():
@@ -62,7 +64,10 @@ def skipped_step_leaves_no_trace(n_ranks, stage, mode, dtype):
     runs.expect([line["step"] for line in metrics if "skipped" in line] == [2], f"{what}: steps other than 2 are skipped: {metrics}")
     runs.expect("not finite" in metrics[1].get("skipped", ""), f"{what}: no reason in {metrics[1]}")
     skips = [event for event in with_dirt.events if event["event"] == "skip"]
-    runs.expect(len(skips) == 1 and skips[0]["step"] == 2 and skips[0]["reason"] == metrics[1]["skipped"] and skips[0]["in_a_row"] == 1, f"{what}: events say {skips}")
+    runs.expect(
+        len(skips) == 1 and skips[0]["step"] == 2 and skips[0]["reason"] == metrics[1]["skipped"] and skips[0]["in_a_row"] == 1,
+        f"{what}: events say {skips}",
+    )
     kept = [line["loss"] for line in metrics if line["step"] != 2]
     runs.expect(kept == [line["loss"] for line in without.metrics], f"{what}: losses {kept} are not those without the step")
     runs.expect(as_bits(with_dirt.tensors()) == as_bits(without.tensors()), f"{what}: the skipped step left a trace in the weights")
@@ -77,6 +82,23 @@ def too_high_a_learning_rate():
     runs.expect(one.weights() == four.weights(), "learning rate 1e30: skipped steps changed weights")
 
 
+def a_gradient_alone_is_not_finite():
+    """Embeddings of zero and hardly an epsilon: every norm passes zeros on, so the loss is that of equal chances, and multiplies gradients by
+    1 / sqrt(epsilon), which after a few norms no float holds."""
+    data = in_order(steps_of_tokens(2) + [0])
+    flat = runs.train_well(config(data, MODEL + ", norm_epsilon: 1e-38", "steps: 1", "learning_rate: 0"))
+    zeros = with_poison(flat, "model.embed_tokens.weight", 0, 0.0, 50 * 12)
+    for n_ranks in (1, 3):
+        run = runs.train_well(config(data, f"path: {zeros}", "steps: 2"), f"shard.ranks={n_ranks}")
+        runs.expect(
+            all("gradient" in line.get("skipped", "") and math.isclose(line["loss"], math.log(50), rel_tol=1e-5) for line in run.metrics),
+            f"{run.metrics}",
+        )
+        wanted = as_bits(flat.tensors())
+        wanted["model.embed_tokens.weight"] = bytes(4 * 50 * 12)
+        runs.expect(as_bits(run.tensors()) == wanted, "a gradient that is not finite changed weights")
+
+
 def patience_and_stop():
     bad = with_poison(start, "model.norm.weight", 0)
     data = in_order(steps_of_tokens(4) + [0])
@@ -89,7 +111,9 @@ def patience_and_stop():
         runs.expect(not (run.folder / "model").exists(), "patience: a stopped run leaves no model")
     run = runs.train(config(data, f"path: {bad}", more="guard: {nonfinite: stop}\n"), "shard.ranks=2")
     runs.expect(run.code == 6 and "step 1" in run.message, f"nonfinite: stop: {run.code} {run.errors}")
-    runs.expect(len(run.metrics) == 1 and [event["event"] for event in run.events][-1] == "stop", f"nonfinite: stop: {run.metrics} {run.events}")
+    runs.expect(
+        len(run.metrics) == 1 and [event["event"] for event in run.events][-1] == "stop", f"nonfinite: stop: {run.metrics} {run.events}"
+    )
 
 
 def steps_without_targets():
@@ -98,8 +122,14 @@ def steps_without_targets():
     nothing = [0] * len(tokens)
     only_third = [1 if 8 * LENGTH < i <= 12 * LENGTH else 0 for i in range(len(tokens))]
     for n_ranks in (1, 3):
-        run = runs.train_well(config(in_order(tokens, nothing), f"path: {start.folder}/model", more="guard: {patience: 1, nonfinite: stop}\n"), f"shard.ranks={n_ranks}")
-        runs.expect(all("target" in line.get("skipped", "") and line["supervised_tokens"] == 0 for line in run.metrics), f"no targets: {run.metrics}")
+        run = runs.train_well(
+            config(in_order(tokens, nothing), f"path: {start.folder}/model", more="guard: {patience: 1, nonfinite: stop}\n"),
+            f"shard.ranks={n_ranks}",
+        )
+        runs.expect(
+            all("target" in line.get("skipped", "") and line["supervised_tokens"] == 0 for line in run.metrics),
+            f"no targets: {run.metrics}",
+        )
         runs.expect(as_bits(run.tensors()) == as_bits(start.tensors()), "no targets: weights changed")
         run = runs.train_well(config(in_order(tokens, only_third), f"path: {start.folder}/model"), f"shard.ranks={n_ranks}")
         runs.expect([line["supervised_tokens"] for line in run.metrics] == [0, 0, 4 * LENGTH, 0], f"targets in step 3 only: {run.metrics}")
@@ -118,7 +148,9 @@ def clipping():
 def gradients(model, tokens):
     """Of one step, read off the weights of a step of plain SGD whose rate is so large that the old weights drown in it."""
     rate = 2.0**20
-    run = runs.train_well(config(in_order(tokens + [0]), f"path: {model}", "steps: 1", f"name: sgd, learning_rate: {rate}, weight_decay: 0, clip_norm: 0"))
+    run = runs.train_well(
+        config(in_order(tokens + [0]), f"path: {model}", "steps: 1", f"name: sgd, learning_rate: {rate}, weight_decay: 0, clip_norm: 0")
+    )
     return {name: [-value / rate for value in values] for name, (_, values) in run.tensors().items()}, run.metrics[0]["grad_norm"]
 
 
@@ -134,14 +166,19 @@ def sgd_by_arithmetic():
             after = (tokens + [0])[(step + 1) * 4 * LENGTH]
             g, norm = gradients(model, here[:] + [after])
             scale = min(1, clip / (norm + 1e-6))
-            runs.expect(math.isclose(norm, math.sqrt(math.fsum(x * x for values in g.values() for x in values)), rel_tol=1e-4), f"norm of the gradient {norm}")
+            runs.expect(
+                math.isclose(norm, math.sqrt(math.fsum(x * x for values in g.values() for x in values)), rel_tol=1e-4),
+                f"norm of the gradient {norm}",
+            )
             wanted = {}
             for name, (shape, values) in weights.items():
                 pull = decay if len(shape) > 1 else 0
                 old = velocity.get(name, [0] * len(values))
                 velocity[name] = [factor * v + scale * x + pull * p for v, x, p in zip(old, g[name], values)]
                 wanted[name] = [p - rate * v for p, v in zip(values, velocity[name])]
-            run = runs.train_well(config(in_order(tokens + [0]), f"path: {start.folder}/model", f"steps: {step + 1}", optimizer), "shard.ranks=3")
+            run = runs.train_well(
+                config(in_order(tokens + [0]), f"path: {start.folder}/model", f"steps: {step + 1}", optimizer), "shard.ranks=3"
+            )
             weights, model = run.tensors(), run.folder / "model"
             worst = max(abs(found - value) for name in wanted for found, value in zip(weights[name][1], wanted[name]))
             runs.expect(worst < 1e-5, f"sgd, momentum {factor}, step {step + 1}: off by {worst}")
@@ -159,14 +196,45 @@ def learning_rates():
     }
     data = in_order(steps_of_tokens(10) + [0])
     for name, formula in after.items():
-        run = runs.train_well(config(data, train=f"steps: {steps}", optimizer=f"learning_rate: {peak}, warmup_steps: {warmup}, final_ratio: {final}, decay_ratio: {decay_ratio}"),
-                              f"optimizer.schedule={name}")
+        run = runs.train_well(
+            config(
+                data,
+                train=f"steps: {steps}",
+                optimizer=f"learning_rate: {peak}, warmup_steps: {warmup}, final_ratio: {final}, decay_ratio: {decay_ratio}",
+            ),
+            f"optimizer.schedule={name}",
+        )
         wanted = [peak * (s + 1) / warmup if s < warmup else peak * formula(s) for s in range(steps)]
         found = [line["learning_rate"] for line in run.metrics]
         runs.expect(all(math.isclose(a, b, rel_tol=1e-12) for a, b in zip(found, wanted)), f"schedule {name}: {found}, not {wanted}")
 
 
-runs.both(skipped_step_leaves_no_trace, [(n, stage, mode, dtype) for n, stage, mode, dtype in
-                                         [(1, 3, "view", "fp32"), (3, 3, "copy", "bf16"), (2, 0, "view", "bf16"), (4, 1, "copy", "fp32"), (3, 2, "trap", "fp32")]])
-runs.both(lambda test: test(), [(test,) for test in (too_high_a_learning_rate, patience_and_stop, steps_without_targets, clipping, sgd_by_arithmetic, learning_rates)])
+runs.both(
+    skipped_step_leaves_no_trace,
+    [
+        (n, stage, mode, dtype)
+        for n, stage, mode, dtype in [
+            (1, 3, "view", "fp32"),
+            (3, 3, "copy", "bf16"),
+            (2, 0, "view", "bf16"),
+            (4, 1, "copy", "fp32"),
+            (3, 2, "trap", "fp32"),
+        ]
+    ],
+)
+runs.both(
+    lambda test: test(),
+    [
+        (test,)
+        for test in (
+            too_high_a_learning_rate,
+            a_gradient_alone_is_not_finite,
+            patience_and_stop,
+            steps_without_targets,
+            clipping,
+            sgd_by_arithmetic,
+            learning_rates,
+        )
+    ],
+)
 runs.finish()

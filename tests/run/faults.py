@@ -3,6 +3,7 @@ for an end; disks that fill up. Every time: one message that says who, what and 
 
 Times are asserted with a wide bound (5 s, against a promise of 2 s), as machines may be busy; the longest is printed.
 """
+
 import os
 import pathlib
 import random
@@ -25,7 +26,8 @@ def config(steps=1000000, more="", every=1):
     return runs.write_yaml(
         "model: {architecture: llama, layers: 4, hidden: 32, heads: 2, ffn: 48, vocab: 257, max_positions: 16}\n"
         f"data: {{train: [{tokens}], sequence_length: {LENGTH}}}\ntrain: {{steps: {steps}, batch_size: 8, micro_batch_size: 1}}\n"
-        f"optimizer: {{schedule: constant, learning_rate: 1e-4}}\ncheckpoint: {{path: run}}\nlog: {{every: {every}{more}}}\n")
+        f"optimizer: {{schedule: constant, learning_rate: 1e-4}}\ncheckpoint: {{path: run}}\nlog: {{every: {every}{more}}}\n"
+    )
 
 
 def state_of(pid):
@@ -59,8 +61,15 @@ class Trial:
     def __init__(self, n_ranks, *settings, yaml=None, **options):
         self.folder = options.pop("folder", None) or runs.fresh()
         self.n_ranks = n_ranks
-        self.process = subprocess.Popen(runs.arguments(yaml or config(), (f"shard.ranks={n_ranks}", "--quiet", *settings), self.folder), stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
+        self.process = subprocess.Popen(
+            runs.arguments(yaml or config(), (f"shard.ranks={n_ranks}", "--quiet", *settings), self.folder),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
+        )
         wait_for(lambda: self.process.poll() is not None or len(children(self.process.pid)) == n_ranks, "all ranks to be started")
         self.ranks = children(self.process.pid)
         self.struck = None
@@ -134,7 +143,10 @@ def asked_to_end(number, code, delay):
     run = runs.Run(kept, found, "", errors)
     steps = [line["step"] for line in run.metrics]
     runs.expect(steps == list(range(1, len(steps) + 1)) and steps, f"{number.name}: steps {steps[-3:]}")
-    runs.expect(run.events[-1]["event"] == "stop" and run.events[-1]["reason"] == number.name and run.events[-1]["step"] == steps[-1], f"{number.name}: {run.events}")
+    runs.expect(
+        run.events[-1]["event"] == "stop" and run.events[-1]["reason"] == number.name and run.events[-1]["step"] == steps[-1],
+        f"{number.name}: {run.events}",
+    )
     straight = runs.train_well(run.folder / "run.yaml", f"train.steps={steps[-1]}")
     runs.expect(straight.weights() == run.weights(), f"{number.name} after step {steps[-1]}: not the model of a run of so many steps")
 
@@ -172,6 +184,22 @@ def expect_whole_lines(run, what):
     runs.expect(not [name for name in left if "model" in name or "partial" in name], f"{what}: left behind: {left}")
 
 
+def a_rank_meets_damaged_data():
+    """An error of one rank reaches all as that error, with its exit code, and not as a lost rank or a time-out."""
+    for mode in ("view", "copy"):
+        yaml = config()
+        trial = Trial(4, f"shard.mode={mode}", yaml=yaml)
+        trial.wait_for_steps()
+        tokens = next(line for line in yaml.read_text().splitlines() if "train: [" in line).split("[")[1].split("]")[0]
+        trial.struck = time.monotonic()
+        os.truncate(tokens, 200)
+        code, errors = trial.end(f"data cut while it is read, {mode}")
+        runs.expect(
+            code == 3 and tokens in errors and "rank " in errors and len(errors.splitlines()) == 1,
+            f"data cut while it is read: {code} {errors}",
+        )
+
+
 def limit_files(n_bytes):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
 
@@ -185,7 +213,10 @@ def files_hit_a_limit():
         ("shared memory", ("shard.ranks=3",), 20000),
     ]:
         run = runs.train(config(), *settings, preexec_fn=limit_files(limit))
-        runs.expect(run.code == 4 and ("metrics.jsonl" if what == "metrics" else what) in run.message, f"a full disk at {what}: {run.code} {run.errors}")
+        runs.expect(
+            run.code == 4 and ("metrics.jsonl" if what == "metrics" else what) in run.message,
+            f"a full disk at {what}: {run.code} {run.errors}",
+        )
         runs.expect(len(run.errors.splitlines()) == 1, f"a full disk at {what}: not one message: {run.errors}")
         expect_whole_lines(run, f"a full disk at {what}")
 
@@ -213,7 +244,10 @@ def a_disk_fills_up():
         expect_whole_lines(run, "a full disk")
         (disk / "ballast").write_bytes(b"x" * (2 << 20))
         refused = runs.train(config(), "shard.ranks=2", folder=disk / "second")
-        runs.expect(refused.code == 4 and not (disk / "second").exists(), f"too little space for the model, seen before the start: {refused.code} {refused.errors}")
+        runs.expect(
+            refused.code == 4 and not (disk / "second").exists(),
+            f"too little space for the model, seen before the start: {refused.code} {refused.errors}",
+        )
     finally:
         if trial and trial.process.poll() is None:
             trial.process.kill()
@@ -224,10 +258,13 @@ def a_disk_fills_up():
 n_trials = int(os.environ.get("SW_FAULT_COUNT") or (sys.argv[1] if len(sys.argv) > 1 else 4))
 seed = int(os.environ.get("SW_FAULT_SEED") or 20)
 shared_before = set(os.listdir("/dev/shm"))
-runs.both(lose_a_rank, [(number, mode, seed * 1000 + i) for number in (signal.SIGKILL, signal.SIGSTOP) for mode in ("view", "copy") for i in range(n_trials)])
+runs.both(
+    lose_a_rank,
+    [(number, mode, seed * 1000 + i) for number in (signal.SIGKILL, signal.SIGSTOP) for mode in ("view", "copy") for i in range(n_trials)],
+)
 runs.both(lose_the_supervisor, [("view",), ("copy",)])
 runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.05)])
-for test in (signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
+for test in (a_rank_meets_damaged_data, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
     runs.both(test, [()])
 runs.expect(set(os.listdir("/dev/shm")) <= shared_before, f"left in /dev/shm: {set(os.listdir('/dev/shm')) - shared_before}")
 for what, seconds in sorted(longest.items()):

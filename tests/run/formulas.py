@@ -12,6 +12,7 @@ With Psi for the padded elements of all units and G slots, a rank receives (N-1)
 less what stays gathered between forward and backward: the root, and the unit that forward leaves last, are gathered once a slot, so
 stage 3 gathers G (2 Psi - Psi_root - Psi_last). Without reshard_after_forward every unit is gathered once.
 """
+
 import fnmatch
 import math
 import re
@@ -68,7 +69,7 @@ class Sharding:
     def _gathers(self, u):
         """Gathers of unit u a slot. Backward ends at the lowest unit that trains something; what lies below is used in forward only."""
         stays = not self.reshard or self.units[u].is_root or u == len(self.units) - 1
-        lowest = 0 if self.units[0].trains_input else next(v for v in range(1, len(self.units)) if self.trainable[v])
+        lowest = 0 if self.units[0].trains_input else next((v for v in range(1, len(self.units)) if self.trainable[v]), len(self.units))
         return 1 if stays or u < lowest else 2
 
     def gather_bytes(self, n_slots):

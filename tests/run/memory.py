@@ -1,4 +1,5 @@
 """memory.py: what the plan says of memory, against the kernel's own books, and how it falls with the number of ranks."""
+
 import pathlib
 import subprocess
 import sys
@@ -14,8 +15,10 @@ MODEL = "architecture: llama, layers: 6, hidden: 256, heads: 4, ffn: 688, vocab:
 
 def config(dtype, steps):
     tokens = runs.write_npy(runs.some_tokens(LENGTH * 64 + 1, 512))
-    return runs.write_yaml(f"model: {{{MODEL}}}\ndata: {{train: [{tokens}], sequence_length: {LENGTH}}}\ntrain: {{steps: {steps}, batch_size: 8, micro_batch_size: 1}}\n"
-                           f"shard: {{param_dtype: {dtype}}}\ncheckpoint: {{path: run}}\nlog: {{every: 1}}\n")
+    return runs.write_yaml(
+        f"model: {{{MODEL}}}\ndata: {{train: [{tokens}], sequence_length: {LENGTH}}}\ntrain: {{steps: {steps}, batch_size: 8, micro_batch_size: 1}}\n"
+        f"shard: {{param_dtype: {dtype}}}\ncheckpoint: {{path: run}}\nlog: {{every: 1}}\n"
+    )
 
 
 def proportional(pid):
@@ -46,14 +49,18 @@ def states_fall_with_ranks():
         alone = alone or states
         padding = len(units) * n_ranks * formulas.BLOCK  # elements: less than a block per unit and rank
         for mine, whole, element_bytes in zip(states, alone, (2, 4, 10)):
-            runs.expect(0 <= n_ranks * mine - whole < padding * element_bytes, f"{n_ranks} ranks: {mine} bytes a rank are not a share of {whole}")
+            runs.expect(
+                0 <= n_ranks * mine - whole < padding * element_bytes, f"{n_ranks} ranks: {mine} bytes a rank are not a share of {whole}"
+            )
         run.forget()
 
 
 def resident_memory_is_the_planned(mode, stage, n_ranks, dtype):
     """The sum of proportional set sizes over ranks, sampled while it trains: the plan and a constant per rank, and never less than the states."""
     folder = runs.fresh()
-    process = subprocess.Popen(runs.arguments(config(dtype, 4), (f"shard.mode={mode}", f"shard.stage={stage}", f"shard.ranks={n_ranks}", "--quiet"), folder))
+    process = subprocess.Popen(
+        runs.arguments(config(dtype, 4), (f"shard.mode={mode}", f"shard.stage={stage}", f"shard.ranks={n_ranks}", "--quiet"), folder)
+    )
     highest = 0
     while process.poll() is None:
         highest = max(highest, sum(proportional(child) for child in children(process.pid)))

@@ -2,6 +2,7 @@
 
 SW_BUILD is the build folder, SW_SOURCE the source folder. Every run has a folder of its own under a scratch folder that goes away.
 """
+
 import atexit
 import hashlib
 import json
@@ -115,7 +116,9 @@ def arguments(config, overrides, folder):
 def train(config, *overrides, **options):
     """Run to the end. An override `checkpoint.path=` of the caller's comes later and wins, but then `folder` must say so."""
     folder = options.pop("folder", None) or fresh()
-    done = subprocess.run(arguments(config, overrides, folder), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, **options)
+    done = subprocess.run(
+        arguments(config, overrides, folder), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, **options
+    )
     return Run(folder, done.returncode, done.stdout, done.stderr)
 
 
@@ -139,7 +142,9 @@ def write_npy(values, dtype="<u2", name="values"):
     header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({len(values)},), }}"
     header += " " * (63 - (len(header) + 10) % 64) + "\n"
     path = fresh(name).with_suffix(".npy")
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{code}", *values))
+    path.write_bytes(
+        b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{code}", *values)
+    )
     return path
 
 

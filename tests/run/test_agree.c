@@ -1,4 +1,5 @@
-/* Ranks that are about to do different things are told so, with the first line that differs and both versions, before anything runs. */
+/* Ranks that are about to do different things are told so, with the first line that differs and both versions, before anything
+ * runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,7 +51,8 @@ static void equal_texts_agree(void **state) {
 }
 
 static void the_first_line_that_differs_is_named(void **state) {
-    static const texts cases[] = {{1, 0, 1, 1, 0}, {1000, 0, 2, 1, 0}, {1000, 999, 3, 1, 0}, {1000, 531, 1, 1, 0}, {64, 63, 2, 2, 0}, {65, 64, 1, 3, 0}};
+    static const texts cases[] = {{1, 0, 1, 1, 0},      {1000, 0, 2, 1, 0}, {1000, 999, 3, 1, 0},
+                                  {1000, 531, 1, 1, 0}, {64, 63, 2, 2, 0},  {65, 64, 1, 3, 0}};
     (void)state;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const texts *t = &cases[i / 2];

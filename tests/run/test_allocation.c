@@ -20,14 +20,8 @@
 
 #include "base/file.h"
 
-#if defined(__has_feature)
-#define HAS_FEATURE(x) __has_feature(x)
-#else
-#define HAS_FEATURE(x) 0
-#endif
 /* Sanitizers bring an allocator of their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) || \
-    HAS_FEATURE(thread_sanitizer)
+#ifdef SW_SANITIZED
 #define COUNTS 0
 #else
 #define COUNTS 1
@@ -48,6 +42,7 @@ typedef struct counter {
 static counter *shared;
 static pid_t supervisor;
 
+#if COUNTS
 static void count(const char *what, void *caller) {
     if (!shared || getpid() == supervisor)
         return;
@@ -62,7 +57,6 @@ static void count(const char *what, void *caller) {
     }
 }
 
-#if COUNTS
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);

@@ -1,2 +1,2 @@
 # Bits, memory and bytes moved over the settings of sharding: see bits.py.
-exec python3 "$SW_SOURCE/tests/run/bits.py" slow
+exec python3 -B "$SW_SOURCE/tests/run/bits.py" slow

@@ -1,2 +1,2 @@
 # What a step decides: see decisions.py.
-exec python3 "$SW_SOURCE/tests/run/decisions.py"
+exec python3 -B "$SW_SOURCE/tests/run/decisions.py"

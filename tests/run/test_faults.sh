@@ -1,2 +1,2 @@
 # Lost ranks, signals and full disks: see faults.py.
-exec python3 "$SW_SOURCE/tests/run/faults.py" 4
+exec python3 -B "$SW_SOURCE/tests/run/faults.py" 4

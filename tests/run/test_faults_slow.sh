@@ -1,2 +1,2 @@
 # Lost ranks, signals and full disks at more instants: see faults.py.
-exec python3 "$SW_SOURCE/tests/run/faults.py" 20
+exec python3 -B "$SW_SOURCE/tests/run/faults.py" 20

@@ -1,2 +1,2 @@
 # What a run writes and refuses: see folder.py.
-exec python3 "$SW_SOURCE/tests/run/folder.py"
+exec python3 -B "$SW_SOURCE/tests/run/folder.py"

@@ -1,5 +1,5 @@
-/* test_formulas.c: bytes of model states and bytes moved, against the formulas of ZeRO (Rajbhandari et al. 2020, sections 5 and 7), with a
- * model whose parameters need no padding; and with padding, against the layout.
+/* test_formulas.c: bytes of model states and bytes moved, against the formulas of ZeRO (Rajbhandari et al. 2020, sections 5 and
+ * 7), with a model whose parameters need no padding; and with padding, against the layout.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,8 @@ static int64_t states_bytes(const built_program *b, sw_memory_class memory_class
     return bytes;
 }
 
-/* bf16, AdamW: the copy is 2 bytes, low half 2, moments 8, the gradient 4: 16 in all, as mixed precision has, with fp32 gradients. */
+/* bf16, AdamW: the copy is 2 bytes, low half 2, moments 8, the gradient 4: 16 in all, as mixed precision has, with fp32
+ * gradients. */
 static void stages_divide_what_their_names_say(void **state) {
     (void)state;
     for (int n = 1; n <= 2; n++)
@@ -92,7 +93,8 @@ static void frozen_parameters_have_a_copy_alone(void **state) {
 }
 
 /* Elements that a rank receives in a step of G slots, times N / (N - 1). */
-static void check_traffic(int stage, bool reshard, bool is_sharded, bool recompute, int64_t slots, int64_t gathered, int64_t reduced) {
+static void check_traffic(int stage, bool reshard, bool is_sharded, bool recompute, int64_t slots, int64_t gathered,
+                          int64_t reduced) {
     for (int mode = 0; mode < 2; mode++) {
         program_case c = unpadded(2, stage);
         c.sharding.reshard_after_forward = reshard;
@@ -125,15 +127,16 @@ static void a_step_moves_what_zero_says_but_for_the_root_and_the_last_block(void
         }
 }
 
-/* With padding: what moves is N - 1 shards of each group, and shards are larger than the parameters need by less than a cut a rank and a
- * block a parameter. */
+/* With padding: what moves is N - 1 shards of each group, and shards are larger than the parameters need by less than a cut a
+ * rank and a block a parameter. */
 static void check_padding(const built_program *b) {
     int64_t gather_bytes, reduce_bytes, expected = 0, size = sw_dtype_bytes(b->of->sharding.parameter_dtype);
     sw_program_traffic(&b->program, 1, &gather_bytes, &reduce_bytes);
     for (int g = 0; g < b->layout.n_groups; g++) {
         const sw_group *group = &b->layout.groups[g];
         int64_t padding = group->shard * b->layout.n_ranks - group->n_elements;
-        holds(b, -1, padding >= 0 && padding < group->n_parameters * SW_BLOCK + b->layout.n_ranks * sw_sharding_cut(&b->of->sharding));
+        holds(b, -1,
+              padding >= 0 && padding < group->n_parameters * SW_BLOCK + b->layout.n_ranks * sw_sharding_cut(&b->of->sharding));
         if (group->is_trainable && !b->of->is_forward)
             expected += (b->layout.n_ranks - 1) * group->shard * 4;
     }
@@ -144,8 +147,9 @@ static void check_padding(const built_program *b) {
         if (instruction->kind == SW_DO_GATHER)
             by_kind[instruction->is_gradient] += instruction->moved_bytes;
         if (instruction->kind == SW_DO_GATHER)
-            holds(b, i, instruction->moved_bytes == (b->layout.n_ranks - 1) * b->layout.groups[instruction->group].shard *
-                                                        (instruction->is_gradient ? 4 : size));
+            holds(b, i,
+                  instruction->moved_bytes == (b->layout.n_ranks - 1) * b->layout.groups[instruction->group].shard *
+                                                  (instruction->is_gradient ? 4 : size));
     }
     holds(b, -1, gather_bytes == by_kind[0] + by_kind[1]);
     holds(b, -1, (by_kind[1] > 0) == (b->of->sharding.stage == 0 && expected > 0));

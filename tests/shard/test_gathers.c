@@ -1,5 +1,5 @@
-/* test_gathers.c: stage 3, over every graph and setting: what a kernel reads is gathered, nothing is gathered over what is still held, and
- * as often as the formula of ZeRO says.
+/* test_gathers.c: stage 3, over every graph and setting: what a kernel reads is gathered, nothing is gathered over what is still
+ * held, and as often as the formula of ZeRO says.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,9 @@ typedef struct gathered {
     int64_t offset, bytes;
 } gathered;
 
-static bool is_copy(const built_program *b) { return b->of->sharding.mode == SW_SHM_COPY; }
+static bool is_copy(const built_program *b) {
+    return b->of->sharding.mode == SW_SHM_COPY;
+}
 
 static int64_t whole_bytes(const built_program *b, int group) {
     return b->layout.groups[group].shard * b->layout.n_ranks * sw_dtype_bytes(b->of->sharding.parameter_dtype);
@@ -47,8 +49,9 @@ static void gather(const built_program *b, int i, gathered *state) {
         holds(b, i, gather->lane == SW_LANE_COMMUNICATION && buffer->memory_class == SW_MEMORY_GATHER);
         holds(b, i, to->bytes == whole_bytes(b, g) && to->offset >= 0 && to->offset + to->bytes <= buffer->bytes);
         for (int other = 0; other < b->layout.n_groups; other++)
-            holds(b, i, state[other].instruction < 0 || state[other].buffer != to->buffer || state[other].offset + state[other].bytes <= to->offset ||
-                            to->offset + to->bytes <= state[other].offset);
+            holds(b, i,
+                  state[other].instruction < 0 || state[other].buffer != to->buffer ||
+                      state[other].offset + state[other].bytes <= to->offset || to->offset + to->bytes <= state[other].offset);
         int before = last_reshard_of(&b->program, i, to->buffer);
         holds(b, i, gather->wait == (before < 0 ? SW_WAIT_EVERYTHING : before));
     } else
@@ -130,8 +133,8 @@ static int n_gathers_of(const built_program *b, int group) {
     return n;
 }
 
-/* Blocks are gathered for forward and for backward, recompute included; the root and the block that forward leaves last once; without
- * resharding every unit once. */
+/* Blocks are gathered for forward and for backward, recompute included; the root and the block that forward leaves last once;
+ * without resharding every unit once. */
 static void blocks_are_gathered_twice_and_root_and_last_block_once(void **state) {
     (void)state;
     for (int g = 0; g < N_SMALL_MODELS + 1; g++)
@@ -173,7 +176,8 @@ static void gather_memory_is_depth_plus_one_blocks_and_the_root(void **state) {
             }
 }
 
-/* Gathers of `depth` units are under way while a unit computes: when a block's first kernel runs, that many later ones are issued. */
+/* Gathers of `depth` units are under way while a unit computes: when a block's first kernel runs, that many later ones are
+ * issued. */
 static void a_prefetch_of_two_is_two_blocks_ahead(void **state) {
     (void)state;
     const stack about = {STACK_PLAIN, 6, 32, 13, false};
@@ -197,7 +201,8 @@ static void a_prefetch_of_two_is_two_blocks_ahead(void **state) {
     program_free(&b);
 }
 
-/* A unit inside another holds a second buffer beside its parent's: the ring grows for what must run, and not for what is ahead. */
+/* A unit inside another holds a second buffer beside its parent's: the ring grows for what must run, and not for what is ahead.
+ */
 static void nested_units_are_gathered_beside_their_parents(void **state) {
     (void)state;
     for (int prefetch = 0; prefetch < 2; prefetch++) {

@@ -72,8 +72,8 @@ static sw_graph *record(const plan *p) {
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
         int64_t dimensions[] = {p->parameter[i].rows, p->parameter[i].columns};
-        sw_parameter *parameter =
-            sw_parameter_declare(graph, units[p->parameter[i].unit], name, p->parameter[i].columns ? 2 : 1, dimensions, SW_INIT_ZEROS, 0);
+        sw_parameter *parameter = sw_parameter_declare(graph, units[p->parameter[i].unit], name, p->parameter[i].columns ? 2 : 1,
+                                                       dimensions, SW_INIT_ZEROS, 0);
         if (p->parameter[i].is_frozen)
             sw_parameter_freeze(parameter);
     }
@@ -104,7 +104,8 @@ static const char *wrong_offsets(const sw_layout *layout) {
         }
         if (n != group->n_elements)
             return "n_elements is not the sum of the parameters";
-        if (end > layout->n_ranks * group->shard || layout->n_ranks * (group->shard - layout->cut) >= (end + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK)
+        if (end > layout->n_ranks * group->shard ||
+            layout->n_ranks * (group->shard - layout->cut) >= (end + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK)
             return "shards are too short, or longer than need be";
     }
     return NULL;
@@ -229,12 +230,14 @@ static plan shrunk(plan p) {
 }
 
 static void show(uint64_t seed, const plan *p, const char *wrong) {
-    print_error("seed %" PRIu64 ": %s\n%d ranks, min_parameters %" PRId64 ", cut %" PRId64 "\n", seed, wrong, p->n_ranks, p->wrap.min_parameters, p->cut);
+    print_error("seed %" PRIu64 ": %s\n%d ranks, min_parameters %" PRId64 ", cut %" PRId64 "\n", seed, wrong, p->n_ranks,
+                p->wrap.min_parameters, p->cut);
     for (int u = 0; u < p->n_units; u++) {
         print_error("u%d in u%d:", u, p->parent[u]);
         for (int i = 0; i < p->n_parameters; i++)
             if (p->parameter[i].unit == u)
-                print_error(" %" PRId64 "x%" PRId64 "%s", p->parameter[i].rows, p->parameter[i].columns, p->parameter[i].is_frozen ? " frozen" : "");
+                print_error(" %" PRId64 "x%" PRId64 "%s", p->parameter[i].rows, p->parameter[i].columns,
+                            p->parameter[i].is_frozen ? " frozen" : "");
         print_error("\n");
     }
 }

@@ -1,5 +1,5 @@
-/* test_memory_map.c: what lives at one time does not overlap, what is planned is the highest end, and what is read was written in the same
- * life. Lifetimes are found here anew, from operands alone.
+/* test_memory_map.c: what lives at one time does not overlap, what is planned is the highest end, and what is read was written in
+ * the same life. Lifetimes are found here anew, from operands alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,8 +70,9 @@ static void check_places(const built_program *b) {
         for (int j = 0; j < i; j++) {
             const sw_buffer *y = &p->buffers.item[j];
             bool together = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
-            holds(b, lives[i].first, lives[j].first < 0 || x->memory_class != y->memory_class || !together ||
-                                         x->address + x->bytes <= y->address || y->address + y->bytes <= x->address);
+            holds(b, lives[i].first,
+                  lives[j].first < 0 || x->memory_class != y->memory_class || !together || x->address + x->bytes <= y->address ||
+                      y->address + y->bytes <= x->address);
         }
     }
     for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++) {
@@ -122,7 +123,8 @@ static void run_value(const built_program *b, int i, const sw_operand *operand, 
 }
 
 static int walk_slot(const built_program *b, const sw_op **ops, sw_segment segment, int at, shadow *s) {
-    for (int i = b->program.segment_first[segment]; i < b->program.segment_first[segment] + b->program.segment_count[segment]; i++) {
+    for (int i = b->program.segment_first[segment]; i < b->program.segment_first[segment] + b->program.segment_count[segment];
+         i++) {
         if (b->program.instructions.item[i].kind != SW_DO_KERNEL)
             continue;
         const sw_op *op = ops[at++];
@@ -173,7 +175,8 @@ static void what_is_read_was_written_and_not_written_over(void **state) {
     for_each_program(check_values);
 }
 
-/* Recompute pays when activations of several blocks would be kept: what grows with depth is one value a block, [rows * tokens, channels]. */
+/* Recompute pays when activations of several blocks would be kept: what grows with depth is one value a block, [rows * tokens,
+ * channels]. */
 static void with_recompute_a_block_keeps_one_value(void **state) {
     (void)state;
     int64_t bytes[2];

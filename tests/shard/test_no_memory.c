@@ -1,4 +1,5 @@
-/* test_no_memory.c: layout, states and program, with each allocation failing in turn: an error, never a crash or a half-made program. */
+/* test_no_memory.c: layout, states and program, with each allocation failing in turn: an error, never a crash or a half-made
+ * program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,12 +12,8 @@
 
 /* The library's lists allocate through calloc alone; this one stands before libc's. Sanitizers bring their own, so there the
  * test only walks the way on which nothing fails. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SW_SANITIZED
 #define CAN_FAIL 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CAN_FAIL 0
-#endif
 #endif
 #ifndef CAN_FAIL
 #define CAN_FAIL 1

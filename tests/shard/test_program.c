@@ -1,4 +1,5 @@
-/* test_program.c: the list itself: waits that cannot deadlock, the end of a step, and lines and hash that say all that matters. */
+/* test_program.c: the list itself: waits that cannot deadlock, the end of a step, and lines and hash that say all that matters.
+ */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +27,9 @@ static void check_waits(const built_program *b) {
         const sw_instruction *awaited = &p->instructions.item[instruction->wait];
         holds(b, i, awaited->lane != instruction->lane);
         /* segments of one slot, or of the end of the step: of an older run of a segment nothing is known */
-        holds(b, i, awaited->segment == instruction->segment ||
-                        (awaited->segment == SW_SEGMENT_FORWARD && instruction->segment == SW_SEGMENT_BACKWARD));
+        holds(b, i,
+              awaited->segment == instruction->segment ||
+                  (awaited->segment == SW_SEGMENT_FORWARD && instruction->segment == SW_SEGMENT_BACKWARD));
     }
 }
 
@@ -53,6 +55,30 @@ static void segments_follow_one_another_in_the_list(void **state) {
     for_each_program(check_segments);
 }
 
+/* Ranks meet on channels: whatever meets has one, and the program says how many there are. One channel serves one purpose. */
+static void check_channels(const built_program *b) {
+    const sw_program *p = &b->program;
+    int *purpose = calloc((size_t)p->n_channels + 1, sizeof *purpose); /* 0: none yet; 1: gathers; 2: reductions */
+    for (int i = 0; i < p->instructions.n; i++) {
+        const sw_instruction *instruction = &p->instructions.item[i];
+        sw_instruction_kind kind = instruction->kind;
+        bool gathers = kind == SW_DO_GATHER || kind == SW_DO_PUBLISH;
+        bool reduces = kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_REDUCE_POST || kind == SW_DO_REDUCE_SUM;
+        if (!gathers && !reduces)
+            continue;
+        holds(b, i, instruction->channel >= 0 && instruction->channel < p->n_channels);
+        int *mine = &purpose[instruction->channel], wanted = gathers ? 1 : 2;
+        holds(b, i, *mine == 0 || *mine == wanted);
+        *mine = wanted;
+    }
+    free(purpose);
+}
+
+static void collectives_have_channels_of_their_own(void **state) {
+    (void)state;
+    for_each_program(check_channels);
+}
+
 static int find(const built_program *b, int from, sw_instruction_kind kind, int group, bool is_gradient) {
     for (int i = from; i < b->program.instructions.n; i++) {
         const sw_instruction *instruction = &b->program.instructions.item[i];
@@ -63,11 +89,13 @@ static int find(const built_program *b, int from, sw_instruction_kind kind, int 
     return -1;
 }
 
-/* Norm of every own slice, one decision, every update behind it, and the new parameters made known; nothing in it for frozen ones. */
+/* Norm of every own slice, one decision, every update behind it, and the new parameters made known; nothing in it for frozen
+ * ones. */
 static void check_update(const built_program *b) {
     int decide = find(b, 0, SW_DO_DECIDE, -1, false), stage = b->of->sharding.stage;
     if (b->of->is_forward) {
-        holds(b, decide, decide < 0 && !b->program.segment_count[SW_SEGMENT_UPDATE] && !b->program.segment_count[SW_SEGMENT_BACKWARD]);
+        holds(b, decide,
+              decide < 0 && !b->program.segment_count[SW_SEGMENT_UPDATE] && !b->program.segment_count[SW_SEGMENT_BACKWARD]);
         return;
     }
     holds(b, decide, decide >= 0 && find(b, decide + 1, SW_DO_DECIDE, -1, false) < 0);
@@ -82,9 +110,11 @@ static void check_update(const built_program *b) {
         holds(b, update, norm >= 0 && norm < decide && decide < update);
         holds(b, update, stage > 0 ? update < publish : publish < 0);
         holds(b, update, stage == 1 || stage == 2 ? publish < gather : gather < 0);
-        holds(b, update, stage > 0 ? publish_gradient < 0 && gather_gradient < 0
-                                   : publish_gradient >= 0 && publish_gradient < gather_gradient && gather_gradient < decide);
-        holds(b, update, b->program.instructions.item[update].dim[0] == b->layout.groups[g].shard * (stage ? 1 : b->layout.n_ranks));
+        holds(b, update,
+              stage > 0 ? publish_gradient < 0 && gather_gradient < 0
+                        : publish_gradient >= 0 && publish_gradient < gather_gradient && gather_gradient < decide);
+        holds(b, update,
+              b->program.instructions.item[update].dim[0] == b->layout.groups[g].shard * (stage ? 1 : b->layout.n_ranks));
         holds(b, norm, b->program.instructions.item[norm].dim[0] == b->layout.groups[g].shard);
     }
 }
@@ -94,7 +124,8 @@ static void no_parameter_changes_before_the_decision(void **state) {
     for_each_program(check_update);
 }
 
-/* In copy mode the update waits for the other lane: first the norm for sums, and at stage 0 the decision for the gathered gradients. */
+/* In copy mode the update waits for the other lane: first the norm for sums, and at stage 0 the decision for the gathered
+ * gradients. */
 static void the_update_waits_for_the_other_lane(void **state) {
     (void)state;
     for (int stage = 0; stage < 4; stage++) {
@@ -185,8 +216,8 @@ static void every_setting_that_changes_the_program_changes_the_hash(void **state
     }
 }
 
-/* Two blocks of equal shapes in another order, or a square weight that lies the other way: every size and address is the same, and
- * yet ranks that differ in it would gather the wrong units, or multiply by a transposed weight. */
+/* Two blocks of equal shapes in another order, or a square weight that lies the other way: every size and address is the same,
+ * and yet ranks that differ in it would gather the wrong units, or multiply by a transposed weight. */
 static void programs_of_equal_sizes_that_mean_something_else_have_another_hash(void **state) {
     (void)state;
     program_case plain = program_graph(N_SMALL_MODELS), swapped = program_graph(N_SMALL_MODELS + STACK_SWAPPED), turned = plain;
@@ -201,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_point_backward_and_to_the_other_lane),
         cmocka_unit_test(segments_follow_one_another_in_the_list),
+        cmocka_unit_test(collectives_have_channels_of_their_own),
         cmocka_unit_test(no_parameter_changes_before_the_decision),
         cmocka_unit_test(the_update_waits_for_the_other_lane),
         cmocka_unit_test(programs_traced_apart_have_equal_hashes),

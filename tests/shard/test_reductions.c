@@ -1,5 +1,5 @@
-/* test_reductions.c: over every graph and setting: each trainable group's gradient is acquired, filled, posted and summed in this order,
- * in every slot or once a step, and two buffers are enough for blocks.
+/* test_reductions.c: over every graph and setting: each trainable group's gradient is acquired, filled, posted and summed in this
+ * order, in every slot or once a step, and two buffers are enough for blocks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +13,8 @@
 #include "support/small_models.h"
 
 typedef struct reduction {
-    int acquire, pad, post, sum;  /* instructions, -1 */
-    int first_write, last_write;  /* kernels that write gradients of the group */
+    int acquire, pad, post, sum; /* instructions, -1 */
+    int first_write, last_write; /* kernels that write gradients of the group */
     int buffer;
 } reduction;
 
@@ -27,8 +27,9 @@ static void note_kernel(const built_program *b, int i, const sw_op *op, reductio
     for (int k = 0; k < op->n_operands; k++) {
         const sw_reference *reference = &b->program.instructions.item[i].operand[k];
         if (op->operand[k].kind != SW_OPERAND_GRADIENT) {
-            holds(b, i, reference->buffer < 0 || (b->program.buffers.item[reference->buffer].memory_class != SW_MEMORY_REDUCE &&
-                                                  b->program.buffers.item[reference->buffer].memory_class != SW_MEMORY_GRADIENTS));
+            holds(b, i,
+                  reference->buffer < 0 || (b->program.buffers.item[reference->buffer].memory_class != SW_MEMORY_REDUCE &&
+                                            b->program.buffers.item[reference->buffer].memory_class != SW_MEMORY_GRADIENTS));
             continue;
         }
         const sw_slot_of_parameter *slot = &b->layout.parameters[op->operand[k].parameter->id];
@@ -85,7 +86,8 @@ static reduction *reductions_of(const built_program *b) {
 static void check_order_of_group(const built_program *b, const reduction *r) {
     bool is_sharded = b->of->sharding.accumulate_sharded;
     const sw_instruction *all = b->program.instructions.item;
-    holds(b, r->sum, r->acquire >= 0 && r->acquire < r->pad && r->pad < r->first_write && r->last_write < r->post && r->post < r->sum);
+    holds(b, r->sum,
+          r->acquire >= 0 && r->acquire < r->pad && r->pad < r->first_write && r->last_write < r->post && r->post < r->sum);
     holds(b, r->acquire, all[r->acquire].segment == SW_SEGMENT_BACKWARD);
     holds(b, r->post, all[r->post].segment == (is_sharded ? SW_SEGMENT_BACKWARD : SW_SEGMENT_REDUCE));
     holds(b, r->sum, all[r->sum].segment == all[r->post].segment);
@@ -123,10 +125,12 @@ static void check_reductions(const built_program *b) {
         for (int h = 0; h < b->layout.n_groups; h++) {
             is_after_next_post = is_after_next_post || (r[h].post > r[g].post && r[h].post < r[g].sum);
             /* a buffer has one group at a time, from acquire to sum */
-            holds(b, r[h].acquire, h == g || r[h].buffer < 0 || r[h].buffer != r[g].buffer || r[h].sum < r[g].acquire || r[g].sum < r[h].acquire);
-            holds(b, r[h].acquire, h == g || r[h].buffer < 0 || (b->program.instructions.item[r[h].acquire].channel ==
-                                                                 b->program.instructions.item[r[g].acquire].channel) ==
-                                                                    (r[h].buffer == r[g].buffer));
+            holds(b, r[h].acquire,
+                  h == g || r[h].buffer < 0 || r[h].buffer != r[g].buffer || r[h].sum < r[g].acquire || r[g].sum < r[h].acquire);
+            holds(b, r[h].acquire,
+                  h == g || r[h].buffer < 0 ||
+                      (b->program.instructions.item[r[h].acquire].channel ==
+                       b->program.instructions.item[r[g].acquire].channel) == (r[h].buffer == r[g].buffer));
         }
         holds(b, r[g].sum, is_after_next_post);
     }
@@ -171,8 +175,8 @@ static void unused_parameters_do_not_hold_buffers_longer(void **state) {
     program_free(&b);
 }
 
-/* Forward and backward per slot, then reduce (unsharded) and update once; nothing in it knows a rank, so ranks without a micro-batch go
- * through every collective. */
+/* Forward and backward per slot, then reduce (unsharded) and update once; nothing in it knows a rank, so ranks without a
+ * micro-batch go through every collective. */
 static void the_schedule_is_the_same_for_ranks_with_and_without_micro_batches(void **state) {
     (void)state;
     for (int is_sharded = 0; is_sharded < 2; is_sharded++) {
@@ -190,9 +194,11 @@ static void the_schedule_is_the_same_for_ranks_with_and_without_micro_batches(vo
         if (!is_sharded) {
             assert_true(sw_schedule_step(&b.program, 3, i++, &segment, &slot));
             assert_int_equal(segment, SW_SEGMENT_REDUCE);
+            assert_int_equal(slot, 2);
         }
         assert_true(sw_schedule_step(&b.program, 3, i++, &segment, &slot));
         assert_int_equal(segment, SW_SEGMENT_UPDATE);
+        assert_int_equal(slot, 2); /* what belongs to the whole step is said to belong to its last slot */
         assert_false(sw_schedule_step(&b.program, 3, i, &segment, &slot));
         program_free(&b);
     }

@@ -62,8 +62,8 @@ static void declare_block(sw_graph *graph, sw_unit *root, const stack *s, int i,
 static void freeze_some(sw_graph *graph, const stack *s, stack_block *blocks) {
     for (int i = 0; i < graph->parameters.n; i++) {
         sw_parameter *p = graph->parameters.item[i];
-        if ((s->oddity == STACK_FROZEN_UNIT && p->unit == blocks[1].unit) || (s->oddity == STACK_FROZEN_MATRICES && p->n_dimensions > 1) ||
-            (s->oddity == STACK_ONE_BIAS && p != blocks[0].bias))
+        if ((s->oddity == STACK_FROZEN_UNIT && p->unit == blocks[1].unit) ||
+            (s->oddity == STACK_FROZEN_MATRICES && p->n_dimensions > 1) || (s->oddity == STACK_ONE_BIAS && p != blocks[0].bias))
             sw_parameter_freeze(p);
     }
 }
@@ -92,17 +92,19 @@ void stack_record(sw_graph *graph, const void *about) {
 }
 
 static const stack STACKS[N_STACK_ODDITIES] = {
-    {STACK_PLAIN, 4, 32, 13, false},          {STACK_NO_BLOCKS, 0, 8, 13, true},      {STACK_SECOND_TWICE, 4, 12, 13, true},
-    {STACK_NESTED, 3, 12, 13, false},         {STACK_EMPTY_UNIT, 3, 12, 13, true},    {STACK_FROZEN_UNIT, 3, 12, 13, false},
-    {STACK_FROZEN_MATRICES, 3, 20, 13, true}, {STACK_ONE_BIAS, 3, 12, 13, true},      {STACK_UNUSED_PARAMETER, 4, 12, 13, true},
+    {STACK_PLAIN, 4, 32, 13, false},          {STACK_NO_BLOCKS, 0, 8, 13, true},   {STACK_SECOND_TWICE, 4, 12, 13, true},
+    {STACK_NESTED, 3, 12, 13, false},         {STACK_EMPTY_UNIT, 3, 12, 13, true}, {STACK_FROZEN_UNIT, 3, 12, 13, false},
+    {STACK_FROZEN_MATRICES, 3, 20, 13, true}, {STACK_ONE_BIAS, 3, 12, 13, true},   {STACK_UNUSED_PARAMETER, 4, 12, 13, true},
     {STACK_SWAPPED, 4, 32, 13, false},
 };
 static const char *const STACK_NAMES[N_STACK_ODDITIES] = {
-    "stack", "no blocks", "a block twice", "nested units", "a unit without parameters", "a frozen unit", "frozen matrices", "one bias",
-    "unused parameters", "blocks in another order",
+    "stack",         "no blocks",       "a block twice", "nested units",      "a unit without parameters",
+    "a frozen unit", "frozen matrices", "one bias",      "unused parameters", "blocks in another order",
 };
 
-int n_program_graphs(void) { return N_SMALL_MODELS + N_STACK_ODDITIES; }
+int n_program_graphs(void) {
+    return N_SMALL_MODELS + N_STACK_ODDITIES;
+}
 
 program_case program_graph(int i) {
     program_case c = {.n_rows = SMALL_MODEL_ROWS, .n_tokens = SMALL_MODEL_TOKENS, .sharding = usual_sharding(2)};
@@ -150,7 +152,9 @@ void program_build(const program_case *c, built_program *built) {
     if (c->recompute && !c->is_forward)
         ensure(sw_graph_recompute_blocks(built->graph, &err), c, &err);
     ensure(sw_graph_reuse_in_place(built->graph, &err), c, &err);
-    ensure(sw_layout_create(built->graph, c->sharding.n_ranks, c->sharding.wrap, sw_sharding_cut(&c->sharding), &built->layout, &err), c, &err);
+    ensure(sw_layout_create(built->graph, c->sharding.n_ranks, c->sharding.wrap, sw_sharding_cut(&c->sharding), &built->layout,
+                            &err),
+           c, &err);
     ensure(sw_states_create(&built->layout, &c->sharding, true, &built->states, &err), c, &err);
     ensure(sw_program_create(built->graph, &built->states, &built->program, &err), c, &err);
 }
@@ -166,9 +170,10 @@ void program_describe(const program_case *c, char *text, size_t bytes) {
     static const char *const modes[] = {"view", "copy", "trap"};
     const sw_sharding *s = &c->sharding;
     snprintf(text, bytes, "%s: %sN %d, stage %d, %s, accumulate %s, %s, prefetch %d, %s, min_parameters %" PRId64 "%s%s", c->name,
-             c->is_forward ? "forward, " : "", s->n_ranks, s->stage, modes[s->mode], s->accumulate_sharded ? "sharded" : "unsharded",
-             s->reshard_after_forward ? "reshard" : "no reshard", s->prefetch, s->parameter_dtype == SW_BF16 ? "bf16" : "fp32",
-             s->wrap.min_parameters, c->recompute ? ", recompute" : "", s->optimizer.kind == SW_OPTIMIZER_KIND_SGD ? ", sgd" : "");
+             c->is_forward ? "forward, " : "", s->n_ranks, s->stage, modes[s->mode],
+             s->accumulate_sharded ? "sharded" : "unsharded", s->reshard_after_forward ? "reshard" : "no reshard", s->prefetch,
+             s->parameter_dtype == SW_BF16 ? "bf16" : "fp32", s->wrap.min_parameters, c->recompute ? ", recompute" : "",
+             s->optimizer.kind == SW_OPTIMIZER_KIND_SGD ? ", sgd" : "");
 }
 
 void program_fail(const built_program *built, int instruction, const char *what, const char *file, int line) {

@@ -56,15 +56,16 @@ program_case program_graph(int i);
 void program_build(const program_case *c, built_program *built);
 void program_free(built_program *built);
 
-/* Stage x accumulate x mode x reshard x prefetch 0..3 over every graph; recompute, wrap, ranks, dtype and optimizer vary along, and some
- * programs are forward ones. */
+/* Stage x accumulate x mode x reshard x prefetch 0..3 over every graph; recompute, wrap, ranks, dtype and optimizer vary along,
+ * and some programs are forward ones. */
 void for_each_program(void (*check)(const built_program *built));
 
 /* All settings on one line. */
 void program_describe(const program_case *c, char *text, size_t bytes);
 
 /* A condition on a program, about one of its instructions (-1: none): what fails is shown with settings and instruction. */
-#define holds(built, instruction, condition) ((condition) ? (void)0 : program_fail(built, instruction, #condition, __FILE__, __LINE__))
+#define holds(built, instruction, condition) \
+    ((condition) ? (void)0 : program_fail(built, instruction, #condition, __FILE__, __LINE__))
 void program_fail(const built_program *built, int instruction, const char *what, const char *file, int line);
 
 /* Adamw, stage 3, copy mode, resharding, prefetch 1, sharded accumulation, bf16. */
