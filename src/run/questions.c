@@ -95,7 +95,7 @@ static sw_status read_answer(const reader *r, const sw_json_object *row, const c
 static sw_status read_question(reader *r, const char *line, int64_t n_bytes, sw_error *err) {
     char name[SW_PATH_BYTES];
     const char *prompt, *choices[MOST_CHOICES];
-    int n;
+    int n = 0;
     int64_t answer = -1;
     sw_json *document = NULL;
     snprintf(name, sizeof name, "%s: line %" PRId64, r->path, r->line);
