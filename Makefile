@@ -51,6 +51,6 @@ fuzz: packages-build packages-test packages-lint
 	scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz
+	rm -rf build build-asan build-tsan build-fuzz build-lint
 
 .PHONY: all demo test install bench lint asan tsan fuzz clean

@@ -45,6 +45,7 @@ static sw_status cannot_write(const char *path, int error, sw_error *err) {
                        : error == EFBIG  ? "; the file size limit (ulimit -f) or the file system forbids it"
                        : error == EACCES || error == EPERM || error == EROFS ? "; choose a folder that this user may write to"
                        : error == ENOENT || error == ENOTDIR                 ? "; make the folder first"
+                       : error == EMFILE || error == ENFILE                  ? "; raise the limit with ulimit -n"
                                                                              : "";
     return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s%s", path, strerror(error), hint);
 }

@@ -210,6 +210,9 @@ static sw_status read_stream(reader *in, sw_yaml **root) {
 }
 
 sw_status sw_yaml_parse(const char *name, const char *text, size_t bytes, sw_arena *arena, sw_yaml **root, sw_error *err) {
+    static const char byte_order_mark[] = "\xEF\xBB\xBF"; /* some editors begin every file with it */
+    if (bytes >= 3 && !memcmp(text, byte_order_mark, 3))
+        text += 3, bytes -= 3;
     reader in = {.name = name, .text = text, .arena = arena, .err = err};
     *root = NULL;
     if (bytes > SW_YAML_MAX_BYTES)

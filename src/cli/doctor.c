@@ -11,6 +11,9 @@
 #include <unistd.h>
 #include <yaml.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #include "base/text.h"
 #include "cli/command.h"
 #include "device/device.h"
@@ -153,13 +156,15 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
         sw_arguments_help(&sw_verb_doctor, flags, 1);
     if (status || !goes_on)
         return status;
-    printf("shardwise  %s, built with %s; glibc %s, jansson %s, libyaml %s\n", sw_version(),
+    char pcre2[64] = "?";
+    pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
+    printf("shardwise  %s, built with %s; glibc %s, jansson %s, libyaml %s, PCRE2 %s\n", sw_version(),
 #ifdef __clang__
            "clang " __clang_version__,
 #else
            "gcc " __VERSION__,
 #endif
-           gnu_get_libc_version(), jansson_version_str(), yaml_get_version_string());
+           gnu_get_libc_version(), jansson_version_str(), yaml_get_version_string(), pcre2);
     show_cpu();
     bool has_blas = show_blas();
     show_memory();

@@ -1,4 +1,5 @@
 /* generate.c: shardwise generate: text from a trained model, as it is produced. */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -33,26 +34,30 @@ static void put_bytes(FILE *file, const char *bytes, size_t n_bytes) {
         bool is_control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F;
         fputc(is_terminal && is_control ? '?' : byte, file);
     }
-    fflush(file);
 }
 
 /* These three are called in a rank, which is another process. */
-static void begin_text(void *to, int64_t prompt) {
-    text_out *out = to;
-    if (!out->is_chat)
-        put_bytes(out->file, out->prompts[prompt].text, out->prompts[prompt].n_bytes);
-}
-
-static void put_text(void *to, int64_t prompt, const char *bytes, size_t n_bytes) {
+static sw_status put_text(void *to, int64_t prompt, const char *bytes, size_t n_bytes, sw_error *err) {
     text_out *out = to;
     (void)prompt;
     put_bytes(out->file, bytes, n_bytes);
+    if (fflush(out->file))
+        return sw_fail(err, SW_NO_SPACE, "the text could not be written: %s · standard output · %s", strerror(errno),
+                       errno == EPIPE ? "its reader is gone" : "is the disk full?");
+    return SW_OK;
+}
+
+static sw_status begin_text(void *to, int64_t prompt, sw_error *err) {
+    const text_out *out = to;
+    const sw_prompt *p = &out->prompts[prompt];
+    return out->is_chat ? SW_OK : put_text(to, prompt, p->text, p->n_bytes, err);
 }
 
 static void end_text(void *to, int64_t prompt, sw_text_end end) {
     text_out *out = to;
     (void)end;
     put_bytes(out->file, "\n---\n", prompt + 1 < out->n_prompts ? 5 : 1);
+    fflush(out->file);
 }
 
 /* Prompts of --prompt, then the lines of the file. Ownership: free() *prompts and *text. */
@@ -138,6 +143,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of writing */
     text_out out = {stdout, list, n_prompts, is_chat};
     sw_generate_options options = {
         .model = others[0],

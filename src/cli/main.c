@@ -1,16 +1,19 @@
 /* main.c: the command: picks the verb, says what went wrong, and turns a status into an exit code. */
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "cli/command.h"
 
-static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate, &sw_verb_eval, &sw_verb_plan, &sw_verb_doctor};
+static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate, &sw_verb_eval, &sw_verb_tokenize, &sw_verb_plan, &sw_verb_doctor};
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 /* Verbs that are known and not built yet. */
-static const char *const unbuilt_verbs[] = {"tokenize", "profile", "checkpoint", "bench"};
+static const char *const unbuilt_verbs[] = {"profile", "checkpoint", "bench"};
 
 bool sw_is_coloured(FILE *stream) {
     const char *no_color = getenv("NO_COLOR");
@@ -77,11 +80,34 @@ static sw_status run(int n_arguments, char **arguments, sw_error *err) {
     return unknown_verb(arguments[0], err);
 }
 
+/* The number of a closed standard stream would go to the next file that is opened, and what is printed into that file. So it is
+ * taken by a file that cannot be written (0: read), as the closed stream could not. */
+static void occupy_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
+            return;
+}
+
+/* Where the stack is too small a process dies without a word. */
+static sw_status check_stack(sw_error *err) {
+    const rlim_t least = 1 << 20;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= least)
+        return SW_OK;
+    return sw_fail(err, SW_NO_MEMORY, "the stack is limited to %ju KiB · ulimit -s · at least %ju KiB are needed",
+                   (uintmax_t)limit.rlim_cur >> 10, (uintmax_t)least >> 10);
+}
+
 int main(int argc, char **argv) {
+    occupy_standard_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with a reason */
     sw_error err = {0};
-    sw_status status = run(argc - 1, argv + 1, &err);
+    sw_status status = check_stack(&err);
+    if (!status)
+        status = run(argc - 1, argv + 1, &err);
     if (!status && (fflush(stdout) || ferror(stdout)))
-        status = sw_fail(&err, SW_NO_SPACE, "the output could not be written · standard output · is the disk full?");
+        status = sw_fail(&err, SW_NO_SPACE,
+                         "the output could not be written · standard output · is the disk full, or its reader gone?");
     if (status)
         sw_print_error(&err);
     return sw_status_exit_code(status);

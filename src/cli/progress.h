@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "run/progress.h"
+#include <shardwise/train.h>
 
 typedef enum sw_show {
     SW_SHOW_LIVE,  /* one line that is written over, on a terminal */

@@ -10,16 +10,21 @@
 #include "run/train.h"
 
 /* What the signal handler tells: the only state that the command keeps outside of functions. */
-static volatile sig_atomic_t stop_signal, report_request;
+static volatile sig_atomic_t has_begun, stop_signal, report_request;
 
-/* The first one asks for a clean end, the second ends at once; ranks do not outlive this process. */
+/* The first one asks for a clean end, the second ends at once; ranks do not outlive this process. While data and model are still
+ * being checked nothing is there that had to be ended, so the first one ends that. */
 static void take_signal(int signal_number) {
-    if (signal_number == SIGQUIT)
+    static const char too_early[] = "shardwise: stopped by a signal before the run began\n";
+    if (signal_number == SIGQUIT) {
         report_request = 1;
-    else if (stop_signal)
+        return;
+    }
+    ssize_t told = has_begun ? 0 : write(STDERR_FILENO, too_early, sizeof too_early - 1);
+    if (!has_begun || stop_signal)
         _exit(128 + signal_number);
-    else
-        stop_signal = signal_number;
+    stop_signal = signal_number == SIGHUP ? SIGTERM : signal_number; /* the terminal is gone: end as if asked to */
+    (void)told;
 }
 
 static void watch_signals(void) {
@@ -28,8 +33,10 @@ static void watch_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGQUIT, &action, NULL);
+    struct sigaction inherited;
+    if (!sigaction(SIGHUP, NULL, &inherited) && inherited.sa_handler != SIG_IGN) /* nohup */
+        sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader of our output that leaves does not end the run */
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with a reason */
 }
 
 static void print_line(void *to, const char *text) {
@@ -60,6 +67,7 @@ typedef struct report {
 /* The first line comes when everything has been checked: a run that is refused says only why. */
 static void report_line(void *to, const char *text) {
     report *out = to;
+    has_begun = 1;
     if (out->settings)
         sw_settings_tell(out->settings, out->display.line, out->display.to);
     out->settings = NULL;

@@ -47,7 +47,6 @@ typedef struct sw_collective {
 typedef struct sw_window {
     char *base;
     int64_t bytes;
-    int id;
 } sw_window;
 
 typedef enum sw_page_access { SW_PAGE_NONE, SW_PAGE_READ, SW_PAGE_WRITE } sw_page_access;

@@ -135,7 +135,7 @@ static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, s
     memcpy(record->name, request.name, sizeof record->name);
     record->next = shm->windows;
     shm->windows = record;
-    *window = (sw_window){.base = record->base, .bytes = bytes, .id = shm->n_windows++};
+    *window = (sw_window){.base = record->base, .bytes = bytes};
     return SW_OK;
 }
 

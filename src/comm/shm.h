@@ -19,7 +19,6 @@ typedef struct sw_shm {
     bool may_spin; /* every lane of every rank can have a core */
     sw_arena arena;
     sw_shm_window *windows; /* newest first */
-    int n_windows;
 } sw_shm;
 
 /* Collective. Fill in `comm` for one rank. `control` and `bootstrap` must outlive it. Ownership: end with comm->vtable->close. */

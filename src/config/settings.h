@@ -1,11 +1,11 @@
 /* settings.h: run.yaml as a struct. One table makes the struct, the parser, --help, the reference page and the start-up print.
  *
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
- *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)  BYTES (int64; 2GiB; null: 0)  REAL  BOOL
- *            CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)  REALS (list; null: none)  WRAP  TRAIN (`all` or name patterns)
- *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
- *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude the
- *            bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
+ *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)  BYTES
+ * (int64; 2GiB; null: 0)  REAL  BOOL CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)  REALS (list; null: none)
+ * WRAP  TRAIN (`all` or name patterns) OFF (a feature that is not built yet: only the value that means "off" is taken; it has no
+ * field) allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude
+ * the bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
  */
 #ifndef SW_CONFIG_SETTINGS_H
 #define SW_CONFIG_SETTINGS_H

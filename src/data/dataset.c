@@ -36,16 +36,20 @@ sw_dataset_facts sw_dataset_describe(const sw_dataset *dataset) {
 
 /* ---- telling ---- */
 
+static const char *named(const char *place) {
+    return place ? place : "not named, as memory was short";
+}
+
 void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const char *text), void *to) {
     const sw_dataset_facts *facts = &dataset->facts;
     const sw_text_facts *text = &facts->text;
     char words[SW_MESSAGE_BYTES];
 #define TELL(...) (snprintf(words, sizeof words, __VA_ARGS__), line(to, words))
     if (facts->has_documents)
-        TELL("%" PRId64 " documents, %" PRId64 " of them longer than a row%s", facts->n_documents, facts->n_long,
-             facts->n_long == 0                        ? ""
-             : dataset->long_documents == SW_LONG_DROP ? " and left out"
-                                                       : " and cut");
+        TELL("%" PRId64 " documents", facts->n_documents);
+    if (facts->n_long)
+        TELL("%" PRId64 " documents are longer than a row and %s (data.long)", facts->n_long,
+             dataset->long_documents == SW_LONG_DROP ? "left out" : "cut");
     if (facts->n_padding)
         TELL("%" PRId64 " tokens of padding fill up the rows of an epoch; data.packing: true needs none", facts->n_padding);
     if (text->n_samples)
@@ -55,11 +59,10 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
     if (text->n_samples && text->n_ended == 0)
         TELL("warning: no sample ends in a supervised end of turn or text, so the model will not learn to stop");
     if (text->n_empty)
-        TELL("warning: %" PRId64 " samples are empty; the first is line %" PRId64 " of %s", text->n_empty, text->first_empty,
-             dataset->first_empty);
+        TELL("warning: %" PRId64 " samples are empty; the first is %s", text->n_empty, named(dataset->first_empty));
     if (text->n_unsupervised)
-        TELL("warning: %" PRId64 " samples have nothing to train on; the first is line %" PRId64 " of %s", text->n_unsupervised,
-             text->first_unsupervised, dataset->first_unsupervised);
+        TELL("warning: %" PRId64 " samples have nothing to train on; the first is %s", text->n_unsupervised,
+             named(dataset->first_unsupervised));
     if (text->n_double_begin)
         TELL("warning: %" PRId64 " samples begin with two begin-of-text tokens; the tokenizer adds one, so the text needs none",
              text->n_double_begin);

@@ -37,8 +37,8 @@ typedef struct sw_dataset sw_dataset;
 typedef enum sw_long_documents { SW_LONG_SPLIT, SW_LONG_DROP, SW_LONG_ERROR } sw_long_documents;
 
 typedef struct sw_dataset_options {
-    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), or patterns of glob(3), whose files are taken in the order of their
-     * names' bytes. A name that exists is no pattern. */
+    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), folders (their .txt and .jsonl files), or patterns of glob(3); files
+     * of a folder or pattern are taken in the order of their names' bytes. A name that exists is no pattern. */
     const char *const *paths;
     int n_paths;
     /* Beside token files, for all files together, none of which may be .jsonl. labels_mask: .npy of 0 and 1, one for each token
@@ -70,7 +70,7 @@ typedef struct sw_dataset_facts {
 
 /* Open and check every file, once through; tokenize what is not in the cache. No descriptor stays open and nothing is written
  * afterwards: one dataset may be used by many processes after fork, and by many threads. Errors: SW_BAD_FILE, naming the file (id
- * out of range: position, id, limit; "text has 37 tokens, a row needs 513"; a pattern that matches nothing; a file without a
+ * out of range: position, id, limit; "text has 37 tokens, a row needs 513"; a pattern that matches nothing; a text file without a
  * target that counts; a tokenizer with more ids than the vocabulary; a long document); SW_BAD_CONFIG for text without a
  * tokenizer and for options that contradict each other; SW_NO_MEMORY; SW_NO_SPACE for a cache that cannot be written.
  * Ownership: free with sw_dataset_close. */

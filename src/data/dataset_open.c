@@ -1,11 +1,14 @@
 /* dataset_open.c: from the settings' list of files to pieces, documents and rows. */
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "data/dataset_internal.h"
 #include "data/tokenizer/tokenizer.h"
 
@@ -16,13 +19,19 @@ typedef struct opening {
     const sw_dataset_options *options;
     sw_dataset *dataset;
     int n_files, n_text, n_jsonl;
-    const char *first_file, *first_jsonl, *first_unsupervised, *first_empty;
+    const char **waiting; /* .txt files that are tokenized together */
+    int n_waiting, waiting_capacity;
+    const char *first_file, *first_jsonl;
     sw_error *err;
 } opening;
 
 static bool ends_with(const char *text, const char *ending) {
     size_t n_text = strlen(text), n_ending = strlen(ending);
     return n_text >= n_ending && strcmp(text + n_text - n_ending, ending) == 0;
+}
+
+static int by_entry_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -50,7 +59,9 @@ static sw_status check_marks(opening *o, const char *path, const char *of, int64
         return sw_fail(o->err, SW_BAD_FILE,
                        "%s: has %" PRId64 " marks, the data has %" PRId64 " tokens; there must be one for each", path,
                        file->n_tokens, n_tokens);
-    if (file->largest_id == 0)
+    /* A mask of a user's own may be all zeros, whose run has steps without an update; a file of conversations in which no
+     * assistant speaks is a mistake. */
+    if (of && file->largest_id == 0)
         return sw_fail(o->err, SW_BAD_FILE, "%s: no token counts as a target, so there is nothing to learn from it", of);
     return SW_OK;
 }
@@ -103,16 +114,19 @@ static sw_status add_plain(opening *o, const char *path, bool is_text) {
     return status == SW_OK ? sw_documents_add(&o->dataset->documents, piece.n, o->err) : status;
 }
 
-static void add_facts(opening *o, const char *path, const sw_text_facts *facts) {
+/* "line 3 of a.jsonl", or the name of the .txt file. */
+static const char *place_words(opening *o, const char *const *paths, int n_paths, int64_t number) {
+    if (ends_with(paths[0], ".jsonl"))
+        return sw_arena_format(&o->dataset->arena, "line %" PRId64 " of %s", number, paths[0]);
+    return paths[number >= 1 && number <= n_paths ? number - 1 : 0];
+}
+
+static void add_facts(opening *o, const char *const *paths, int n_paths, const sw_text_facts *facts) {
     sw_text_facts *sum = &o->dataset->facts.text;
-    if (facts->n_empty && !sum->n_empty) {
-        o->first_empty = path;
-        sum->first_empty = facts->first_empty;
-    }
-    if (facts->n_unsupervised && !sum->n_unsupervised) {
-        o->first_unsupervised = path;
-        sum->first_unsupervised = facts->first_unsupervised;
-    }
+    if (facts->n_empty && !sum->n_empty)
+        o->dataset->first_empty = place_words(o, paths, n_paths, facts->first_empty);
+    if (facts->n_unsupervised && !sum->n_unsupervised)
+        o->dataset->first_unsupervised = place_words(o, paths, n_paths, facts->first_unsupervised);
     sum->n_samples += facts->n_samples;
     sum->n_empty += facts->n_empty;
     sum->n_unsupervised += facts->n_unsupervised;
@@ -122,23 +136,81 @@ static void add_facts(opening *o, const char *path, const sw_text_facts *facts) 
     sum->has_marks |= facts->has_marks;
 }
 
-static sw_status add_text(opening *o, const char *path) {
-    sw_piece piece = {0};
-    sw_tokenized text;
-    sw_status status = sw_text_tokenize(&o->options->text, path, &o->dataset->arena, &text, o->err);
+/* Where in the sources a document comes from that lines.npy gives the number of. */
+static sw_status refuse_long(const opening *o, const char *const *paths, int n_paths, const char *lines, int64_t document,
+                             int64_t n_tokens) {
+    const sw_token_rule rule = {"number", INT64_C(1) << 31, "a list of lines"};
+    sw_token_file file;
+    int descriptor;
+    int32_t number = 0;
+    sw_status status = sw_token_file_check(lines, false, &rule, &file, o->err);
+    if (status != SW_OK || (status = sw_token_file_open(&file, &descriptor, o->err)) != SW_OK)
+        return status;
+    status = sw_token_file_read(&file, descriptor, document, 1, &number, o->err);
+    close(descriptor);
     if (status != SW_OK)
         return status;
-    add_facts(o, path, &text.facts);
+    bool is_row = ends_with(paths[0], ".jsonl");
+    sw_fail(o->err, SW_BAD_FILE,
+            "has %" PRId64 " tokens, a row takes %" PRId64 "; data.long: split cuts such documents, drop leaves them out",
+            n_tokens, o->options->sequence_length + 1);
+    if (is_row)
+        return sw_fail_within(o->err, "%s: line %d", paths[0], number);
+    return sw_fail_within(o->err, "%s", paths[number >= 1 && number <= n_paths ? number - 1 : 0]);
+}
+
+/* Where long documents are refused, the first one is named by its place in the sources. */
+static sw_status check_long(const opening *o, const char *const *paths, int n_paths, const sw_tokenized *text, int64_t first) {
+    const sw_documents *documents = &o->dataset->documents;
+    if (o->options->long_documents != SW_LONG_ERROR || (!o->options->packing && !ends_with(paths[0], ".jsonl")))
+        return SW_OK;
+    for (int64_t d = first; d < documents->n; d++) {
+        int64_t n = documents->end[d] - sw_document_first(documents, d);
+        if (n > o->options->sequence_length + 1)
+            return refuse_long(o, paths, n_paths, text->lines, d - first, n);
+    }
+    return SW_OK;
+}
+
+/* One .jsonl file, or .txt files. */
+static sw_status add_text(opening *o, const char *const *paths, int n_paths) {
+    sw_piece piece = {0};
+    sw_tokenized text;
+    int64_t first = o->dataset->documents.n;
+    sw_status status = sw_text_tokenize(&o->options->text, paths, n_paths, &o->dataset->arena, &text, o->err);
+    if (status != SW_OK)
+        return status;
+    add_facts(o, paths, n_paths, &text.facts);
     if (text.facts.n_samples == text.facts.n_empty)
-        return sw_fail(o->err, SW_BAD_FILE, "%s: holds no token in %" PRId64 " samples", path, text.facts.n_samples);
+        return sw_fail(o->err, SW_BAD_FILE, "%s: holds no token in %" PRId64 " samples", paths[0], text.facts.n_samples);
     if ((status = check_tokens(o, text.tokens, false, &piece.tokens)) != SW_OK)
-        return sw_fail_within(o->err, "%s", path);
+        return sw_fail_within(o->err, "%s", paths[0]);
     piece.n = piece.tokens.n_tokens;
     piece.has_marks = text.marks != NULL;
-    if (piece.has_marks && (status = check_marks(o, text.marks, path, piece.n, &piece.marks)) != SW_OK)
+    if (piece.has_marks && (status = check_marks(o, text.marks, paths[0], piece.n, &piece.marks)) != SW_OK)
         return status;
     status = sw_pieces_add(&o->dataset->pieces, &o->dataset->arena, &piece, o->err);
-    return status == SW_OK ? read_lengths(o, text.documents, piece.n, NULL, 0) : status;
+    if (status == SW_OK)
+        status = read_lengths(o, text.documents, piece.n, NULL, 0);
+    return status == SW_OK ? check_long(o, paths, n_paths, &text, first) : status;
+}
+
+/* Tokenize the .txt files that wait. They are one entry of the cache, however many they are. */
+static sw_status add_waiting(opening *o) {
+    int n = o->n_waiting;
+    const char **paths = o->waiting;
+    o->waiting = NULL; /* the names live on in the arena, as messages need them */
+    o->n_waiting = o->waiting_capacity = 0;
+    return n ? add_text(o, paths, n) : SW_OK;
+}
+
+static sw_status wait_for_more(opening *o, const char *path) {
+    const char **grown = sw_arena_grow(&o->dataset->arena, o->waiting, o->n_waiting, &o->waiting_capacity, sizeof *grown);
+    if (!grown)
+        return sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the list of data files", path);
+    o->waiting = grown;
+    grown[o->n_waiting++] = path;
+    return SW_OK;
 }
 
 static sw_status add_file(opening *o, const char *path) {
@@ -151,7 +223,7 @@ static sw_status add_file(opening *o, const char *path) {
         return sw_fail(o->err, SW_BAD_CONFIG,
                        "%s: is text, which needs a tokenizer; try data.tokenizer: bytes, or a folder with a tokenizer.json",
                        path);
-    char *kept = sw_arena_text(&o->dataset->arena, path);
+    const char *kept = sw_arena_text(&o->dataset->arena, path);
     if (!kept)
         return sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the list of data files", path);
     o->first_file = o->first_file ? o->first_file : kept;
@@ -159,11 +231,41 @@ static sw_status add_file(opening *o, const char *path) {
     o->n_files++;
     o->n_text += is_text;
     o->n_jsonl += is_jsonl;
-    return is_jsonl || (is_text && !options->is_bytes) ? add_text(o, kept) : add_plain(o, kept, is_text);
+    if (is_text && !options->is_bytes)
+        return wait_for_more(o, kept);
+    sw_status status = add_waiting(o);
+    if (status == SW_OK)
+        status = is_jsonl ? add_text(o, &kept, 1) : add_plain(o, kept, is_text);
+    return status;
 }
 
-/* A name that exists is that file, whatever characters it has; anything else is a pattern. */
+static sw_status add_folder(opening *o, const char *path) {
+    struct dirent **entries;
+    int n_before = o->n_files, n = scandir(path, &entries, NULL, by_entry_name);
+    sw_status status = SW_OK;
+    if (n < 0)
+        return sw_fail(o->err, SW_BAD_FILE, "%s: the folder cannot be read: %s", path, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+        char file[SW_PATH_BYTES];
+        if (status == SW_OK && name[0] != '.' && (ends_with(name, ".txt") || ends_with(name, ".jsonl"))) {
+            status = sw_path_join(file, path, name, o->err);
+            if (status == SW_OK)
+                status = add_file(o, file);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (status == SW_OK && o->n_files == n_before)
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: the folder has no .txt or .jsonl file", path);
+    return status;
+}
+
+/* A name that exists is that file or folder, whatever characters it has; anything else is a pattern. */
 static sw_status add_pattern(opening *o, const char *pattern) {
+    struct stat info;
+    if (stat(pattern, &info) == 0 && S_ISDIR(info.st_mode))
+        return add_folder(o, pattern);
     if (access(pattern, F_OK) == 0 || !strpbrk(pattern, "*?["))
         return add_file(o, pattern);
 
@@ -199,6 +301,8 @@ static sw_status add_files(opening *o) {
         sw_stream *of = &dataset->streams[o->options->mix ? i : 0];
         of->first = o->options->mix ? dataset->pieces.n_tokens : 0;
         sw_status status = add_pattern(o, o->options->paths[i]);
+        if (status == SW_OK)
+            status = add_waiting(o);
         if (status != SW_OK)
             return status;
         of->end = dataset->pieces.n_tokens;
@@ -218,7 +322,7 @@ static sw_status add_mask(opening *o) {
         return sw_fail(o->err, SW_BAD_CONFIG,
                        "data.labels_mask stands beside token files, and %s says itself what counts; give one of them",
                        o->first_jsonl);
-    sw_status status = check_marks(o, path, path, pieces->n_tokens, &marks);
+    sw_status status = check_marks(o, path, NULL, pieces->n_tokens, &marks);
     for (int i = 0; i < pieces->n && status == SW_OK; i++) {
         pieces->piece[i].marks = marks;
         pieces->piece[i].marks_skip = pieces->piece[i].first;
@@ -246,7 +350,7 @@ static sw_status find_documents(opening *o) {
     return SW_OK;
 }
 
-static sw_status refuse_long(const opening *o, int64_t document, int64_t n_tokens) {
+static sw_status refuse_long_piece(const opening *o, int64_t document, int64_t n_tokens) {
     const sw_piece *piece = sw_pieces_at(&o->dataset->pieces, sw_document_first(&o->dataset->documents, document));
     return sw_fail(o->err, SW_BAD_FILE,
                    "%s: document %" PRId64 " of the data has %" PRId64 " tokens, a row takes %" PRId64
@@ -264,7 +368,7 @@ static sw_status treat_long(opening *o) {
         bool is_long = n > most;
         dataset->facts.n_long += is_long;
         if (is_long && o->options->long_documents == SW_LONG_ERROR)
-            return refuse_long(o, d, n);
+            return refuse_long_piece(o, d, n);
         if (is_long && o->options->long_documents == SW_LONG_DROP) {
             sw_status status = sw_pieces_remove(&dataset->pieces, &dataset->arena, first - removed, end - removed, o->err);
             if (status != SW_OK)
@@ -371,8 +475,6 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
         return status;
     }
     opened->long_documents = options->long_documents;
-    opened->first_empty = o.first_empty;
-    opened->first_unsupervised = o.first_unsupervised;
     *dataset = opened;
     return SW_OK;
 }

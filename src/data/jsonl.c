@@ -1,8 +1,6 @@
-/* jsonl.c: a strict JSON reader for one line at a time.
+/* jsonl.c: from the words of a line (json_line.h) to a row.
  *
- * The line is first checked to be UTF-8 without raw control characters (other than white space), so that strings are copied
- * without looking again. Objects that are read keep a list of their keys, sorted at the end to find one that came twice. Values
- * that nobody asked for are passed over without recursion: one bit for each open bracket.
+ * Objects that are read keep a list of their keys, sorted at the end to find one that came twice.
  */
 #include "data/jsonl.h"
 
@@ -11,308 +9,24 @@
 #include <string.h>
 
 #include "base/text.h"
-
-enum { MAX_DEPTH = 2048 }; /* as json.h */
+#include "data/json_line.h"
 
 typedef struct line_reader {
+    sw_json_line json;
     sw_jsonl *rows;
-    const char *first, *at, *end; /* of the line */
-    sw_error *err;
 } line_reader;
 
-/* ---- messages ---- */
-
-static sw_status refuse(const line_reader *r, const char *reason) {
-    return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ", byte %" PRId64 ": %s", r->rows->name, r->rows->line,
-                   (int64_t)(r->at - r->first) + 1, reason);
-}
-
 static sw_status refuse_line(const line_reader *r, const char *reason) {
-    return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ": %s", r->rows->name, r->rows->line, reason);
+    return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": %s", r->rows->name, r->rows->line, reason);
 }
 
 static sw_status no_memory(const sw_jsonl *rows, sw_error *err) {
     return sw_fail(err, SW_NO_MEMORY, "%s: line %" PRId64 ": no memory for the row", rows->name, rows->line);
 }
 
-/* What kind of value begins here, for messages. */
-static const char *value_words(const line_reader *r) {
-    switch (r->at < r->end ? *r->at : 0) {
-    case '"':
-        return "a string";
-    case '{':
-        return "an object";
-    case '[':
-        return "a list";
-    case 't':
-    case 'f':
-        return "a boolean";
-    case 'n':
-        return "null";
-    default:
-        return "a number";
-    }
-}
-
 static sw_status wrong_type(const line_reader *r, const char *key, const char *needed) {
-    return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ": `%s` must be %s, is %s", r->rows->name, r->rows->line, key, needed,
-                   value_words(r));
-}
-
-/* ---- UTF-8 ---- */
-
-/* The offset of the first byte that does not belong to UTF-8 text; n if all do (Unicode 15, table 3-7). */
-static int64_t utf8_prefix(const uint8_t *s, int64_t n) {
-    for (int64_t i = 0; i < n;) {
-        uint64_t eight;
-        if (n - i >= 8 && (memcpy(&eight, s + i, 8), !(eight & UINT64_C(0x8080808080808080)))) {
-            i += 8;
-            continue;
-        }
-        uint8_t c = s[i], low = 0x80, high = 0xBF;
-        int n_more = c < 0x80 ? 0 : c >= 0xC2 && c <= 0xDF ? 1 : c >= 0xE0 && c <= 0xEF ? 2 : c >= 0xF0 && c <= 0xF4 ? 3 : -1;
-        if (n_more < 0 || n - i <= n_more)
-            return i;
-        if (c == 0xE0)
-            low = 0xA0;
-        else if (c == 0xED)
-            high = 0x9F;
-        else if (c == 0xF0)
-            low = 0x90;
-        else if (c == 0xF4)
-            high = 0x8F;
-        for (int k = 1; k <= n_more; k++, low = 0x80, high = 0xBF)
-            if (s[i + k] < low || s[i + k] > high)
-                return i;
-        i += 1 + n_more;
-    }
-    return n;
-}
-
-static sw_status check_bytes(line_reader *r) {
-    int64_t n = r->end - r->first, good = utf8_prefix((const uint8_t *)r->first, n);
-    if (good < n) {
-        r->at = r->first + good;
-        return sw_fail(r->err, SW_BAD_FILE,
-                       "%s: line %" PRId64 ", byte %" PRId64 " (%" PRId64 " of the file): 0x%02X is not UTF-8; convert the file, "
-                       "for example with iconv",
-                       r->rows->name, r->rows->line, good + 1, r->rows->offset + (r->at - r->rows->text) + 1,
-                       (unsigned)(uint8_t)*r->at);
-    }
-    r->at = memchr(r->first, 0, (size_t)n);
-    if (r->at)
-        return refuse(r, "a NUL byte; was the file cut off while it was written?");
-    r->at = r->first;
-    return SW_OK;
-}
-
-/* ---- the pieces of JSON ---- */
-
-static void skip_blanks(line_reader *r) {
-    while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\r'))
-        r->at++;
-}
-
-static bool pass(line_reader *r, char c) {
-    skip_blanks(r);
-    if (r->at >= r->end || *r->at != c)
-        return false;
-    r->at++;
-    return true;
-}
-
-static int hex_of(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Four hex digits at `from`; -1 if they are not. */
-static int32_t hex4(const line_reader *r, const char *from) {
-    int32_t value = 0;
-    if (r->end - from < 4)
-        return -1;
-    for (int i = 0; i < 4; i++) {
-        int digit = hex_of(from[i]);
-        if (digit < 0)
-            return -1;
-        value = value << 4 | digit;
-    }
-    return value;
-}
-
-static char *put_code(char *to, uint32_t code) {
-    if (code < 0x80) {
-        *to++ = (char)code;
-    } else if (code < 0x800) {
-        *to++ = (char)(0xC0 | code >> 6);
-        *to++ = (char)(0x80 | (code & 63));
-    } else if (code < 0x10000) {
-        *to++ = (char)(0xE0 | code >> 12);
-        *to++ = (char)(0x80 | (code >> 6 & 63));
-        *to++ = (char)(0x80 | (code & 63));
-    } else {
-        *to++ = (char)(0xF0 | code >> 18);
-        *to++ = (char)(0x80 | (code >> 12 & 63));
-        *to++ = (char)(0x80 | (code >> 6 & 63));
-        *to++ = (char)(0x80 | (code & 63));
-    }
-    return to;
-}
-
-/* The escape that begins at the backslash; *to moves on behind what it means. */
-static sw_status unescape(line_reader *r, char **to) {
-    static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-    const char *found = r->end - r->at >= 2 && r->at[1] ? strchr(names, r->at[1]) : NULL;
-    if (found) {
-        *(*to)++ = meanings[found - names];
-        r->at += 2;
-        return SW_OK;
-    }
-    if (r->end - r->at < 2 || r->at[1] != 'u')
-        return refuse(r, "not JSON: this is no escape; a backslash itself is \\\\");
-    int32_t code = hex4(r, r->at + 2);
-    if (code < 0)
-        return refuse(r, "not JSON: \\u needs four hexadecimal digits");
-    if (code >= 0xD800 && code <= 0xDFFF) {
-        int32_t low = r->end - r->at >= 12 && r->at[6] == '\\' && r->at[7] == 'u' ? hex4(r, r->at + 8) : -1;
-        if (code >= 0xDC00 || low < 0xDC00 || low > 0xDFFF)
-            return refuse(r, "half a surrogate pair, which is no character");
-        *to = put_code(*to, 0x10000 + (((uint32_t)code - 0xD800) << 10) + ((uint32_t)low - 0xDC00));
-        r->at += 12;
-        return SW_OK;
-    }
-    *to = put_code(*to, (uint32_t)code);
-    r->at += 6;
-    return SW_OK;
-}
-
-/* A string, decoded behind those before it. */
-static sw_status read_string(line_reader *r, sw_slice *string) {
-    char *const first = r->rows->decoded + r->rows->n_decoded, *to = first;
-    if (!pass(r, '"'))
-        return refuse(r, "not JSON: a string is needed here");
-    for (;;) {
-        const char *run = r->at;
-        while (r->at < r->end && *r->at != '"' && *r->at != '\\' && (uint8_t)*r->at >= 0x20)
-            r->at++;
-        memcpy(to, run, (size_t)(r->at - run));
-        to += r->at - run;
-        if (r->at == r->end)
-            return refuse(r, "not JSON: the line ends inside a string; a row is one line, with line breaks spelled \\n");
-        if (*r->at == '"')
-            break;
-        if (*r->at != '\\')
-            return refuse(r, "not JSON: control characters must be escaped inside strings (\\t, \\n)");
-        sw_status status = unescape(r, &to);
-        if (status != SW_OK)
-            return status;
-    }
-    r->at++;
-    *string = (sw_slice){first, to - first};
-    r->rows->n_decoded += to - first;
-    return SW_OK;
-}
-
-static sw_status skip_digits(line_reader *r) {
-    if (r->at == r->end || *r->at < '0' || *r->at > '9')
-        return refuse(r, "not JSON: a digit is needed here");
-    while (r->at < r->end && *r->at >= '0' && *r->at <= '9')
-        r->at++;
-    return SW_OK;
-}
-
-static sw_status skip_number(line_reader *r) {
-    sw_status status;
-    if (*r->at == '-')
-        r->at++;
-    if (r->at < r->end && *r->at == '0')
-        r->at++;
-    else if ((status = skip_digits(r)) != SW_OK)
-        return status;
-    if (r->at < r->end && *r->at == '.') {
-        r->at++;
-        if ((status = skip_digits(r)) != SW_OK)
-            return status;
-    }
-    if (r->at < r->end && (*r->at == 'e' || *r->at == 'E')) {
-        r->at++;
-        if (r->at < r->end && (*r->at == '+' || *r->at == '-'))
-            r->at++;
-        return skip_digits(r);
-    }
-    return SW_OK;
-}
-
-static sw_status skip_scalar(line_reader *r) {
-    static const char *const words[] = {"true", "false", "null"};
-    if (*r->at == '"') {
-        int64_t kept = r->rows->n_decoded;
-        sw_slice ignored;
-        sw_status status = read_string(r, &ignored);
-        r->rows->n_decoded = kept;
-        return status;
-    }
-    if (*r->at == '-' || (*r->at >= '0' && *r->at <= '9'))
-        return skip_number(r);
-    for (int i = 0; i < 3; i++) {
-        size_t n = strlen(words[i]);
-        if ((size_t)(r->end - r->at) >= n && memcmp(r->at, words[i], n) == 0) {
-            r->at += n;
-            return SW_OK;
-        }
-    }
-    return refuse(r, "not JSON: a value is needed here (a string in double quotes, a number, true, false, null, {...} or [...])");
-}
-
-/* A key and its colon, for its side effects on `at` alone. */
-static sw_status skip_key(line_reader *r) {
-    int64_t kept = r->rows->n_decoded;
-    sw_slice ignored;
-    sw_status status = read_string(r, &ignored);
-    r->rows->n_decoded = kept;
-    if (status == SW_OK && !pass(r, ':'))
-        status = refuse(r, "not JSON: a colon is needed after a key");
-    return status;
-}
-
-/* Any value. The stack has a bit for each open bracket: 1 for an object. */
-static sw_status skip_value(line_reader *r) {
-    uint8_t is_object[MAX_DEPTH / 8];
-    int depth = 0;
-    for (;;) {
-        sw_status status = SW_OK;
-        skip_blanks(r);
-        if (r->at == r->end)
-            return refuse(r, "not JSON: the line ends before the object does; a row is one line");
-        if (*r->at == '{' || *r->at == '[') {
-            bool opens_object = *r->at++ == '{';
-            if (depth == MAX_DEPTH - 1)
-                return refuse(r, "brackets are nested too deep");
-            if (!pass(r, opens_object ? '}' : ']')) {
-                uint8_t bit = (uint8_t)(1 << (depth & 7));
-                is_object[depth / 8] = (uint8_t)(opens_object ? is_object[depth / 8] | bit : is_object[depth / 8] & ~bit);
-                depth++;
-                if (opens_object && (status = skip_key(r)) != SW_OK)
-                    return status;
-                continue;
-            }
-        } else if ((status = skip_scalar(r)) != SW_OK) {
-            return status;
-        }
-        for (;;) { /* a value has ended: close brackets until another one is due */
-            if (depth == 0)
-                return SW_OK;
-            bool within_object = is_object[(depth - 1) / 8] >> ((depth - 1) & 7) & 1;
-            if (pass(r, ',')) {
-                if (within_object && (status = skip_key(r)) != SW_OK)
-                    return status;
-                break;
-            }
-            if (!pass(r, within_object ? '}' : ']'))
-                return refuse(r,
-                              within_object ? "not JSON: a comma or } is needed here" : "not JSON: a comma or ] is needed here");
-            depth--;
-        }
-    }
+    return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": `%s` must be %s, is %s", r->rows->name, r->rows->line, key,
+                   needed, sw_json_line_value(&r->json));
 }
 
 /* ---- keys ---- */
@@ -330,19 +44,20 @@ static int by_bytes(const void *a, const void *b) {
 /* Note a key of the object being read, after `first_key` others. */
 static sw_status read_key(line_reader *r, sw_slice *key) {
     sw_jsonl *rows = r->rows;
-    sw_status status = read_string(r, key);
+    sw_status status = sw_json_line_string(&r->json, key);
     if (status != SW_OK)
         return status;
     if (rows->n_keys == rows->key_capacity) {
         int capacity = rows->key_capacity ? 2 * rows->key_capacity : 16;
         sw_slice *keys = realloc(rows->keys, (size_t)capacity * sizeof *keys);
         if (!keys)
-            return no_memory(rows, r->err);
+            return no_memory(rows, r->json.err);
         rows->keys = keys;
         rows->key_capacity = capacity;
     }
     rows->keys[rows->n_keys++] = *key;
-    return pass(r, ':') ? (skip_blanks(r), SW_OK) : refuse(r, "not JSON: a colon is needed after a key");
+    return sw_json_line_pass(&r->json, ':') ? (sw_json_line_blanks(&r->json), SW_OK)
+                                            : sw_json_line_refuse(&r->json, "not JSON: a colon is needed after a key");
 }
 
 static sw_status check_keys(line_reader *r, int first_key) {
@@ -352,16 +67,16 @@ static sw_status check_keys(line_reader *r, int first_key) {
         qsort(keys + first_key, (size_t)n, sizeof *keys, by_bytes);
         for (int i = first_key + 1; i < r->rows->n_keys; i++)
             if (by_bytes(&keys[i - 1], &keys[i]) == 0)
-                return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ": the key `%.*s` comes twice; which is meant?",
+                return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": the key `%.*s` comes twice; which is meant?",
                                r->rows->name, r->rows->line, keys[i].bytes > 40 ? 40 : (int)keys[i].bytes, keys[i].text);
     }
     return SW_OK;
 }
 
 static sw_status read_text_value(line_reader *r, const char *key, sw_slice *value) {
-    if (r->at < r->end && *r->at != '"')
-        return strchr("{[tfn-0123456789", *r->at) ? wrong_type(r, key, "a string") : skip_scalar(r);
-    return read_string(r, value);
+    if (r->json.at < r->json.end && *r->json.at != '"')
+        return strchr("{[tfn-0123456789", *r->json.at) ? wrong_type(r, key, "a string") : sw_json_line_scalar(&r->json);
+    return sw_json_line_string(&r->json, value);
 }
 
 /* ---- messages of a conversation ---- */
@@ -379,20 +94,20 @@ static sw_status role_of(line_reader *r, sw_slice name, sw_role *role) {
     memcpy(word, name.text, (size_t)n);
     word[n] = 0;
     const char *nearest = sw_text_nearest(word, role_names, SW_N_ROLES);
-    return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ": the role `%s` is unknown; %s%s", r->rows->name, r->rows->line,
+    return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": the role `%s` is unknown; %s%s", r->rows->name, r->rows->line,
                    word, nearest ? "did you mean " : "known are system, user and assistant", nearest ? nearest : "");
 }
 
 static sw_status read_message(line_reader *r, int number, sw_message *message) {
     int first_key = r->rows->n_keys;
     bool has_role = false, has_content = false;
-    skip_blanks(r);
-    if (r->at < r->end && *r->at != '{')
-        return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ": message %d of `messages` must be an object, is %s",
-                       r->rows->name, r->rows->line, number, value_words(r));
-    if (!pass(r, '{'))
-        return refuse(r, "not JSON: a message is needed here");
-    if (!pass(r, '}')) {
+    sw_json_line_blanks(&r->json);
+    if (r->json.at < r->json.end && *r->json.at != '{')
+        return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": message %d of `messages` must be an object, is %s",
+                       r->rows->name, r->rows->line, number, sw_json_line_value(&r->json));
+    if (!sw_json_line_pass(&r->json, '{'))
+        return sw_json_line_refuse(&r->json, "not JSON: a message is needed here");
+    if (!sw_json_line_pass(&r->json, '}')) {
         do {
             sw_slice key, role;
             sw_status status = read_key(r, &key);
@@ -406,17 +121,17 @@ static sw_status read_message(line_reader *r, int number, sw_message *message) {
                 has_content = true;
                 status = read_text_value(r, "content", &message->content);
             } else {
-                status = skip_value(r);
+                status = sw_json_line_skip(&r->json);
             }
             if (status != SW_OK)
                 return status;
-        } while (pass(r, ','));
-        if (!pass(r, '}'))
-            return refuse(r, "not JSON: a comma or } is needed here");
+        } while (sw_json_line_pass(&r->json, ','));
+        if (!sw_json_line_pass(&r->json, '}'))
+            return sw_json_line_refuse(&r->json, "not JSON: a comma or } is needed here");
     }
     sw_status status = check_keys(r, first_key);
     if (status == SW_OK && (!has_role || !has_content))
-        status = sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ": message %d has no `%s`", r->rows->name, r->rows->line,
+        status = sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": message %d has no `%s`", r->rows->name, r->rows->line,
                          number, has_role ? "content" : "role");
     r->rows->n_keys = first_key;
     return status;
@@ -424,11 +139,11 @@ static sw_status read_message(line_reader *r, int number, sw_message *message) {
 
 static sw_status read_messages(line_reader *r, sw_jsonl_row *row) {
     sw_jsonl *rows = r->rows;
-    if (r->at < r->end && *r->at != '[')
-        return strchr("{\"tfn-0123456789", *r->at) ? wrong_type(r, "messages", "a list") : skip_scalar(r);
-    if (!pass(r, '['))
-        return refuse(r, "not JSON: a list is needed here");
-    if (pass(r, ']'))
+    if (r->json.at < r->json.end && *r->json.at != '[')
+        return strchr("{\"tfn-0123456789", *r->json.at) ? wrong_type(r, "messages", "a list") : sw_json_line_scalar(&r->json);
+    if (!sw_json_line_pass(&r->json, '['))
+        return sw_json_line_refuse(&r->json, "not JSON: a list is needed here");
+    if (sw_json_line_pass(&r->json, ']'))
         return refuse_line(r, "`messages` is empty; a conversation has at least one message");
     row->n_messages = 0;
     do {
@@ -436,7 +151,7 @@ static sw_status read_messages(line_reader *r, sw_jsonl_row *row) {
             int capacity = rows->message_capacity ? 2 * rows->message_capacity : 16;
             sw_message *messages = realloc(rows->messages, (size_t)capacity * sizeof *messages);
             if (!messages)
-                return no_memory(rows, r->err);
+                return no_memory(rows, r->json.err);
             rows->messages = messages;
             rows->message_capacity = capacity;
         }
@@ -444,9 +159,9 @@ static sw_status read_messages(line_reader *r, sw_jsonl_row *row) {
         if (status != SW_OK)
             return status;
         row->n_messages++;
-    } while (pass(r, ','));
+    } while (sw_json_line_pass(&r->json, ','));
     row->messages = rows->messages;
-    return pass(r, ']') ? SW_OK : refuse(r, "not JSON: a comma or ] is needed here");
+    return sw_json_line_pass(&r->json, ']') ? SW_OK : sw_json_line_refuse(&r->json, "not JSON: a comma or ] is needed here");
 }
 
 /* ---- a row ---- */
@@ -464,8 +179,8 @@ static sw_status name_unknown_keys(line_reader *r) {
         word[rows->keys[i].bytes] = 0;
         const char *nearest = sw_text_nearest(word, names, 4);
         if (nearest)
-            return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ": the key `%s` is unknown; did you mean `%s`?", rows->name,
-                           rows->line, word, nearest);
+            return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": the key `%s` is unknown; did you mean `%s`?",
+                           rows->name, rows->line, word, nearest);
     }
     return refuse_line(r, rows->n_keys ? "no known key; a row has `text`, or `prompt` and `completion`, or `messages`"
                                        : "the object is empty; a row has `text`, or `prompt` and `completion`, or `messages`");
@@ -489,7 +204,7 @@ static sw_status form_of(line_reader *r, int has, sw_jsonl_row *row) {
     case 0:
         return name_unknown_keys(r);
     default:
-        return sw_fail(r->err, SW_BAD_FILE,
+        return sw_fail(r->json.err, SW_BAD_FILE,
                        "%s: line %" PRId64 ": two forms in one row (%s%s%s%s); it is not clear what to train on", r->rows->name,
                        r->rows->line, has & HAS_TEXT ? "`text` " : "", has & HAS_PROMPT ? "`prompt` " : "",
                        has & HAS_COMPLETION ? "`completion` " : "", has & HAS_MESSAGES ? "`messages` " : "");
@@ -518,46 +233,47 @@ static sw_status read_member(line_reader *r, sw_jsonl_row *row, int *has) {
         *has |= HAS_MESSAGES;
         return read_messages(r, row);
     }
-    return skip_value(r);
+    return sw_json_line_skip(&r->json);
 }
 
 static sw_status begin_object(line_reader *r) {
-    skip_blanks(r);
-    if (*r->at == '{') {
-        r->at++;
+    sw_json_line_blanks(&r->json);
+    if (*r->json.at == '{') {
+        r->json.at++;
         return SW_OK;
     }
-    if (*r->at == '<')
-        return refuse(r, "not JSON; it looks like a web page: is it an error page saved as data?");
-    if (r->end - r->at >= 3 && memcmp(r->at, "\xEF\xBB\xBF", 3) == 0)
-        return refuse(r, "a byte order mark where a row should begin; were two files joined?");
-    if (strchr("\"[tfn-0123456789", *r->at)) {
-        const char *kind = value_words(r);
-        return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ": a row must be an object ({...}), this is %s", r->rows->name,
-                       r->rows->line, kind);
+    if (*r->json.at == '<')
+        return sw_json_line_refuse(&r->json, "not JSON; it looks like a web page: is it an error page saved as data?");
+    if (r->json.end - r->json.at >= 3 && memcmp(r->json.at, "\xEF\xBB\xBF", 3) == 0)
+        return sw_json_line_refuse(&r->json, "a byte order mark where a row should begin; were two files joined?");
+    if (strchr("\"[tfn-0123456789", *r->json.at)) {
+        const char *kind = sw_json_line_value(&r->json);
+        return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": a row must be an object ({...}), this is %s",
+                       r->rows->name, r->rows->line, kind);
     }
-    return refuse(r, "not JSON: a row is an object ({...})");
+    return sw_json_line_refuse(&r->json, "not JSON: a row is an object ({...})");
 }
 
 static sw_status read_row(line_reader *r, sw_jsonl_row *row) {
     int has = 0;
-    sw_status status = check_bytes(r);
+    sw_status status = sw_json_line_check(&r->json);
     if (status == SW_OK)
         status = begin_object(r);
     if (status != SW_OK)
         return status;
-    if (!pass(r, '}')) {
+    if (!sw_json_line_pass(&r->json, '}')) {
         do
             if ((status = read_member(r, row, &has)) != SW_OK)
                 return status;
-        while (pass(r, ','));
-        if (!pass(r, '}'))
-            return refuse(r, r->at == r->end ? "not JSON: the line ends before the object does; a row is one line"
-                                             : "not JSON: a comma or } is needed here");
+        while (sw_json_line_pass(&r->json, ','));
+        if (!sw_json_line_pass(&r->json, '}'))
+            return sw_json_line_refuse(&r->json, r->json.at == r->json.end
+                                                     ? "not JSON: the line ends before the object does; a row is one line"
+                                                     : "not JSON: a comma or } is needed here");
     }
-    skip_blanks(r);
-    if (r->at < r->end)
-        return refuse(r, "something stands after the object; a line holds one row and nothing else");
+    sw_json_line_blanks(&r->json);
+    if (r->json.at < r->json.end)
+        return sw_json_line_refuse(&r->json, "something stands after the object; a line holds one row and nothing else");
     if ((status = check_keys(r, 0)) != SW_OK)
         return status;
     return form_of(r, has, row);
@@ -596,14 +312,21 @@ sw_status sw_jsonl_next(sw_jsonl *rows, sw_jsonl_row *row, bool *is_end, sw_erro
             return SW_OK;
         }
         const char *end = memchr(rows->at, '\n', (size_t)(rows->end - rows->at));
-        line_reader r = {rows, rows->at, rows->at, end ? end : rows->end, err};
+        line_reader r = {{.name = rows->name,
+                          .line = rows->line + 1,
+                          .offset = rows->offset + (rows->at - rows->text),
+                          .first = rows->at,
+                          .at = rows->at,
+                          .end = end ? end : rows->end,
+                          .err = err},
+                         rows};
         rows->at = end ? end + 1 : rows->end;
         rows->line++;
-        skip_blanks(&r);
-        if (r.at == r.end)
+        sw_json_line_blanks(&r.json);
+        if (r.json.at == r.json.end)
             continue;
 
-        int64_t needed = r.end - r.first;
+        int64_t needed = r.json.end - r.json.first;
         if (needed > rows->decoded_capacity) {
             char *decoded = realloc(rows->decoded, (size_t)needed + (size_t)needed / 2);
             if (!decoded)
@@ -611,7 +334,7 @@ sw_status sw_jsonl_next(sw_jsonl *rows, sw_jsonl_row *row, bool *is_end, sw_erro
             rows->decoded = decoded;
             rows->decoded_capacity = needed + needed / 2;
         }
-        rows->n_decoded = 0;
+        r.json.decoded = rows->decoded;
         rows->n_keys = 0;
         *row = (sw_jsonl_row){.line = rows->line};
         sw_status status = read_row(&r, row);

@@ -36,7 +36,7 @@ typedef struct sw_jsonl {
     int64_t offset;              /* bytes of the file before `text` */
     int64_t n_rows;
     char *decoded; /* strings of the row, unescaped: never longer than the line */
-    int64_t n_decoded, decoded_capacity;
+    int64_t decoded_capacity;
     sw_message *messages;
     int message_capacity;
     sw_slice *keys;

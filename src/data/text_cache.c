@@ -130,18 +130,18 @@ static void hash_chat(XXH3_state_t *hash, const sw_chat *chat) {
     hash_text(hash, chat->eos);
 }
 
-/* The file's chunks and its key. */
-static sw_status read_key(const sw_text_options *options, const char *path, bool is_jsonl, sw_text_chunks *chunks,
-                          char key[KEY_BYTES], sw_error *err) {
+/* The files' chunks and their key. */
+static sw_status read_key(const sw_text_options *options, const sw_text_files *files, sw_text_chunks *chunks, char key[KEY_BYTES],
+                          sw_error *err) {
     XXH3_state_t hash; /* on the stack: it must be aligned as its type says */
     XXH3_128bits_reset(&hash);
     hash_text(&hash, FORMAT_VERSION);
-    hash_number(&hash, is_jsonl);
+    hash_number(&hash, files->are_rows);
     sw_status status = hash_tokenizer(&hash, options, err);
     if (status != SW_OK)
         return status;
-    hash_chat(&hash, is_jsonl ? options->chat : NULL);
-    if ((status = sw_text_scan(path, is_jsonl, seen_bytes, &hash, chunks, err)) != SW_OK)
+    hash_chat(&hash, files->are_rows ? options->chat : NULL);
+    if ((status = sw_text_scan(files, seen_bytes, &hash, chunks, err)) != SW_OK)
         return status;
     XXH128_hash_t digest = XXH3_128bits_digest(&hash);
     snprintf(key, KEY_BYTES, "%016" PRIx64 "%016" PRIx64, (uint64_t)digest.high64, (uint64_t)digest.low64);
@@ -159,12 +159,12 @@ static void remove_folder(const char *folder) {
     rmdir(folder);
 }
 
-static sw_status make(const sw_text_options *options, const char *path, bool is_jsonl, const sw_text_chunks *chunks,
+static sw_status make(const sw_text_options *options, const sw_text_files *files, const sw_text_chunks *chunks,
                       const char *folder, sw_error *err) {
     char made[SW_PATH_BYTES];
     if (snprintf(made, sizeof made, "%s-XXXXXX", folder) >= (int)sizeof made || !mkdtemp(made))
         return sw_fail(err, SW_NO_SPACE, "%s: a folder of the cache of tokenized text cannot be made: %s", made, strerror(errno));
-    sw_status status = sw_text_write(options, path, is_jsonl, chunks, made, err);
+    sw_status status = sw_text_write(options, files, chunks, made, err);
     if (status == SW_OK && rename(made, folder) != 0 && errno != EEXIST && errno != ENOTEMPTY)
         status = sw_fail(err, SW_NO_SPACE, "%s: cannot be renamed to %s: %s", made, folder, strerror(errno));
     if (access(made, F_OK) == 0) /* it failed, or another run made the same folder meanwhile */
@@ -188,15 +188,16 @@ static sw_status read_facts(const char *path, sw_text_facts *facts, sw_error *er
     return status;
 }
 
-sw_status sw_text_tokenize(const sw_text_options *options, const char *path, sw_arena *arena, sw_tokenized *out, sw_error *err) {
+sw_status sw_text_tokenize(const sw_text_options *options, const char *const *paths, int n_paths, sw_arena *arena,
+                           sw_tokenized *out, sw_error *err) {
     char folder[SW_PATH_BYTES], key[KEY_BYTES];
-    size_t n_path = strlen(path);
-    bool is_jsonl = n_path >= 6 && strcmp(path + n_path - 6, ".jsonl") == 0;
+    size_t n_path = strlen(paths[0]);
+    const sw_text_files files = {paths, n_paths, n_path >= 6 && strcmp(paths[0] + n_path - 6, ".jsonl") == 0};
     sw_text_chunks chunks = {0};
     *out = (sw_tokenized){0};
     sw_status status = cache_folder(options, folder, err);
     if (status == SW_OK)
-        status = read_key(options, path, is_jsonl, &chunks, key, err);
+        status = read_key(options, &files, &chunks, key, err);
     if (status != SW_OK)
         goto done;
     size_t n = strlen(folder);
@@ -207,11 +208,11 @@ sw_status sw_text_tokenize(const sw_text_options *options, const char *path, sw_
     out->documents = sw_arena_format(arena, "%s/documents.npy", folder);
     out->lines = sw_arena_format(arena, "%s/lines.npy", folder);
     if (!facts || !out->tokens || !out->marks || !out->documents || !out->lines) {
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for the names of its token files", path);
+        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for the names of its token files", paths[0]);
         goto done;
     }
     if (!sw_file_exists(facts))
-        status = make(options, path, is_jsonl, &chunks, folder, err);
+        status = make(options, &files, &chunks, folder, err);
     if (status == SW_OK)
         status = read_facts(facts, &out->facts, err);
     if (status == SW_OK && !out->facts.has_marks)

@@ -1,17 +1,17 @@
 /* text_cache.h: text tokenized once, kept as token files.
  *
- * A .txt or .jsonl file becomes a folder of .npy files, which numpy reads too:
+ * A .jsonl file, or a list of .txt files, becomes a folder of .npy files, which numpy reads too:
  *
  *   tokens.npy     ids of all documents, one after the other (uint16, or int32 where an id needs it)
  *   marks.npy      uint8, one for each token: 1, it counts when it is the target. Absent: all do
  *   documents.npy  int64, tokens of each document
- *   lines.npy      int64, line of each document in a .jsonl file
+ *   lines.npy      int64, where each document comes from, counted from 1: its line in the .jsonl file, its .txt file in the list
  *   facts.npy      int64, sw_text_facts in the order of its fields
  *
- * The folder's name is a hash (XXH3, 128 bits) of everything that the tokens depend on: the bytes of the file and of
- * tokenizer.json, the chat format, the end-of-text token, the version of this format. So it is never stale, and may be deleted at
- * any time. It is made under another name and renamed when it is whole. Large .jsonl files are tokenized by several processes,
- * which have ended when the function returns; the file made does not depend on their number.
+ * The folder's name is a hash (XXH3, 128 bits) of everything that the tokens depend on: the bytes of the files and
+ * of tokenizer.json, the chat format, the end-of-text token, the version of this format. So it is never stale, and may be deleted
+ * at any time. It is made under another name and renamed when it is whole. Where there is much text it is tokenized by several
+ * processes, which have ended when the function returns; the file made does not depend on their number.
  */
 #ifndef SW_DATA_TEXT_CACHE_H
 #define SW_DATA_TEXT_CACHE_H
@@ -40,7 +40,7 @@ typedef struct sw_text_facts {
     int64_t n_samples;                       /* rows of .jsonl files; .txt files */
     int64_t n_empty;                         /* without a token: no document */
     int64_t n_unsupervised;                  /* with tokens, none of which counts */
-    int64_t first_empty, first_unsupervised; /* their first lines; 0: none */
+    int64_t first_empty, first_unsupervised; /* where they come from, as lines.npy has it; 0: none */
     int64_t n_ended;                         /* whose last token that counts ends the turn or the text */
     int64_t n_supervised;                    /* tokens that count */
     int64_t n_double_begin;                  /* that begin with two begin-of-text tokens */
@@ -52,8 +52,10 @@ typedef struct sw_tokenized {
     sw_text_facts facts;
 } sw_tokenized;
 
-/* Find `path` in the cache, or tokenize it into the cache. Texts of *out live in the arena. Errors: SW_BAD_FILE with file, line
- * and reason; SW_NO_SPACE; SW_NO_MEMORY; SW_BAD_CONFIG where no place for a cache is known. */
-sw_status sw_text_tokenize(const sw_text_options *options, const char *path, sw_arena *arena, sw_tokenized *out, sw_error *err);
+/* Find files, one .jsonl or any number of .txt, in the cache, or tokenize them into the cache. Texts of *out live in the arena.
+ * Errors: SW_BAD_FILE with file, line and reason; SW_NO_SPACE; SW_NO_MEMORY; SW_BAD_CONFIG where no place for a cache is known.
+ */
+sw_status sw_text_tokenize(const sw_text_options *options, const char *const *paths, int n_paths, sw_arena *arena,
+                           sw_tokenized *out, sw_error *err);
 
 #endif

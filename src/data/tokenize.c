@@ -24,7 +24,7 @@
 #include "data/encode.h"
 #include "data/npy.h"
 
-enum { SCAN_BYTES = 1 << 20, CHUNK_BYTES = 4 << 20, COPY_NUMBERS = 4096, MAX_WORKERS = 64 };
+enum { SCAN_BYTES = 1 << 20, CHUNK_BYTES = 1 << 20, COPY_NUMBERS = 4096, MAX_WORKERS = 64 };
 
 /* ---- chunks ---- */
 
@@ -43,47 +43,57 @@ static sw_status add_chunk(sw_text_chunks *chunks, const char *path, sw_text_chu
 
 /* Count the lines of a buffer that lies at `at`, and cut after a line where the chunk is long enough. */
 static sw_status cut(sw_text_chunks *chunks, sw_text_chunk *open, int64_t *n_lines, const char *path, const char *buffer,
-                     int64_t n, int64_t at, sw_error *err) {
+                     int64_t n, int64_t at, int64_t file_bytes, sw_error *err) {
     const char *from = buffer, *end = buffer + n;
     for (const char *newline; (newline = memchr(from, '\n', (size_t)(end - from))) != NULL; from = newline + 1) {
         int64_t next = at + (newline + 1 - buffer);
         ++*n_lines;
-        if (next - open->first < CHUNK_BYTES || next == chunks->bytes)
+        if (next - open->first < CHUNK_BYTES || next == file_bytes)
             continue;
         open->bytes = next - open->first;
         sw_status status = add_chunk(chunks, path, *open, err);
         if (status != SW_OK)
             return status;
-        *open = (sw_text_chunk){.first = next, .n_lines_before = *n_lines};
+        *open = (sw_text_chunk){.file = open->file, .first = next, .n_lines_before = *n_lines};
     }
     return SW_OK;
 }
 
-sw_status sw_text_scan(const char *path, bool is_jsonl, void (*seen)(void *to, const void *bytes, int64_t n), void *to,
-                       sw_text_chunks *chunks, sw_error *err) {
+static sw_status scan_file(const sw_text_files *files, int file, char *buffer,
+                           void (*seen)(void *to, const void *bytes, int64_t n), void *to, sw_text_chunks *chunks,
+                           sw_error *err) {
+    const char *path = files->paths[file];
     int descriptor;
-    int64_t n_lines = 0;
-    sw_text_chunk open = {0};
-    *chunks = (sw_text_chunks){0};
-    sw_status status = sw_file_open(path, &descriptor, &chunks->bytes, err);
+    int64_t n_lines = 0, file_bytes;
+    sw_text_chunk open = {.file = file};
+    sw_status status = sw_file_open(path, &descriptor, &file_bytes, err);
     if (status != SW_OK)
         return status;
-    char *buffer = malloc(SCAN_BYTES);
-    if (!buffer)
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d bytes to read it with", path, SCAN_BYTES);
-    for (int64_t at = 0; at < chunks->bytes && status == SW_OK; at += SCAN_BYTES) {
-        int64_t n = chunks->bytes - at < SCAN_BYTES ? chunks->bytes - at : SCAN_BYTES;
+    seen(to, &file_bytes, sizeof file_bytes); /* so that no two lists of files have the same bytes */
+    for (int64_t at = 0; at < file_bytes && status == SW_OK; at += SCAN_BYTES) {
+        int64_t n = file_bytes - at < SCAN_BYTES ? file_bytes - at : SCAN_BYTES;
         status = sw_file_read_at(descriptor, path, buffer, n, at, err);
         if (status == SW_OK)
             seen(to, buffer, n);
-        if (status == SW_OK && is_jsonl)
-            status = cut(chunks, &open, &n_lines, path, buffer, n, at, err);
+        if (status == SW_OK && files->are_rows)
+            status = cut(chunks, &open, &n_lines, path, buffer, n, at, file_bytes, err);
     }
-    open.bytes = chunks->bytes - open.first;
-    if (status == SW_OK)
-        status = add_chunk(chunks, path, open, err);
-    free(buffer);
     close(descriptor);
+    open.bytes = file_bytes - open.first;
+    chunks->bytes += file_bytes;
+    return status == SW_OK ? add_chunk(chunks, path, open, err) : status;
+}
+
+sw_status sw_text_scan(const sw_text_files *files, void (*seen)(void *to, const void *bytes, int64_t n), void *to,
+                       sw_text_chunks *chunks, sw_error *err) {
+    sw_status status = SW_OK;
+    char *buffer = malloc(SCAN_BYTES);
+    *chunks = (sw_text_chunks){0};
+    if (!buffer)
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d bytes to read it with", files->paths[0], SCAN_BYTES);
+    for (int i = 0; i < files->n && status == SW_OK; i++)
+        status = scan_file(files, i, buffer, seen, to, chunks, err);
+    free(buffer);
     return status;
 }
 
@@ -106,8 +116,8 @@ typedef struct board {
 
 typedef struct job {
     const sw_text_options *options;
-    const char *path, *folder;
-    bool is_jsonl;
+    const sw_text_files *files;
+    const char *folder;
     const sw_text_chunks *chunks;
     board *shared;
 } job;
@@ -156,17 +166,18 @@ static sw_status put_sample(const sw_encoder *e, int64_t line, part_facts *part,
 
 static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const char *text, sw_encoder *e, part_facts *part,
                              FILE *to, const char *part_name, sw_error *err) {
+    const char *name = j->files->paths[chunk->file];
     sw_jsonl rows;
     sw_jsonl_row row;
     bool is_end = false;
     sw_status status = SW_OK;
     if (chunk->first == 0)
-        status = sw_jsonl_begin(&rows, j->path, text, chunk->bytes, err);
+        status = sw_jsonl_begin(&rows, name, text, chunk->bytes, err);
     else
-        sw_jsonl_begin_part(&rows, j->path, text, chunk->bytes, chunk->n_lines_before, chunk->first);
+        sw_jsonl_begin_part(&rows, name, text, chunk->bytes, chunk->n_lines_before, chunk->first);
     while (status == SW_OK && (status = sw_jsonl_next(&rows, &row, &is_end, err)) == SW_OK && !is_end) {
         if ((status = sw_encode_row(e, &row, err)) != SW_OK)
-            sw_fail_within(err, "%s: line %" PRId64, j->path, row.line);
+            sw_fail_within(err, "%s: line %" PRId64, name, row.line);
         else
             status = put_sample(e, row.line, part, to, part_name, err);
     }
@@ -180,11 +191,13 @@ static sw_status encode_text(const job *j, const sw_text_chunk *chunk, const cha
     if (slice.bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
         slice.text += 3, slice.bytes -= 3; /* a byte order mark */
     sw_status status = sw_encode_document(e, slice, err);
-    return status == SW_OK ? put_sample(e, 0, part, to, part_name, err) : sw_fail_within(err, "%s", j->path);
+    return status == SW_OK ? put_sample(e, chunk->file + 1, part, to, part_name, err)
+                           : sw_fail_within(err, "%s", j->files->paths[chunk->file]);
 }
 
 static sw_status encode_chunk(const job *j, int index, sw_encoder *e, sw_error *err) {
     const sw_text_chunk *chunk = &j->chunks->chunk[index];
+    const char *name = j->files->paths[chunk->file];
     char path[SW_PATH_BYTES], *text = malloc((size_t)chunk->bytes + 1);
     int descriptor = -1;
     int64_t bytes;
@@ -192,15 +205,15 @@ static sw_status encode_chunk(const job *j, int index, sw_encoder *e, sw_error *
     sw_status status = SW_OK;
     part_path(j, index, path);
     if (!text)
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for %" PRId64 " bytes of it", j->path, chunk->bytes);
+        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for %" PRId64 " bytes of it", name, chunk->bytes);
     if (status == SW_OK)
-        status = sw_file_open(j->path, &descriptor, &bytes, err);
+        status = sw_file_open(name, &descriptor, &bytes, err);
     if (status == SW_OK)
-        status = sw_file_read_at(descriptor, j->path, text, chunk->bytes, chunk->first, err);
+        status = sw_file_read_at(descriptor, name, text, chunk->bytes, chunk->first, err);
     if (status == SW_OK && !(to = fopen(path, "wbe")))
         status = cannot_write(path, err);
     if (status == SW_OK)
-        status = (j->is_jsonl ? encode_rows : encode_text)(j, chunk, text, e, &j->shared->part[index], to, path, err);
+        status = (j->files->are_rows ? encode_rows : encode_text)(j, chunk, text, e, &j->shared->part[index], to, path, err);
     if (to && fclose(to) != 0 && status == SW_OK)
         status = cannot_write(path, err);
     if (descriptor >= 0)
@@ -232,7 +245,8 @@ static void work(const job *j, int worker, int n_workers, bool tells) {
         }
         atomic_fetch_add(&j->shared->bytes_done, j->chunks->chunk[c].bytes);
         if (tells && j->options->progress)
-            j->options->progress(j->options->progress_to, j->path, atomic_load(&j->shared->bytes_done), j->chunks->bytes);
+            j->options->progress(j->options->progress_to, j->files->paths[0], atomic_load(&j->shared->bytes_done),
+                                 j->chunks->bytes);
     }
     sw_encoder_free(&encoder);
 }
@@ -245,7 +259,8 @@ static sw_status start(const job *j, int worker, int n_workers, pid_t parent, pi
             work(j, worker, n_workers, false);
         _exit(0);
     }
-    return *child > 0 ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no process to tokenize it with: %s", j->path, strerror(errno));
+    return *child > 0 ? SW_OK
+                      : sw_fail(err, SW_NO_MEMORY, "%s: no process to tokenize it with: %s", j->files->paths[0], strerror(errno));
 }
 
 static sw_status await(const job *j, pid_t *children, int n, sw_error *err) {
@@ -259,10 +274,11 @@ static sw_status await(const job *j, pid_t *children, int n, sw_error *err) {
             n_left--;
             if (WIFSIGNALED(how))
                 status = sw_fail(err, SW_NO_MEMORY, "%s: a process that tokenized it was ended by signal %d; was memory short?",
-                                 j->path, WTERMSIG(how));
+                                 j->files->paths[0], WTERMSIG(how));
         }
         if (j->options->progress)
-            j->options->progress(j->options->progress_to, j->path, atomic_load(&j->shared->bytes_done), j->chunks->bytes);
+            j->options->progress(j->options->progress_to, j->files->paths[0], atomic_load(&j->shared->bytes_done),
+                                 j->chunks->bytes);
         if (n_left > 0)
             nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
@@ -406,13 +422,13 @@ static sw_status join(const job *j, sw_error *err) {
     output *out = calloc(N_OUTPUTS, sizeof *out);
     sw_text_facts facts = {0};
     int64_t largest_id = 0;
-    sw_status status = out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory to write its tokens", j->path);
+    sw_status status = out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory to write its tokens", j->files->paths[0]);
     for (int c = 0; c < j->chunks->n; c++) {
         add_facts(&facts, &j->shared->part[c].facts);
         largest_id = j->shared->part[c].largest_id > largest_id ? j->shared->part[c].largest_id : largest_id;
     }
     if (status == SW_OK && facts.n_samples == 0)
-        status = sw_fail(err, SW_BAD_FILE, "%s: has no rows (every line is blank)", j->path);
+        status = sw_fail(err, SW_BAD_FILE, "%s: has no rows (every line is blank)", j->files->paths[0]);
     for (int i = 0; i < N_OUTPUTS && status == SW_OK; i++)
         if (i != MARKS || facts.has_marks)
             status = open_output(&out[i], j->folder, names[i],
@@ -434,13 +450,13 @@ static sw_status join(const job *j, sw_error *err) {
     return status;
 }
 
-sw_status sw_text_write(const sw_text_options *options, const char *path, bool is_jsonl, const sw_text_chunks *chunks,
+sw_status sw_text_write(const sw_text_options *options, const sw_text_files *files, const sw_text_chunks *chunks,
                         const char *folder, sw_error *err) {
     size_t bytes = sizeof(board) + (size_t)chunks->n * sizeof(part_facts);
     board *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory to tokenize it", path);
-    const job j = {options, path, folder, is_jsonl, chunks, shared};
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory to tokenize it", files->paths[0]);
+    const job j = {options, files, folder, chunks, shared};
     atomic_init(&shared->first_failed, chunks->n);
     sw_status status = make_parts(&j, err);
     if (status == SW_OK)

@@ -171,7 +171,8 @@ sw_value *sw_gradient_arrived(sw_differentiation *d, sw_value *value);
  * needs no gradient. Where adding in place would change bytes that another value's gradient still needs, as sw_gradient_fresh. */
 sw_operand sw_gradient_target(sw_differentiation *d, sw_value *value);
 
-/* The gradient of `value` is `gradient` itself (residual add, dropout of 0): shared, not copied, or added if one is there. */
+/* The gradient of `value` is `gradient` itself (a residual sum, learned positions): shared, not copied, or added if one is there.
+ */
 void sw_gradient_pass(sw_differentiation *d, sw_value *value, sw_value *gradient);
 
 /* Like sw_gradient_target, but never UPDATE: for kernels whose outputs only write. When a gradient is there already, a new value

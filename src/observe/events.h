@@ -1,6 +1,6 @@
 /* events.h: events.jsonl, one object per decision of a run, with its reason.
  *
- *   {"time": "2026-01-31T09:30:00.250Z", "event": "skip", "step": 17, "reason": "the gradient norm is not finite", "in_a_row": 1}
+ *   {"time": "2026-01-31T09:30:00.250Z", "event": "skip", "step": 17, "reason": "the gradient is not finite", "in_a_row": 1}
  */
 #ifndef SW_OBSERVE_EVENTS_H
 #define SW_OBSERVE_EVENTS_H

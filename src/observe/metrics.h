@@ -1,6 +1,7 @@
 /* metrics.h: metrics.jsonl, one object per logged step.
  *
- * The keys are part of the product's contract. The values are the same on every rank; rank 0 writes them.
+ * The keys are part of the product's contract. Rank 0 writes them. Losses, norms and bytes are the same on every rank; seconds
+ * and flops are rank 0's own; memory is the worst rank's.
  */
 #ifndef SW_OBSERVE_METRICS_H
 #define SW_OBSERVE_METRICS_H

@@ -21,7 +21,7 @@ void sw_executor_free(sw_executor *executor);
 /* The memory of a buffer of program `index` on this rank (a shared slice: own part). NULL for -1. */
 void *sw_executor_address(sw_executor *executor, int index, int buffer);
 
-/* All parameters have been put: make them known, fill replicated copies, compute constants. `step`: completed steps. */
+/* Collective. All parameters have been put: make them known, fill replicated copies. `step`: completed steps. */
 sw_status sw_executor_publish(sw_executor *executor, int64_t step, sw_error *err);
 
 /* Stage 3, outside of a program, for callers with compute of their own. Gather a group's parameters as they are after `step`

@@ -54,7 +54,6 @@ struct sw_executor {
     sw_bound **bound; /* [n_programs][n instructions] */
     sw_arena arena;
 
-    int64_t section_bytes[SW_N_MEMORY_CLASSES];
     char *private_base[SW_N_MEMORY_CLASSES];
     int64_t private_bytes[SW_N_MEMORY_CLASSES];
     sw_window window[SW_N_MEMORY_CLASSES]; /* WINDOW buffers: [n_ranks][section] */

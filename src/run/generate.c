@@ -47,7 +47,7 @@ typedef struct generation {
 typedef struct news {
     int32_t n;
     bool is_done;
-    bool stops; /* a signal came */
+    int32_t stop_signal; /* 0: none came */
     struct {
         int32_t prompt, token;
     } item[MOST_ROWS];
@@ -294,20 +294,22 @@ static bool has_work(const generation *g) {
 }
 
 /* The text whose turn it is, and those after it that are over. */
-static void show(generation *g) {
-    while (g->comm->rank == 0 && g->shown < g->options->n_prompts) {
-        sw_growing_text_show(&g->texts[g->shown]);
+static sw_status show(generation *g, sw_error *err) {
+    sw_status status = SW_OK;
+    while (!status && g->comm->rank == 0 && g->shown < g->options->n_prompts) {
+        status = sw_growing_text_show(&g->texts[g->shown], err);
         if (!g->texts[g->shown].is_over)
-            return;
+            break;
         g->shown++;
     }
+    return status;
 }
 
 static sw_status go_on(generation *g, news *all, sw_error *err) {
-    bool is_done = false, stops = false;
-    int n_ranks = g->comm->n_ranks;
+    bool is_done = false;
+    int stop_signal = 0, n_ranks = g->comm->n_ranks;
     sw_status status = SW_OK;
-    while (!status && !is_done && !stops) {
+    while (!status && !is_done && !stop_signal) {
         news mine = {0};
         fill_rows(g);
         status = take_turn(g, &mine, err);
@@ -315,24 +317,27 @@ static sw_status go_on(generation *g, news *all, sw_error *err) {
             status = hear(g, &mine, true, err);
         free_rows(g);
         mine.is_done = !has_work(g);
-        mine.stops = sw_stop_requested(g->comm) || (g->options->stop_signal && *g->options->stop_signal);
+        mine.stop_signal = sw_stop_requested(g->comm);
         if (!status)
             status = sw_exchange(g->comm, &mine, all, sizeof mine, err);
         is_done = true;
         for (int r = 0; r < n_ranks && !status; r++) {
             is_done = is_done && all[r].is_done;
-            stops = stops || all[r].stops;
+            stop_signal = stop_signal ? stop_signal : all[r].stop_signal;
             if (r != g->comm->rank)
                 status = hear(g, &all[r], false, err);
         }
         if (!status)
-            show(g);
+            status = show(g, err);
     }
-    for (int64_t i = 0; i < g->options->n_prompts && !status && stops && g->comm->rank == 0; i++)
+    for (int64_t i = 0; i < g->options->n_prompts && !status && stop_signal && g->comm->rank == 0; i++)
         if (g->texts[i].has_begun)
             status = sw_growing_text_finish(&g->texts[i], SW_END_SIGNAL, err);
-    if (!status && stops)
-        show(g);
+    if (!status && stop_signal)
+        status = show(g, err);
+    if (!status && stop_signal)
+        status = sw_fail(err, stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED, "stopped by %s",
+                         stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C");
     return status;
 }
 

@@ -25,8 +25,8 @@ typedef enum sw_text_end { SW_END_TOKENS, SW_END_OF_TEXT, SW_END_STOP, SW_END_SI
  */
 typedef struct sw_text_sink {
     void *to;
-    void (*begin)(void *to, int64_t prompt);
-    void (*text)(void *to, int64_t prompt, const char *bytes, size_t n_bytes);
+    sw_status (*begin)(void *to, int64_t prompt, sw_error *err);
+    sw_status (*text)(void *to, int64_t prompt, const char *bytes, size_t n_bytes, sw_error *err);
     void (*end)(void *to, int64_t prompt, sw_text_end end);
     void (*token)(void *to, int64_t prompt, int32_t id); /* at once, not in the order of prompts */
 } sw_text_sink;
@@ -56,7 +56,7 @@ typedef struct sw_generate_options {
 
 /* Continue the prompts. A text does not depend on the prompts beside it, nor on the number of ranks. A text that outgrows the
  * model's positions goes on from its latest half. Errors: SW_BAD_FILE (the model), SW_BAD_CONFIG (options; a prompt longer than
- * the model's positions, by number). */
+ * the model's positions, by number); what the sink returns; SW_INTERRUPTED and SW_TERMINATED (a stop signal). */
 sw_status sw_generate(const sw_generate_options *options, sw_error *err);
 
 #endif

@@ -110,14 +110,16 @@ sw_status sw_growing_text_push(sw_growing_text *text, int32_t id, bool ends_text
     return status;
 }
 
-void sw_growing_text_show(sw_growing_text *text) {
+sw_status sw_growing_text_show(sw_growing_text *text, sw_error *err) {
     const sw_text_sink *sink = &text->options->sink;
+    sw_status status = SW_OK;
     if (!text->has_begun && sink->begin)
-        sink->begin(sink->to, text->prompt);
+        status = sink->begin(sink->to, text->prompt, err);
     text->has_begun = true;
-    if (text->ready.n && sink->text)
-        sink->text(sink->to, text->prompt, text->ready.item, text->ready.n);
+    if (!status && text->ready.n && sink->text)
+        status = sink->text(sink->to, text->prompt, text->ready.item, text->ready.n, err);
     text->ready.n = 0;
-    if (text->is_over && sink->end)
+    if (!status && text->is_over && sink->end)
         sink->end(sink->to, text->prompt, text->end);
+    return status;
 }

@@ -34,6 +34,6 @@ sw_status sw_growing_text_push(sw_growing_text *text, int32_t id, bool ends_text
 sw_status sw_growing_text_finish(sw_growing_text *text, sw_text_end end, sw_error *err);
 
 /* Hand to the sink what is ready. */
-void sw_growing_text_show(sw_growing_text *text);
+sw_status sw_growing_text_show(sw_growing_text *text, sw_error *err);
 
 #endif

@@ -7,16 +7,9 @@
 #include "run/executor_internal.h"
 
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/clock.h"
 #include "run/watch.h"
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void advance(sw_executor *e, int lane, int64_t position) {
     if (!e->has_lane)
@@ -196,7 +189,7 @@ static void count(sw_executor *e, int lane, const sw_bound *bound, double second
 sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_error *err) {
     const sw_program *program = e->programs[run->program];
     int first = program->segment_first[run->segment], n = program->segment_count[run->segment];
-    double begin = now();
+    double begin = sw_seconds_now();
     for (int i = 0; i < n; i++) {
         sw_bound *bound = &e->bound[run->program][first + i];
         const sw_instruction *instruction = bound->instruction;
@@ -212,7 +205,7 @@ sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_er
 #ifdef SW_POISON
         poison(e, bound, run, first + i);
 #endif
-        double end = now();
+        double end = sw_seconds_now();
         count(e, lane, bound, end - begin, runs);
         begin = end;
         advance(e, lane, run->base + i + 1);

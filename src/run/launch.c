@@ -171,8 +171,7 @@ static sw_status launch_threads(launch *l, sw_error *err) {
 
 static sw_status check_options(const sw_launch_options *options, sw_error *err) {
     if (options->n_ranks < 1 || options->n_ranks > SW_MAX_RANKS)
-        return sw_fail(err, SW_BAD_CONFIG, "shard.ranks is %d; ranks above a sane limit: 1 to %d run on one host",
-                       options->n_ranks, SW_MAX_RANKS);
+        return sw_fail(err, SW_BAD_CONFIG, "shard.ranks is %d; 1 to %d ranks run on one host", options->n_ranks, SW_MAX_RANKS);
     if (options->mode != SW_SHM_VIEW && options->mode != SW_SHM_COPY && options->mode != SW_SHM_TRAP)
         return sw_fail(err, SW_BAD_CONFIG, "shard.mode %d is none of view, copy, trap", (int)options->mode);
     if (options->as_threads && options->mode == SW_SHM_TRAP)

@@ -13,13 +13,20 @@
 #include "base/text.h"
 #include "checkpoint/model_files.h"
 
+static sw_status exists_already(const char *path, sw_error *err) {
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "%s exists, and a run is not written over another · take another checkpoint.path, or remove that folder; "
+                   "to go on from its weights, set model.path=%s/model",
+                   path, path);
+}
+
 sw_status sw_run_folder_check(const sw_run *run, sw_error *err) {
     const char *path = run->settings->checkpoint.path;
-    if (sw_file_exists(path))
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "%s exists, and a run is not written over another · take another checkpoint.path, or remove that folder; "
-                       "to go on from its weights, set model.path=%s/model",
-                       path, path);
+    struct stat info;
+    if (lstat(path, &info) == 0)
+        return exists_already(path, err);
+    if (errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG)
+        return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take another checkpoint.path", path, strerror(errno));
     return SW_OK;
 }
 
@@ -28,20 +35,25 @@ static sw_dtype save_dtype(const sw_settings *s) {
     return dtypes[s->model.save_dtype];
 }
 
-/* Make the folder and those above it. */
+/* Make the folder, which must be a new one (another run may have begun since it was looked for), and those above it. */
 static sw_status make_folders(const char *path, sw_error *err) {
     char part[SW_PATH_BYTES];
     size_t length = strlen(path);
     if (length >= sizeof part)
         return sw_fail(err, SW_BAD_CONFIG, "checkpoint.path is longer than %d bytes", SW_PATH_BYTES - 1);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
     for (size_t i = 1; i <= length; i++) {
-        if (path[i] != '/' && path[i] != 0)
+        if (path[i] != '/' && i < length)
             continue;
         memcpy(part, path, i);
         part[i] = 0;
-        if (mkdir(part, 0777) && errno != EEXIST)
-            return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take a checkpoint.path that can be written", part,
-                           strerror(errno));
+        if (!mkdir(part, 0777) || (errno == EEXIST && i < length))
+            continue;
+        if (errno == EEXIST)
+            return exists_already(path, err);
+        return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take a checkpoint.path that can be written", part,
+                       strerror(errno));
     }
     if (access(path, W_OK))
         return sw_fail(err, SW_NO_SPACE, "%s cannot be written: %s; take another checkpoint.path", path, strerror(errno));
@@ -101,6 +113,16 @@ sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     return SW_OK;
 }
 
+/* What sw_run_folder_create makes, and nothing else. */
+static void remove_folder(const char *path) {
+    static const char *const names[] = {"run.yaml", "plan.json"};
+    char file[SW_PATH_BYTES];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (sw_path_join(file, path, names[i], NULL) == SW_OK)
+            unlink(file);
+    rmdir(path);
+}
+
 sw_status sw_run_folder_create(const sw_run *run, sw_error *err) {
     const char *path = run->settings->checkpoint.path;
     sw_status status = make_folders(path, err);
@@ -112,5 +134,16 @@ sw_status sw_run_folder_create(const sw_run *run, sw_error *err) {
         status = write_text(path, "plan.json", plan, err);
     free(yaml);
     free(plan);
+    if (status) /* the way is free for the next attempt */
+        remove_folder(path);
     return status;
+}
+
+void sw_run_folder_tidy(const sw_run *run) {
+    const char *path = run->settings->checkpoint.path;
+    char file[SW_PATH_BYTES];
+    if (sw_path_join(file, path, "model", NULL) == SW_OK)
+        sw_model_files_abandon(file);
+    if (sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
+        remove_folder(path);
 }

@@ -3,15 +3,9 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "optim/clip.h"
-
-double sw_seconds_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens,
                            int32_t *targets, sw_error *err) {
@@ -53,6 +47,8 @@ typedef struct verdict {
     int stop_signal;
 } verdict;
 
+_Static_assert(sizeof(verdict) <= SW_PAYLOAD_BYTES, "verdicts are exchanged");
+
 static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err) {
     sw_training *t = self;
     const sw_settings *s = t->run->settings;
@@ -81,6 +77,8 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
 typedef struct memory_of_rank {
     int64_t peak[SW_N_MEMORY_CLASSES], sum, resident;
 } memory_of_rank;
+
+_Static_assert(sizeof(memory_of_rank) <= SW_PAYLOAD_BYTES, "figures of memory are exchanged");
 
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err) {
     memory_of_rank mine = {.sum = 0}, *all = t->all;

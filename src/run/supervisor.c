@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "run/watch.h"
 
 enum { TICK_MS = 50, STOP_IS_BELIEVED_MS = 20 };
@@ -243,8 +244,8 @@ static void reap(rank_process *process, int flags) {
 
 /* No rank survives this. */
 static void end_all(supervisor *s) {
-    double give_up = sw_watch_now() + LEAVE_SECONDS;
-    while (!all_are_gone(s) && sw_watch_now() < give_up) {
+    double give_up = sw_seconds_now() + LEAVE_SECONDS;
+    while (!all_are_gone(s) && sw_seconds_now() < give_up) {
         sleep_until_a_death(s, TICK_MS);
         for (int r = 0; r < s->n_started; r++)
             reap(&s->process[r], WNOHANG);

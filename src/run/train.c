@@ -145,8 +145,10 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
         launch.report = report_rank;
         launch.report_to = &run;
         status = sw_run_folder_create(&run, err);
-        if (!status)
+        if (!status) {
             status = sw_launch(&launch, sw_train_rank, &run, err);
+            sw_run_folder_tidy(&run);
+        }
     }
     sw_dataset_close(run.validation);
     sw_dataset_close(run.data);

@@ -40,6 +40,8 @@ void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((f
 sw_status sw_run_folder_check(const sw_run *run, sw_error *err);
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
 sw_status sw_run_folder_create(const sw_run *run, sw_error *err);
+/* When no rank is left: a model that is half written is removed, and the folder of a run of which no rank began. */
+void sw_run_folder_tidy(const sw_run *run);
 
 /* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and
  * what would fit. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "checkpoint/model_files.h"
 #include "run/agree.h"
@@ -72,7 +73,7 @@ static sw_dtype save_dtype(const sw_settings *s) {
     return s->model.save_dtype == SW_SAVE_FP32 ? SW_F32 : s->model.save_dtype == SW_SAVE_FP16 ? SW_F16 : SW_BF16;
 }
 
-/* The final weights, written by all ranks side by side. */
+/* The final weights, written by all ranks side by side. What a failure leaves is removed when no rank writes any more. */
 static sw_status save(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
@@ -91,8 +92,6 @@ static sw_status save(sw_training *t, sw_error *err) {
         status = sw_barrier(t->comm, err);
     if (!status && t->comm->rank == 0)
         status = sw_model_files_finish(folder, err);
-    if (status && t->comm->rank == 0)
-        sw_model_files_abandon(folder);
     return status ? status : sw_barrier(t->comm, err);
 }
 
@@ -120,9 +119,8 @@ static sw_status event(sw_training *t, const char *name, const char *reason, sw_
 static sw_status prepare(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, 0, 0, 0, "opening the device");
-    size_t payload = 2048; /* the largest payload of an exchange here */
     t->values = malloc(SW_PIECE_ELEMENTS * sizeof *t->values);
-    t->all = calloc((size_t)t->comm->n_ranks, payload);
+    t->all = calloc((size_t)t->comm->n_ranks, SW_PAYLOAD_BYTES);
     if (!t->values || !t->all)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to load pieces of the model", t->comm->rank);
     sw_status status = sw_cpu_open(run->kernel_set, true, &t->device, err);

@@ -9,6 +9,9 @@
 #include "run/masters.h"
 #include "run/train.h"
 
+/* Room for what one rank gives in an exchange of training. */
+enum { SW_PAYLOAD_BYTES = 2048 };
+
 typedef struct sw_training {
     const sw_run *run;
     sw_comm *comm;
@@ -28,13 +31,11 @@ typedef struct sw_training {
     /* the step that is running */
     int64_t first_row, n_rows; /* logical rows of the step */
     int64_t n_supervised;
-    sw_wide_sum loss_sum; /* over this rank's micro-batches, then over all */
+    sw_wide_sum loss_sum; /* over this rank's micro-batches */
     double loss, grad_norm, grad_norm_clipped;
     const char *skipped;
-    void *all; /* [n_ranks] payloads of an exchange */
+    void *all; /* [n_ranks * SW_PAYLOAD_BYTES] what all ranks gave in an exchange */
 } sw_training;
-
-double sw_seconds_now(void);
 
 /* Run one training step and all that belongs to it: decision, metrics, events, progress. */
 sw_status sw_training_step(sw_training *t, sw_error *err);

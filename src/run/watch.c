@@ -11,17 +11,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 static const double STEADY_SECONDS = 1;     /* of a standstill before it is believed */
 static const double IDLE_SHARE = 1. / 2000; /* CPU use below this is the tick of some thread, not work */
 static const double SUSPENDED_SECONDS = 1;  /* a look this late means that the watcher itself was stopped: start again */
-
-double sw_watch_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- words ---- */
 
@@ -126,7 +121,7 @@ void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline)
     memset(watch, 0, sizeof *watch);
     watch->control = control;
     watch->deadline = deadline;
-    watch->last_look = sw_watch_now();
+    watch->last_look = sw_seconds_now();
     for (int r = 0; r < control->n_ranks; r++)
         watch->rank[r] =
             (sw_watched){.turn_since = watch->last_look, .active_since = watch->last_look, .cpu_at = watch->last_look};
@@ -167,7 +162,7 @@ static rank_state look_at_rank(sw_watch *watch, int rank, int64_t cpu_ns, double
 
 sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
     const sw_control *control = watch->control;
-    double now = sw_watch_now();
+    double now = sw_seconds_now();
     bool was_suspended = now - watch->last_look > SUSPENDED_SECONDS;
     watch->last_look = now;
     bool all_stuck = true, all_blocked = true;

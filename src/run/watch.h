@@ -18,9 +18,6 @@ typedef struct sw_watch {
     sw_watched rank[SW_MAX_RANKS];
 } sw_watch;
 
-/* Seconds on the clock that looks are taken by. */
-double sw_watch_now(void);
-
 void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline);
 
 /* Look at all ranks, a few times a second. cpu_ns [n_ranks]: CPU time that each has used, -1 where it cannot be known.

@@ -195,7 +195,7 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"data: {mix: [1, -1]}\n", {"data.mix", "a list of numbers"}},
         {"data: {mix: [1, 2], train: [a.txt]}\n", {"data.mix", "2 weights", "1 entries"}},
         {"data: {chat_format: chatlm}\n", {"data.chat_format", "chatml"}},
-        {"data: {long: drop}\n", {"data.long", "not built yet", "split"}},
+        {"data: {long: dropp}\n", {"data.long", "split, drop or error"}},
         {"train: {restarts: 3}\n", {"train.restarts", "not built yet", "0"}},
         {"train: {threads: 4}\n", {"train.threads", "not built yet"}},
         {"shard: {replicas: 2}\n", {"shard.replicas", "hybrid sharding is not built yet", "1"}},

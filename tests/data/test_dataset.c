@@ -393,12 +393,12 @@ static void files_that_cannot_be_data_are_refused_by_name(void **state) {
     path = write_npy(s, "empty.npy", SW_U16, NULL, 0);
     assert_refused(&options, SW_BAD_FILE, "empty.npy: is empty");
     path = write_text(s, "t.csv", "1,2,3");
-    assert_refused(&options, SW_BAD_FILE, "t.csv: is neither .txt nor .npy");
+    assert_refused(&options, SW_BAD_FILE, "t.csv: is neither .txt nor .jsonl nor .npy");
     path = write_text(s, "not.npy", "just text");
     assert_refused(&options, SW_BAD_FILE, "not.npy: is not a .npy file");
     path = scratch_path(s, "folder.txt");
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_refused(&options, SW_BAD_FILE, "folder.txt: is a folder");
+    assert_refused(&options, SW_BAD_FILE, "folder.txt: the folder has no .txt or .jsonl file");
     path = scratch_path(s, "pipe.txt");
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_refused(&options, SW_BAD_FILE, "pipe.txt: is a pipe");

@@ -11,7 +11,7 @@ static int compare_tokens(const void *left, const void *right) {
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static sw_status read_token(const sw_part *part, sw_added_tokens *added, sw_error *err) {
+static sw_status read_token(const sw_part *part, const sw_vocabulary *vocabulary, sw_added_tokens *added, sw_error *err) {
     sw_text_span content = {0};
     sw_added_token token = {0};
     int64_t id = 0;
@@ -36,7 +36,9 @@ static sw_status read_token(const sw_part *part, sw_added_tokens *added, sw_erro
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", part->file);
     memcpy(token.content, content.text, content.n_bytes + 1);
     token.n_bytes = content.n_bytes;
-    token.id = (int32_t)id;
+    /* A token that the model has too keeps the model's id, whatever is written here: so the reference reads it. */
+    int32_t known = sw_token_map_get(&vocabulary->by_text, content.text, content.n_bytes);
+    token.id = known >= 0 ? known : (int32_t)id;
     added->tokens[added->n++] = token;
     return SW_OK;
 }
@@ -47,9 +49,11 @@ static sw_status normalize_content(const sw_normalizers *normalizers, sw_added_t
     sw_bytes buffers[2] = {{0}}, copy = {0};
     const char *text;
     size_t n_text;
+    bool keeps_beginning = true;
     sw_status status = sw_pattern_scratch_create(&scratch) ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory");
     if (!status)
-        status = sw_normalizers_run(normalizers, &scratch, buffers, &copy, token->content, token->n_bytes, &text, &n_text, err);
+        status = sw_normalizers_run(normalizers, &scratch, buffers, &copy, token->content, token->n_bytes, &text, &n_text,
+                                    &keeps_beginning, err);
     if (!status) {
         token->decoded = malloc(n_text + 1);
         token->n_decoded = n_text;
@@ -106,7 +110,7 @@ sw_status sw_added_tokens_read(const sw_part *root, const sw_normalizers *normal
         sw_part part;
         status = sw_part_element(root, "added_tokens", list, i, &part, err);
         if (!status)
-            status = read_token(&part, added, err);
+            status = read_token(&part, &model->vocabulary, added, err);
     }
     if (status)
         return status;

@@ -206,6 +206,7 @@ static void append_lossy(const char *bytes, size_t n_bytes, sw_bytes *out) {
 
 static void join_byte_level(const sw_texts *in, sw_texts *out) {
     sw_bytes bytes = {0};
+    sw_bytes_reserve(&bytes, 1);
     for (size_t i = 0, begin = 0; i < in->n; begin = in->ends[i++])
         if (!sw_byte_alphabet_undo(in->bytes.data + begin, in->ends[i] - begin, &bytes))
             sw_bytes_append(&bytes, in->bytes.data + begin, in->ends[i] - begin);
@@ -364,6 +365,8 @@ static sw_status run_each(const sw_decoder *step, const sw_texts *in, sw_texts *
 sw_status sw_decoders_run(const sw_decoders *decoders, sw_texts *texts, sw_error *err) {
     sw_texts other = {0};
     sw_status status = SW_OK;
+    if (!sw_bytes_reserve(&texts->bytes, 1)) /* so that no text is a null pointer, however short */
+        return sw_fail(err, SW_NO_MEMORY, "no memory for decoding");
     if (!decoders->n_steps) {
         for (size_t i = 0, begin = 0; i < texts->n; begin = texts->ends[i++]) {
             if (i)
@@ -380,7 +383,9 @@ sw_status sw_decoders_run(const sw_decoders *decoders, sw_texts *texts, sw_error
             sw_texts_close(texts);
             continue;
         }
-        if (step->kind == BYTE_LEVEL)
+        if (!sw_bytes_reserve(&other.bytes, 1))
+            status = sw_fail(err, SW_NO_MEMORY, "no memory for decoding");
+        else if (step->kind == BYTE_LEVEL)
             join_byte_level(texts, &other);
         else if (step->kind == BYTE_FALLBACK)
             fall_back_to_bytes(texts, &other);

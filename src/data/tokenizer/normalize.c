@@ -339,13 +339,41 @@ static sw_status run_step(const sw_normalizer *step, const sw_pattern_scratch *s
     return status;
 }
 
+/* Does the step remove the first character of the text? Asked of the steps that remove characters one by one. */
+static bool removes_beginning(const sw_normalizer *step, const char *text, size_t n_bytes) {
+    const char *at = text;
+    uint32_t code = sw_utf8_next(&at);
+    char kept[16];
+    sw_bytes out = {kept, 0, sizeof kept, true}; /* never grows: one character becomes less than that */
+    switch (step->kind) {
+    case STRIP:
+        return step->strips_left && sw_unicode_is_space(code);
+    case STRIP_ACCENTS:
+        return sw_unicode_is_in(&sw_unicode_marks, code);
+    case NMT:
+        clean_nmt(text, (size_t)(at - text), &out);
+        return out.n == 0;
+    case BERT:
+        return (step->cleans_text && sw_unicode_is_in(&sw_unicode_bert_controls, code)) ||
+               (step->strips_accents && sw_unicode_is_in(&sw_unicode_bert_marks, code));
+    case REPLACE:
+        return step->pattern.literal && !step->n_content && n_bytes >= step->pattern.n_literal &&
+               !memcmp(text, step->pattern.literal, step->pattern.n_literal);
+    default:
+        return false;
+    }
+}
+
 sw_status sw_normalizers_run(const sw_normalizers *normalizers, const sw_pattern_scratch *scratch, sw_bytes buffers[2],
                              sw_bytes *copy, const char *text, size_t n_bytes, const char **result, size_t *n_result,
-                             sw_error *err) {
+                             bool *keeps_beginning, sw_error *err) {
     state s = {text, n_bytes, buffers, 0};
     sw_status status = SW_OK;
-    for (int i = 0; !status && i < normalizers->n_steps; i++)
+    for (int i = 0; !status && i < normalizers->n_steps; i++) {
+        if (*keeps_beginning && s.n_bytes)
+            *keeps_beginning = !removes_beginning(&normalizers->steps[i], s.text, s.n_bytes);
         status = run_step(&normalizers->steps[i], scratch, copy, &s, err);
+    }
     if (!status && (buffers[0].is_short || buffers[1].is_short))
         status = sw_fail(err, SW_NO_MEMORY, "no memory for a text of %zu bytes", n_bytes);
     *result = s.text ? s.text : "";

@@ -6,10 +6,11 @@
 
 #include "data/tokenizer/unicode.h"
 
-/* \w as Oniguruma has it: alphabetic, marks, decimal digits, connectors, and Latin-1's other digits. Members of a class. */
-#define WORD                                                                                                                   \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-" \
-    "\\x{1F169}\\x{1F170}-\\x{1F189}"
+/* \w as Oniguruma has it, as members of a class: alphabetic, marks, decimal digits, connectors. Outside of classes it also has
+ * Latin-1's superscripts and fractions. */
+#define WORD_IN_CLASS \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
+#define WORD WORD_IN_CLASS "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
 
 enum { MAX_GROUPS = 64 };
 
@@ -67,6 +68,21 @@ static void translate_escape(translation *t) {
     }
 }
 
+/* [:punct:] and its like, within a class. What others call alpha, upper and so on differs from PCRE2's. */
+static void translate_named_class(translation *t) {
+    static const char *const known[][2] = {
+        {"[:punct:]", "\\p{P}\\p{S}"}, {"[:space:]", "\\s"}, {"[:digit:]", "\\p{Nd}"}, {"[:word:]", WORD_IN_CLASS}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t n = strlen(known[i][0]);
+        if ((size_t)(t->end - t->in) < n || memcmp(t->in, known[i][0], n) != 0)
+            continue;
+        put(t, known[i][1]);
+        t->in += n;
+        return;
+    }
+    t->problem = "a named class other than [:punct:], [:space:], [:digit:] and [:word:]";
+}
+
 /* A class, from '[' to its ']'. A class within it is dissolved, which a union may be. */
 static void translate_class(translation *t) {
     int depth = 1;
@@ -84,7 +100,7 @@ static void translate_class(translation *t) {
             char what = t->in + 1 < t->end ? t->in[1] : 0;
             t->in += 2;
             if (what == 'w')
-                put(t, WORD);
+                put(t, WORD_IN_CLASS);
             else if (what == 'h')
                 put(t, "0-9A-Fa-f");
             else if (what == 'W' || what == 'H')
@@ -96,14 +112,7 @@ static void translate_class(translation *t) {
                 sw_bytes_put(&t->out, what);
             }
         } else if (byte == '[' && t->in + 1 < t->end && t->in[1] == ':') { /* [:alpha:] */
-            const char *close = memmem(t->in, (size_t)(t->end - t->in), ":]", 2);
-            if (!close) {
-                put(t, "\\[");
-                t->in++;
-                continue;
-            }
-            sw_bytes_append(&t->out, t->in, (size_t)(close + 2 - t->in));
-            t->in = close + 2;
+            translate_named_class(t);
         } else if (byte == '[') {
             if (t->in + 1 < t->end && t->in[1] == '^')
                 t->problem = "a negated class within a class";

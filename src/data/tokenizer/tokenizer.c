@@ -238,7 +238,7 @@ static sw_status encode_stretch(encoding *e, const char *text, size_t n_bytes, b
     const char *normalized;
     size_t n_normalized;
     sw_status status = sw_normalizers_run(&t->normalizers, &e->scratch->pattern, e->scratch->normalized, &e->scratch->copy, text,
-                                          n_bytes, &normalized, &n_normalized, e->err);
+                                          n_bytes, &normalized, &n_normalized, &begins_input, e->err);
     if (status)
         return status;
     sw_added_search search = sw_added_search_begin(&t->added, false, e->is_literal, normalized, n_normalized);
@@ -284,6 +284,13 @@ sw_status sw_tokenizer_encode(const sw_tokenizer *t, sw_tokenizer_scratch *scrat
     return status;
 }
 
+/* A special token is known by its spelling: one that the normalizers respell is text, as the reference has it. */
+static bool is_skipped(const sw_added_token *token) {
+    bool is_respelled =
+        token->decoded && (token->n_decoded != token->n_bytes || memcmp(token->decoded, token->content, token->n_bytes));
+    return token->is_special && !is_respelled;
+}
+
 sw_status sw_tokenizer_decode(const sw_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text,
                               size_t *n_bytes, sw_error *err) {
     sw_texts texts = {0};
@@ -291,7 +298,7 @@ sw_status sw_tokenizer_decode(const sw_tokenizer *t, const int32_t *ids, int64_t
     for (int64_t i = 0; i < n; i++) {
         const sw_added_token *added = sw_added_tokens_find(&t->added, ids[i]);
         const sw_token_text *token = added ? NULL : sw_vocabulary_find(&t->model.vocabulary, ids[i]);
-        if ((!added && !token) || (added && added->is_special && skip_special))
+        if ((!added && !token) || (skip_special && added && is_skipped(added)))
             continue;
         if (added && added->decoded)
             sw_bytes_append(&texts.bytes, added->decoded, added->n_decoded);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "device/cpu/cpu.h"
 
@@ -76,6 +77,14 @@ static void *load_with_settings(const char **core) {
     return library;
 }
 
+/* At its first product OpenBLAS maps 128 MiB to work in, and where these cannot be had (ulimit -v) it tries for ever. So look
+ * first, with some room for what else is mapped until then. */
+static bool has_room_to_work(void) {
+    const size_t bytes = (128 + 2) << 20;
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap(room, bytes) == 0;
+}
+
 void sw_blas_load(sw_blas *blas) {
     *blas = (sw_blas){0};
     const char *core;
@@ -98,6 +107,12 @@ void sw_blas_load(sw_blas *blas) {
         snprintf(blas->note, sizeof blas->note,
                  "the libopenblas.so.0 found lacks cblas_sgemm or openblas_get_...: the plain kernel multiplies");
         return; /* a library that started threads must not be unloaded */
+    }
+    if (!has_room_to_work()) {
+        snprintf(blas->note, sizeof blas->note,
+                 "no address space for the 128 MiB in which OpenBLAS works: the plain kernel multiplies, more slowly; raise "
+                 "ulimit -v");
+        return;
     }
     if (n_threads() != 1)
         set_threads(1); /* it was loaded before us, by the program or its environment */

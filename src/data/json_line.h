@@ -1,0 +1,47 @@
+/* json_line.h: the words of JSON on one line, one after the other.
+ *
+ * Nothing is allocated: strings are decoded, one behind the other, into memory of the caller, which is enough when it has as many
+ * bytes as the line. Every error names file, line and byte.
+ */
+#ifndef SW_DATA_JSON_LINE_H
+#define SW_DATA_JSON_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shardwise/status.h>
+
+#include "data/slice.h"
+
+typedef struct sw_json_line {
+    const char *name; /* of the file */
+    int64_t line;     /* from 1 */
+    int64_t offset;   /* bytes of the file before the line */
+    const char *first, *at, *end;
+    char *decoded; /* [end - first] */
+    int64_t n_decoded;
+    sw_error *err;
+} sw_json_line;
+
+/* Refuse what stands at `at`. Returns SW_BAD_FILE. */
+sw_status sw_json_line_refuse(const sw_json_line *line, const char *reason);
+
+/* Is the whole line UTF-8 without NULs? To be asked before anything else. */
+sw_status sw_json_line_check(sw_json_line *line);
+
+void sw_json_line_blanks(sw_json_line *line);
+
+/* Is `c` next, blanks apart? Then it is passed over. */
+bool sw_json_line_pass(sw_json_line *line, char c);
+
+/* A string; it stays until n_decoded is set back. */
+sw_status sw_json_line_string(sw_json_line *line, sw_slice *string);
+
+/* Pass over a value: any; or one that is no object and no list, of which at least one byte is there. */
+sw_status sw_json_line_skip(sw_json_line *line);
+sw_status sw_json_line_scalar(sw_json_line *line);
+
+/* What kind of value begins here, for messages: "a string", "null". */
+const char *sw_json_line_value(const sw_json_line *line);
+
+#endif

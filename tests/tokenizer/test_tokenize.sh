@@ -1,0 +1,79 @@
+# shardwise tokenize: token files and back, ids on stdout, refusals.
+set -u
+source "$SW_SOURCE/tests/cli/command.bash"
+golden=$SW_SOURCE/tests/tokenizer/golden qwen=$SW_SOURCE/tests/tokenizer/golden/qwen2-style
+
+# Ids of every case, as the file of cases has them, in the three readings.
+for key in ids_no_special: ids:--special ids_literal:--literal; do
+    expect 0 -- "$shardwise" tokenize --tokenizer "$qwen" --jsonl "$qwen/cases.jsonl" --print-ids ${key#*:}
+    cp "$scratch/output" "$scratch/ids"
+    python3 - "$qwen/cases.jsonl" "$scratch/ids" "${key%%:*}" <<'PY' || complain "ids differ: $key"
+import json, sys
+cases = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8", newline="\n")]
+ids = [json.loads(line) for line in open(sys.argv[2])]
+assert len(ids) == len(cases)
+for case, given in zip(cases, ids):
+    wanted = case.get(sys.argv[3], case["ids_no_special"])
+    assert wanted is None or wanted == given, case
+PY
+done
+
+# Text to a token file and back; each document ends with the end token.
+printf 'The first rank reads.\n' >"$scratch/a.txt"
+printf 'Two  blanks, 123.' >"$scratch/b.txt"
+expect 0 'uint16' '2 documents' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" "$scratch/b.txt" -o "$scratch/t.npy" --documents "$scratch/d.npy"
+expect 0 -- "$shardwise" tokenize --tokenizer "$qwen" --decode "$scratch/t.npy"
+[ "$output" = "The first rank reads.
+<|im_end|>Two  blanks, 123.<|im_end|>" ] || complain "decoded: $output"
+expect 0 -- "$shardwise" tokenize --tokenizer "$qwen" --decode "$scratch/t.npy" -o "$scratch/text"
+[ -z "$output" ] || complain 'decoding into a file prints too'
+[ "$(cat "$scratch/text")" = "The first rank reads.
+<|im_end|>Two  blanks, 123.<|im_end|>" ] || complain 'the decoded file differs'
+python3 - "$scratch/t.npy" "$scratch/d.npy" <<'PY' || complain 'the files are not as they should be'
+import struct, sys
+def read(path, letter):
+    data = open(path, "rb").read()
+    assert data[:8] == b"\x93NUMPY\x01\x00" and data[127:128] == b"\n" and struct.unpack("<H", data[8:10])[0] == 118
+    header = eval(data[10:128])
+    assert not header["fortran_order"] and header["descr"] == {"H": "<u2", "q": "<i8"}[letter]
+    values = struct.unpack("<%d%s" % (header["shape"][0], letter), data[128:])
+    return values
+tokens, lengths = read(sys.argv[1], "H"), read(sys.argv[2], "q")
+assert sum(lengths) == len(tokens) and len(lengths) == 2 and tokens[lengths[0] - 1] == tokens[-1] == 2002
+PY
+
+# Any number of threads gives the same file; so does an order of many small rows.
+python3 -c "
+import json
+for i in range(30000): print(json.dumps({'text': f'row {i}, it is not the same as the one before: {i * i}', 'other': 1 << 80}))" >"$scratch/rows.jsonl"
+expect 0 '30000 documents' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/rows.jsonl" -o "$scratch/one.npy" --threads 1
+expect 0 '30000 documents' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/rows.jsonl" -o "$scratch/four.npy" --threads 4
+cmp "$scratch/one.npy" "$scratch/four.npy" || complain 'threads change the file'
+expect 0 -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/rows.jsonl" -o "$scratch/plain.npy" --no-end
+
+# Refusals: what, where; and nothing is left behind.
+printf '{"text": "a"}\n{"text": 5}\n' >"$scratch/bad.jsonl"
+printf 'a\377' >"$scratch/bad.txt"
+: >"$scratch/empty.jsonl"
+expect 3 'bad.jsonl: line 2' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/bad.jsonl" -o "$scratch/x.npy"
+expect 3 'bad.txt' 'UTF-8 at its byte 1' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/bad.txt" -o "$scratch/x.npy"
+expect 3 'holds no rows' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/empty.jsonl" -o "$scratch/x.npy"
+expect 3 'none.txt' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/none.txt" -o "$scratch/x.npy"
+expect 3 'tokenizer.json' -- "$shardwise" tokenize --tokenizer "$scratch" "$scratch/a.txt" -o "$scratch/x.npy"
+expect 3 'ids are below' -- "$shardwise" tokenize --tokenizer "$golden/added-flags" --decode "$scratch/t.npy"
+expect 2 '--tokenizer' -- "$shardwise" tokenize "$scratch/a.txt" -o "$scratch/x.npy"
+expect 2 '-o OUT.npy' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt"
+expect 2 'no input' -- "$shardwise" tokenize --tokenizer "$qwen" -o "$scratch/x.npy"
+expect 4 'cannot be written' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" -o "$scratch/no/folder/x.npy"
+for verdict in $(tr ' ' : <"$SW_SOURCE/tests/tokenizer/bad/verdicts.txt"); do
+    code=0
+    [ "${verdict#*:}" = accept ] || code=3
+    expect $code -- "$shardwise" tokenize --tokenizer "$SW_SOURCE/tests/tokenizer/bad/${verdict%%:*}" "$scratch/a.txt" -o "$scratch/y.npy"
+done
+ls "$scratch" | grep -q partial && complain 'a partial file is left behind'
+[ ! -e "$scratch/x.npy" ] || complain 'a refused run leaves a file'
+
+# A text that has its beginning already, and gets another.
+printf '<|begin_of_text|>hi' >"$scratch/twice.txt"
+expect 0 'two beginning-of-text tokens' -- "$shardwise" tokenize --tokenizer "$golden/llama3-style" --special --print-ids "$scratch/twice.txt"
+finish
