@@ -15,7 +15,7 @@ struct sw_json {
     char *name;
 };
 
-sw_status sw_json_parse(const char *name, const char *text, int64_t bytes, sw_json **document, sw_error *err) {
+static sw_status parse(const char *name, const char *text, int64_t bytes, size_t flags, sw_json **document, sw_error *err) {
     sw_status status = SW_OK;
     json_error_t error;
     sw_json *json = calloc(1, sizeof *json);
@@ -31,7 +31,7 @@ sw_status sw_json_parse(const char *name, const char *text, int64_t bytes, sw_js
         goto done;
     }
     /* Without DECODE_ANY a root that is text or a number would be a syntax error; it is a wrong type. */
-    json->root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    json->root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &error);
     if (!json->root) {
         status = json_error_code(&error) == json_error_out_of_memory
                      ? sw_fail(err, SW_NO_MEMORY, "%s: no memory", name)
@@ -50,15 +50,27 @@ done:
     return status;
 }
 
-sw_status sw_json_read(const char *path, int64_t max_bytes, sw_json **document, sw_error *err) {
+sw_status sw_json_parse(const char *name, const char *text, int64_t bytes, sw_json **document, sw_error *err) {
+    return parse(name, text, bytes, 0, document, err);
+}
+
+static sw_status read_and_parse(const char *path, int64_t max_bytes, size_t flags, sw_json **document, sw_error *err) {
     char *text;
     int64_t bytes;
     sw_status status = sw_file_read(path, max_bytes, &text, &bytes, err);
     if (status != SW_OK)
         return status;
-    status = sw_json_parse(path, text, bytes, document, err);
+    status = parse(path, text, bytes, flags, document, err);
     free(text);
     return status;
+}
+
+sw_status sw_json_read(const char *path, int64_t max_bytes, sw_json **document, sw_error *err) {
+    return read_and_parse(path, max_bytes, 0, document, err);
+}
+
+sw_status sw_json_read_without_integers(const char *path, int64_t max_bytes, sw_json **document, sw_error *err) {
+    return read_and_parse(path, max_bytes, JSON_DECODE_INT_AS_REAL, document, err);
 }
 
 void sw_json_free(sw_json *document) {

@@ -26,6 +26,10 @@ typedef struct sw_json_object {
 /* Read a file whose root is an object. `max_bytes`: longer ones are refused unread. Ownership: sw_json_free. */
 sw_status sw_json_read(const char *path, int64_t max_bytes, sw_json **document, sw_error *err);
 
+/* The same for a file whose numbers nobody uses: all are reals, of any size. tokenizer_config.json tends to say model_max_length
+ * 10^30. */
+sw_status sw_json_read_without_integers(const char *path, int64_t max_bytes, sw_json **document, sw_error *err);
+
 /* The same from text [bytes]; `name` stands for the file in messages. */
 sw_status sw_json_parse(const char *name, const char *text, int64_t bytes, sw_json **document, sw_error *err);
 void sw_json_free(sw_json *document);

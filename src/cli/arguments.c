@@ -31,6 +31,14 @@ static sw_status set_flag(const sw_verb *verb, const sw_flag *flag, const char *
     case SW_FLAG_TEXT:
         *(const char **)flag->value = text;
         break;
+    case SW_FLAG_TEXTS: {
+        sw_flag_texts *texts = flag->value;
+        if (texts->n == SW_MOST_FLAG_TEXTS)
+            return sw_fail(err, SW_BAD_CONFIG, "%s is given more than %d times · shardwise %s", flag->name, SW_MOST_FLAG_TEXTS,
+                           verb->name);
+        texts->item[texts->n++] = text;
+        break;
+    }
     case SW_FLAG_COUNT:
         is_taken = sw_yaml_integer(&number, &count) && (double)count >= flag->low && (double)count <= flag->high;
         if (is_taken)
@@ -73,7 +81,7 @@ sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **argumen
             found++;
         if (found == n_flags)
             return unknown_flag(verb, name, flags, n_flags, err);
-        if (given & 1u << found)
+        if (given & 1u << found && flags[found].kind != SW_FLAG_TEXTS)
             return sw_fail(err, SW_BAD_CONFIG, "%s is given twice · shardwise %s · remove one", name, verb->name);
         given |= 1u << found;
         const char *text = argument[n_name] ? argument + n_name + 1 : NULL;

@@ -14,20 +14,27 @@ typedef struct sw_verb {
     sw_status (*run)(int n_arguments, char **arguments, sw_error *err);
 } sw_verb;
 
-extern const sw_verb sw_verb_train, sw_verb_generate, sw_verb_tokenize, sw_verb_plan, sw_verb_checkpoint, sw_verb_doctor;
+extern const sw_verb sw_verb_train, sw_verb_generate, sw_verb_eval, sw_verb_tokenize, sw_verb_plan, sw_verb_checkpoint, sw_verb_doctor;
 
 /* cli/checkpoint_merge.c: an action of the verb checkpoint. */
 sw_status sw_checkpoint_merge(int n_arguments, char **arguments, sw_error *err);
 
 /* A flag of a verb. */
-typedef enum sw_flag_kind { SW_FLAG_SWITCH, SW_FLAG_TEXT, SW_FLAG_COUNT, SW_FLAG_REAL } sw_flag_kind;
+typedef enum sw_flag_kind { SW_FLAG_SWITCH, SW_FLAG_TEXT, SW_FLAG_TEXTS, SW_FLAG_COUNT, SW_FLAG_REAL } sw_flag_kind;
+
+/* What a flag that may be given several times takes. */
+enum { SW_MOST_FLAG_TEXTS = 256 };
+typedef struct sw_flag_texts {
+    const char *item[SW_MOST_FLAG_TEXTS];
+    int n;
+} sw_flag_texts;
 
 typedef struct sw_flag {
     const char *name;       /* "--dry-run" */
     const char *value_name; /* "N"; NULL for a switch */
     const char *about;
     sw_flag_kind kind;
-    void *value;      /* bool, const char *, int64_t or double: holds the default, takes what is given */
+    void *value;      /* bool, const char *, sw_flag_texts, int64_t or double: holds the default, takes what is given */
     double low, high; /* of numbers */
 } sw_flag;
 

@@ -148,7 +148,7 @@ static sw_status read_token(const sw_json_object *config, const char *key, char 
 static sw_status read_config(const char *path, sw_chat *chat, char **chat_template, sw_error *err) {
     sw_json *document = NULL;
     const char *text = NULL;
-    sw_status status = sw_json_read(path, MAX_CONFIG_BYTES, &document, err);
+    sw_status status = sw_json_read_without_integers(path, MAX_CONFIG_BYTES, &document, err);
     if (status != SW_OK)
         return status;
     sw_json_object root = sw_json_root(document);

@@ -79,15 +79,27 @@
     X(DROPOUT, "dropout")                                                                                                       \
     /* x R[n], y R[n]+ (in place on x when not accumulating)       dims n; attr factor. The gradient is the same on dy */       \
     X(SCALE, "scale")                                                                                                           \
-    /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*                                               \
-       dims n V C chunk. The sum over supervised targets, in double, token after token. `logits` is working space of one chunk  \
-     */                                                                                                                         \
+    /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, losses R[n]*?                                \
+       dims n V C chunk. The sum over supervised targets, in double, token after token. `logits` is working space of one        \
+       chunk; `losses` is each position's, 0 where there is no target */                                                        \
     X(CROSS_ENTROPY, "cross_entropy")                                                                                           \
     /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, dx R[n,C]*?, dhead R[V,C]+?                  \
        dims n V C chunk. As CROSS_ENTROPY, and the gradients of loss * scalars->loss_scale */                                   \
     X(CROSS_ENTROPY_GRAD, "cross_entropy_grad")                                                                                 \
     /* x R[B*T,C], y R[B,C]*                          dims B T C. Row scalars->position of each B */                            \
     X(SELECT_POSITION, "select_position")                                                                                       \
+    /* ---- decoding: rows go on from what a cache holds. places i32[B,3]: for each row of the micro-batch its row of the       \
+       cache, the position of its first token, and how many of its tokens are real; nobody reads the rest ---- */               \
+    /* x R[B*T,heads*D], table R[P,D/2,2], places, y R[B*T,heads*D]* (in place on x)    dims B T heads D P */                   \
+    X(ROTARY_PLACED, "rotary_placed")                                                                                           \
+    /* x R[B*T,C], table P[P,C], places, y R[B*T,C]* (in place on x)    dims B T C P */                                         \
+    X(ADD_POSITIONS_PLACED, "add_positions_placed")                                                                             \
+    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], places, keys R[rows,K,P,D], values R[rows,K,P,D] (both updated),               \
+       out R[B*T,H*D]*                                dims B T H K D q_stride kv_stride P. k and v go into the cache at their   \
+       positions; each token sees its row of the cache up to its own position. attrs scale, span (0: from position 0) */        \
+    X(ATTENTION_CACHED, "attention_cached")                                                                                     \
+    /* x R[B*T,C], places, y R[B,C]*    dims B T C. The last real token of each row; the first of a row without */              \
+    X(SELECT_LAST, "select_last")                                                                                               \
     /* y R[n]*                                        dims n */                                                                 \
     X(ZERO, "zero")                                                                                                             \
     /* ---- on shards: whole blocks of SW_BLOCK elements, padding included; always fp32 beside P = fp32 or bf16 ---- */         \

@@ -24,6 +24,10 @@ int64_t sw_weight_panel(int64_t n_columns, int64_t length) {
     return smaller(n_columns, larger(fitting, PANEL_MULTIPLE));
 }
 
+int64_t sw_few_rows_stride(int64_t length) {
+    return (length + 31) / 32 * 32;
+}
+
 int64_t sw_attention_queries(int64_t n_tokens) {
     return smaller(n_tokens, SW_ATTENTION_QUERIES);
 }
@@ -44,6 +48,8 @@ int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary) {
 static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens) {
     switch (kernel) {
     case SW_KERNEL_LINEAR: /* n in out: columns of `in` elements */
+        if (dim[0] <= SW_FEW_ROWS)
+            return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
         return widens ? sw_weight_panel(dim[2], dim[1]) * dim[1] : 0;
     case SW_KERNEL_LINEAR_GRAD_INPUT: /* n in out: columns of `out` elements */
         return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
@@ -55,6 +61,8 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return 6 * dim[1];
     case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores */
         return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
+    case SW_KERNEL_ATTENTION_CACHED: /* B T H K D . . P: scores of a block of queries, or of the heads that share keys */
+        return larger(sw_attention_queries(dim[1]), dim[2] / dim[3]) * sw_attention_stride(dim[7], 0);
     case SW_KERNEL_ATTENTION_GRAD: /* probabilities and their gradients */
         return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
     case SW_KERNEL_CROSS_ENTROPY: /* n V C: rows of the head */

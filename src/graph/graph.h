@@ -63,6 +63,7 @@ struct sw_value {
     bool is_input;     /* filled from outside before each micro-batch: tokens, targets, documents */
     bool is_constant;  /* computed once, before the first step (rotary tables) */
     bool is_output;    /* read from outside after each micro-batch: loss, logits */
+    int state;         /* its number, from 1, among the values that live across runs (caches); 0: it does not */
     bool needs_gradient;
 };
 
@@ -122,7 +123,12 @@ struct sw_graph {
     SW_LIST(sw_value *) values;
     SW_LIST(sw_op *) ops; /* in the order in which they run; PREPARE operations first; an operation's id is its place */
     sw_value *tokens, *targets, *documents, *loss, *logits;
-    int n_dropouts;             /* streams handed out */
+    sw_value *token_losses; /* of each position, beside the loss; NULL: not wanted */
+    bool wants_token_losses;
+    sw_value *places;                      /* of a graph that decodes (sw_graph_decode), int32 [B,3]; NULL */
+    int64_t cached_rows, cached_positions; /* of its caches; 0 */
+    int n_states;
+    int n_dropouts; /* streams handed out */
     sw_linear_hook linear_hook; /* NULL: none */
     void *linear_hook_self;
     bool is_differentiated;
@@ -189,6 +195,29 @@ sw_operand sw_gradient_parameter(sw_differentiation *d, sw_parameter *parameter)
 
 /* Record that the whole gradient of `parameter` is zero (ops/zero.c). NULL after an error. */
 sw_op *sw_zero_gradient(sw_graph *graph, sw_parameter *parameter);
+
+/* ---- decoding: graph/ops/decoding.c ---- */
+
+/* Of an empty graph: what is recorded into it goes on from what a cache holds. `places` is one more input, as device/kernel.h
+ * describes it; positions are those of the row, not of the micro-batch; attention sees a cache of `n_rows` rows of `n_positions`,
+ * which graphs over the same states share; logits are those of each row's last real token. It cannot be differentiated. */
+sw_status sw_graph_decode(sw_graph *graph, int64_t n_rows, int64_t n_positions, sw_error *err);
+
+/* Positions that a row can have: its tokens, or in a graph that decodes those of the cache. */
+static inline int64_t sw_graph_positions(const sw_graph *graph) {
+    return graph->places ? graph->cached_positions : graph->n_tokens;
+}
+
+/* What operations record in such a graph in place of themselves. `dim`: as the operation's kernel has them. */
+sw_value *sw_decode_attention(sw_graph *graph, sw_operand q, sw_operand k, sw_operand v, const int64_t dim[8], double scale);
+sw_value *sw_decode_rotary(sw_graph *graph, sw_value *x, sw_value *table, int64_t head_channels);
+sw_value *sw_decode_positions(sw_graph *graph, sw_value *x, sw_parameter *table);
+sw_value *sw_decode_selection(sw_graph *graph, sw_value *x);
+
+/* Of an empty graph: its loss leaves the loss of each position too, float [B*T], in graph->token_losses. */
+static inline void sw_graph_want_token_losses(sw_graph *graph) {
+    graph->wants_token_losses = true;
+}
 
 /* ---- passes ---- */
 

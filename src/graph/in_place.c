@@ -20,6 +20,8 @@ static const struct {
     {SW_KERNEL_ROTARY, 2, 1u << 0},
     {SW_KERNEL_ACTIVATION, 1, 1u << 0},
     {SW_KERNEL_ACTIVATION_GRAD, 2, 1u << 0},
+    {SW_KERNEL_ROTARY_PLACED, 3, 1u << 0},
+    {SW_KERNEL_ADD_POSITIONS_PLACED, 3, 1u << 0},
     {SW_KERNEL_SWIGLU, 2, 1u << 0 | 1u << 1},
     {SW_KERNEL_SWIGLU_GRAD, 3, 1u << 0 | 1u << 1 | 1u << 2},
     {SW_KERNEL_SWIGLU_GRAD, 4, 1u << 0 | 1u << 1 | 1u << 2},
@@ -73,8 +75,8 @@ sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err) {
         return sw_fail(err, SW_NO_MEMORY, "no memory to place %d values", graph->values.n);
     for (int i = 0; i < graph->values.n; i++) {
         const sw_value *value = graph->values.item[i];
-        use[i] =
-            (storage_use){.last = -1, .is_lasting = value->is_input || value->is_constant || value->is_output, .taken_by = -1};
+        use[i] = (storage_use){
+            .last = -1, .is_lasting = value->is_input || value->is_constant || value->is_output || value->state, .taken_by = -1};
     }
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];

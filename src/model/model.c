@@ -18,13 +18,15 @@ static const struct {
 sw_status sw_model_trace(const sw_model_config *config, sw_model_end end, sw_graph *graph, sw_error *err) {
     if ((unsigned)config->architecture >= SW_N_ARCHITECTURES)
         return sw_fail(err, SW_BUG, "architecture number %d is not in the table", (int)config->architecture);
+    if (graph->places && end != SW_ENDS_IN_LOGITS)
+        return sw_fail(err, SW_BUG, "a graph that decodes ends in logits");
     if (graph->units.n)
         return sw_fail(err, SW_BUG, "a model is recorded into an empty graph; this one has unit %s", graph->units.item[0]->name);
-    if (graph->n_tokens > config->max_positions)
+    if (sw_graph_positions(graph) > config->max_positions)
         return sw_fail(err, SW_BAD_CONFIG,
                        "data.sequence_length is %" PRId64 ", but this %s model has %" PRId64
                        " positions (max_positions); shorten the sequence",
-                       graph->n_tokens, ARCHITECTURES[config->architecture].name, config->max_positions);
+                       sw_graph_positions(graph), ARCHITECTURES[config->architecture].name, config->max_positions);
     ARCHITECTURES[config->architecture].record(config, end, graph);
     return sw_graph_status(graph, err);
 }

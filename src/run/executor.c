@@ -319,6 +319,33 @@ static sw_status run_segment(sw_executor *e, int index, sw_segment segment, int 
     return sw_lanes_run(e, &run, err);
 }
 
+/* Constants of the program that ran last may lie where those of this one do. */
+static sw_status prepare(sw_executor *e, int index, sw_error *err) {
+    if (e->last_program == index)
+        return SW_OK;
+    e->last_program = index;
+    return run_segment(e, index, SW_SEGMENT_PREPARE, 0, true, err);
+}
+
+/* The other lane may be waiting for peers that wait for this one. */
+static sw_status settle(sw_executor *e, sw_status status, sw_error *err) {
+    sw_error other;
+    if (!status)
+        return sw_lanes_settle(e, err);
+    sw_lanes_abort(e, SW_LANE_COMPUTE, err);
+    (void)sw_lanes_settle(e, &other);
+    return status;
+}
+
+sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scalars *scalars, sw_error *err) {
+    e->scalars = *scalars;
+    e->scalars.n_contributors = e->comm->n_ranks;
+    sw_status status = prepare(e, index, err);
+    if (!status)
+        status = run_segment(e, index, SW_SEGMENT_FORWARD, 0, is_active, err);
+    return settle(e, status, err);
+}
+
 sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, sw_scalars *scalars, const sw_step_hooks *hooks,
                            sw_error *err) {
     const sw_program *program = e->programs[index];
@@ -331,11 +358,8 @@ sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, s
     memset(&e->squares, 0, sizeof e->squares);
     e->counts.gather_bytes = e->counts.reduce_bytes = 0;
     e->counts.compute_seconds = e->counts.wait_seconds = e->counts.flops = 0;
-    if (e->last_program != index) {
-        if ((status = run_segment(e, index, SW_SEGMENT_PREPARE, 0, true, err)))
-            return status;
-        e->last_program = index;
-    }
+    if ((status = prepare(e, index, err)))
+        return status;
     for (int i = 0; !status && sw_schedule_step(program, n_slots, i, &segment, &slot); i++) {
         int64_t present = n_micro_batches - (int64_t)slot * n;
         bool is_active = present > rank || segment == SW_SEGMENT_UPDATE;
@@ -354,12 +378,7 @@ sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, s
         if (!status && is_last && is_active && hooks && hooks->collect)
             status = hooks->collect(hooks->self, slot, err);
     }
-    if (status) { /* the other lane may be waiting for peers that wait for this one */
-        sw_error other;
-        sw_lanes_abort(e, SW_LANE_COMPUTE, err);
-        (void)sw_lanes_settle(e, &other);
-    } else
-        status = sw_lanes_settle(e, err);
+    status = settle(e, status, err);
     *scalars = e->scalars;
     return status;
 }

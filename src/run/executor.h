@@ -47,6 +47,10 @@ typedef struct sw_step_hooks {
 sw_status sw_executor_step(sw_executor *executor, int index, int64_t n_micro_batches, sw_scalars *scalars,
                            const sw_step_hooks *hooks, sw_error *err);
 
+/* Run a forward program's micro-batch once, or only its collectives where this rank has none. Inputs have been filled, outputs
+ * are there when it returns. Ranks may run different programs over the same states at once: their collectives are the same. */
+sw_status sw_executor_forward(sw_executor *executor, int index, bool is_active, sw_scalars *scalars, sw_error *err);
+
 typedef struct sw_executor_counts {
     int64_t peak[SW_N_MEMORY_CLASSES];    /* highest byte of each class that an executed operand touched, since creation */
     int64_t gather_bytes, reduce_bytes;   /* moved by the last step */

@@ -9,6 +9,8 @@ static sw_reference value_reference(sw_builder *b, const sw_operand *operand) {
     const sw_value *storage = operand->value->storage;
     int *buffer = &b->buffer_of_value[storage->id];
     int64_t bytes = sw_value_bytes(operand->value, SW_F32);
+    if (storage->state)
+        *buffer = b->states->kept[storage->state - 1];
     if (*buffer < 0) {
         const char *name = sw_arena_format(&b->program->arena, "%%%d", storage->id);
         sw_memory_class memory_class = storage->kind == SW_VALUE_LOGITS ? SW_MEMORY_LOGITS : SW_MEMORY_ACTIVATIONS;

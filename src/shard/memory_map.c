@@ -49,6 +49,8 @@ static void find_lifetimes(sw_program *program) {
     keep(program, program->documents, 0, n);
     keep(program, program->loss, 0, n);
     keep(program, program->logits, 0, n);
+    keep(program, program->places, 0, n);
+    keep(program, program->token_losses, 0, n);
     for (int b = 0; b < program->buffers.n; b++) /* peers and the communication lane reach into rings at any time */
         if (program->buffers.item[b].memory_class == SW_MEMORY_REDUCE ||
             program->buffers.item[b].memory_class == SW_MEMORY_GATHER)

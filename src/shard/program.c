@@ -212,7 +212,10 @@ sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_p
                     .err = err,
                     .posted = -1,
                     .waited = -1};
-    if (!begin(&b))
+    if (graph->n_states != states->n_kept)
+        sw_builder_fail(&b, SW_BUG, "the graph has %d values that live across runs, its states have %d", graph->n_states,
+                        states->n_kept);
+    else if (!begin(&b))
         emit_all(&b);
     if (!b.status) {
         number_segments(program);
@@ -221,6 +224,8 @@ sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_p
         program->documents = buffer_of(&b, graph->documents);
         program->loss = buffer_of(&b, graph->loss);
         program->logits = buffer_of(&b, graph->logits);
+        program->places = buffer_of(&b, graph->places);
+        program->token_losses = buffer_of(&b, graph->token_losses);
         b.status = sw_program_map_memory(program, err);
     }
     if (b.status)

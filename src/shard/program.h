@@ -132,7 +132,7 @@ typedef struct sw_program {
     int64_t class_bytes[SW_N_MEMORY_CLASSES]; /* planned peak, this rank */
     int64_t packing_live;                     /* most transient bytes alive at once */
     /* what the trainer fills and reads */
-    int tokens, targets, documents, loss, logits; /* buffers; -1: none */
+    int tokens, targets, documents, loss, logits, places, token_losses; /* buffers; -1: none */
 } sw_program;
 
 /* Buffers that outlive a step and are shared by every program over one layout: parameters, gradients, optimizer state.
@@ -147,6 +147,8 @@ typedef struct sw_states {
     int *gradient;       /* own slice: the sum so far; or -1 when it is the slice of `whole_gradient` */
     int *whole_gradient; /* stages 0-1, and every stage unsharded; else rings of the program */
     int *first_moment, *second_moment;
+    int *kept; /* values that live across runs, by number (sw_states_keep) */
+    int n_kept;
 } sw_states;
 
 /* Elements of a group that this rank's optimizer updates: its shard, or at stage 0 all. */
@@ -156,6 +158,10 @@ int64_t sw_states_updated(const sw_states *states, int group);
 sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding, bool is_trained, sw_states *states,
                            sw_error *err);
 void sw_states_free(sw_states *states);
+
+/* Add the values of `graph` that live across runs (the caches of decoding), zero at first. Graphs of all programs over these states
+ * have the same. Call it once, before programs are made. */
+sw_status sw_states_keep(sw_states *states, const sw_graph *graph, sw_error *err);
 
 /* Lower a graph to a program over `states`: kernels, then the passes that emit gathers, reductions and updates, then the memory
  * map. A graph that is not differentiated gives a forward program (evaluation, generation); one that counts as differentiated and

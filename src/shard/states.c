@@ -22,6 +22,10 @@ int64_t sw_sharding_cut(const sw_sharding *s) {
     return elements > SW_BLOCK ? elements : SW_BLOCK;
 }
 
+static int64_t aligned(int64_t bytes) {
+    return (bytes + SW_BUFFER_ALIGNMENT - 1) / SW_BUFFER_ALIGNMENT * SW_BUFFER_ALIGNMENT;
+}
+
 static int add_buffer(sw_states *states, const char *what, const sw_group *group, sw_memory_class memory_class,
                       sw_buffer_kind kind, int64_t bytes) {
     const char *unit = states->layout->units[group->unit].name;
@@ -90,12 +94,42 @@ sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding,
         if (!buffer->name)
             goto short_of_memory;
         buffer->address = address[buffer->memory_class];
-        address[buffer->memory_class] += (buffer->bytes + SW_BUFFER_ALIGNMENT - 1) / SW_BUFFER_ALIGNMENT * SW_BUFFER_ALIGNMENT;
+        address[buffer->memory_class] += aligned(buffer->bytes);
     }
     return SW_OK;
 short_of_memory:
     sw_states_free(states);
     return sw_fail(err, SW_NO_MEMORY, "no memory for the list of buffers of %d groups", layout->n_groups);
+}
+
+sw_status sw_states_keep(sw_states *states, const sw_graph *graph, sw_error *err) {
+    states->kept = sw_arena_take(&states->arena, ((size_t)graph->n_states + 1) * sizeof(int));
+    for (int i = 0; states->kept && i < graph->values.n; i++) {
+        const sw_value *value = graph->values.item[i];
+        if (!value->state)
+            continue;
+        sw_buffer *grown =
+            sw_arena_grow(&states->arena, states->buffers.item, states->buffers.n, &states->buffers.capacity, sizeof(sw_buffer));
+        const char *name = sw_arena_format(&states->arena, "cache %d", value->state);
+        if (!grown || !name)
+            return sw_fail(err, SW_NO_MEMORY, "no memory for the list of %d caches", graph->n_states);
+        states->buffers.item = grown;
+        int id = states->buffers.n++;
+        int64_t address = 0;
+        for (int b = 0; b < id; b++)
+            if (grown[b].memory_class == SW_MEMORY_ACTIVATIONS)
+                address = aligned(grown[b].address + grown[b].bytes);
+        grown[id] = (sw_buffer){.id = id,
+                                .name = name,
+                                .memory_class = SW_MEMORY_ACTIVATIONS,
+                                .kind = SW_BUFFER_PRIVATE,
+                                .is_persistent = true,
+                                .bytes = sw_value_bytes(value, SW_F32),
+                                .address = address};
+        states->kept[value->state - 1] = id;
+        states->n_kept = value->state;
+    }
+    return states->kept ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the list of %d caches", graph->n_states);
 }
 
 void sw_states_free(sw_states *states) {

@@ -94,7 +94,7 @@ static int close_all(void **state) {
 static bool has_case(int kernel, const device_shape *s) {
     if (kernel == SW_KERNEL_SQUARES)
         return false;
-    return !((kernel == SW_KERNEL_ROTARY || kernel == SW_KERNEL_ROTARY_TABLE) && s->D < 2);
+    return !((kernel == SW_KERNEL_ROTARY || kernel == SW_KERNEL_ROTARY_TABLE || kernel == SW_KERNEL_ROTARY_PLACED) && s->D < 2);
 }
 
 /* Every operand that may, adds; and every one that may, is absent, alone and together. */
@@ -177,6 +177,7 @@ static void in_place_gives_the_same_bits(void **state) {
         {SW_KERNEL_SWIGLU_GRAD, 3, 1},   {SW_KERNEL_SWIGLU_GRAD, 3, 2},  {SW_KERNEL_SWIGLU_GRAD, 4, 0},
         {SW_KERNEL_SWIGLU_GRAD, 4, 1},   {SW_KERNEL_SWIGLU_GRAD, 4, 2},  {SW_KERNEL_ADD, 2, 0},
         {SW_KERNEL_ADD, 2, 1},           {SW_KERNEL_DROPOUT, 1, 0},      {SW_KERNEL_SCALE, 1, 0},
+        {SW_KERNEL_ROTARY_PLACED, 3, 0}, {SW_KERNEL_ADD_POSITIONS_PLACED, 3, 0},
     };
     for (size_t p = 0; p < sizeof places / sizeof *places; p++)
         for (int i = 0; i < N_SHAPES; i++)

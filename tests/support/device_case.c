@@ -139,6 +139,59 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     return c;
 }
 
+/* Rows of a micro-batch in a cache of as many rows, the other way round: at different positions, with one to T real tokens, or
+ * none. */
+static void add_places(sw_arena *arena, device_case *c, uint64_t *seed, const device_shape *s) {
+    double *places = add(arena, c, seed, DEVICE_INDEX, 3 * s->B, IN, "");
+    for (int64_t b = 0; b < s->B; b++) {
+        places[3 * b] = (double)(s->B - 1 - b);
+        places[3 * b + 1] = (double)((5 * b) % (s->T + 2));
+        places[3 * b + 2] = b % 3 == 2 ? 0 : b % 3 == 1 ? 1 : (double)s->T;
+    }
+}
+
+static device_case make_decoding(sw_arena *arena, sw_kernel kernel, const device_shape *s, uint64_t seed) {
+    device_case c = {.kernel = kernel, .scalars = {.proceed = 1}};
+    const int64_t tokens = s->B * s->T, P = 2 * s->T + 1, half = s->D / 2;
+    const int64_t q_stride = s->packed ? (s->H + 2 * s->K) * s->D : s->H * s->D;
+    const int64_t kv_stride = s->packed ? q_stride : s->K * s->D;
+    switch (kernel) {
+    case SW_KERNEL_ROTARY_PLACED:
+        DIMS(s->B, s->T, s->H, 2 * half, P);
+        ADD(REAL, tokens * s->H * 2 * half, IN, "");
+        ADD(REAL, P * half * 2, IN, "");
+        add_places(arena, &c, &seed, s);
+        ADD(REAL, tokens * s->H * 2 * half, OUT, "");
+        break;
+    case SW_KERNEL_ADD_POSITIONS_PLACED:
+        DIMS(s->B, s->T, s->C, P);
+        ADD(REAL, tokens * s->C, IN, "");
+        ADD(PARAMETER, P * s->C, IN, "");
+        add_places(arena, &c, &seed, s);
+        ADD(REAL, tokens * s->C, OUT, "");
+        break;
+    case SW_KERNEL_ATTENTION_CACHED:
+        DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride, P);
+        c.attribute[0] = 1 / sqrt((double)s->D);
+        c.attribute[1] = (double)s->span;
+        ADD(REAL, (tokens - 1) * q_stride + s->H * s->D, IN, "");
+        ADD(REAL, (tokens - 1) * kv_stride + s->K * s->D, IN, "");
+        ADD(REAL, (tokens - 1) * kv_stride + s->K * s->D, IN, "");
+        add_places(arena, &c, &seed, s);
+        ADD(REAL, s->B * s->K * P * s->D, UPDATE, "");
+        ADD(REAL, s->B * s->K * P * s->D, UPDATE, "");
+        ADD(REAL, tokens * s->H * s->D, OUT, "");
+        break;
+    default:
+        DIMS(s->B, s->T, s->C);
+        ADD(REAL, tokens * s->C, IN, "");
+        add_places(arena, &c, &seed, s);
+        ADD(REAL, s->B * s->C, OUT, "");
+        break;
+    }
+    return c;
+}
+
 device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
     device_case c = {.kernel = kernel, .scalars = {.proceed = 1, .seed = 42, .loss_scale = 0.125, .first_row = 5}};
     const int64_t n = s->n, C = s->C, tokens = s->B * s->T, block = (n + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK;
@@ -270,7 +323,8 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         if (kernel == SW_KERNEL_CROSS_ENTROPY_GRAD) {
             ADD(REAL, n * C, OUT, "?");
             ADD(REAL, s->V * C, OUT, "+?");
-        }
+        } else
+            ADD(REAL, n, OUT, "?");
         break;
     }
     case SW_KERNEL_SELECT_POSITION:
@@ -279,6 +333,11 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         ADD(REAL, tokens * C, IN, "");
         ADD(REAL, s->B * C, OUT, "");
         break;
+    case SW_KERNEL_ROTARY_PLACED:
+    case SW_KERNEL_ADD_POSITIONS_PLACED:
+    case SW_KERNEL_ATTENTION_CACHED:
+    case SW_KERNEL_SELECT_LAST:
+        return make_decoding(arena, kernel, s, seed);
     case SW_KERNEL_ZERO:
         DIMS(n);
         ADD(REAL, n, OUT, "");

@@ -68,7 +68,8 @@ static int32_t named_id(const sw_tokenizer *t, json_t *config, const char *key) 
     return json_is_string(value) ? sw_tokenizer_token_id(t, json_string_value(value)) : -1;
 }
 
-/* tokenizer_config.json lies beside the file and only names things; without it nothing is named. */
+/* tokenizer_config.json lies beside the file and only names things; without it nothing is named. Its model_max_length is often
+ * 10^30, which is no int64: numbers are taken as reals, for none is used. */
 static sw_status read_names(const char *folder, sw_tokenizer *t, sw_error *err) {
     char path[SW_PATH_BYTES];
     char *text = NULL;
@@ -80,7 +81,7 @@ static sw_status read_names(const char *folder, sw_tokenizer *t, sw_error *err) 
     status = sw_file_read(path, MAX_FILE_BYTES, &text, &n_bytes, err);
     if (status)
         return status;
-    json_t *config = json_loadb(text, (size_t)n_bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *config = json_loadb(text, (size_t)n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     free(text);
     if (!json_is_object(config)) {
         json_decref(config);

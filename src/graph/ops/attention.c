@@ -85,6 +85,14 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
     if (options && (options->span < 0 || !(options->scale >= 0)))
         return sw_graph_fail(graph, "attention: a span of %" PRId64 " and a scale of %g; both must be 0 or more", options->span,
                              options->scale);
+    const int64_t span = options ? options->span : 0;
+    const double scale = options && options->scale > 0 ? options->scale : 1 / sqrt((double)head_channels);
+    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads,   n_kv_heads,
+                                     head_channels, q_stride,        kv_stride, span};
+    if (graph->places && documents)
+        return sw_graph_fail(graph, "attention: a graph that decodes has one document in a row");
+    if (graph->places)
+        return sw_decode_attention(graph, q, k, v, dim, scale);
     sw_value *out =
         sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, n_heads * head_channels});
     sw_value *log_sum = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_rows, n_heads, graph->n_tokens});
@@ -94,11 +102,9 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
                            (sw_operand[]){q, k, v, sw_writes(out), sw_writes(log_sum), sw_reads_if_given(documents)});
     if (!op)
         return NULL;
-    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads,   n_kv_heads,
-                                     head_channels, q_stride,        kv_stride, options ? options->span : 0};
     for (int i = 0; i < DIMENSIONS; i++)
         op->dim[i] = dim[i];
-    op->attribute[0] = options && options->scale > 0 ? options->scale : 1 / sqrt((double)head_channels);
+    op->attribute[0] = scale;
     return out;
 }
 

@@ -47,10 +47,12 @@ sw_value *sw_cross_entropy(sw_graph *graph, sw_value *x, sw_parameter *head, sw_
     int64_t n = x->dimension[0], n_vocabulary = head->dimension[0], chunk = sw_cross_entropy_chunk(n, n_vocabulary);
     sw_value *logits = sw_value_create(graph, SW_VALUE_LOGITS, 2, (int64_t[]){chunk, n_vocabulary});
     sw_value *loss = sw_value_create(graph, SW_VALUE_LOSS, 1, (int64_t[]){1});
-    if (!logits || !loss)
+    sw_value *losses = graph->wants_token_losses ? sw_value_create(graph, SW_VALUE_REAL, 1, (int64_t[]){n}) : NULL;
+    if (!logits || !loss || (graph->wants_token_losses && !losses))
         return NULL;
-    sw_op *op = sw_op_emit(graph, &cross_entropy_family, SW_KERNEL_CROSS_ENTROPY, 5,
-                           (sw_operand[]){sw_reads(x), sw_uses(head), sw_reads(targets), sw_writes(logits), sw_writes(loss)});
+    sw_op *op = sw_op_emit(graph, &cross_entropy_family, SW_KERNEL_CROSS_ENTROPY, losses ? 6 : 5,
+                           (sw_operand[]){sw_reads(x), sw_uses(head), sw_reads(targets), sw_writes(logits), sw_writes(loss),
+                                          losses ? sw_writes(losses) : sw_nothing()});
     if (!op)
         return NULL;
     op->dim[0] = n;
@@ -59,5 +61,8 @@ sw_value *sw_cross_entropy(sw_graph *graph, sw_value *x, sw_parameter *head, sw_
     op->dim[3] = chunk;
     loss->is_output = true;
     graph->loss = loss;
+    if (losses)
+        losses->is_output = true;
+    graph->token_losses = losses;
     return loss;
 }

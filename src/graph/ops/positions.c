@@ -41,10 +41,12 @@ sw_value *sw_add_positions_within(sw_graph *graph, sw_value *x, sw_parameter *ta
         !sw_check_matrix(graph, "add_positions", "table", table, 0, x->dimension[1]) ||
         (documents && !sw_check_index(graph, "add_positions", "documents", documents)))
         return NULL;
-    if (table->dimension[0] < graph->n_tokens)
+    if (table->dimension[0] < sw_graph_positions(graph))
         return sw_graph_fail(
             graph, "add_positions: table %s has %" PRId64 " positions, a row has %" PRId64 " tokens; shorten the sequence",
-            table->name, table->dimension[0], graph->n_tokens);
+            table->name, table->dimension[0], sw_graph_positions(graph));
+    if (graph->places)
+        return sw_decode_positions(graph, x, table);
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
     if (!y)
         return NULL;

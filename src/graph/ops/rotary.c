@@ -51,7 +51,7 @@ static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, const sw_r
             memcmp(op->attribute, attributes, sizeof attributes) == 0)
             return op->operand[0].value;
     }
-    sw_value *table = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_tokens, head_channels / 2, 2});
+    sw_value *table = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){sw_graph_positions(graph), head_channels / 2, 2});
     if (!table)
         return NULL;
     table->is_constant = true;
@@ -64,7 +64,7 @@ static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, const sw_r
     graph->current_phase = phase;
     if (!op)
         return NULL;
-    op->dim[0] = graph->n_tokens;
+    op->dim[0] = sw_graph_positions(graph);
     op->dim[1] = head_channels;
     op->dim[2] = s->ramp;
     memcpy(op->attribute, attributes, sizeof attributes);
@@ -90,6 +90,8 @@ sw_value *sw_rotary_scaled(sw_graph *graph, sw_value *x, int64_t head_channels, 
                              "rotary: factor %g and amplitude %g must be above 0, and a ramp must not end at its beginning, %g",
                              scaling->factor, scaling->amplitude, scaling->from);
     sw_value *table = rotary_table(graph, head_channels, scaling);
+    if (table && graph->places)
+        return sw_decode_rotary(graph, x, table, head_channels);
     sw_value *y = table ? sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension) : NULL;
     if (!y)
         return NULL;

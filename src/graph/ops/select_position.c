@@ -14,6 +14,8 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
 static const sw_family select_position_family = {.name = "select_position", .cost = cost};
 
 static sw_value *select_position(sw_graph *graph, sw_value *x) {
+    if (graph->places)
+        return sw_decode_selection(graph, x);
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows, x->dimension[1]});
     if (!y)
         return NULL;

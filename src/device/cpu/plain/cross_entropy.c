@@ -74,9 +74,12 @@ SW_KERNEL(CROSS_ENTROPY) {
     const int32_t *targets = call->operand[2]; /* [n] */
     real *logits = call->operand[3];           /* [chunk,V] */
     double *loss = call->operand[4];           /* [1] */
+    real *losses = call->operand[5];           /* [n]? */
     const int64_t n = call->dim[0], V = call->dim[1], C = call->dim[2], chunk = call->dim[3];
     const problem p = {device, call->operand[1], V, C, call->scratch};
     double sum = 0;
+    if (losses)
+        memset(losses, 0, (size_t)n * sizeof *losses);
     for (int64_t first = 0; first < n; first += chunk) {
         const int64_t rows = smaller(chunk, n - first);
         if (!any_supervised(rows, targets + first))
@@ -84,8 +87,12 @@ SW_KERNEL(CROSS_ENTROPY) {
         multiply_head(&p, rows, x + first * C, logits);
         for (int64_t t = 0; t < rows; t++) {
             real total;
-            if (targets[first + t] >= 0)
-                sum += (double)token_loss(V, targets[first + t], logits + t * V, &total);
+            if (targets[first + t] < 0)
+                continue;
+            const real one = token_loss(V, targets[first + t], logits + t * V, &total);
+            sum += (double)one;
+            if (losses)
+                losses[first + t] = one;
         }
     }
     *loss = sum;

@@ -2,9 +2,11 @@
  *
  * A bf16 weight is widened a panel of columns at a time into the call's scratch, each column of the product's inner length, so
  * that the products never see two types and no sum is cut.
+ *
+ * A product of at most SW_FEW_ROWS rows, as decoding has them, is another matter (few_rows.h): the choice is by shape alone.
  */
 #include "device/cpu/plain/columns.h"
-#include "device/cpu/plain/real.h"
+#include "device/cpu/plain/few_rows.h"
 #include "device/sizes.h"
 
 /* C[m,n] = (or +=) A[m,k] op(W), W lying as [n,k] when `turned`, else as [k,n], rows `n` or `k` apart. */
@@ -37,6 +39,10 @@ SW_KERNEL(LINEAR) {
     const parameter *bias = call->operand[2];   /* [out]? */
     real *y = call->operand[3];                 /* [n,out] */
     const int64_t n = call->dim[0], in = call->dim[1], out = call->dim[2], layout = call->dim[3];
+    if (n <= SW_FEW_ROWS) {
+        multiply_few_rows(n, in, out, layout == 0, x, weight, bias, call->scratch, y);
+        return;
+    }
     if (bias)
         for (int64_t row = 0; row < n; row++) {
             SW_ELEMENTWISE

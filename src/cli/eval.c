@@ -1,0 +1,196 @@
+/* eval.c: shardwise eval: loss, perplexity and bits per byte of text; accuracy on multiple-choice questions. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "cli/command.h"
+#include "config/check.h"
+#include "run/score.h"
+
+/* What the signal handler tells. */
+static volatile sig_atomic_t stop_signal;
+
+static void take_signal(int signal_number) {
+    if (stop_signal)
+        _exit(128 + signal_number);
+    stop_signal = signal_number;
+}
+
+/* Called in a rank, which is another process. A terminal shows how far it is. */
+static void show_progress(void *to, int64_t n_done, int64_t n_all) {
+    if (isatty(fileno(to)))
+        fprintf(to, "\r%" PRId64 " of %" PRId64 " rows%s", n_done, n_all, n_done == n_all ? "\r\033[K" : "");
+}
+
+/* Natural logarithms become base 2. */
+static double bits_per_byte(const sw_source_score *s) {
+    return s->loss / log(2) / (double)s->n_bytes;
+}
+
+static void print_source(const char *name, const sw_source_score *s) {
+    double loss = s->n_targets ? s->loss / (double)s->n_targets : NAN;
+    printf("%s: loss %.4f · perplexity %.4g · ", name, loss, exp(loss));
+    if (s->n_bytes > 0)
+        printf("%.4f bits per byte", bits_per_byte(s));
+    else
+        printf("bits per byte unknown (the model has no tokenizer)");
+    printf(" · %" PRId64 " tokens in %" PRId64 " rows", s->n_targets, s->n_rows);
+    if (s->n_dropped)
+        printf(", %" PRId64 " in none", s->n_dropped);
+    putchar('\n');
+}
+
+static void print_choices(const char *name, const sw_choices_score *c) {
+    double n = (double)c->n_questions;
+    printf("%s: accuracy %.4f by log-probability per token, %.4f per byte, %.4f of the whole · %" PRId64 " questions\n", name,
+           (double)c->n_right / n, (double)c->n_right_by_byte / n, (double)c->n_right_by_total / n, c->n_questions);
+}
+
+static void print_json(const sw_score_options *o, const sw_source_score *scores, const sw_choices_score *c) {
+    sw_source_score all = {0};
+    printf("{\"sources\": [");
+    for (int i = 0; i < o->n_paths; i++) {
+        char *name = malloc(6 * strlen(o->paths[i]) + 3);
+        double loss = scores[i].loss / (double)scores[i].n_targets;
+        if (!name)
+            continue;
+        sw_json_quote(o->paths[i], name);
+        printf("%s{\"source\": %s, \"loss\": %.9g, \"perplexity\": %.9g, ", i ? ", " : "", name, loss, exp(loss));
+        if (scores[i].n_bytes > 0)
+            printf("\"bits_per_byte\": %.9g, \"bytes\": %" PRId64 ", ", bits_per_byte(&scores[i]), scores[i].n_bytes);
+        printf("\"tokens\": %" PRId64 ", \"rows\": %" PRId64 "}", scores[i].n_targets, scores[i].n_rows);
+        free(name);
+        all.loss += scores[i].loss;
+        all.n_targets += scores[i].n_targets;
+    }
+    printf("]");
+    if (all.n_targets)
+        printf(", \"loss\": %.9g", all.loss / (double)all.n_targets);
+    if (c->n_questions)
+        printf(", \"choices\": {\"questions\": %" PRId64 ", \"right\": %" PRId64 ", \"right_by_byte\": %" PRId64
+               ", \"right_by_total\": %" PRId64 ", \"accuracy\": %.9g}",
+               c->n_questions, c->n_right, c->n_right_by_byte, c->n_right_by_total, (double)c->n_right / (double)c->n_questions);
+    printf("}\n");
+}
+
+static void print_scores(const sw_score_options *o, const sw_source_score *scores, const sw_choices_score *choices) {
+    sw_source_score all = {0};
+    for (int i = 0; i < o->n_paths; i++) {
+        print_source(o->paths[i], &scores[i]);
+        all.n_rows += scores[i].n_rows;
+        all.n_targets += scores[i].n_targets;
+        all.n_dropped += scores[i].n_dropped;
+        all.n_bytes = all.n_bytes < 0 || scores[i].n_bytes < 0 ? -1 : all.n_bytes + scores[i].n_bytes;
+        all.loss += scores[i].loss;
+    }
+    if (o->n_paths > 1)
+        print_source("all", &all);
+    if (choices->n_questions)
+        print_choices(o->choices, choices);
+}
+
+/* A run's model, or before it is trained the one that it starts from; its validation data; its row length. Whatever the flags say
+ * stays. */
+static sw_status from_run(const char *path, sw_settings *settings, char model[SW_PATH_BYTES], sw_score_options *o,
+                          sw_error *err) {
+    sw_status status = sw_settings_read(path, NULL, 0, settings, err);
+    if (!status)
+        status = sw_settings_complete(settings, path, false, err);
+    if (!status)
+        status = sw_path_join(model, settings->checkpoint.path, "model", err);
+    if (status)
+        return status;
+    o->model = sw_file_exists(model) ? model : settings->model.path;
+    if (!o->model)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%s: %s does not exist yet, and there is no model.path · shardwise eval · train it first", path, model);
+    if (!o->n_paths && !o->choices) {
+        o->paths = settings->data.validation.item;
+        o->n_paths = settings->data.validation.n;
+    }
+    o->sequence_length = o->sequence_length ? o->sequence_length : settings->data.sequence_length;
+    return SW_OK;
+}
+
+static bool is_run(const char *path) {
+    size_t n = strlen(path);
+    return (n > 5 && !strcmp(path + n - 5, ".yaml")) || (n > 4 && !strcmp(path + n - 4, ".yml"));
+}
+
+static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
+    bool help = false, goes_on, as_json = false;
+    sw_flag_texts data = {.n = 0};
+    const char *choices_path = NULL, *dtype = "fp32", *chat_format = "auto";
+    int64_t sequence_length = 0, n_ranks = 1, most_rows = 0;
+    const sw_flag flags[] = {
+        {"--data", "FILE", "text (.txt, .jsonl) or tokens (.npy) to predict; may be given several times", SW_FLAG_TEXTS, &data},
+        {"--choices", "FILE", "a .jsonl file of {\"prompt\", \"choices\", \"answer\"}", SW_FLAG_TEXT, &choices_path},
+        {"--sequence-length", "L", "tokens of a row; 1024, or what the model takes", SW_FLAG_COUNT, &sequence_length, 1, 1e9},
+        {"--rows", "N", "rows of each source at most; all", SW_FLAG_COUNT, &most_rows, 1, 1e18},
+        {"--ranks", "N", "processes that the model is split over; 1", SW_FLAG_COUNT, &n_ranks, 1, 256},
+        {"--dtype", "TYPE", "of the weights in memory: fp32 or bf16; fp32", SW_FLAG_TEXT, &dtype},
+        {"--chat-format", "NAME", "of conversations; auto: the model's own", SW_FLAG_TEXT, &chat_format},
+        {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+    };
+    enum { N_FLAGS = sizeof flags / sizeof *flags };
+    sw_settings settings = {0};
+    sw_source_score *scores = NULL;
+    sw_choices_score choices = {0};
+    char model[SW_PATH_BYTES];
+    const char **others;
+    int n_others;
+    sw_status status = sw_arguments_begin(&sw_verb_eval, n_arguments, arguments, flags, N_FLAGS, 1,
+                                          "shardwise eval runs/x/model --data held-out.txt", &others, &n_others, &goes_on, err);
+    if (!status && help)
+        sw_arguments_help(&sw_verb_eval, flags, N_FLAGS);
+    if (status || !goes_on)
+        goto done;
+    sw_score_options options = {.model = others[0],
+                                .paths = data.item,
+                                .n_paths = data.n,
+                                .choices = choices_path,
+                                .sequence_length = sequence_length,
+                                .most_rows = most_rows,
+                                .chat_format = chat_format,
+                                .n_ranks = (int)n_ranks,
+                                .parameter_dtype = strcmp(dtype, "bf16") ? SW_F32 : SW_BF16,
+                                .progress = show_progress,
+                                .progress_to = stderr,
+                                .stop_signal = &stop_signal};
+    if (n_others > 1)
+        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: one model is taken · shardwise eval · name data with --data", others[1]);
+    else if (strcmp(dtype, "fp32") && strcmp(dtype, "bf16"))
+        status = sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32 or bf16, not %.100s · shardwise eval", dtype);
+    else if (is_run(others[0]))
+        status = from_run(others[0], &settings, model, &options, err);
+    if (!status && !options.n_paths && !options.choices)
+        status =
+            sw_fail(err, SW_BAD_CONFIG, "there is nothing to evaluate · shardwise eval · write --data FILE or --choices FILE");
+    if (!status && !(scores = calloc((size_t)options.n_paths + 1, sizeof *scores)))
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for the scores · shardwise eval");
+    if (status)
+        goto done;
+    struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    status = sw_score(&options, scores, &choices, err);
+    if (!status && as_json)
+        print_json(&options, scores, &choices);
+    else if (!status)
+        print_scores(&options, scores, &choices);
+done:
+    free(scores);
+    sw_settings_free(&settings);
+    free(others);
+    return status;
+}
+
+const sw_verb sw_verb_eval = {"eval", "MODEL_DIR|RUN.yaml --data FILE", "loss, perplexity, bits per byte; accuracy on choices",
+                              eval};

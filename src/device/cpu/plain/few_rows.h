@@ -1,0 +1,172 @@
+/* few_rows.h: y = x W + b for so few rows of x that reading W is all the time there is.
+ *
+ * W is read once, in the order in which it lies, and bf16 is widened in registers. A weight that lies [out,in] gives dot
+ * products, each in a vector of sums; one that lies [in,out] gives sums of its rows. An element of y is the same sum in the
+ * same order however many rows there are: what a text becomes does not depend on the texts beside it.
+ */
+#ifndef SW_DEVICE_CPU_PLAIN_FEW_ROWS_H
+#define SW_DEVICE_CPU_PLAIN_FEW_ROWS_H
+
+#include "device/cpu/plain/lanes.h"
+#include "device/sizes.h"
+
+/* Elements of a weight that are loaded at a time, in WEIGHT_PARTS vectors of reals. A word holds two elements in bf16: its low
+ * half, moved up, and its high half, alone, are reals; so the first vector has the elements of even place, the second those of
+ * odd. x lies in that order too (deal_row). */
+#ifdef SW_KIND_bf16
+enum { WEIGHT_PARTS = 2 };
+#else
+enum { WEIGHT_PARTS = 1 };
+#endif
+enum { WEIGHT_STEP = WEIGHT_PARTS * VECTOR_LANES };
+
+static inline void load_weights(const parameter *weight, vector *parts) {
+#ifdef SW_KIND_bf16
+    typedef uint32_t words __attribute__((vector_size(SW_VECTOR_BYTES)));
+    words w;
+    memcpy(&w, weight, sizeof w);
+    parts[0] = (vector)(w << 16);
+    parts[1] = (vector)(w & 0xffff0000u);
+#else
+    parts[0] = load_vector(weight);
+#endif
+}
+
+#ifdef SW_KIND_bf16
+/* Each WEIGHT_STEP elements of x by even, then by odd place; zeros past its end. */
+static inline void deal_row(int64_t in, const real *x, real *dealt) {
+    for (int64_t i = 0; i < in; i += WEIGHT_STEP, dealt += WEIGHT_STEP)
+        for (int64_t j = 0; j < WEIGHT_STEP; j++)
+            dealt[j % 2 * VECTOR_LANES + j / 2] = i + j < in ? x[i + j] : 0;
+}
+#endif
+
+static inline real add_vector(vector sum) {
+    real lane[VECTOR_LANES];
+    memcpy(lane, &sum, sizeof lane);
+    for (int width = VECTOR_LANES / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            lane[i] += lane[i + width];
+    return lane[0];
+}
+
+/* y[r][o] = x[r] . weight[o] + bias[o] for `rows` rows of x and `outputs` rows of the weight, constants where this is inlined.
+ * The tile of the weight that comes next is fetched meanwhile: its rows are too short for the CPU to see a pattern. */
+typedef struct few_rows {
+    int64_t n, in, out, x_stride;
+    const real *x;
+    const parameter *weight, *bias;
+    real *y;
+} few_rows;
+
+static inline __attribute__((always_inline)) void dot_tile(const few_rows *f, int64_t row, int64_t output, int rows,
+                                                           int outputs) {
+    const int64_t in = f->in, stride = f->x_stride;
+    const real *x = f->x + row * stride;
+    const parameter *weight = f->weight + output * in;
+    vector sum[4][4] = {0}; /* [row][output] */
+    int64_t i = 0;
+    for (; i + WEIGHT_STEP <= in; i += WEIGHT_STEP) {
+        vector w[4][WEIGHT_PARTS];
+        for (int o = 0; o < outputs; o++) {
+            load_weights(weight + o * in + i, w[o]);
+            __builtin_prefetch(weight + (outputs + o) * in + i);
+        }
+        for (int part = 0; part < WEIGHT_PARTS; part++)
+            for (int r = 0; r < rows; r++) {
+                const vector some = load_vector(x + r * stride + i + part * VECTOR_LANES);
+                for (int o = 0; o < outputs; o++)
+                    sum[r][o] += some * w[o][part];
+            }
+    }
+    if (i < in)
+        for (int o = 0; o < outputs; o++) {
+            parameter w_tail[WEIGHT_STEP] = {0};
+            vector w[WEIGHT_PARTS];
+            memcpy(w_tail, weight + o * in + i, (size_t)(in - i) * sizeof *weight);
+            load_weights(w_tail, w);
+            for (int r = 0; r < rows; r++) {
+                real x_tail[WEIGHT_STEP] = {0};
+                memcpy(x_tail, x + r * stride + i, (size_t)smaller(WEIGHT_STEP, stride - i) * sizeof *x);
+                for (int part = 0; part < WEIGHT_PARTS; part++)
+                    sum[r][o] += load_vector(x_tail + part * VECTOR_LANES) * w[part];
+            }
+        }
+    for (int r = 0; r < rows; r++)
+        for (int o = 0; o < outputs; o++)
+            f->y[(row + r) * f->out + output + o] = add_vector(sum[r][o]) + (f->bias ? widen(f->bias[output + o]) : 0);
+}
+
+/* All rows of x, four, two, one at a time, against `outputs` rows of the weight. */
+static inline __attribute__((always_inline)) void dot_all_rows(const few_rows *f, int64_t output, int outputs) {
+    int64_t row = 0;
+    for (; row + 4 <= f->n; row += 4)
+        dot_tile(f, row, output, 4, outputs);
+    if (row + 2 <= f->n) {
+        dot_tile(f, row, output, 2, outputs);
+        row += 2;
+    }
+    if (row < f->n)
+        dot_tile(f, row, output, 1, outputs);
+}
+
+static void dot_few_rows(const few_rows *f) {
+    int64_t output = 0;
+    for (; f->n == 1 && output + 4 <= f->out; output += 4)
+        dot_tile(f, 0, output, 1, 4);
+    for (; output + 2 <= f->out; output += 2)
+        dot_all_rows(f, output, 2);
+    if (output < f->out)
+        dot_all_rows(f, output, 1);
+}
+
+/* Eight rows of the weight at a time meet each row of x while they are in a near cache. */
+static void sum_few_rows(int64_t n, int64_t in, int64_t out, const real *x, const parameter *weight, const parameter *bias,
+                         real *y) {
+    for (int64_t row = 0; row < n; row++)
+        for (int64_t o = 0; o < out; o++)
+            y[row * out + o] = bias ? widen(bias[o]) : 0;
+    int64_t i = 0;
+    for (; i + 8 <= in; i += 8)
+        for (int64_t row = 0; row < n; row++) {
+            const real *a = x + row * in + i;
+            const parameter *w = weight + i * out;
+            real *to = y + row * out;
+            SW_ELEMENTWISE
+            for (int64_t o = 0; o < out; o++) {
+                const real low =
+                    a[0] * widen(w[o]) + a[1] * widen(w[out + o]) + a[2] * widen(w[2 * out + o]) + a[3] * widen(w[3 * out + o]);
+                const real high = a[4] * widen(w[4 * out + o]) + a[5] * widen(w[5 * out + o]) + a[6] * widen(w[6 * out + o]) +
+                                  a[7] * widen(w[7 * out + o]);
+                to[o] += low + high;
+            }
+        }
+    for (; i < in; i++)
+        for (int64_t row = 0; row < n; row++) {
+            SW_ELEMENTWISE
+            for (int64_t o = 0; o < out; o++)
+                y[row * out + o] += x[row * in + i] * widen(weight[i * out + o]);
+        }
+}
+
+/* x [n,in], weight [out,in] if is_out_in, else [in,out], bias [out] or NULL, y [n,out]. scratch: [n, sw_few_rows_stride(in)]
+ * beside bf16. */
+static inline void multiply_few_rows(int64_t n, int64_t in, int64_t out, bool is_out_in, const real *x, const parameter *weight,
+                                     const parameter *bias, real *scratch, real *y) {
+    few_rows f = {n, in, out, in, x, weight, bias, y};
+    if (!is_out_in) {
+        sum_few_rows(n, in, out, x, weight, bias, y);
+        return;
+    }
+#ifdef SW_KIND_bf16
+    f.x = scratch;
+    f.x_stride = sw_few_rows_stride(in);
+    for (int64_t row = 0; row < n; row++)
+        deal_row(in, x + row * in, scratch + row * f.x_stride);
+#else
+    (void)scratch;
+#endif
+    dot_few_rows(&f);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* growing_text.h: what one prompt has become so far: tokens in, text out, up to the first stop text. */
+#ifndef SW_RUN_GROWING_TEXT_H
+#define SW_RUN_GROWING_TEXT_H
+
+#include "data/tokenizer/tokenizer.h"
+#include "run/generate.h"
+
+/* Bytes that grow; starts as {0}. */
+typedef struct sw_bytes {
+    char *item;
+    size_t n, capacity;
+} sw_bytes;
+
+typedef struct sw_growing_text {
+    const sw_generate_options *options;
+    int64_t prompt;
+    sw_token_stream *stream; /* NULL: ids alone */
+    sw_bytes held;           /* may turn out to be the beginning of a stop text */
+    sw_bytes ready;          /* to be shown, when it is this text's turn */
+    int64_t n_tokens;        /* produced */
+    bool has_begun, is_over;
+    sw_text_end end;
+} sw_growing_text;
+
+/* tokenizer may be NULL. Ownership: sw_growing_text_free. */
+sw_status sw_growing_text_create(const sw_generate_options *options, int64_t prompt, const sw_tokenizer *tokenizer,
+                                 sw_growing_text *text, sw_error *err);
+void sw_growing_text_free(sw_growing_text *text);
+
+/* One token more; `ends_text`: it is a token of the model that ends a text, and is not shown. Sets is_over when the text is. */
+sw_status sw_growing_text_push(sw_growing_text *text, int32_t id, bool ends_text, sw_error *err);
+
+/* It ends for a reason from outside. */
+sw_status sw_growing_text_finish(sw_growing_text *text, sw_text_end end, sw_error *err);
+
+/* Hand to the sink what is ready. */
+sw_status sw_growing_text_show(sw_growing_text *text, sw_error *err);
+
+#endif

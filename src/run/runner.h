@@ -1,0 +1,50 @@
+/* runner.h: a model from a folder, run forward by ranks that share it: what generation and evaluation have in common.
+ *
+ * Some programs over the same parameters. Their collectives are the same, so ranks need not run the same program at a time; but
+ * all ranks make equally many calls.
+ */
+#ifndef SW_RUN_RUNNER_H
+#define SW_RUN_RUNNER_H
+
+#include "graph/graph.h"
+#include "model/model.h"
+#include "run/executor.h"
+
+enum { SW_MOST_RUNNER_PROGRAMS = 8 };
+
+typedef struct sw_runner {
+    const char *folder; /* a Hugging Face folder; the caller's */
+    sw_model_config model;
+    sw_sharding sharding;
+    sw_layout layout;
+    sw_states states;
+    int n_programs;
+    sw_graph *graphs[SW_MOST_RUNNER_PROGRAMS];
+    sw_program programs[SW_MOST_RUNNER_PROGRAMS];
+    const sw_program *list[SW_MOST_RUNNER_PROGRAMS];
+    /* in a rank */
+    sw_device *device;
+    sw_executor *executor;
+} sw_runner;
+
+/* Before ranks exist: read the model's dimensions; then add programs. Ownership: sw_runner_free, on {0} too. Errors: SW_BAD_FILE.
+ */
+sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *runner, sw_error *err);
+void sw_runner_free(sw_runner *runner);
+
+/* Add a program. `graph` is empty but for what is wanted of it (decoding, token losses); it is the runner's from now on, also
+ * after an error. The first one finds out whether the folder's files fit. Programs lie in memory by their number: runner does not
+ * move. */
+sw_status sw_runner_add(sw_runner *runner, sw_model_end end, sw_graph *graph, sw_error *err);
+
+/* Collective: take memory and load this rank's part. Close it after an error too. */
+sw_status sw_runner_open(sw_runner *runner, sw_comm *comm, sw_error *err);
+void sw_runner_close(sw_runner *runner);
+
+/* Run program `index`, or only take part in its collectives. Collective. */
+sw_status sw_runner_run(sw_runner *runner, int index, bool is_active, sw_error *err);
+
+/* The memory of one of its buffers: runner->programs[index].tokens and so on. */
+void *sw_runner_address(sw_runner *runner, int index, int buffer);
+
+#endif

@@ -1,0 +1,49 @@
+/* score.h: how well a model predicts text, and which of some texts it finds likeliest. */
+#ifndef SW_RUN_SCORE_H
+#define SW_RUN_SCORE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shardwise/status.h>
+
+#include "base/dtype.h"
+
+typedef struct sw_score_options {
+    const char *model;        /* a Hugging Face folder */
+    const char *const *paths; /* [n_paths] sources: .txt, .jsonl, .npy or a pattern; each is scored by itself */
+    int n_paths;              /* 0: none */
+    const char *choices;      /* a .jsonl file of {"prompt", "choices", "answer"}; NULL: none */
+    int64_t sequence_length;  /* tokens of a row; 0: 1024, or the model's positions if these are fewer */
+    int64_t most_rows;        /* of each source; 0: all */
+    const char *chat_format;  /* "auto": the model's own */
+    int n_ranks;              /* the model is split over them; at least 1 */
+    sw_dtype parameter_dtype; /* SW_F32 or SW_BF16 */
+    bool as_threads;          /* ranks as threads of this process, for tests */
+    void (*progress)(void *to, int64_t n_done, int64_t n_all); /* rows; called in rank 0, another process. May be NULL */
+    void *progress_to;
+    const volatile sig_atomic_t *stop_signal; /* may be NULL */
+} sw_score_options;
+
+/* A source. Sums are exact, so they are the same for any number of ranks. */
+typedef struct sw_source_score {
+    int64_t n_rows;
+    int64_t n_dropped; /* tokens that no row has */
+    int64_t n_targets; /* tokens predicted */
+    int64_t n_bytes;   /* of the text that they stand for; -1: the model's folder has no tokenizer */
+    double loss;       /* nats, of all targets together */
+} sw_source_score;
+
+typedef struct sw_choices_score {
+    int64_t n_questions;
+    int64_t n_right;          /* by log-probability per token of the choice */
+    int64_t n_right_by_byte;  /* per byte */
+    int64_t n_right_by_total; /* not normalised */
+} sw_choices_score;
+
+/* Score the sources into scores [n_paths] and the questions into *choices. Of choices that are equally likely the first counts as
+ * chosen. Errors: SW_BAD_FILE (model, data; a question by file and line), SW_BAD_CONFIG. */
+sw_status sw_score(const sw_score_options *options, sw_source_score *scores, sw_choices_score *choices, sw_error *err);
+
+#endif
