@@ -40,6 +40,15 @@ done
 [ "$(grep -c '^shardwise: error: .*its reader is gone' errors.out)" = 1 ] || complain "a reader that left: $(cat errors.out)"
 [ "$(wc -l <errors.out)" = 1 ] || complain "a reader that left: $(cat errors.out)"
 
+# A reader that pauses longer than shard.deadline does not cost the run.
+mkfifo paused
+{ sleep 2.5 && cat; } <paused >text.out &
+"$shardwise" train run.yaml checkpoint.path=paused_run train.steps=100000000 log.every=1 shard.deadline=1 >paused 2>errors.out &
+sleep 3.5
+kill -TERM $!
+wait $!
+[ $? = 143 ] || complain "a reader that pauses: $(cat errors.out)"
+
 # Data may take long to check: a signal ends that at once, and nothing is written.
 truncate -s 10T long.txt 2>/dev/null || truncate -s 1T long.txt
 "$shardwise" train run.yaml 'data.train=[long.txt]' checkpoint.path=early >text.out 2>errors.out &
