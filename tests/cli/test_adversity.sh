@@ -92,6 +92,15 @@ kill -HUP $!
 wait $!
 [ $? = 143 ] || complain 'SIGHUP does not end a run'
 [ -e hung/model/model.safetensors ] || complain 'SIGHUP loses the model'
+# A second signal does not wait for the step, which here takes long.
+"$shardwise" train run.yaml checkpoint.path=twice train.batch_size=1000000 --quiet 2>errors.out &
+until [ -s twice/events.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+kill -TERM $!
+sleep 0.1
+kill -TERM $!
+wait $!
+[ $? = 143 ] || complain 'a second signal does not end a run'
+grep -qx 'shardwise: stopped at once by a second signal; the model is not saved' errors.out || complain "twice: $(cat errors.out)"
 (trap '' HUP && exec "$shardwise" train run.yaml checkpoint.path=kept train.steps=300 --quiet) &
 until [ -s kept/metrics.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
 kill -HUP $! 2>/dev/null
