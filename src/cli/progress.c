@@ -2,6 +2,7 @@
 #include "cli/progress.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -46,9 +47,17 @@ static void clear_live_line(const sw_display *display) {
         fputs("\r\033[K", display->out);
 }
 
+/* A reader that pauses (a pager, Ctrl-S) must not hold up the ranks: then steps go unshown, as between two lines of the log. */
+static bool would_wait(FILE *out) {
+    struct pollfd room = {.fd = fileno(out), .events = POLLOUT};
+    return poll(&room, 1, 0) == 0;
+}
+
 static void show_step(void *to, const sw_progress *progress) {
     sw_display *display = to;
     char line[320];
+    if (display->show != SW_SHOW_JSON && would_wait(display->out))
+        return;
     if (display->show == SW_SHOW_JSON && progress->metrics)
         fprintf(display->out, "%.*s\n", (int)strcspn(progress->metrics, "\n"), progress->metrics);
     if (display->show == SW_SHOW_LIVE || display->show == SW_SHOW_LINES) {

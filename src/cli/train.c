@@ -17,15 +17,17 @@ static volatile sig_atomic_t has_begun, stop_signal, report_request;
  * being checked nothing is there that had to be ended, so the first one ends that. */
 static void take_signal(int signal_number) {
     static const char too_early[] = "shardwise: stopped by a signal before the run began\n";
+    static const char at_once[] = "shardwise: stopped at once by a second signal; the model is not saved\n";
     if (signal_number == SIGQUIT) {
         report_request = 1;
-        return;
-    }
-    ssize_t told = has_begun ? 0 : write(STDERR_FILENO, too_early, sizeof too_early - 1);
-    if (!has_begun || stop_signal)
+    } else if (has_begun && !stop_signal) {
+        stop_signal = signal_number == SIGHUP ? SIGTERM : signal_number; /* the terminal is gone: end as if asked to */
+    } else {
+        ssize_t told =
+            has_begun ? write(STDERR_FILENO, at_once, sizeof at_once - 1) : write(STDERR_FILENO, too_early, sizeof too_early - 1);
+        (void)told; /* whether or not anybody hears it */
         _exit(128 + signal_number);
-    stop_signal = signal_number == SIGHUP ? SIGTERM : signal_number; /* the terminal is gone: end as if asked to */
-    (void)told;
+    }
 }
 
 static void watch_signals(void) {

@@ -199,8 +199,8 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     t->n_skipped_in_a_row = t->skipped ? t->n_skipped_in_a_row + 1 : 0;
     t->first_loss = t->step == 1 ? t->loss : t->first_loss;
     t->last_loss = t->loss;
-    bool is_last = t->step == t->run->n_steps || t->stop_signal;
-    bool evaluates = t->run->validation && (is_last || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0));
+    bool is_due = t->step == t->run->n_steps || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0);
+    bool evaluates = t->run->validation && is_due && !t->stop_signal; /* who asks to stop is not made to wait */
     if (evaluates)
         status = sw_training_evaluate(t, &validation_loss, err);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "telling of the step");

@@ -40,6 +40,15 @@ done
 [ "$(grep -c '^shardwise: error: .*its reader is gone' errors.out)" = 1 ] || complain "a reader that left: $(cat errors.out)"
 [ "$(wc -l <errors.out)" = 1 ] || complain "a reader that left: $(cat errors.out)"
 
+# A reader that pauses longer than shard.deadline does not cost the run.
+mkfifo paused
+{ sleep 2.5 && cat; } <paused >text.out &
+"$shardwise" train run.yaml checkpoint.path=paused_run train.steps=100000000 log.every=1 shard.deadline=1 >paused 2>errors.out &
+sleep 3.5
+kill -TERM $!
+wait $!
+[ $? = 143 ] || complain "a reader that pauses: $(cat errors.out)"
+
 # Data may take long to check: a signal ends that at once, and nothing is written.
 truncate -s 10T long.txt 2>/dev/null || truncate -s 1T long.txt
 "$shardwise" train run.yaml 'data.train=[long.txt]' checkpoint.path=early >text.out 2>errors.out &
@@ -83,6 +92,15 @@ kill -HUP $!
 wait $!
 [ $? = 143 ] || complain 'SIGHUP does not end a run'
 [ -e hung/model/model.safetensors ] || complain 'SIGHUP loses the model'
+# A second signal does not wait for the step, which here takes long.
+"$shardwise" train run.yaml checkpoint.path=twice train.batch_size=1000000 --quiet 2>errors.out &
+until [ -s twice/events.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+kill -TERM $!
+sleep 0.1
+kill -TERM $!
+wait $!
+[ $? = 143 ] || complain 'a second signal does not end a run'
+grep -qx 'shardwise: stopped at once by a second signal; the model is not saved' errors.out || complain "twice: $(cat errors.out)"
 (trap '' HUP && exec "$shardwise" train run.yaml checkpoint.path=kept train.steps=300 --quiet) &
 until [ -s kept/metrics.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
 kill -HUP $! 2>/dev/null
