@@ -5,7 +5,7 @@ cd "$scratch" || exit 1
 gguf=$SW_SOURCE/tests/checkpoint/gguf/tiny-gpt2.gguf
 
 expect 0 import export -- "$shardwise" checkpoint --help
-for action in list verify merge diff prune; do
+for action in list verify diff prune; do
     grep -qw "$action" "$scratch/output" && complain "checkpoint --help lists $action, which is not built"
     expect 2 "checkpoint $action is not built yet" -- "$shardwise" checkpoint "$action" x
 done
