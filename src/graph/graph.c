@@ -153,7 +153,6 @@ sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *n
     p->n_dimensions = n_dimensions;
     memcpy(p->dimension, dimensions, (size_t)n_dimensions * sizeof *dimensions);
     p->n_elements = n_elements;
-    p->atom = 1;
     p->is_trainable = true;
     p->decays = n_dimensions >= 2;
     p->initializer = initializer;

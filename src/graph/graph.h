@@ -36,7 +36,6 @@ struct sw_parameter {
     int n_dimensions;
     int64_t dimension[4];
     int64_t n_elements;
-    int64_t atom; /* elements that a cut must not split; 1 */
     bool is_trainable;
     bool decays; /* weight decay applies: two or more dimensions */
     sw_initializer initializer;

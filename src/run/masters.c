@@ -2,54 +2,48 @@
 #include "run/masters.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/philox.h"
+#include "run/executor_internal.h"
 
+/* Where a piece lies here, from one of its elements on. */
 typedef struct place {
-    float *fp32;
-    uint16_t *high, *low; /* low: NULL for frozen parameters */
+    char *copy;
+    uint16_t *low; /* NULL: fp32, or frozen */
 } place;
 
 /* Element `first` of the piece. */
 static place find(const sw_masters *m, int group, const sw_piece *piece, int64_t first) {
     const sw_states *states = m->states;
-    int64_t shard = states->layout->groups[group].shard;
+    int64_t shard = states->layout->groups[group].shard, size = sw_dtype_bytes(states->sharding.parameter_dtype);
     int64_t in_slice = piece->shard_offset + first;
     int64_t in_low = states->sharding.stage == 0 ? m->owner * shard + in_slice : in_slice;
     int64_t in_copy = states->sharding.stage == 3 ? in_slice : m->owner * shard + in_slice;
     char *copy = sw_executor_address(m->executor, 0, states->copy[group]);
-    if (states->sharding.parameter_dtype == SW_F32)
-        return (place){.fp32 = (float *)copy + in_copy};
     uint16_t *low = sw_executor_address(m->executor, 0, states->low[group]);
-    return (place){.high = (uint16_t *)copy + in_copy, .low = low ? low + in_low : NULL};
+    return (place){copy + in_copy * size, low ? low + in_low : NULL};
+}
+
+static void run_kernel(const sw_executor *e, sw_kernel kernel, const sw_kernel_call *call) {
+    sw_device_kernel(e->device, e->numbers, kernel)(e->device, call);
 }
 
 sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
                          sw_error *err) {
-    (void)err;
-    place p = find(masters, group, piece, first);
-    if (p.fp32)
-        memcpy(p.fp32, values, (size_t)n * sizeof *values);
-    else
-        for (int64_t i = 0; i < n; i++) {
-            p.high[i] = sw_split_high(values[i]);
-            if (p.low)
-                p.low[i] = sw_split_low(values[i]);
-        }
-    return SW_OK;
+    const sw_masters *m = masters;
+    place p = find(m, group, piece, first);
+    sw_kernel_call call = {.operand = {values, p.copy, p.low}, .dim = {n}};
+    run_kernel(m->executor, SW_KERNEL_SPLIT, &call);
+    return sw_comm_check(m->executor->comm, err); /* loading is long: no need to go on when another rank failed */
 }
 
 sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
                            sw_error *err) {
-    (void)err;
-    place p = find(masters, group, piece, first);
-    if (p.fp32)
-        memcpy(values, p.fp32, (size_t)n * sizeof *values);
-    else
-        for (int64_t i = 0; i < n; i++)
-            values[i] = p.low ? sw_split_join(p.high[i], p.low[i]) : sw_bf16_to_float(p.high[i]);
-    return SW_OK;
+    const sw_masters *m = masters;
+    place p = find(m, group, piece, first);
+    sw_kernel_call call = {.operand = {p.copy, p.low, values}, .dim = {n}};
+    run_kernel(m->executor, SW_KERNEL_JOIN, &call);
+    return sw_comm_check(m->executor->comm, err);
 }
 
 void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,

@@ -74,14 +74,15 @@ SW_KERNEL(SGD) {
     }
 }
 
+/* A frozen parameter has no low half: its copy is all that is kept. */
 SW_KERNEL(SPLIT) {
     const real *master = call->operand[0];
     parameter *copy = call->operand[1];
-    uint16_t *low = call->operand[2];
-    const int64_t n = call->dim[0];
-    SW_ELEMENTWISE
+    uint16_t *low = call->operand[2], none;
+    const int64_t n = call->dim[0], step = low ? 1 : 0;
+    low = low ? low : &none;
     for (int64_t i = 0; i < n; i++)
-        store_master(master[i], copy, low, i);
+        store_master(master[i], copy + i, low + i * step, 0);
 }
 
 SW_KERNEL(JOIN) {
@@ -89,6 +90,12 @@ SW_KERNEL(JOIN) {
     const uint16_t *low = call->operand[1];
     real *master = call->operand[2];
     const int64_t n = call->dim[0];
+    if (!low) {
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < n; i++)
+            master[i] = widen(copy[i]);
+        return;
+    }
     SW_ELEMENTWISE
     for (int64_t i = 0; i < n; i++)
         master[i] = load_master(copy, low, i);
