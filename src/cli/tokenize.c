@@ -10,26 +10,27 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "data/corpus.h"
 #include "data/npy.h"
-#include "data/tokenizer/corpus.h"
 
-enum { NPY_HEADER_BYTES = 128, BUFFERED_IDS = 1 << 16 };
+enum { BUFFERED_NUMBERS = 1 << 16 };
 
 /* A one-dimensional .npy file that grows: its header is written last, and the file gets its name when it is whole. */
 typedef struct npy_writer {
     const char *path; /* NULL: none is written */
     char partial[SW_PATH_BYTES];
-    int descriptor, element_bytes; /* element_bytes: 2 (uint16), 4 (uint32) or 8 (int64) */
-    int64_t n;
-    uint8_t *buffer; /* [BUFFERED_IDS * element_bytes] */
+    int descriptor;
+    sw_dtype dtype;
+    int64_t n, element_bytes;
+    uint8_t *buffer; /* [BUFFERED_NUMBERS * element_bytes] */
     int64_t n_buffered;
 } npy_writer;
 
-static sw_status open_writer(npy_writer *w, const char *path, int element_bytes, sw_error *err) {
-    *w = (npy_writer){.path = path, .descriptor = -1, .element_bytes = element_bytes};
+static sw_status open_writer(npy_writer *w, const char *path, sw_dtype dtype, sw_error *err) {
+    *w = (npy_writer){.path = path, .descriptor = -1, .dtype = dtype, .element_bytes = sw_dtype_bytes(dtype)};
     if (!path)
         return SW_OK;
-    w->buffer = malloc((size_t)BUFFERED_IDS * (size_t)element_bytes);
+    w->buffer = malloc((size_t)(BUFFERED_NUMBERS * w->element_bytes));
     if (!w->buffer)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
     if (snprintf(w->partial, sizeof w->partial, "%s.partial", path) >= (int)sizeof w->partial)
@@ -41,7 +42,7 @@ static sw_status open_writer(npy_writer *w, const char *path, int element_bytes,
 }
 
 static sw_status flush_writer(npy_writer *w, sw_error *err) {
-    int64_t at = NPY_HEADER_BYTES + (w->n - w->n_buffered) * w->element_bytes, n_bytes = w->n_buffered * w->element_bytes;
+    int64_t at = SW_NPY_HEADER + (w->n - w->n_buffered) * w->element_bytes, n_bytes = w->n_buffered * w->element_bytes;
     w->n_buffered = 0;
     return n_bytes ? sw_file_write_at(w->descriptor, w->path, w->buffer, n_bytes, at, err) : SW_OK;
 }
@@ -53,25 +54,18 @@ static sw_status write_number(npy_writer *w, int64_t number, sw_error *err) {
     for (int i = 0; i < w->element_bytes; i++)
         out[i] = (uint8_t)((uint64_t)number >> (8 * i));
     w->n++;
-    return ++w->n_buffered == BUFFERED_IDS ? flush_writer(w, err) : SW_OK;
+    return ++w->n_buffered == BUFFERED_NUMBERS ? flush_writer(w, err) : SW_OK;
 }
 
 /* Write the header and give the file its name. */
 static sw_status finish_writer(npy_writer *w, sw_error *err) {
-    char header[NPY_HEADER_BYTES + 1];
+    char header[SW_NPY_HEADER];
     if (!w->path)
         return SW_OK;
     sw_status status = flush_writer(w, err);
-    const char *type = w->element_bytes == 2 ? "<u2" : w->element_bytes == 4 ? "<u4" : "<i8";
-    static const char magic[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, NPY_HEADER_BYTES - 10, 0}; /* version 1.0, length */
-    memset(header, ' ', sizeof header);
-    memcpy(header, magic, sizeof magic);
-    int n = snprintf(header + sizeof magic, sizeof header - sizeof magic,
-                     "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRId64 ",), }", type, w->n);
-    header[(int)sizeof magic + n] = ' '; /* in place of the NUL */
-    header[NPY_HEADER_BYTES - 1] = '\n';
+    sw_npy_header(w->dtype, w->n, header);
     if (!status)
-        status = sw_file_write_at(w->descriptor, w->path, header, NPY_HEADER_BYTES, 0, err);
+        status = sw_file_write_at(w->descriptor, w->path, header, sizeof header, 0, err);
     if (!status && (fsync(w->descriptor) || close(w->descriptor)))
         status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", w->path);
     w->descriptor = -1;
@@ -91,12 +85,19 @@ static void close_writer(npy_writer *w) {
     free(w->buffer);
 }
 
-/* Where the documents go, and what is counted. */
+/* Samples without something, and the first of them. */
+typedef struct lack {
+    int64_t n, line;
+    const char *path;
+} lack;
+
+/* Where the samples go, and what is counted. */
 typedef struct output {
-    npy_writer tokens, documents;
+    npy_writer tokens, marks, documents;
     bool prints_ids, is_live;
-    int32_t bos, end; /* end: put after each document; -1: nothing */
+    int32_t bos, end; /* -1: there is none */
     int64_t n_documents, n_tokens, n_bytes, n_double_beginnings;
+    lack empty, unsupervised;
     struct timespec begin;
     double last_drawn;
 } output;
@@ -114,21 +115,37 @@ static void print_ids(const int32_t *ids, int64_t n) {
     puts("]");
 }
 
-static sw_status take_document(void *to, const int32_t *ids, int64_t n, int64_t n_bytes, sw_error *err) {
+static void count_lack(lack *l, const sw_corpus_sample *sample) {
+    if (l->n++ == 0)
+        l->path = sample->path, l->line = sample->line;
+}
+
+static sw_status take_sample(void *to, const sw_corpus_sample *sample, sw_error *err) {
     output *o = to;
+    const int64_t n = sample->n;
+    const int32_t *ids = sample->ids;
+    int64_t n_supervised = 0;
     sw_status status = SW_OK;
     if (o->prints_ids)
         print_ids(ids, n);
-    for (int64_t i = 0; !status && i < n; i++)
+    if (n == 0) {
+        count_lack(&o->empty, sample);
+        return SW_OK;
+    }
+    for (int64_t i = 0; !status && i < n; i++) {
+        n_supervised += i > 0 && sample->marks[i]; /* the first token is nobody's target */
         status = write_number(&o->tokens, ids[i], err);
-    if (!status && o->end >= 0)
-        status = write_number(&o->tokens, o->end, err);
+        if (!status)
+            status = write_number(&o->marks, sample->marks[i], err);
+    }
     if (!status)
-        status = write_number(&o->documents, n + (o->end >= 0), err);
+        status = write_number(&o->documents, n, err);
+    if (n_supervised == 0)
+        count_lack(&o->unsupervised, sample);
     o->n_double_beginnings += n >= 2 && o->bos >= 0 && ids[0] == o->bos && ids[1] == o->bos;
     o->n_documents++;
-    o->n_tokens += n + (o->end >= 0);
-    o->n_bytes += n_bytes;
+    o->n_tokens += n;
+    o->n_bytes += sample->n_bytes;
     return status;
 }
 
@@ -149,12 +166,11 @@ static void print_counts(const output *o, const char *path) {
     char bytes[SW_TEXT_NUMBER_BYTES], time[SW_TEXT_NUMBER_BYTES], rate[SW_TEXT_NUMBER_BYTES];
     double seconds = seconds_since(&o->begin);
     printf("%s: %" PRId64 " tokens (%s) of %" PRId64 " documents, %s of text, %.2f bytes per token; %s, %s tokens/s\n", path,
-           o->n_tokens, o->tokens.element_bytes == 2 ? "uint16" : "uint32", o->n_documents,
-           sw_text_bytes(o->n_bytes, bytes, sizeof bytes), o->n_tokens ? (double)o->n_bytes / (double)o->n_tokens : 0.0,
-           sw_text_duration(seconds, time, sizeof time),
+           o->n_tokens, sw_dtype_name(o->tokens.dtype), o->n_documents, sw_text_bytes(o->n_bytes, bytes, sizeof bytes),
+           o->n_tokens ? (double)o->n_bytes / (double)o->n_tokens : 0.0, sw_text_duration(seconds, time, sizeof time),
            sw_text_count((double)o->n_tokens / (seconds > 0 ? seconds : 1), rate, sizeof rate));
     if (o->end >= 0)
-        printf("Each document ends with token %d.\n", o->end);
+        printf("Each document ends with token %d; conversations end as their format does.\n", o->end);
     else
         printf("Nothing marks the ends of documents: the tokenizer names no eos_token, or --no-end is given.\n");
 }
@@ -165,41 +181,82 @@ static int count_threads(void) {
     return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
 }
 
+static void warn_of(const lack *l, const char *what) {
+    if (l->n && l->line)
+        fprintf(stderr, "shardwise: warning: %s: line %" PRId64 ": %s (%" PRId64 " such)\n", l->path, l->line, what, l->n);
+    else if (l->n)
+        fprintf(stderr, "shardwise: warning: %s: %s (%" PRId64 " such)\n", l->path, what, l->n);
+}
+
 /* What the command line says. */
 typedef struct request {
-    const char *tokenizer, *out, *rows, *documents;
+    const char *tokenizer, *out, *rows, *mask, *documents, *chat_format;
     bool prints_ids, decodes, adds_specials, is_literal, has_no_end;
     int64_t n_threads;
 } request;
 
-static sw_status encode(const request *r, const sw_tokenizer *t, const char *const *paths, int n_paths, sw_error *err) {
-    output o = {.prints_ids = r->prints_ids, .is_live = isatty(STDERR_FILENO), .bos = sw_tokenizer_bos_id(t), .end = -1};
-    const int flags = (r->adds_specials ? SW_ENCODE_SPECIALS : 0) | (r->is_literal ? SW_ENCODE_LITERAL : 0);
-    const sw_corpus corpus = {paths, n_paths, r->rows != NULL, flags, r->n_threads ? (int)r->n_threads : count_threads()};
-    if (!r->has_no_end && !r->prints_ids)
-        o.end = sw_tokenizer_eos_id(t);
-    clock_gettime(CLOCK_MONOTONIC, &o.begin);
-    sw_status status = open_writer(&o.tokens, r->out, sw_tokenizer_n_ids(t) <= 65536 ? 2 : 4, err);
+/* Token files are what training makes of the same text; printed ids are those of the text alone. */
+static int flags_of(const request *r) {
+    return (r->adds_specials || !r->prints_ids ? SW_ENCODE_SPECIALS : 0) | (r->is_literal ? SW_ENCODE_LITERAL : 0);
+}
+
+static sw_status write_samples(const request *r, const sw_corpus *corpus, output *o, sw_error *err) {
+    sw_status status = open_writer(&o->tokens, r->out, sw_tokenizer_n_ids(corpus->tokenizer) <= 65536 ? SW_U16 : SW_U32, err);
     if (!status)
-        status = open_writer(&o.documents, r->documents, 8, err);
+        status = open_writer(&o->marks, r->mask, SW_U8, err);
     if (!status)
-        status = sw_corpus_encode(t, &corpus, (sw_corpus_sink){take_document, draw_progress, &o}, err);
-    if (o.is_live)
+        status = open_writer(&o->documents, r->documents, SW_I64, err);
+    if (!status)
+        status = sw_corpus_encode(corpus, (sw_corpus_sink){take_sample, draw_progress, o}, err);
+    if (o->is_live)
         fputs("\r\033[K", stderr);
     if (!status)
-        status = finish_writer(&o.tokens, err);
+        status = finish_writer(&o->tokens, err);
     if (!status)
-        status = finish_writer(&o.documents, err);
-    if (!status && o.n_double_beginnings)
+        status = finish_writer(&o->marks, err);
+    if (!status)
+        status = finish_writer(&o->documents, err);
+    close_writer(&o->tokens);
+    close_writer(&o->marks);
+    close_writer(&o->documents);
+    return status;
+}
+
+static sw_status encode(const request *r, const sw_tokenizer *t, const char *const *paths, int n_paths, sw_error *err) {
+    char folder[SW_PATH_BYTES];
+    sw_chat chat = {.family = SW_CHAT_NONE};
+    const bool has_end = !r->has_no_end && !r->prints_ids;
+    output o = {.prints_ids = r->prints_ids,
+                .is_live = isatty(STDERR_FILENO),
+                .bos = sw_tokenizer_bos_id(t),
+                .end = has_end ? sw_tokenizer_eos_id(t) : -1};
+    const sw_corpus corpus = {.paths = paths,
+                              .n_paths = n_paths,
+                              .all_are_rows = r->rows != NULL,
+                              .tokenizer = t,
+                              .chat = &chat,
+                              .flags = flags_of(r),
+                              .has_no_end = !has_end,
+                              .n_threads = r->n_threads ? (int)r->n_threads : count_threads()};
+    sw_status status = sw_tokenizer_folder(r->tokenizer, folder, err);
+    if (!status && sw_corpus_has_rows(&corpus))
+        status = sw_chat_open(folder, r->chat_format, &chat, err);
+    clock_gettime(CLOCK_MONOTONIC, &o.begin);
+    if (!status)
+        status = write_samples(r, &corpus, &o, err);
+    if (status)
+        return status;
+    if (o.n_double_beginnings)
         fprintf(stderr,
                 "shardwise: warning: %" PRId64
-                " documents begin with two beginning-of-text tokens: the text has one, and --special adds one\n",
+                " documents begin with two beginning-of-text tokens: the text has one, and the tokenizer adds one\n",
                 o.n_double_beginnings);
-    if (!status && r->out)
+    if (r->out) {
+        warn_of(&o.empty, "has no token, and makes no document");
+        warn_of(&o.unsupervised, "has nothing to train on");
         print_counts(&o, r->out);
-    close_writer(&o.tokens);
-    close_writer(&o.documents);
-    return status;
+    }
+    return SW_OK;
 }
 
 /* One token file as text. */
@@ -259,26 +316,29 @@ static sw_status check_request(const request *r, int n_others, sw_error *err) {
         return sw_fail(err, SW_BAD_CONFIG,
                        "no input is given · %s · for example: shardwise tokenize --tokenizer DIR corpus.txt -o corpus.npy",
                        where);
-    if (r->decodes && (r->prints_ids || r->rows || r->documents || r->adds_specials || r->is_literal || r->has_no_end))
+    if (r->decodes && (r->prints_ids || r->rows || r->documents || r->mask || r->adds_specials || r->is_literal || r->has_no_end))
         return sw_fail(err, SW_BAD_CONFIG, "--decode goes with --tokenizer, token files and -o alone · %s", where);
     if (!r->decodes && !r->prints_ids && !r->out)
         return sw_fail(err, SW_BAD_CONFIG, "there is nowhere to write to · %s · write -o OUT.npy or --print-ids", where);
-    if (r->prints_ids && (r->out || r->documents))
+    if (r->prints_ids && (r->out || r->documents || r->mask))
         return sw_fail(err, SW_BAD_CONFIG, "--print-ids and an output file are both given · %s · keep one of them", where);
     return SW_OK;
 }
 
 static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
-    request r = {0};
+    request r = {.chat_format = "auto"};
     const sw_flag flags[] = {
         {"--tokenizer", "DIR", "a folder with tokenizer.json, or the file", SW_FLAG_TEXT, &r.tokenizer},
         {"-o", "OUT", "the token file to write (.npy, uint16 or uint32); with --decode the text", SW_FLAG_TEXT, &r.out},
         {"--documents", "OUT", "write the lengths of the documents too (.npy)", SW_FLAG_TEXT, &r.documents},
-        {"--jsonl", "FILE", "rows with \"text\", whatever the file is called", SW_FLAG_TEXT, &r.rows},
+        {"--mask", "OUT", "write which tokens are trained on too (.npy, 1 or 0 for each token)", SW_FLAG_TEXT, &r.mask},
+        {"--jsonl", "FILE", "rows, whatever the file is called: text, prompt and completion, or messages", SW_FLAG_TEXT, &r.rows},
+        {"--chat-format", "NAME", "chatml, llama2, llama3, mistral, zephyr, gemma; auto: of the tokenizer's folder", SW_FLAG_TEXT,
+         &r.chat_format},
         {"--print-ids", NULL, "one JSON array of ids per row or file on stdout, no special tokens added", SW_FLAG_SWITCH,
          &r.prints_ids},
-        {"--special", NULL, "add what the tokenizer puts around a text", SW_FLAG_SWITCH, &r.adds_specials},
+        {"--special", NULL, "add what the tokenizer puts around a text, as -o does", SW_FLAG_SWITCH, &r.adds_specials},
         {"--literal", NULL, "special tokens spelled in the text are plain text", SW_FLAG_SWITCH, &r.is_literal},
         {"--no-end", NULL, "put no end-of-text token after each document", SW_FLAG_SWITCH, &r.has_no_end},
         {"--decode", NULL, "token files to text", SW_FLAG_SWITCH, &r.decodes},

@@ -374,8 +374,8 @@ sw_status sw_chat_render(const sw_chat *chat, const sw_message *messages, int n_
         break;
     case SW_CHAT_NONE:
         return sw_fail(err, SW_BAD_FILE,
-                       "a conversation needs a chat format, and %s; set data.chat_format (chatml, llama2, llama3, mistral, "
-                       "mistral-v1, zephyr, gemma)",
+                       "a conversation needs a chat format, and %s; set data.chat_format or --chat-format (chatml, "
+                       "llama2, llama3, mistral, mistral-v1, zephyr, gemma)",
                        chat->reason[0] ? chat->reason : "none is known");
     }
     if (status == SW_OK && w.is_short)

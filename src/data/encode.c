@@ -10,8 +10,12 @@ static sw_status no_memory(sw_error *err) {
 }
 
 sw_status sw_encoder_create(const sw_text_options *options, sw_encoder *encoder, sw_error *err) {
-    *encoder =
-        (sw_encoder){.tokenizer = options->tokenizer, .chat = options->chat, .begin = -1, .end_of_text = -1, .turn_end = -1};
+    *encoder = (sw_encoder){.tokenizer = options->tokenizer,
+                            .chat = options->chat,
+                            .text_flags = SW_ENCODE_SPECIALS,
+                            .begin = -1,
+                            .end_of_text = -1,
+                            .turn_end = -1};
     if (!options->tokenizer)
         return SW_OK;
     encoder->begin = sw_tokenizer_bos_id(options->tokenizer);
@@ -81,7 +85,7 @@ sw_status sw_encode_document(sw_encoder *e, sw_slice text, sw_error *err) {
     e->ids.n = 0;
     if (text.bytes == 0)
         return SW_OK;
-    sw_status status = append(e, text.text, text.bytes, SW_ENCODE_SPECIALS, &e->ids, err);
+    sw_status status = append(e, text.text, text.bytes, e->text_flags, &e->ids, err);
     if (status == SW_OK)
         status = end_document(e, err);
     return status == SW_OK ? mark_from(e, 0, 1, err) : status;
@@ -104,9 +108,9 @@ static sw_status encode_completion(sw_encoder *e, sw_slice prompt, sw_slice comp
         memcpy(e->joined, prompt.text, (size_t)prompt.bytes);
     if (completion.bytes)
         memcpy(e->joined + prompt.bytes, completion.text, (size_t)completion.bytes);
-    sw_status status = append(e, e->joined, bytes, SW_ENCODE_SPECIALS, &e->ids, err);
+    sw_status status = append(e, e->joined, bytes, e->text_flags, &e->ids, err);
     if (status == SW_OK)
-        status = ids_before(e, e->joined, prompt.bytes, SW_ENCODE_SPECIALS, 0, &n_before, &is_exact, err);
+        status = ids_before(e, e->joined, prompt.bytes, e->text_flags, 0, &n_before, &is_exact, err);
     if (status == SW_OK && completion.bytes == 0)
         n_before = e->ids.n; /* what the post-processor put behind the prompt is none of the completion */
     if (status == SW_OK)

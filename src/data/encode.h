@@ -20,6 +20,7 @@ typedef struct sw_encoder {
     const sw_tokenizer *tokenizer; /* NULL: bytes are ids */
     const sw_chat *chat;
     sw_tokenizer_scratch *scratch;
+    int text_flags;                       /* how all but conversations is encoded: SW_ENCODE_SPECIALS unless changed */
     int32_t begin, end_of_text, turn_end; /* ids, -1: none */
     sw_chat_text conversation;
     sw_token_list before; /* work */

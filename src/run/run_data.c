@@ -19,20 +19,6 @@ static bool needs_tokenizer(const sw_settings *s, const sw_texts *paths) {
     return false;
 }
 
-/* The folder that a tokenizer.json is in, or the path itself when it is a folder. */
-static sw_status folder_of(const char *path, char folder[SW_PATH_BYTES], sw_error *err) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t length = strlen(path), name_length = strlen(name);
-    bool is_file = name_length > 5 && !strcmp(name + name_length - 5, ".json");
-    if (is_file)
-        length = slash ? (size_t)(slash - path) : 0;
-    if (length >= SW_PATH_BYTES)
-        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
-    memcpy(folder, is_file && !length ? "." : path, is_file && !length ? 2 : length);
-    folder[is_file && !length ? 1 : length] = 0;
-    return SW_OK;
-}
-
 static sw_status open_tokenizer(sw_run *run, sw_error *err) {
     /* in the order of the words of data.chat_format */
     static const char *const formats[] = {"auto", "chatml", "llama2", "llama3", "mistral", "mistral-v3", "mistral-v1", "zephyr", "gemma"};
@@ -45,7 +31,7 @@ static sw_status open_tokenizer(sw_run *run, sw_error *err) {
     char *folder = run->tokenizer_folder;
     sw_status status = sw_tokenizer_read(path, &run->tokenizer, err);
     if (!status)
-        status = folder_of(path, folder, err);
+        status = sw_tokenizer_folder(path, folder, err);
     if (!status)
         status = sw_path_join(run->tokenizer_file, folder, "tokenizer.json", err);
     return status ? status : sw_chat_open(folder, formats[s->data.chat_format], &run->chat, err);

@@ -57,7 +57,7 @@ printf 'a\377' >"$scratch/bad.txt"
 : >"$scratch/empty.jsonl"
 expect 3 'bad.jsonl: line 2' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/bad.jsonl" -o "$scratch/x.npy"
 expect 3 'bad.txt' 'UTF-8 at its byte 1' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/bad.txt" -o "$scratch/x.npy"
-expect 3 'holds no rows' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/empty.jsonl" -o "$scratch/x.npy"
+expect 3 'is empty' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/empty.jsonl" -o "$scratch/x.npy"
 expect 3 'none.txt' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/none.txt" -o "$scratch/x.npy"
 expect 3 'tokenizer.json' -- "$shardwise" tokenize --tokenizer "$scratch" "$scratch/a.txt" -o "$scratch/x.npy"
 expect 3 'ids are below' -- "$shardwise" tokenize --tokenizer "$golden/added-flags" --decode "$scratch/t.npy"
@@ -72,6 +72,53 @@ for verdict in $(tr ' ' : <"$SW_SOURCE/tests/tokenizer/bad/verdicts.txt"); do
 done
 ls "$scratch" | grep -q partial && complain 'a partial file is left behind'
 [ ! -e "$scratch/x.npy" ] || complain 'a refused run leaves a file'
+
+# Rows have the verdicts that they have in training: the file, the line and what is wrong are named.
+rows=$SW_SOURCE/tests/data/jsonl
+python3 - "$rows/verdicts.jsonl" >"$scratch/verdicts" <<'PY'
+import json, sys
+for line in open(sys.argv[1]):
+    v = json.loads(line)
+    words = [name.rsplit("/", 1)[-1] for name in v.get("message_names", [])] + ([f"line {v['line']}"] if v.get("line") else [])
+    print("0" if v["verdict"] == "accept" else "3", v["file"], *words, sep="\t")
+PY
+[ -s "$scratch/verdicts" ] || complain 'there are no verdicts'
+while IFS=$'\t' read -r -a fields; do
+    expect "${fields[0]}" "${fields[@]:2}" -- "$shardwise" tokenize --tokenizer "$qwen" --chat-format chatml --jsonl "$rows/${fields[1]}" -o "$scratch/v.npy"
+done <"$scratch/verdicts"
+expect 3 'messages.jsonl: line 1' '--chat-format' -- "$shardwise" tokenize --tokenizer "$golden/added-flags" "$rows/good/messages.jsonl" -o "$scratch/x.npy"
+expect 2 'chatm' -- "$shardwise" tokenize --tokenizer "$qwen" --chat-format chatm "$rows/good/messages.jsonl" -o "$scratch/x.npy"
+
+# What is trained on: all of a text, the completion, what the assistant says through the end of its turn. A text and a
+# completion end with the end token (2002), which ends turns too; after a conversation's last newline nothing follows.
+cat >"$scratch/forms.jsonl" <<'ROWS'
+{"text": "all of it"}
+{"prompt": "Q: ", "completion": "A."}
+{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes."}]}
+{"text": ""}
+ROWS
+expect 0 '3 documents' 'line 4' 'no token' -- "$shardwise" tokenize --tokenizer "$qwen" --chat-format chatml "$scratch/forms.jsonl" -o "$scratch/f.npy" --mask "$scratch/m.npy" --documents "$scratch/l.npy"
+python3 - "$scratch" <<'PY' || complain 'the marks are not as they should be'
+import struct, sys
+def read(name, letter):
+    data = open(f"{sys.argv[1]}/{name}.npy", "rb").read()
+    header = eval(data[10:128])
+    assert header["descr"] == {"H": "<u2", "B": "|u1", "q": "<i8"}[letter]
+    return struct.unpack("<%d%s" % (header["shape"][0], letter), data[128:])
+tokens, marks, lengths = read("f", "H"), read("m", "B"), read("l", "q")
+assert len(tokens) == len(marks) == sum(lengths) and len(lengths) == 3 and set(marks) == {0, 1}
+a, b = lengths[0], lengths[0] + lengths[1]
+text, completion, chat = marks[:a], marks[a:b], marks[b:]
+assert all(text) and tokens[a - 1] == 2002
+first = completion.index(1)
+assert first > 0 and all(completion[first:]) and tokens[b - 1] == 2002
+assert tokens[-1] != 2002 and tokens[-2] == 2002 and chat[-2:] == (1, 0) and chat[0] == 0 and 0 < sum(chat) < len(chat)
+PY
+expect 0 -- "$shardwise" tokenize --tokenizer "$qwen" --decode "$scratch/f.npy"
+[ "$output" = "all of it<|im_end|>Q: A.<|im_end|><|im_start|>user
+Hi<|im_end|>
+<|im_start|>assistant
+Yes.<|im_end|>" ] || complain "decoded rows: $output"
 
 # A text that has its beginning already, and gets another.
 printf '<|begin_of_text|>hi' >"$scratch/twice.txt"

@@ -93,24 +93,34 @@ static sw_status read_names(const char *folder, sw_tokenizer *t, sw_error *err) 
     return SW_OK;
 }
 
+static bool is_folder(const char *path) {
+    struct stat facts;
+    return !stat(path, &facts) && S_ISDIR(facts.st_mode);
+}
+
+sw_status sw_tokenizer_folder(const char *path, char folder[SW_PATH_BYTES], sw_error *err) {
+    if (strlen(path) >= SW_PATH_BYTES)
+        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
+    strcpy(folder, path);
+    char *slash = strrchr(folder, '/');
+    if (!is_folder(path) && slash)
+        slash[slash == folder] = 0;
+    else if (!is_folder(path))
+        strcpy(folder, ".");
+    return SW_OK;
+}
+
 sw_status sw_tokenizer_read(const char *path, sw_tokenizer **tokenizer, sw_error *err) {
     char file[SW_PATH_BYTES], folder[SW_PATH_BYTES];
     char *text = NULL;
     int64_t n_bytes = 0;
-    struct stat facts;
-    bool is_folder = !stat(path, &facts) && S_ISDIR(facts.st_mode);
     *tokenizer = NULL;
-    if (strlen(path) >= sizeof folder)
-        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
-    snprintf(folder, sizeof folder, "%s", path);
-    snprintf(file, sizeof file, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (!is_folder && slash)
-        slash[slash == folder] = 0; /* the folder of the file */
-    else if (!is_folder)
-        snprintf(folder, sizeof folder, ".");
-    sw_status status = is_folder ? sw_path_join(file, folder, "tokenizer.json", err) : SW_OK;
+    sw_status status = sw_tokenizer_folder(path, folder, err);
     if (status)
+        return status;
+    if (!is_folder(path))
+        strcpy(file, path);
+    else if ((status = sw_path_join(file, folder, "tokenizer.json", err)) != SW_OK)
         return status;
     if (!sw_file_exists(file) && sw_gpt2_files_exist(folder))
         status = sw_gpt2_files_read(folder, &text, &n_bytes, err);

@@ -15,6 +15,8 @@
 
 #include <shardwise/status.h>
 
+#include "base/file.h"
+
 typedef struct sw_tokenizer sw_tokenizer;
 typedef struct sw_tokenizer_scratch sw_tokenizer_scratch; /* buffers and the word cache of one thread */
 
@@ -28,7 +30,10 @@ typedef struct sw_token_list {
  * Ownership: sw_tokenizer_free. Errors: SW_BAD_FILE with file, place and reason; SW_NO_MEMORY. */
 sw_status sw_tokenizer_read(const char *path, sw_tokenizer **tokenizer, sw_error *err);
 
-/* The same from text [n_bytes]; `name` stands for the file in messages. */
+/* The folder of what sw_tokenizer_read reads: `path` itself, or the folder that the file is in. Errors: SW_BAD_CONFIG. */
+sw_status sw_tokenizer_folder(const char *path, char folder[SW_PATH_BYTES], sw_error *err);
+
+/* sw_tokenizer_read from text [n_bytes]; `name` stands for the file in messages. */
 sw_status sw_tokenizer_parse(const char *name, const char *text, int64_t n_bytes, sw_tokenizer **tokenizer, sw_error *err);
 void sw_tokenizer_free(sw_tokenizer *tokenizer);
 
