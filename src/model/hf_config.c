@@ -41,6 +41,7 @@ static void read_mistral_span(sw_hf_reader *r, sw_model_config *m) {
 static void read_layer_types(sw_hf_reader *r, sw_model_config *m) {
     const char *types[2048];
     int n = 0;
+    sw_hf_ask(r, "layer_types");
     if (r->status != SW_OK || !sw_json_has(&r->root, "layer_types"))
         return;
     r->status = sw_json_texts(&r->root, "layer_types", types, sizeof types / sizeof *types, &n, r->err);
@@ -130,7 +131,7 @@ static void read_llama(sw_hf_reader *r, sw_model_config *m) {
     m->tied = sw_hf_bool_or(r, "tie_word_embeddings", false);
     m->bos_token = sw_hf_token_or(r, "bos_token_id", f->bos_token, m->vocabulary);
     m->eos_token = sw_hf_token_or(r, "eos_token_id", f->eos_token, m->vocabulary);
-    sw_hf_must_be_word(r, &r->root, "hidden_act", "silu", "swish");
+    sw_hf_must_be_word(r, "hidden_act", "silu", "swish");
     sw_hf_must_be_number(r, "attention_dropout", 0);
     sw_hf_must_be_number(r, "partial_rotary_factor", 1);
     sw_hf_must_be_number(r, "pretraining_tp", 1);
@@ -163,6 +164,7 @@ static void read_gpt2_dropout(sw_hf_reader *r, sw_model_config *m) {
 static void read_activation(sw_hf_reader *r, const char *key, sw_model_config *m) {
     const char *name = sw_hf_activations[SW_GELU_TANH];
     char quoted[96];
+    sw_hf_ask(r, key);
     if (r->status == SW_OK)
         r->status = sw_json_text(&r->root, key, SW_JSON_OPTIONAL, &name, r->err);
     if (r->status != SW_OK || sw_hf_find_activation(name, &m->activation))
@@ -198,6 +200,7 @@ static void read_model_type(sw_hf_reader *r, sw_architecture *architecture) {
     static const char *const types[SW_N_ARCHITECTURES] = {
         [SW_LLAMA] = "llama", [SW_GPT2] = "gpt2", [SW_MISTRAL] = "mistral", [SW_QWEN2] = "qwen2", [SW_QWEN3] = "qwen3"};
     const char *type = NULL;
+    sw_hf_ask(r, "model_type");
     if ((r->status = sw_json_text(&r->root, "model_type", SW_JSON_REQUIRED, &type, r->err)) != SW_OK)
         return;
     for (int i = 0; i < SW_N_ARCHITECTURES; i++)
@@ -211,7 +214,23 @@ static void read_model_type(sw_hf_reader *r, sw_architecture *architecture) {
                         nearest ? "?" : "");
 }
 
-sw_status sw_model_config_parse(const char *name, const char *text, int64_t bytes, sw_model_config *config, sw_error *err) {
+/* The keys that have a value and were not asked for, in the order of the file, as far as there is room. */
+static void list_unasked(const sw_hf_reader *r, char *keys, size_t n_bytes) {
+    size_t n = 0;
+    void *at = NULL;
+    keys[0] = 0;
+    for (const char *key; (key = sw_json_next_key(&r->root, &at)) && n + 1 < n_bytes;) {
+        bool is_asked = !sw_json_has(&r->root, key); /* null is the same as absent */
+        for (int i = 0; i < r->n_asked && !is_asked; i++)
+            is_asked = strcmp(r->asked[i], key) == 0;
+        if (!is_asked)
+            n += (size_t)snprintf(keys + n, n_bytes - n, "%s%s", n ? ", " : "", key);
+    }
+}
+
+/* `unread` [n_bytes], NULL: nobody wants the keys without effect. */
+static sw_status parse(const char *name, const char *text, int64_t bytes, sw_model_config *config, char *unread, size_t n_bytes,
+                       sw_error *err) {
     sw_json *document;
     sw_status status = sw_json_parse(name, text, bytes, &document, err);
     if (status != SW_OK)
@@ -228,17 +247,32 @@ sw_status sw_model_config_parse(const char *name, const char *text, int64_t byte
         r.status = sw_fail_within(err, "%s", name);
     if (r.status == SW_OK)
         *config = m;
+    if (r.status == SW_OK && unread)
+        list_unasked(&r, unread, n_bytes);
     sw_json_free(document);
     return r.status;
 }
 
-sw_status sw_model_config_read(const char *directory, sw_model_config *config, sw_error *err) {
+sw_status sw_model_config_parse(const char *name, const char *text, int64_t bytes, sw_model_config *config, sw_error *err) {
+    return parse(name, text, bytes, config, NULL, 0, err);
+}
+
+static sw_status read_file(const char *directory, sw_model_config *config, char *unread, size_t n_bytes, sw_error *err) {
     char path[SW_PATH_BYTES], *text;
     int64_t bytes;
     sw_status status = sw_path_join(path, directory, "config.json", err);
     if (status != SW_OK || (status = sw_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err)) != SW_OK)
         return status;
-    status = sw_model_config_parse(path, text, bytes, config, err);
+    status = parse(path, text, bytes, config, unread, n_bytes, err);
     free(text);
     return status;
+}
+
+sw_status sw_model_config_read(const char *directory, sw_model_config *config, sw_error *err) {
+    return read_file(directory, config, NULL, 0, err);
+}
+
+sw_status sw_model_config_unread(const char *directory, char *keys, size_t n_bytes, sw_error *err) {
+    sw_model_config config;
+    return read_file(directory, &config, keys, n_bytes, err);
 }

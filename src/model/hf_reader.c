@@ -1,16 +1,24 @@
 /* hf_reader.c: the steps in which a config.json is read. */
 #include "model/hf_reader.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 
+void sw_hf_ask(sw_hf_reader *r, const char *key) {
+    assert(r->n_asked < SW_HF_MOST_KEYS);
+    r->asked[r->n_asked++] = key;
+}
+
 /* ---- keys that say a dimension ---- */
 
 /* `key`, or the second name that transformers knows it by (may be NULL). */
-static const char *spelled(const sw_hf_reader *r, const char *key, const char *alias) {
-    return alias && !sw_json_has(&r->root, key) && sw_json_has(&r->root, alias) ? alias : key;
+static const char *spelled(sw_hf_reader *r, const char *key, const char *alias) {
+    const char *name = alias && !sw_json_has(&r->root, key) && sw_json_has(&r->root, alias) ? alias : key;
+    sw_hf_ask(r, name);
+    return name;
 }
 
 int64_t sw_hf_size(sw_hf_reader *r, const char *key, const char *alias) {
@@ -29,6 +37,7 @@ int64_t sw_hf_size_or(sw_hf_reader *r, const char *key, const char *alias, int64
 
 double sw_hf_real_or(sw_hf_reader *r, const char *key, double otherwise) {
     double value = otherwise;
+    sw_hf_ask(r, key);
     if (r->status == SW_OK)
         r->status = sw_json_real(&r->root, key, SW_JSON_OPTIONAL, &value, r->err);
     return value;
@@ -36,6 +45,7 @@ double sw_hf_real_or(sw_hf_reader *r, const char *key, double otherwise) {
 
 bool sw_hf_bool_or(sw_hf_reader *r, const char *key, bool otherwise) {
     bool value = otherwise;
+    sw_hf_ask(r, key);
     if (r->status == SW_OK)
         r->status = sw_json_bool(&r->root, key, SW_JSON_OPTIONAL, &value, r->err);
     return value;
@@ -45,6 +55,7 @@ bool sw_hf_bool_or(sw_hf_reader *r, const char *key, bool otherwise) {
 int64_t sw_hf_token_or(sw_hf_reader *r, const char *key, int64_t otherwise, int64_t vocabulary) {
     int64_t id = otherwise < vocabulary ? otherwise : -1;
     int n;
+    sw_hf_ask(r, key);
     if (r->status != SW_OK || sw_json_is_null(&r->root, key))
         return -1;
     if (sw_json_is_list(&r->root, key)) {
@@ -69,6 +80,7 @@ void sw_hf_must_be(sw_hf_reader *r, const char *key, bool built) {
 }
 
 void sw_hf_must_be_absent(sw_hf_reader *r, const char *key) {
+    sw_hf_ask(r, key);
     if (r->status == SW_OK && sw_json_has(&r->root, key))
         sw_hf_refuse(r, &r->root, key, "(it is set)", "null");
 }
@@ -82,13 +94,14 @@ void sw_hf_must_be_number(sw_hf_reader *r, const char *key, double built) {
 }
 
 /* A word that must be one of two names for the same thing. */
-void sw_hf_must_be_word(sw_hf_reader *r, const sw_json_object *object, const char *key, const char *built, const char *synonym) {
+void sw_hf_must_be_word(sw_hf_reader *r, const char *key, const char *built, const char *synonym) {
     const char *word = built;
     char quoted[96];
+    sw_hf_ask(r, key);
     if (r->status == SW_OK)
-        r->status = sw_json_text(object, key, SW_JSON_OPTIONAL, &word, r->err);
+        r->status = sw_json_text(&r->root, key, SW_JSON_OPTIONAL, &word, r->err);
     if (r->status != SW_OK || strcmp(word, built) == 0 || strcmp(word, synonym) == 0)
         return;
     snprintf(quoted, sizeof quoted, "\"%.80s\"", word);
-    sw_hf_refuse(r, object, key, quoted, built);
+    sw_hf_refuse(r, &r->root, key, quoted, built);
 }

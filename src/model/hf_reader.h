@@ -10,11 +10,18 @@
 #include "base/json.h"
 #include "model/model.h"
 
+enum { SW_HF_MOST_KEYS = 64 }; /* that a reader asks for */
+
 typedef struct sw_hf_reader {
     sw_json_object root;
     sw_status status;
     sw_error *err;
+    const char *asked[SW_HF_MOST_KEYS]; /* keys of the root whose value was looked at, some of them twice */
+    int n_asked;
 } sw_hf_reader;
+
+/* Remember that the root's `key` is looked at. Every function below does that itself. */
+void sw_hf_ask(sw_hf_reader *r, const char *key);
 
 /* The integer under `key`, or under the second name that transformers knows it by (may be NULL). The first is required. */
 int64_t sw_hf_size(sw_hf_reader *r, const char *key, const char *alias);
@@ -33,7 +40,7 @@ void sw_hf_must_be_absent(sw_hf_reader *r, const char *key);
 void sw_hf_must_be_number(sw_hf_reader *r, const char *key, double built);
 
 /* A word that must be one of two names for the same thing. */
-void sw_hf_must_be_word(sw_hf_reader *r, const sw_json_object *object, const char *key, const char *built, const char *synonym);
+void sw_hf_must_be_word(sw_hf_reader *r, const char *key, const char *built, const char *synonym);
 
 /* Rotary settings in both spellings, rope_theta beside rope_scaling and rope_parameters: m->rope_theta and m->rope. max_positions
  * must be known. */

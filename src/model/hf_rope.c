@@ -59,6 +59,7 @@ static void read_original_positions(sw_hf_reader *r, const sw_json_object *objec
     *positions = 0;
     if (r->status == SW_OK)
         r->status = sw_json_integer(object, key, SW_JSON_OPTIONAL, positions, r->err);
+    sw_hf_ask(r, key);
     if (r->status == SW_OK)
         r->status = sw_json_integer(&r->root, key, SW_JSON_OPTIONAL, &beside, r->err);
     if (r->status == SW_OK && beside && *positions && beside != *positions)
@@ -133,6 +134,7 @@ static void refuse_unknown_keys(sw_hf_reader *r, const sw_json_object *object, s
 /* False: there is no such object. */
 static bool read_object(sw_hf_reader *r, const char *key, const sw_model_config *m, rope *found) {
     sw_json_object object;
+    sw_hf_ask(r, key);
     if (r->status != SW_OK || !sw_json_has(&r->root, key) || (r->status = sw_json_child(&r->root, key, &object, r->err)) != SW_OK)
         return false;
     double partial = 1;

@@ -61,6 +61,10 @@ sw_status sw_model_config_read(const char *directory, sw_model_config *config, s
 /* The same from the text of a config.json, which messages call `name`. */
 sw_status sw_model_config_parse(const char *name, const char *text, int64_t bytes, sw_model_config *config, sw_error *err);
 
+/* The keys of DIR/config.json that have no effect here, in the order of the file: "use_cache, transformers_version"; "" when
+ * there are none; cut when n_bytes are too few. Errors: as of sw_model_config_read. */
+sw_status sw_model_config_unread(const char *directory, char *keys, size_t n_bytes, sw_error *err);
+
 /* The config.json that `transformers` reads. `dtype`: of the saved weights. Ownership: free() the text. */
 sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, char **json_text, sw_error *err);
 

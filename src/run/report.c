@@ -28,6 +28,14 @@ static void report_model(const sw_run *run) {
                    a->sharding.parameter_dtype == SW_BF16 ? "computed in bf16 beside fp32 masters" : "computed in fp32");
 }
 
+/* A misspelt key is among them; one that changes the arithmetic is not, for it is refused. */
+static void report_unread_keys(const sw_run *run) {
+    char keys[SW_MESSAGE_BYTES / 2];
+    const char *path = run->settings->model.path;
+    if (path && !run->options->model && !sw_model_config_unread(path, keys, sizeof keys, NULL) && keys[0])
+        sw_report_line(run, "       config.json: keys without effect here: %s", keys);
+}
+
 static void tell(void *to, const char *text) {
     sw_report_line(to, "      %s", text);
 }
@@ -64,6 +72,7 @@ static void report_sharding(const sw_run *run) {
 
 void sw_report_start(const sw_run *run) {
     report_model(run);
+    report_unread_keys(run);
     report_data(run);
     report_sharding(run);
     int64_t sum = 0;

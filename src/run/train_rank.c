@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "run/agree.h"
@@ -53,17 +54,57 @@ static sw_status agree(const sw_training *t, sw_error *err) {
     return status;
 }
 
+/* Values on their way into masters, and what rank 0 says about them while they come from files. */
+typedef struct loading {
+    sw_masters masters;
+    const sw_run *run;
+    bool tells;
+    int64_t n_done, n_all; /* parameters; n_all: of this rank's share */
+    double last_told;
+} loading;
+
+static const double seconds_between_lines = 2;
+
+static sw_status put_and_tell(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
+                              sw_error *err) {
+    loading *l = to;
+    double now = sw_seconds_now();
+    l->n_done += n;
+    if (l->tells && now - l->last_told >= seconds_between_lines) {
+        char done[SW_TEXT_NUMBER_BYTES], all[SW_TEXT_NUMBER_BYTES];
+        l->last_told = now;
+        sw_report_line(l->run, "loading %s: %s of the %s parameters that rank 0 reads", l->run->settings->model.path,
+                       sw_text_count((double)l->n_done, done, sizeof done), sw_text_count((double)l->n_all, all, sizeof all));
+    }
+    return sw_masters_put(&l->masters, group, piece, first, n, values, err);
+}
+
+/* The model's own parameters in a rank's shards. */
+static int64_t n_share(const sw_layout *layout, int rank) {
+    int64_t n = 0;
+    for (int group = 0; group < layout->n_groups; group++) {
+        sw_piece piece;
+        for (int at = 0; sw_layout_next_piece(layout, group, rank, &at, &piece);)
+            n += piece.parameter->is_adapter ? 0 : piece.length;
+    }
+    return n;
+}
+
 /* Put the first values where this rank keeps them: its own slices, or at stage 0 everyone's. */
 static sw_status load(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_settings *s = run->settings;
     const sw_assembly *a = &run->assembly;
     bool all = a->sharding.stage == 0;
+    int first = all ? 0 : t->comm->rank, end = all ? t->comm->n_ranks : t->comm->rank + 1;
+    loading l = {.run = run, .tells = t->comm->rank == 0, .last_told = sw_seconds_now()};
     sw_status status = SW_OK;
-    for (int owner = all ? 0 : t->comm->rank; owner < (all ? t->comm->n_ranks : t->comm->rank + 1) && !status; owner++) {
-        sw_masters masters = {t->executor, &a->states, owner};
+    for (int owner = first; owner < end; owner++)
+        l.n_all += n_share(&a->layout, owner);
+    for (int owner = first; owner < end && !status; owner++) {
+        sw_masters masters = l.masters = (sw_masters){t->executor, &a->states, owner};
         if (s->model.path && !run->options->model)
-            status = sw_model_files_load(s->model.path, &a->model, &a->layout, owner, sw_masters_put, &masters, NULL, err);
+            status = sw_model_files_load(s->model.path, &a->model, &a->layout, owner, put_and_tell, &l, NULL, err);
         else
             status =
                 sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);

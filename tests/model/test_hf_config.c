@@ -99,6 +99,24 @@ static void null_is_absent_and_unknown_keys_are_passed_over(void **state) {
     assert_true(c.norm_epsilon == 1e-6);
 }
 
+/* B53: a setting that no one reads is at least named. Keys that are null, or were looked at, are not. */
+static void keys_without_effect_are_listed(void **state) {
+    (void)state;
+    char keys[256], few[16];
+    sw_error err = {0};
+    good(llama_sizes, "\"head_dim\":null,\"rope_tetha\":5,\"rope_parameters\":{\"rope_theta\":7},\"hidden_act\":\"silu\","
+                      "\"eos_token_id\":[2,3],\"my_note\":{\"a\":[1,2]},\"attention_dropout\":0,\"tie_word_embeddings\":true,"
+                      "\"use_cache\":true,\"is_encoder_decoder\":false,\"n_embd\":64");
+    assert_int_equal(sw_model_config_unread(folder, keys, sizeof keys, &err), SW_OK);
+    assert_string_equal(keys, "rope_tetha, my_note, use_cache, n_embd");
+    assert_int_equal(sw_model_config_unread(folder, few, sizeof few, &err), SW_OK);
+    assert_string_equal(few, "rope_tetha, my_");
+    good(gpt2_sizes, no_dropout);
+    assert_int_equal(sw_model_config_unread(folder, keys, sizeof keys, &err), SW_OK);
+    assert_string_equal(keys, "");
+    assert_int_equal(sw_model_config_unread("/nowhere", keys, sizeof keys, &err), SW_BAD_FILE);
+}
+
 /* B55 */
 static void head_dim_need_not_divide_the_hidden_size(void **state) {
     (void)state;
@@ -648,6 +666,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(absent_keys_of_llama_have_hugging_faces_defaults),
         cmocka_unit_test(null_is_absent_and_unknown_keys_are_passed_over),
+        cmocka_unit_test(keys_without_effect_are_listed),
         cmocka_unit_test(head_dim_need_not_divide_the_hidden_size),
         cmocka_unit_test(rotary_settings_are_read_in_both_spellings),
         cmocka_unit_test(arithmetic_that_is_not_built_is_refused_by_name),
