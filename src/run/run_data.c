@@ -76,6 +76,7 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
 
 sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err) {
     const sw_settings *s = run->settings;
+    run->last_told = sw_seconds_now();
     sw_status status = open_tokenizer(run, err);
     if (!status)
         status = open_rows(run, &s->data.train, true, vocabulary, &run->data, err);
