@@ -152,7 +152,7 @@ sw_status sw_gguf_integer(const sw_gguf *file, const char *key, bool is_required
         *value = found->at[0];
         return SW_OK;
     case SW_GGUF_I8:
-        *value = (int8_t)found->at[0];
+        *value = found->at[0] < 128 ? found->at[0] : found->at[0] - 256;
         return SW_OK;
     case SW_GGUF_U16:
         *value = (int64_t)little(found->at, 2);

@@ -183,7 +183,7 @@ static sw_status add_text(opening *o, const char *const *paths, int n_paths) {
     add_facts(o, paths, n_paths, &text.facts);
     if (text.facts.n_samples == text.facts.n_empty)
         return sw_fail(o->err, SW_BAD_FILE, "%s: holds no token in %" PRId64 " samples", paths[0], text.facts.n_samples);
-    if ((status = check_tokens(o, text.tokens, false, &piece.tokens)) != SW_OK)
+    if (check_tokens(o, text.tokens, false, &piece.tokens) != SW_OK)
         return sw_fail_within(o->err, "%s", paths[0]);
     piece.n = piece.tokens.n_tokens;
     piece.has_marks = text.marks != NULL;

@@ -254,7 +254,7 @@ static sw_status skip_key(sw_json_line *r) {
 
 /* Any value. The stack has a bit for each open bracket: 1 for an object. */
 sw_status sw_json_line_skip(sw_json_line *r) {
-    uint8_t is_object[MAX_DEPTH / 8];
+    uint8_t is_object[MAX_DEPTH / 8] = {0};
     int depth = 0;
     for (;;) {
         sw_status status = SW_OK;

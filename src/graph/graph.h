@@ -127,7 +127,7 @@ struct sw_graph {
     sw_value *places;                      /* of a graph that decodes (sw_graph_decode), int32 [B,3]; NULL */
     int64_t cached_rows, cached_positions; /* of its caches; 0 */
     int n_states;
-    int n_dropouts; /* streams handed out */
+    int n_dropouts;             /* streams handed out */
     sw_linear_hook linear_hook; /* NULL: none */
     void *linear_hook_self;
     bool is_differentiated;

@@ -15,7 +15,7 @@ typedef struct sw_assembly_choice {
     int n_ranks;
     int64_t micro_batch_size;
     int stage;
-    int recompute; /* SW_RECOMPUTE_ */
+    int recompute;              /* SW_RECOMPUTE_ */
     bool keeps_documents_apart; /* rows may hold pieces of several documents */
 } sw_assembly_choice;
 

@@ -17,11 +17,10 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     int64_t micro = a->choice.micro_batch_size, k = (int64_t)slot * t->comm->n_ranks + t->comm->rank;
     scalars->first_row = k * micro;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading validation data");
-    return sw_training_fill(
-        t->run->validation, k * micro, t->run->n_validation_rows, micro, a->settings->data.sequence_length,
-        sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation.tokens),
-        sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation.targets),
-        sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation.documents), err);
+    return sw_training_fill(t->run->validation, k * micro, t->run->n_validation_rows, micro, a->settings->data.sequence_length,
+                            sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation.tokens),
+                            sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation.targets),
+                            sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation.documents), err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {

@@ -21,13 +21,16 @@ static bool needs_tokenizer(const sw_settings *s, const sw_texts *paths) {
 
 static sw_status open_tokenizer(sw_run *run, sw_error *err) {
     /* in the order of the words of data.chat_format */
-    static const char *const formats[] = {"auto", "chatml", "llama2", "llama3", "mistral", "mistral-v3", "mistral-v1", "zephyr", "gemma"};
+    static const char *const formats[] = {"auto",       "chatml",     "llama2", "llama3", "mistral",
+                                          "mistral-v3", "mistral-v1", "zephyr", "gemma"};
     const sw_settings *s = run->settings;
     if (sw_settings_is_bytes(s) || !(needs_tokenizer(s, &s->data.train) || needs_tokenizer(s, &s->data.validation)))
         return SW_OK;
     const char *path = s->data.tokenizer ? s->data.tokenizer : s->model.path;
     if (!path)
-        return sw_fail(err, SW_BAD_CONFIG, "data.train has text and there is no tokenizer for it · give data.tokenizer: a folder with tokenizer.json, or bytes");
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "data.train has text and there is no tokenizer for it · give data.tokenizer: a folder with tokenizer.json, or bytes");
     char *folder = run->tokenizer_folder;
     sw_status status = sw_tokenizer_read(path, &run->tokenizer, err);
     if (!status)
@@ -50,10 +53,12 @@ static void tell_progress(void *to, const char *path, int64_t done, int64_t all)
         return;
     run->last_told = now;
     char so_far[SW_TEXT_NUMBER_BYTES], whole[SW_TEXT_NUMBER_BYTES];
-    sw_report_line(run, "tokenizing %s: %s of %s", path, sw_text_bytes(done, so_far, sizeof so_far), sw_text_bytes(all, whole, sizeof whole));
+    sw_report_line(run, "tokenizing %s: %s of %s", path, sw_text_bytes(done, so_far, sizeof so_far),
+                   sw_text_bytes(all, whole, sizeof whole));
 }
 
-static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training, int64_t vocabulary, sw_dataset **data, sw_error *err) {
+static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training, int64_t vocabulary, sw_dataset **data,
+                           sw_error *err) {
     const sw_settings *s = run->settings;
     sw_dataset_options options = {
         .paths = paths->item,
@@ -68,8 +73,12 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
         .is_bytes = sw_settings_is_bytes(s),
         .shuffle = is_training && s->data.shuffle,
         .seed = (uint64_t)s->train.seed,
-        .text = {.tokenizer = run->tokenizer, .tokenizer_file = run->tokenizer ? run->tokenizer_file : NULL,
-                 .chat = run->tokenizer ? &run->chat : NULL, .n_workers = workers(), .progress = tell_progress, .progress_to = run},
+        .text = {.tokenizer = run->tokenizer,
+                 .tokenizer_file = run->tokenizer ? run->tokenizer_file : NULL,
+                 .chat = run->tokenizer ? &run->chat : NULL,
+                 .n_workers = workers(),
+                 .progress = tell_progress,
+                 .progress_to = run},
     };
     return sw_dataset_open(&options, data, err);
 }
@@ -90,7 +99,8 @@ sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err) {
 }
 
 bool sw_run_has_documents(const sw_run *run) {
-    return sw_dataset_describe(run->data).has_documents || (run->validation && sw_dataset_describe(run->validation).has_documents);
+    return sw_dataset_describe(run->data).has_documents ||
+           (run->validation && sw_dataset_describe(run->validation).has_documents);
 }
 
 void sw_run_data_close(sw_run *run) {

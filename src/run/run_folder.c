@@ -44,7 +44,9 @@ sw_model_output sw_run_folder_output(const sw_run *run) {
         .dtype = save_dtype(s),
         .max_shard_size = s->model.max_shard_size,
         .config = run->options->model ? NULL : &run->assembly.model,
-        .companions = run->options->model ? NULL : run->tokenizer ? run->tokenizer_folder : s->model.path,
+        .companions = run->options->model ? NULL
+                      : run->tokenizer    ? run->tokenizer_folder
+                                          : s->model.path,
         .is_bytes = sw_settings_is_bytes(s),
     };
 }

@@ -30,11 +30,10 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     int64_t micro = a->choice.micro_batch_size, k = (int64_t)slot * t->comm->n_ranks + t->comm->rank;
     scalars->first_row = t->first_row + k * micro;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading data");
-    return sw_training_fill(
-        t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
-        sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
-        sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.targets),
-        sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.documents), err);
+    return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.targets),
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.documents), err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {

@@ -89,7 +89,9 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     if (!status && s->model.path && !run->options->model)
         status = sw_model_files_check(s->model.path, &run->assembly.model, run->assembly.graph, err);
     if (!status && choice.keeps_documents_apart && run->assembly.program.documents < 0)
-        status = sw_fail(err, SW_BAD_CONFIG, "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set data.packing: false for text without boundaries");
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set "
+                         "data.packing: false for text without boundaries");
     if (!status && run->assembly.lora.rank && s->model.lora.adapter)
         status =
             sw_adapter_check(s->model.lora.adapter, &run->assembly.lora, run->assembly.graph, &run->assembly.lora_layers, err);

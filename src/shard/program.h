@@ -159,8 +159,8 @@ sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding,
                            sw_error *err);
 void sw_states_free(sw_states *states);
 
-/* Add the values of `graph` that live across runs (the caches of decoding), zero at first. Graphs of all programs over these states
- * have the same. Call it once, before programs are made. */
+/* Add the values of `graph` that live across runs (the caches of decoding), zero at first. Graphs of all programs over these
+ * states have the same. Call it once, before programs are made. */
 sw_status sw_states_keep(sw_states *states, const sw_graph *graph, sw_error *err);
 
 /* Lower a graph to a program over `states`: kernels, then the passes that emit gathers, reductions and updates, then the memory

@@ -295,15 +295,14 @@ static void mistakes_on_the_command_line_are_named_too(void **state) {
 /* Every way to say "off" is taken where the feature is not built. */
 static void off_values_are_taken(void **state) {
     (void)state;
-    const char *text =
-        "model: {lora: null}\n"
-        "data: {labels: , captions: null}\n"
-        "train: {restarts: 0, elastic: false}\n"
-        "shard: {replicas: 1, offload: {parameters: none, path: null}}\n"
-        "parallel: {tensor: 1}\n"
-        "checkpoint: {every: 0, keep: 0, keep_every: 0, async: false, resume: never}\n"
-        "guard: {verify_every: 0, loss_spike: null, limits: {max_hours: null}}\n"
-        "log: {tensorboard: false, prometheus: null, trace: off}\n";
+    const char *text = "model: {lora: null}\n"
+                       "data: {labels: , captions: null}\n"
+                       "train: {restarts: 0, elastic: false}\n"
+                       "shard: {replicas: 1, offload: {parameters: none, path: null}}\n"
+                       "parallel: {tensor: 1}\n"
+                       "checkpoint: {every: 0, keep: 0, keep_every: 0, async: false, resume: never}\n"
+                       "guard: {verify_every: 0, loss_spike: null, limits: {max_hours: null}}\n"
+                       "log: {tensorboard: false, prometheus: null, trace: off}\n";
     sw_settings settings;
     sw_error err = {0};
     if (parse(text, NULL, 0, &settings, &err))

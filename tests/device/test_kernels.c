@@ -171,13 +171,26 @@ static bool same_bits(const device_case *c, int operand, const double *a, const 
 static void in_place_gives_the_same_bits(void **state) {
     const fixture *f = *state;
     static const int places[][3] = {
-        {SW_KERNEL_ADD_POSITIONS, 2, 0}, {SW_KERNEL_RMSNORM_GRAD, 4, 0}, {SW_KERNEL_LAYERNORM_GRAD, 5, 0},
-        {SW_KERNEL_ROTARY, 2, 0},        {SW_KERNEL_ACTIVATION, 1, 0},   {SW_KERNEL_ACTIVATION_GRAD, 2, 0},
-        {SW_KERNEL_SWIGLU, 2, 0},        {SW_KERNEL_SWIGLU, 2, 1},       {SW_KERNEL_SWIGLU_GRAD, 3, 0},
-        {SW_KERNEL_SWIGLU_GRAD, 3, 1},   {SW_KERNEL_SWIGLU_GRAD, 3, 2},  {SW_KERNEL_SWIGLU_GRAD, 4, 0},
-        {SW_KERNEL_SWIGLU_GRAD, 4, 1},   {SW_KERNEL_SWIGLU_GRAD, 4, 2},  {SW_KERNEL_ADD, 2, 0},
-        {SW_KERNEL_ADD, 2, 1},           {SW_KERNEL_DROPOUT, 1, 0},      {SW_KERNEL_SCALE, 1, 0},
-        {SW_KERNEL_ROTARY_PLACED, 3, 0}, {SW_KERNEL_ADD_POSITIONS_PLACED, 3, 0},
+        {SW_KERNEL_ADD_POSITIONS, 2, 0},
+        {SW_KERNEL_RMSNORM_GRAD, 4, 0},
+        {SW_KERNEL_LAYERNORM_GRAD, 5, 0},
+        {SW_KERNEL_ROTARY, 2, 0},
+        {SW_KERNEL_ACTIVATION, 1, 0},
+        {SW_KERNEL_ACTIVATION_GRAD, 2, 0},
+        {SW_KERNEL_SWIGLU, 2, 0},
+        {SW_KERNEL_SWIGLU, 2, 1},
+        {SW_KERNEL_SWIGLU_GRAD, 3, 0},
+        {SW_KERNEL_SWIGLU_GRAD, 3, 1},
+        {SW_KERNEL_SWIGLU_GRAD, 3, 2},
+        {SW_KERNEL_SWIGLU_GRAD, 4, 0},
+        {SW_KERNEL_SWIGLU_GRAD, 4, 1},
+        {SW_KERNEL_SWIGLU_GRAD, 4, 2},
+        {SW_KERNEL_ADD, 2, 0},
+        {SW_KERNEL_ADD, 2, 1},
+        {SW_KERNEL_DROPOUT, 1, 0},
+        {SW_KERNEL_SCALE, 1, 0},
+        {SW_KERNEL_ROTARY_PLACED, 3, 0},
+        {SW_KERNEL_ADD_POSITIONS_PLACED, 3, 0},
     };
     for (size_t p = 0; p < sizeof places / sizeof *places; p++)
         for (int i = 0; i < N_SHAPES; i++)

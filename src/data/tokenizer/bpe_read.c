@@ -149,7 +149,7 @@ static void fill_small_tables(sw_model *model) {
             n = (size_t)sw_utf8_put(sw_byte_character((unsigned char)byte), text);
         else {
             static const char digits[] = "0123456789ABCDEF";
-            memcpy(text, "<0x", 3);
+            text[0] = '<', text[1] = '0', text[2] = 'x';
             text[3] = digits[byte >> 4];
             text[4] = digits[byte & 15];
             text[5] = '>';

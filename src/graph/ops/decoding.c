@@ -70,8 +70,7 @@ static sw_operand updates(sw_value *value) {
     return (sw_operand){SW_OPERAND_VALUE, SW_UPDATE, value, NULL, 0};
 }
 
-sw_value *sw_decode_attention(sw_graph *graph, sw_operand q, sw_operand k, sw_operand v, const int64_t dim[8],
-                              double scale) {
+sw_value *sw_decode_attention(sw_graph *graph, sw_operand q, sw_operand k, sw_operand v, const int64_t dim[8], double scale) {
     sw_value *out = sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, dim[2] * dim[4]});
     sw_value *keys = cache(graph, dim[3], dim[4]), *values = cache(graph, dim[3], dim[4]);
     if (!out || !keys || !values)

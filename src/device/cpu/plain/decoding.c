@@ -106,7 +106,8 @@ static void attend(const sw_device *device, const shape *s, const block *b, real
 SW_KERNEL(ATTENTION_CACHED) {
     const int64_t *dim = call->dim;
     const int64_t span = (int64_t)call->attribute[1];
-    const shape s = {dim[0], dim[1], dim[2], dim[3], dim[4], dim[5], dim[6], dim[7], span > 0 ? span : dim[7], (real)call->attribute[0]};
+    const shape s = {
+        dim[0], dim[1], dim[2], dim[3], dim[4], dim[5], dim[6], dim[7], span > 0 ? span : dim[7], (real)call->attribute[0]};
     const real *q = call->operand[0], *k = call->operand[1], *v = call->operand[2];
     const int32_t *places = call->operand[3];                  /* [B,3] */
     real *keys = call->operand[4], *values = call->operand[5]; /* [rows,K,P,D] */
