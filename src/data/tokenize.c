@@ -355,7 +355,7 @@ static sw_status read_part(FILE *from, void *to, size_t bytes, const char *path,
 }
 
 static sw_status copy_tokens(FILE *from, int64_t n, output *to, const char *path, sw_error *err) {
-    int32_t ids[COPY_NUMBERS];
+    int32_t ids[COPY_NUMBERS] = {0};
     uint16_t narrow[COPY_NUMBERS];
     sw_status status = SW_OK;
     for (int64_t done = 0; done < n && status == SW_OK;) {

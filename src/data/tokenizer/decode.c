@@ -362,6 +362,16 @@ static sw_status run_each(const sw_decoder *step, const sw_texts *in, sw_texts *
     return status;
 }
 
+/* `from` takes the place of `texts` and is empty afterwards. */
+static void replace_texts(sw_texts *texts, sw_texts *from) {
+    sw_texts_free(texts);
+    texts->bytes = from->bytes;
+    texts->ends = from->ends;
+    texts->n = from->n;
+    texts->capacity = from->capacity;
+    *from = (sw_texts){0};
+}
+
 sw_status sw_decoders_run(const sw_decoders *decoders, sw_texts *texts, sw_error *err) {
     sw_texts other = {0};
     sw_status status = SW_OK;
@@ -391,9 +401,7 @@ sw_status sw_decoders_run(const sw_decoders *decoders, sw_texts *texts, sw_error
             fall_back_to_bytes(texts, &other);
         else
             status = run_each(step, texts, &other, err);
-        sw_texts_free(texts);
-        *texts = other;
-        other = (sw_texts){0};
+        replace_texts(texts, &other);
     }
     return !status && texts->bytes.is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for decoding") : status;
 }
