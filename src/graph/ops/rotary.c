@@ -42,13 +42,20 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
 static const sw_family table_family = {.name = "rotary_table", .cost = cost};
 static const sw_family rotary_family = {.name = "rotary", .gradient = gradient, .cost = cost};
 
+static bool same_numbers(const double *a, const double *b) {
+    for (int i = 0; i < SW_MAX_ATTRIBUTES; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
 /* The table for heads of `head_channels`: one that is there already, or a new one, of the root unit. */
 static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, const sw_rotary_scaling *s) {
     const double attributes[SW_MAX_ATTRIBUTES] = {s->theta, s->factor, s->from, s->to, s->amplitude};
     for (int i = 0; i < graph->ops.n && graph->ops.item[i]->phase == SW_PHASE_PREPARE; i++) {
         const sw_op *op = graph->ops.item[i];
         if (op->kernel == SW_KERNEL_ROTARY_TABLE && op->dim[1] == head_channels && op->dim[2] == s->ramp &&
-            memcmp(op->attribute, attributes, sizeof attributes) == 0)
+            same_numbers(op->attribute, attributes))
             return op->operand[0].value;
     }
     sw_value *table = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){sw_graph_positions(graph), head_channels / 2, 2});
