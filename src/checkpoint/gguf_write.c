@@ -39,7 +39,7 @@ void sw_gguf_write_real(sw_gguf_writer *w, const char *key, float value) {
 
 void sw_gguf_write_bool(sw_gguf_writer *w, const char *key, bool value) {
     put_key(w, key, SW_GGUF_BOOL);
-    fputc(value, w->out);
+    fputc(value ? 1 : 0, w->out);
 }
 
 void sw_gguf_write_text(sw_gguf_writer *w, const char *key, const char *value) {

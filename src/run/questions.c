@@ -42,12 +42,12 @@ static sw_choice *new_choice(reader *r) {
 
 static sw_status add_choice(reader *r, const char *prompt, const char *text, bool is_right, sw_error *err) {
     size_t n_prompt = strlen(prompt), n_text = strlen(text);
-    char *joined = realloc(r->joined, n_prompt + n_text + 1);
+    size_t bytes = n_prompt + n_text + 1;
+    char *joined = realloc(r->joined, bytes);
     if (!joined)
         return no_memory(r, err);
     r->joined = joined;
-    memcpy(joined, prompt, n_prompt);
-    memcpy(joined + n_prompt, text, n_text + 1);
+    snprintf(joined, bytes, "%s%s", prompt, text);
     r->prompt.n = r->whole.n = 0;
     sw_status status = n_prompt ? sw_codec_encode(r->codec, sw_slice_of(prompt), &r->prompt, err) : SW_OK;
     if (!status)
