@@ -50,6 +50,13 @@ expect 2 'command line' 'section.key=value' -- "$shardwise" train run.yaml other
 expect 3 'nowhere' -- "$shardwise" generate nowhere --prompt a
 [ "$(ls)" = "$(printf 'bad.yaml\nrun.yaml')" ] || complain "something was written: $(ls)"
 
+# Folders of a run that are taken for the model's.
+mkdir -p "$scratch/runs/whole/model" "$scratch/runs/lora/model"
+echo '{}' >"$scratch/runs/whole/model/config.json"
+echo '{}' >"$scratch/runs/lora/model/adapter_config.json"
+expect 3 'folder of a run' 'the folder model' -- "$shardwise" generate "$scratch/runs/whole" --prompt a
+expect 3 'adapter' 'checkpoint merge' -- "$shardwise" generate "$scratch/runs/lora/model" --prompt a
+
 # Settings printed read back to the same; a path on the command line counts from the file's folder.
 expect 0 'seed: 7' "path: $scratch/place/m" -- "$shardwise" train run.yaml --print-config train.seed=7
 mkdir elsewhere
