@@ -5,8 +5,8 @@
  *
  *     cc custom-model.c $(pkg-config --cflags --libs shardwise) -o custom-model && ./custom-model
  *
- * It writes text.txt, run.yaml and the run's folder `run` where it is started; run/model/model.safetensors has the weights by
- * these names.
+ * It writes text.txt, run.yaml and the run's folder `run` where it is started, which holds no `run` yet;
+ * run/model/model.safetensors has the weights by these names.
  */
 #include <stdio.h>
 

@@ -142,5 +142,5 @@ static sw_status checkpoint(int n_arguments, char **arguments, sw_error *err) {
                    nearest ? "?" : "");
 }
 
-const sw_verb sw_verb_checkpoint = {"checkpoint", "import|export|merge ...", "models to and from GGUF files, and with adapters",
-                                    checkpoint};
+const sw_verb sw_verb_checkpoint = {"checkpoint", "import|export|merge ...",
+                                    "models from and to GGUF files, adapters into models", checkpoint};

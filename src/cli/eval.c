@@ -41,7 +41,7 @@ static void print_source(const char *name, const sw_source_score *s) {
         printf("bits per byte unknown (the model has no tokenizer)");
     printf(" · %" PRId64 " tokens in %" PRId64 " rows", s->n_targets, s->n_rows);
     if (s->n_dropped)
-        printf(", %" PRId64 " in none", s->n_dropped);
+        printf(", %" PRId64 " tokens fill no row", s->n_dropped);
     putchar('\n');
 }
 
