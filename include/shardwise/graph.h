@@ -37,7 +37,8 @@ typedef struct sw_unit sw_unit;
 typedef struct sw_parameter sw_parameter;
 typedef struct sw_value sw_value;
 
-/* A graph over micro-batches of n_rows rows of n_tokens tokens each (B and T). */
+/* A graph over micro-batches of n_rows rows of n_tokens tokens each (B and T). The functions of a sw_custom_model (train.h) are
+ * given one. */
 SW_API sw_status sw_graph_create(int64_t n_rows, int64_t n_tokens, sw_graph **graph, sw_error *err);
 SW_API void sw_graph_free(sw_graph *graph); /* NULL does nothing */
 

@@ -55,7 +55,7 @@ typedef struct sw_sharded_options {
     double momentum;
     double weight_decay; /* of parameters with two or more dimensions */
     double clip_norm;    /* gradients are scaled down to this global norm; 0: they are not */
-    uint64_t seed;       /* of SW_INIT_NORMAL */
+    uint64_t seed;       /* of initial values that are drawn */
     /* Units whose gradients may be open (asked for and not reduced) at once. Each takes memory for the largest unit. */
     int n_gradient_buffers;
 } sw_sharded_options;
@@ -73,7 +73,7 @@ typedef sw_status (*sw_initial_fn)(void *self, const char *name, int64_t first, 
 /* How a parameter starts: what `fill` writes, or if that is NULL the initializer. */
 typedef struct sw_initial {
     sw_initializer initializer;
-    double std; /* of SW_INIT_NORMAL */
+    double std; /* of SW_INIT_NORMAL and SW_INIT_UNIFORM */
     sw_initial_fn fill;
     void *self;
 } sw_initial;

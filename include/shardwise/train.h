@@ -55,8 +55,10 @@ typedef struct sw_train_options {
 #define SW_TRAIN_OPTIONS_INIT \
     { .size = sizeof(sw_train_options) }
 
-/* Train as run.yaml says, with overrides "section.key=value". Writes the run's folder (metrics, plan, final model).
- * Errors: whatever is wrong with settings, data, model, memory, disk or ranks, each with what to try. */
+/* Train as run.yaml says, with overrides "section.key=value"; relative paths in both count from the folder of run.yaml. Writes
+ * the run's folder (metrics, plan, final model), which must not exist yet. Ranks are forked: call it before threads are started.
+ * Errors: whatever is wrong with settings, data, model, memory, disk or ranks, each with what to try. SW_INTERRUPTED and
+ * SW_TERMINATED after stop_signal, with the model so far saved. */
 SW_API sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides,
                                const sw_train_options *options, sw_error *err);
 
