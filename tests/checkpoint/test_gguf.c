@@ -262,7 +262,7 @@ static void rotary_divisors_become_a_setting(void **state) {
     (void)state;
     sw_gguf file;
     sw_error err = {0};
-    char *text, path[256];
+    char *text = NULL, path[256];
     int64_t size;
     if (sw_gguf_open(GOLDEN "rope-llama3.gguf", &file, &err) != SW_OK || sw_gguf_config(&file, SW_BF16, &text, &err) != SW_OK)
         fail_msg("%s", err.message);
