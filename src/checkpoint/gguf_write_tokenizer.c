@@ -24,8 +24,9 @@ typedef struct folder_tokenizer {
     int64_t n;
 } folder_tokenizer;
 
-/* A file's object; *root NULL where there is no file. */
-static sw_status read_object(const char *folder, const char *name, char path[SW_PATH_BYTES], json_t **root, sw_error *err) {
+/* A file's object; *root NULL where there is no file. `flags`: JSON_DECODE_INT_AS_REAL where nobody uses its integers. */
+static sw_status read_object(const char *folder, const char *name, size_t flags, char path[SW_PATH_BYTES], json_t **root,
+                             sw_error *err) {
     char *text;
     int64_t bytes;
     json_error_t error;
@@ -33,7 +34,7 @@ static sw_status read_object(const char *folder, const char *name, char path[SW_
     sw_status status = sw_path_join(path, folder, name, err);
     if (status != SW_OK || !sw_file_exists(path) || (status = sw_file_read(path, MAX_FILE_BYTES, &text, &bytes, err)) != SW_OK)
         return status;
-    *root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    *root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES | flags, &error);
     free(text);
     if (!json_is_object(*root))
         return sw_fail(err, SW_BAD_FILE, "%s: line %d: is not an object of JSON: %s", path, error.line,
@@ -259,7 +260,7 @@ static sw_status write_all(folder_tokenizer *t, const char *folder, sw_gguf_writ
 sw_status sw_gguf_write_tokenizer(sw_gguf_writer *w, const char *folder, int64_t vocabulary, sw_error *err) {
     folder_tokenizer t = {.n = vocabulary};
     char path[SW_PATH_BYTES];
-    sw_status status = read_object(folder, "tokenizer.json", t.path, &t.root, err);
+    sw_status status = read_object(folder, "tokenizer.json", 0, t.path, &t.root, err);
     if (status != SW_OK || !t.root)
         goto done;
     t.model = json_object_get(t.root, "model");
@@ -267,10 +268,10 @@ sw_status sw_gguf_write_tokenizer(sw_gguf_writer *w, const char *folder, int64_t
     t.kind = calloc((size_t)t.n + 1, 1);
     if (!t.token || !t.kind)
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for its tokens", t.path);
+    if (status == SW_OK) /* its model_max_length is often 1e30, written as an integer */
+        status = read_object(folder, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, path, &t.settings, err);
     if (status == SW_OK)
-        status = read_object(folder, "tokenizer_config.json", path, &t.settings, err);
-    if (status == SW_OK)
-        status = read_object(folder, "config.json", path, &t.config, err);
+        status = read_object(folder, "config.json", 0, path, &t.config, err);
     if (status == SW_OK)
         status = write_all(&t, folder, w, err);
 done:

@@ -213,7 +213,8 @@ sw_status sw_chat_open(const char *folder, const char *setting, sw_chat *chat, s
             named = &formats[i];
     if (!named && strcmp(setting, "auto") != 0)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "the chat format \"%s\" is unknown (data.chat_format, --chat-format); known are auto, chatml, llama2, llama3, mistral (= mistral-v3), mistral-v1, "
+                       "the chat format \"%s\" is unknown (data.chat_format, --chat-format); known are auto, chatml, llama2, "
+                       "llama3, mistral (= mistral-v3), mistral-v1, "
                        "zephyr and gemma",
                        setting);
 
