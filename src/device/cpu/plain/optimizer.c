@@ -78,7 +78,7 @@ SW_KERNEL(SGD) {
 SW_KERNEL(SPLIT) {
     const real *master = call->operand[0];
     parameter *copy = call->operand[1];
-    uint16_t *low = call->operand[2], none;
+    uint16_t *low = call->operand[2], none = 0;
     const int64_t n = call->dim[0], step = low ? 1 : 0;
     low = low ? low : &none;
     for (int64_t i = 0; i < n; i++)
