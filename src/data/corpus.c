@@ -81,11 +81,13 @@ static bool make_room(job *j, int64_t n) {
     if (j->n_ids + n > j->id_capacity) {
         int64_t capacity = 2 * j->id_capacity + n;
         int32_t *ids = realloc(j->ids, (size_t)capacity * sizeof *ids);
-        j->ids = ids ? ids : j->ids;
-        uint8_t *marks = ids ? realloc(j->marks, (size_t)capacity) : NULL;
-        j->marks = marks ? marks : j->marks;
+        if (!ids)
+            return false;
+        j->ids = ids;
+        uint8_t *marks = realloc(j->marks, (size_t)capacity);
         if (!marks)
             return false;
+        j->marks = marks;
         j->id_capacity = capacity;
     }
     if (j->n_places == j->place_capacity) {
