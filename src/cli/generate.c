@@ -73,7 +73,7 @@ static sw_status collect_prompts(const sw_flag_texts *given, const char *path, s
     *n_prompts = 0;
     for (int i = 0; i < given->n && !status; i++)
         (*prompts)[(*n_prompts)++] = (sw_prompt){.text = given->item[i], .n_bytes = strlen(given->item[i])};
-    for (char *line = *text, *end = line + n_bytes; line < end && !status;) {
+    for (char *line = *text, *end = line ? line + n_bytes : NULL; line < end && !status;) {
         char *stop = memchr(line, '\n', (size_t)(end - line));
         stop = stop ? stop : end;
         if (stop > line)
