@@ -74,7 +74,7 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     sw_assembly_choice choice;
     sw_model_config model = {0};
     sw_status status = check_settings(s, err);
-    if (!status)
+    if (!status && !run->options->dry_run) /* which writes nothing */
         status = sw_run_folder_check(run, err);
     if (!status && !run->options->model)
         status = sw_assembly_model(s, &model, err);
