@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 static void *out_of_memory(sw_graph *graph) {
     if (!graph->error.status)
         sw_fail(&graph->error, SW_NO_MEMORY, "the graph does not fit in memory after %d operations", graph->ops.n);
@@ -110,14 +112,6 @@ static bool encloses(const sw_unit *outer, const sw_unit *inner) {
     return inner != NULL;
 }
 
-/* FNV-1a (Fowler, Noll, Vo). */
-static uint64_t hash_name(const char *name) {
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001B3u;
-    return hash;
-}
-
 /* The product of dimensions, 0 if one is below 1 or the product does not fit. */
 static int64_t count_elements(int n_dimensions, const int64_t *dimensions) {
     int64_t n = 1;
@@ -139,7 +133,7 @@ sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *n
     if (!n_elements)
         return (void *)sw_graph_fail(graph, "parameter %s: each dimension must be at least 1, and their product below 2^59",
                                      name);
-    uint64_t stream = hash_name(name);
+    uint64_t stream = sw_hash_text(SW_HASH_START, name);
     for (int i = 0; i < graph->parameters.n; i++)
         if (graph->parameters.item[i]->stream == stream)
             return (void *)sw_graph_fail(graph,

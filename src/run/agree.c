@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/hash.h"
+
 enum { LINE_BYTES = 2048, SHOWN = 240 };
 
 typedef struct opinion {
@@ -12,13 +14,11 @@ typedef struct opinion {
 } opinion;
 
 static opinion of_prefix(int64_t n_lines, sw_line_fn line, const void *self) {
-    opinion o = {0xcbf29ce484222325u, n_lines}; /* FNV-1a, a line end after each line */
+    opinion o = {SW_HASH_START, n_lines};
     char text[LINE_BYTES];
     for (int64_t i = 0; i < n_lines; i++) {
         line(self, i, text, sizeof text);
-        for (const char *c = text; *c; c++)
-            o.hash = (o.hash ^ (unsigned char)*c) * 0x100000001b3u;
-        o.hash = (o.hash ^ '\n') * 0x100000001b3u;
+        o.hash = sw_hash_text(sw_hash_text(o.hash, text), "\n");
     }
     return o;
 }

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/hash.h"
+
 typedef struct writer {
     char *line;
     size_t bytes, used;
@@ -71,12 +73,11 @@ void sw_instruction_print(const sw_program *program, int index, char *line, size
 }
 
 uint64_t sw_program_hash(const sw_program *program) {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    uint64_t hash = SW_HASH_START;
     char line[2048];
     for (int i = 0; i < program->instructions.n; i++) {
         sw_instruction_print(program, i, line, sizeof line);
-        for (const char *c = line; *c; c++)
-            hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+        hash = sw_hash_text(hash, line);
     }
     return hash;
 }
