@@ -27,7 +27,8 @@ typedef struct sw_optimizer_spec {
 /* How a step graph is spread over ranks. */
 typedef struct sw_sharding {
     int n_ranks;
-    int stage; /* ZeRO: 0 replicate, 1 optimizer, 2 + gradients, 3 + parameters */
+    int n_threads; /* that share the working space of a kernel call */
+    int stage;     /* ZeRO: 0 replicate, 1 optimizer, 2 + gradients, 3 + parameters */
     bool reshard_after_forward;
     int prefetch;             /* units gathered ahead */
     bool accumulate_sharded;  /* reduce every micro-batch; else once a step */
