@@ -194,10 +194,10 @@ static sw_status measure_size(bench_rank *b, int64_t bytes, sw_error *err) {
     static const char *const modes[] = {"view", "copy", "trap"};
     sw_shm_mode mode = b->comm->mode;
     double copy, ignored;
-    int64_t cut = mode == SW_SHM_TRAP ? b->page : SW_BLOCK * (int64_t)sizeof(float);
+    int64_t cut = mode == SW_SHM_TRAP ? b->page : SW_BLOCK * (int64_t)sizeof(float), before = b->bytes;
     b->bytes = padded(bytes, b->comm->n_ranks, cut);
-    if (b->bytes != bytes && bytes < b->comm->n_ranks * cut && bytes > b->plan->least_bytes)
-        return SW_OK; /* padded to the size before */
+    if (b->bytes == before)
+        return SW_OK;
     sw_status status = mode == SW_SHM_VIEW ? add_point(b, "memcpy", "", call_memcpy, 0, &copy, err)
                                            : measure(b, call_memcpy, &copy, &(int64_t){0}, err);
     if (!status)
@@ -217,6 +217,7 @@ static sw_status measure_small(bench_rank *b, sw_error *err) {
         status = add_point(b, "publish", "", call_publish, 0, &ignored, err);
     for (b->bytes = LEAST_BYTES; b->bytes <= SW_EXCHANGE_BYTES && !status; b->bytes *= SIZE_STEP)
         status = add_point(b, "exchange", "", call_exchange, 0, &ignored, err);
+    b->bytes = 0;
     return status;
 }
 
@@ -233,7 +234,7 @@ static sw_status open_rank(bench_rank *b, sw_error *err) {
     if (!status)
         status = b->comm->vtable->window_create(b->comm, "gradients", n_ranks * b->most, &b->gradients, err);
     if (!status)
-        status = sw_cpu_open(sw_kernel_set_best(), false, &b->device, err);
+        status = sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .n_threads = 1}, &b->device, err);
     if (status)
         return status;
     memset(b->parameters.base + b->comm->rank * (b->most / n_ranks), 0, (size_t)(b->most / n_ranks));
