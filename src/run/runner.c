@@ -52,7 +52,7 @@ sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
     sw_masters masters = {r->executor, &r->states, comm->rank};
     if (!status)
         status = sw_model_files_load(r->folder, &r->model, &r->layout, comm->rank, sw_masters_put, &masters, NULL, err);
-    return status ? status : sw_executor_publish(r->executor, 0, err);
+    return status ? status : sw_executor_publish(r->executor, err);
 }
 
 void sw_runner_close(sw_runner *r) {

@@ -113,7 +113,7 @@ static sw_status load(sw_training *t, sw_error *err) {
         else if (!status && a->lora.rank)
             status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
     }
-    return status ? status : sw_executor_publish(t->executor, 0, err);
+    return status ? status : sw_executor_publish(t->executor, err);
 }
 
 /* Rank 0 lays the final files out. */

@@ -42,7 +42,7 @@ static sw_status run_step(sw_comm *comm, void *arg, sw_error *err) {
     if (!status)
         status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
     if (!status)
-        status = sw_executor_publish(executor, 0, err);
+        status = sw_executor_publish(executor, err);
     const sw_step_hooks hooks = {comm, no_rows, NULL, accept_step};
     sw_scalars scalars = {
         .loss_scale = 1, .learning_rate = 1e-3, .clip_factor = 1, .bias_correction1 = 0.1, .bias_correction2 = 0.05};
