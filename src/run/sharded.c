@@ -171,6 +171,7 @@ static sw_status plan(sw_sharded *s, sw_error *err) {
     bool is_adamw = o->optimizer == SW_SHARDED_ADAMW;
     sw_sharding sharding = {
         .n_ranks = s->comm->n_ranks,
+        .n_threads = 1,
         .stage = 3,
         .reshard_after_forward = true,
         .accumulate_sharded = true,
@@ -269,7 +270,7 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (status == SW_OK)
         status = fill(s, err);
     if (status == SW_OK)
-        status = sw_executor_publish(s->executor, 0, err);
+        status = sw_executor_publish(s->executor, err);
     s->is_committed = status == SW_OK;
     return status;
 }
