@@ -16,6 +16,7 @@ struct sw_device {
     const char *kernel_set;                      /* "baseline", "x86-64-v3", "x86-64-v4": recorded in the run, hashed */
     const char *gemm;                            /* "openblas 0.3.21 SkylakeX" or "plain": recorded in the run, hashed */
     const sw_kernel_fn (*kernels)[SW_N_KERNELS]; /* [SW_N_NUMBER_KINDS][SW_N_KERNELS] */
+    int n_threads;                               /* that share the work of a kernel; 1: the caller alone */
     void (*close)(sw_device *device);
 };
 

@@ -4,6 +4,9 @@
 
 #include <stdint.h>
 
+/* Bytes that one thread works in while it multiplies matrices: packed panels, and sums of a block of C. */
+#define SW_PRODUCT_WORKSPACE (5 * 512 * 1024)
+
 /* Columns of a bf16 weight, each of `length` elements, that are widened to fp32 at a time. */
 int64_t sw_weight_panel(int64_t n_columns, int64_t length);
 

@@ -9,17 +9,18 @@ enum { SW_NOTE_BYTES = 256 };
 
 typedef struct sw_cpu_device {
     sw_device base;
-    sw_cblas_sgemm_fn sgemm; /* NULL: the plain kernel multiplies */
+    sw_product_fn multiply_f32; /* fp32 with bf16 */
+    sw_product_fn multiply_f64;
+    sw_cblas_sgemm_fn sgemm; /* NULL: there is no BLAS in use */
     sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS];
     char gemm[64];
     char note[SW_NOTE_BYTES];
 } sw_cpu_device;
 
-/* One kind of numbers compiled for one kernel set. `plain_...` is the plain matrix product alone, whatever the device uses. */
+/* One kind of numbers compiled for one kernel set. */
 typedef struct sw_kernel_set_table {
     sw_kernel_fn kernel[SW_N_KERNELS];
-    sw_sgemm_fn plain_sgemm; /* NULL beside double */
-    sw_dgemm_fn plain_dgemm; /* NULL beside float */
+    sw_product_fn multiply_plain; /* fp32 with bf16, or fp64; NULL in the kind bf16, which uses that of fp32 */
 } sw_kernel_set_table;
 
 /* X(kind, set): every compiled set of kernels. */
@@ -53,6 +54,6 @@ void sw_blas_load(sw_blas *blas);
 /* Compare the BLAS with the plain kernel on shapes that are odd in every direction, turned and not, stored and added. `space` is
  * working space of SW_BLAS_CHECK_BYTES. False leaves the first difference in `note`. */
 enum { SW_BLAS_CHECK_SIDE = 131, SW_BLAS_CHECK_BYTES = 4 * SW_BLAS_CHECK_SIDE * SW_BLAS_CHECK_SIDE * (int)sizeof(float) };
-bool sw_blas_is_right(const sw_blas *blas, sw_sgemm_fn plain, float *space, char note[SW_NOTE_BYTES]);
+bool sw_blas_is_right(const sw_blas *blas, sw_product_fn plain, float *space, char note[SW_NOTE_BYTES]);
 
 #endif
