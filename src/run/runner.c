@@ -43,7 +43,7 @@ void sw_runner_free(sw_runner *r) {
 }
 
 sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
-    sw_status status = sw_cpu_open(sw_kernel_set_best(), true, &r->device, err);
+    sw_status status = sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &r->device, err);
     if (!status)
         status = sw_executor_create(comm, r->device, &r->states, r->list, r->n_programs, &r->executor, err);
     sw_masters masters = {r->executor, &r->states, comm->rank};

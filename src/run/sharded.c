@@ -258,7 +258,7 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (s->graph->parameters.n == 0)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_commit: no parameter was added");
     sw_comm_enter(s->comm, SW_LANE_COMPUTE, 0, 0, 0, "commit");
-    if (s->device || (status = sw_cpu_open(sw_kernel_set_best(), false, &s->device, err)) == SW_OK)
+    if (s->device || (status = sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best()}, &s->device, err)) == SW_OK)
         status = sw_agree(s->comm, "sharded parameters", s->graph->units.n + s->graph->parameters.n, registration_line, s, err);
     if (status == SW_OK)
         status = plan(s, err);

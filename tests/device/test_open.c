@@ -21,7 +21,7 @@ static void every_set_that_runs_here_has_every_kernel(void **state) {
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
         sw_device *device;
         sw_error err;
-        const sw_status status = sw_cpu_open((sw_kernel_set)set, false, &device, &err);
+        const sw_status status = sw_cpu_open(&(sw_cpu_options){.set = (sw_kernel_set)set}, &device, &err);
         if (!sw_kernel_set_runs_here((sw_kernel_set)set)) {
             assert_int_equal(status, SW_BAD_CONFIG);
             assert_non_null(strstr(err.message, sw_kernel_set_name((sw_kernel_set)set)));
@@ -40,7 +40,7 @@ static void every_set_that_runs_here_has_every_kernel(void **state) {
     }
     sw_device *device;
     sw_error err;
-    assert_int_equal(sw_cpu_open(SW_N_KERNEL_SETS, false, &device, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.set = SW_N_KERNEL_SETS}, &device, &err), SW_BAD_CONFIG);
 }
 
 static int count_threads(void) {
@@ -64,7 +64,7 @@ static int open_in_child(const char *core, const char *expected) {
         else
             unsetenv("OPENBLAS_CORETYPE");
         const char *before = getenv("OPENBLAS_CORETYPE");
-        if (sw_cpu_open(sw_kernel_set_best(), true, &device, NULL) != SW_OK)
+        if (sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &device, NULL) != SW_OK)
             _exit(1);
         const char *after = getenv("OPENBLAS_CORETYPE");
         if (getenv("OPENBLAS_NUM_THREADS") || (before == NULL) != (after == NULL) || (before && strcmp(before, after) != 0))

@@ -16,7 +16,7 @@ static sw_device *device;
 static int open_device(void **state) {
     (void)state;
     sw_error err = {0};
-    return sw_cpu_open(sw_kernel_set_best(), false, &device, &err);
+    return sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best()}, &device, &err);
 }
 
 static int close_device(void **state) {

@@ -53,7 +53,7 @@ static sw_status whole_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     sw_device *device;
     sw_executor *executor;
     const sw_program *programs[] = {&c->whole};
-    RANK_TRY(sw_cpu_open(sw_kernel_set_best(), true, &device, err));
+    RANK_TRY(sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &device, err));
     RANK_TRY(sw_executor_create(comm, device, &c->states, programs, 1, &executor, err));
     sw_masters masters = {executor, &c->states, 0};
     RANK_TRY(sw_model_files_load(c->model, &c->config, c->states.layout, 0, sw_masters_put, &masters, NULL, err));

@@ -35,7 +35,7 @@ static sw_status run_step(sw_comm *comm, void *arg, sw_error *err) {
     sw_device *device = NULL;
     sw_executor *executor = NULL;
     static float values[SW_BLOCK * 16];
-    sw_status status = sw_cpu_open(SW_SET_BASELINE, false, &device, err);
+    sw_status status = sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE}, &device, err);
     if (!status)
         status = sw_executor_create(comm, device, &a->states, a->programs, 1, &executor, err);
     sw_masters masters = {executor, &a->states, comm->rank};

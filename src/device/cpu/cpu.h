@@ -9,7 +9,8 @@ enum { SW_NOTE_BYTES = 256 };
 
 typedef struct sw_cpu_device {
     sw_device base;
-    sw_product_fn multiply_f32; /* fp32 with bf16 */
+    struct sw_cpu_device *alone; /* NULL in itself */
+    sw_product_fn multiply_f32;  /* fp32 with bf16 */
     sw_product_fn multiply_f64;
     sw_cblas_sgemm_fn sgemm; /* NULL: there is no BLAS in use */
     sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS];
