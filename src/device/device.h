@@ -8,9 +8,6 @@
 
 #include "device/kernel.h"
 
-/* Which type parameters are gathered in beside which reals: the three columns of the kernel table. */
-typedef enum sw_number_kind { SW_NUMBERS_F32, SW_NUMBERS_BF16, SW_NUMBERS_F64, SW_N_NUMBER_KINDS } sw_number_kind;
-
 struct sw_device {
     const char *name;                            /* "cpu" */
     const char *kernel_set;                      /* "baseline", "x86-64-v3", "x86-64-v4": recorded in the run, hashed */

@@ -73,6 +73,8 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
     }
 }
 
-int64_t sw_kernel_scratch_bytes(sw_kernel kernel, const int64_t dim[SW_MAX_DIMENSIONS], sw_dtype real, sw_dtype parameter) {
-    return (scratch_elements(kernel, dim, real != parameter) * sw_dtype_bytes(real) + 63) / 64 * 64;
+int64_t sw_kernel_scratch_bytes(sw_kernel kernel, const int64_t dim[SW_MAX_DIMENSIONS], sw_number_kind numbers, int n_threads) {
+    (void)n_threads;
+    const int64_t elements = scratch_elements(kernel, dim, numbers == SW_NUMBERS_BF16);
+    return (elements * sw_dtype_bytes(sw_real_type(numbers)) + 63) / 64 * 64;
 }

@@ -213,7 +213,7 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
                        .programs = programs,
                        .n_programs = n_programs,
                        .last_program = -1,
-                       .numbers = states->sharding.parameter_dtype == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32};
+                       .numbers = sw_sharding_numbers(&states->sharding)};
     e->has_lane = states->sharding.mode == SW_SHM_COPY;
     e->first_channel = comm->n_channels;
     comm->n_channels += n_channels;

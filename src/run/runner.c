@@ -5,10 +5,13 @@
 #include "run/masters.h"
 
 sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
-    *r = (sw_runner){
-        .folder = folder,
-        .sharding = {
-            .n_ranks = n_ranks, .stage = 3, .accumulate_sharded = true, .parameter_dtype = parameter_dtype, .mode = SW_SHM_VIEW}};
+    *r = (sw_runner){.folder = folder,
+                     .sharding = {.n_ranks = n_ranks,
+                                  .n_threads = 1,
+                                  .stage = 3,
+                                  .accumulate_sharded = true,
+                                  .parameter_dtype = parameter_dtype,
+                                  .mode = SW_SHM_VIEW}};
     sw_status status = sw_model_config_read(folder, &r->model, err);
     r->model.dropout = 0;
     return status;

@@ -171,6 +171,7 @@ static sw_status plan(sw_sharded *s, sw_error *err) {
     bool is_adamw = o->optimizer == SW_SHARDED_ADAMW;
     sw_sharding sharding = {
         .n_ranks = s->comm->n_ranks,
+        .n_threads = 1,
         .stage = 3,
         .reshard_after_forward = true,
         .accumulate_sharded = true,

@@ -144,12 +144,12 @@ static void scratch_is_modest(void **state) {
     (void)state;
     const int64_t linear[SW_MAX_DIMENSIONS] = {1024, 576, 3072, 0}, head[SW_MAX_DIMENSIONS] = {1024, 49152, 576, 256};
     const int64_t attention[SW_MAX_DIMENSIONS] = {2, 512, 9, 3, 64, 960, 960};
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_F32, SW_F32), 0);
-    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_F32, SW_BF16), 1, 2 << 20);
-    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_CROSS_ENTROPY_GRAD, head, SW_F32, SW_BF16), 1, 2 << 20);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_F32, SW_F32), 64 * 512 * 4);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_F64, SW_F64), 2 * 64 * 512 * 8);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ADAMW, linear, SW_F32, SW_BF16), 0);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_F32, 1), 0);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_BF16, 1), 1, 2 << 20);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_CROSS_ENTROPY_GRAD, head, SW_NUMBERS_BF16, 1), 1, 2 << 20);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_NUMBERS_F32, 1), 64 * 512 * 4);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_NUMBERS_F64, 1), 2 * 64 * 512 * 8);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ADAMW, linear, SW_NUMBERS_BF16, 1), 0);
 }
 
 int main(void) {

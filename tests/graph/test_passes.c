@@ -168,7 +168,7 @@ static void count_kept(const sw_graph *graph, double *bytes, double *flops) {
                 !operand->value->producer || operand->value->producer->phase != SW_PHASE_FORWARD)
                 continue;
             is_kept[operand->value->id] = true;
-            *bytes += (double)sw_value_bytes(operand->value, SW_F32);
+            *bytes += (double)sw_value_bytes(operand->value, SW_NUMBERS_F32);
         }
     }
     free(is_kept);

@@ -76,7 +76,8 @@ static void make_reference(decoding *c) {
     sw_error err = {SW_OK, ""};
     sw_graph *graph;
     sw_layout layout;
-    const sw_sharding sharding = {.n_ranks = 1, .stage = 3, .accumulate_sharded = true, .parameter_dtype = SW_F32};
+    const sw_sharding sharding = {
+        .n_ranks = 1, .n_threads = 1, .stage = 3, .accumulate_sharded = true, .parameter_dtype = SW_F32};
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
     assert_int_equal(sw_graph_create(1, N_TOKENS, &graph, &err), SW_OK);
     assert_int_equal(sw_model_trace(&c->config, SW_ENDS_IN_LOGITS, graph, &err), SW_OK);

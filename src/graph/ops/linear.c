@@ -16,7 +16,7 @@ static void weight_gradient(sw_differentiation *d, sw_op *op, sw_value *dy) {
     if (dweight.kind == SW_OPERAND_NONE) {
         if (dbias.kind == SW_OPERAND_NONE)
             return;
-        sw_value *unread = sw_value_create(graph, SW_VALUE_REAL, weight->n_dimensions, weight->dimension);
+        sw_value *unread = sw_value_create(graph, SW_VALUE_STATISTIC, weight->n_dimensions, weight->dimension);
         if (!unread)
             return;
         dweight = sw_writes(unread);
