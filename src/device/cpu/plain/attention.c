@@ -69,9 +69,9 @@ static void exponentials(int64_t begin, int64_t end, int64_t length, real most, 
 SW_KERNEL(ATTENTION) {
     const shape s = shape_of(call, 5);
     const real *q = call->operand[0], *k = call->operand[1], *v = call->operand[2];
-    real *out = call->operand[3];     /* [B*T,H*D] */
-    real *log_sum = call->operand[4]; /* [B,H,T] */
-    real *scores = own_scratch(device, call);     /* [queries,score_stride] */
+    real *out = call->operand[3];             /* [B*T,H*D] */
+    real *log_sum = call->operand[4];         /* [B,H,T] */
+    real *scores = own_scratch(device, call); /* [queries,score_stride] */
     const int64_t out_stride = s.H * s.D;
     for (int64_t head = 0; head < s.B * s.H; head++) {
         const int64_t b = head / s.H, h = head % s.H, group = h / (s.H / s.K);
@@ -93,8 +93,8 @@ SW_KERNEL(ATTENTION) {
                 log_sum[head * s.T + first + i] = most + real_log(total);
                 inverse[i] = 1 / total;
             }
-            multiply(device, call->scratch, false, false, n, s.D, keys, 1, scores, s.score_stride, head_v + from * s.kv_stride, s.kv_stride, false,
-                     rows, out_stride);
+            multiply(device, call->scratch, false, false, n, s.D, keys, 1, scores, s.score_stride, head_v + from * s.kv_stride,
+                     s.kv_stride, false, rows, out_stride);
             for (int64_t i = 0; i < n; i++) {
                 SW_ELEMENTWISE
                 for (int64_t d = 0; d < s.D; d++)
@@ -132,10 +132,10 @@ SW_KERNEL(ATTENTION_GRAD) {
             const real *block_q = q + q_at + first * s.q_stride;
             const real *block_out = out + (b * s.T + first) * out_stride + h * s.D;
             const real *block_dout = dout + (b * s.T + first) * out_stride + h * s.D;
-            multiply(device, call->scratch, false, true, n, keys, s.D, s.scale, block_q, s.q_stride, k + kv_from, s.kv_stride, false, p,
-                     s.score_stride);
-            multiply(device, call->scratch, false, true, n, keys, s.D, 1, block_dout, out_stride, v + kv_from, s.kv_stride, false, ds,
-                     s.score_stride);
+            multiply(device, call->scratch, false, true, n, keys, s.D, s.scale, block_q, s.q_stride, k + kv_from, s.kv_stride,
+                     false, p, s.score_stride);
+            multiply(device, call->scratch, false, true, n, keys, s.D, 1, block_dout, out_stride, v + kv_from, s.kv_stride, false,
+                     ds, s.score_stride);
             for (int64_t i = 0; i < n; i++) {
                 real *p_row = p + i * s.score_stride, *ds_row = ds + i * s.score_stride;
                 const real delta = dot_rows(s.D, block_dout + i * out_stride, block_out + i * out_stride);
@@ -147,12 +147,14 @@ SW_KERNEL(ATTENTION_GRAD) {
             }
             const int64_t fresh = larger(0, smaller(stored - from, keys)), kv_stored = kv_from + fresh * s.kv_stride;
             multiply_strip(device, call->scratch, &s, fresh, n, 1, p, block_dout, out_stride, false, dv + kv_from);
-            multiply_strip(device, call->scratch, &s, keys - fresh, n, 1, p + fresh, block_dout, out_stride, true, dv + kv_stored);
+            multiply_strip(device, call->scratch, &s, keys - fresh, n, 1, p + fresh, block_dout, out_stride, true,
+                           dv + kv_stored);
             multiply_strip(device, call->scratch, &s, fresh, n, s.scale, ds, block_q, s.q_stride, false, dk + kv_from);
-            multiply_strip(device, call->scratch, &s, keys - fresh, n, s.scale, ds + fresh, block_q, s.q_stride, true, dk + kv_stored);
+            multiply_strip(device, call->scratch, &s, keys - fresh, n, s.scale, ds + fresh, block_q, s.q_stride, true,
+                           dk + kv_stored);
             stored = smaller(stored, from);
-            multiply(device, call->scratch, false, false, n, s.D, keys, s.scale, ds, s.score_stride, k + kv_from, s.kv_stride, false,
-                     dq + q_at + first * s.q_stride, s.q_stride);
+            multiply(device, call->scratch, false, false, n, s.D, keys, s.scale, ds, s.score_stride, k + kv_from, s.kv_stride,
+                     false, dq + q_at + first * s.q_stride, s.q_stride);
         }
     }
 }

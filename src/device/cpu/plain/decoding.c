@@ -83,8 +83,8 @@ typedef struct block {
 static void attend(const sw_device *device, void *workspace, const shape *s, const block *b, real *scores) {
     const int64_t first = larger(b->seen - s->span, 0); /* the first key that some query of the block sees */
     const int64_t most_seen = b->seen + (b->n - 1) * b->seen_step - first, stride = sw_attention_stride(s->P, 0);
-    multiply(device, workspace, false, true, b->n, most_seen, s->D, s->scale, b->q, b->q_stride, b->keys + first * s->D, s->D, false, scores,
-             stride);
+    multiply(device, workspace, false, true, b->n, most_seen, s->D, s->scale, b->q, b->q_stride, b->keys + first * s->D, s->D,
+             false, scores, stride);
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t end = b->seen + i * b->seen_step - first, begin = larger(end - s->span, 0), seen = end - begin;
         real *row = scores + i * stride + begin;
@@ -99,8 +99,8 @@ static void attend(const sw_device *device, void *workspace, const shape *s, con
         for (int64_t j = 0; j < seen; j++)
             row[j] *= inverse;
     }
-    multiply(device, workspace, false, false, b->n, s->D, most_seen, 1, scores, stride, b->values + first * s->D, s->D, false, b->out,
-             b->out_stride);
+    multiply(device, workspace, false, false, b->n, s->D, most_seen, 1, scores, stride, b->values + first * s->D, s->D, false,
+             b->out, b->out_stride);
 }
 
 SW_KERNEL(ATTENTION_CACHED) {

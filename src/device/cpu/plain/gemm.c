@@ -29,7 +29,7 @@ enum {
     TILE_N = 2 * VECTOR_LANES,
     BLOCK_K = 16 * 1024 / (TILE_N * SW_REAL_BYTES),   /* a panel stays in the first cache */
     BLOCK_M = 192 * 1024 / (BLOCK_K * SW_REAL_BYTES), /* the block of A in the second; a multiple of every TILE_M */
-    BLOCK_N = 1024,            /* columns whose sums are kept; a multiple of every TILE_N */
+    BLOCK_N = 1024,                                   /* columns whose sums are kept; a multiple of every TILE_N */
     STRIP_STEP = BLOCK_K + 16 /* from row to row; rows a power of two apart would share few sets of the cache */
 };
 
@@ -56,7 +56,8 @@ static void load_run(const sw_matrix *x, int64_t outer, int64_t inner, int64_t n
 }
 
 /* A strip is TILE_M rows of op(A) from `row` on and columns from `p` on, zero past n_rows, in the order in which A lies, for
- * turning it costs more than reading it turned: element (row, p) at row * STRIP_STEP + p, or of a turned A at p * TILE_M + row. */
+ * turning it costs more than reading it turned: element (row, p) at row * STRIP_STEP + p, or of a turned A at p * TILE_M + row.
+ */
 static void pack_strip(const sw_matrix *a, int64_t row, int64_t n_rows, int64_t p, int64_t k, real *strip) {
     if (a->is_turned) {
         for (int64_t i = 0; i < k; i++, strip += TILE_M) {

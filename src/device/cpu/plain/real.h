@@ -92,16 +92,16 @@ static inline void store_or_add(bool add, int64_t n, real *y, const real *x) {
 }
 
 /* The types of this file's numbers, as operands of a product (gemm.h) name them. */
-#ifdef SW_KIND_f64
-#define SW_REAL_TYPE SW_F64
+#if defined(SW_KIND_f64)
+#define SW_NUMBERS SW_NUMBERS_F64
+#elif defined(SW_KIND_bf16)
+#define SW_NUMBERS SW_NUMBERS_BF16
 #else
-#define SW_REAL_TYPE SW_F32
+#define SW_NUMBERS SW_NUMBERS_F32
 #endif
-#ifdef SW_KIND_bf16
-#define SW_PARAMETER_TYPE SW_BF16
-#else
-#define SW_PARAMETER_TYPE SW_REAL_TYPE
-#endif
+#define SW_REAL_TYPE sw_real_type(SW_NUMBERS)
+#define SW_ACTIVATION_TYPE sw_activation_type(SW_NUMBERS)
+#define SW_PARAMETER_TYPE sw_parameter_type(SW_NUMBERS)
 
 /* A call's scratch begins with the workspace of its products, where its kernel multiplies; the kernel's own part follows. */
 static inline void *own_scratch(const sw_device *device, const sw_kernel_call *call) {
