@@ -109,7 +109,7 @@ static void update(sw_executor *e, sw_bound *bound) {
 }
 
 static uint64_t gather_epoch(const sw_segment_run *run, const sw_instruction *instruction) {
-    return instruction->by_step ? (uint64_t)run->step + 1 : 1;
+    return instruction->by_step ? run->epoch : 1;
 }
 
 /* A rank without a micro-batch computes nothing and contributes nothing; all else it goes through like the others. */
@@ -150,7 +150,7 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     case SW_DO_REDUCE_POST:
         return v->reduce_post(e->comm, &c, err);
     case SW_DO_REDUCE_SUM:
-        return v->reduce_sum(e->comm, &c, e->device, e->numbers, err);
+        return v->reduce_sum(e->comm, &c, e->has_lane ? e->device->alone : e->device, e->numbers, err);
     case SW_DO_SQUARES:
         bound->call.operand[1] = &e->squares;
         bound->fn(e->device, &bound->call);
@@ -158,7 +158,9 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     case SW_DO_DECIDE:
         return e->hooks->decide(e->hooks->self, &e->squares, &e->scalars, err);
     case SW_DO_UPDATE:
-        status = sw_lane_protect(e, instruction->group, false, true, err);
+        status = e->hooks->before_update ? e->hooks->before_update(e->hooks->self, instruction->group, err) : SW_OK;
+        if (!status)
+            status = sw_lane_protect(e, instruction->group, false, true, err);
         if (!status)
             update(e, bound);
         return status;
@@ -232,6 +234,7 @@ void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
 
 static void *communication_lane(void *arg) {
     sw_executor *e = arg;
+    e->device->unpin(e->device); /* beside the compute lane, not behind it */
     pthread_mutex_lock(&e->lock);
     for (;;) {
         while (e->n_taken == e->n_queued && !e->stop)

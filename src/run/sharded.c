@@ -270,7 +270,7 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (status == SW_OK)
         status = fill(s, err);
     if (status == SW_OK)
-        status = sw_executor_publish(s->executor, 0, err);
+        status = sw_executor_publish(s->executor, err);
     s->is_committed = status == SW_OK;
     return status;
 }

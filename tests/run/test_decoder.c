@@ -57,7 +57,7 @@ static sw_status whole_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     RANK_TRY(sw_executor_create(comm, device, &c->states, programs, 1, &executor, err));
     sw_masters masters = {executor, &c->states, 0};
     RANK_TRY(sw_model_files_load(c->model, &c->config, c->states.layout, 0, sw_masters_put, &masters, NULL, err));
-    RANK_TRY(sw_executor_publish(executor, 0, err));
+    RANK_TRY(sw_executor_publish(executor, err));
     for (int row = 0; row < N_ROWS; row++)
         for (int t = 0; t < N_TOKENS; t++) {
             sw_scalars scalars = {.position = t};

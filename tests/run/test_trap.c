@@ -42,7 +42,7 @@ static sw_status run_step(sw_comm *comm, void *arg, sw_error *err) {
     if (!status)
         status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
     if (!status)
-        status = sw_executor_publish(executor, 0, err);
+        status = sw_executor_publish(executor, err);
     const sw_step_hooks hooks = {comm, no_rows, NULL, accept_step};
     sw_scalars scalars = {
         .loss_scale = 1, .learning_rate = 1e-3, .clip_factor = 1, .bias_correction1 = 0.1, .bias_correction2 = 0.05};
@@ -59,7 +59,7 @@ static sw_status run(bool is_broken, sw_error *err) {
     sw_assembly assembly;
     sw_assembly_choice choice;
     assert_int_equal(sw_settings_parse("trap", "/", settings_text, NULL, 0, &settings, err), SW_OK);
-    assert_int_equal(sw_assembly_choose(&settings, &choice, NULL, 0, err), SW_OK);
+    assert_int_equal(sw_assembly_choose(&settings, 1, &choice, NULL, 0, err), SW_OK);
     assert_int_equal(sw_assembly_create(&settings, NULL, &choice, &assembly, err), SW_OK);
     sw_program *program = &assembly.program;
     for (int i = 1; is_broken && i < program->instructions.n; i++) { /* give layers.0 back one kernel too early */

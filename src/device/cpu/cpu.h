@@ -2,6 +2,8 @@
 #ifndef SW_DEVICE_CPU_CPU_H
 #define SW_DEVICE_CPU_CPU_H
 
+#include <sched.h>
+
 #include "device/cpu/gemm.h"
 #include "device/device.h"
 #include "device/sizes.h"
@@ -14,6 +16,8 @@ typedef struct sw_cpu_device {
     struct sw_cpu_device *alone; /* NULL in itself */
     /* The matrix products, each of one thread: by which operands are in which type, and the plain one beside them. */
     sw_product_fn multiply_f32, multiply_bf16, multiply_f64, multiply_plain;
+    bool is_pinned;
+    cpu_set_t before;        /* where the caller could run before it was pinned */
     sw_cblas_sgemm_fn sgemm; /* NULL: no BLAS is in use */
     sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS];
     char gemm[64];

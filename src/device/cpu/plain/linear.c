@@ -52,6 +52,22 @@ SW_KERNEL(LINEAR_GRAD_INPUT) {
     sw_multiply(device, &product);
 }
 
+/* A block of rows of dy into its part of the sums of dbias. */
+static void sum_rows(void *arg, int64_t block, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const int64_t out = call->dim[2];
+    const activation *dy = call->operand[0];
+    const piece rows = column_block(block, call->dim[0]);
+    real *sums = (real *)call->scratch + block * out;
+    memset(sums, 0, (size_t)out * sizeof *sums);
+    for (int64_t row = rows.first; row < rows.end; row++) {
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < out; i++)
+            sums[i] += load(dy[row * out + i]);
+    }
+}
+
 SW_KERNEL(LINEAR_GRAD_WEIGHT) {
     const real *dy = call->operand[0]; /* [n,out] */
     const real *x = call->operand[1];  /* [n,in] */
@@ -74,12 +90,10 @@ SW_KERNEL(LINEAR_GRAD_WEIGHT) {
     product.b.is_turned = false;
     sw_multiply(device, &product);
     if (dbias) {
-        real *sums = own_scratch(device, call);
-        columns_clear(out, sums);
-        for (int64_t row = 0; row < n; row++) {
-            store_or_add(true, out, sums, dy + row * out);
-            columns_row(row, n, out, sums);
-        }
-        columns_store(accumulates(call, 3), out, sums, dbias);
+        const int64_t n_blocks = sw_column_blocks(n);
+        sw_kernel_call sums = *call;
+        sums.scratch = own_scratch(device, call);
+        run_pieces(device, &sums, n_blocks, sum_rows);
+        columns_total(accumulates(call, 3), n_blocks, out, sums.scratch, out, dbias);
     }
 }
