@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum { HUGE_PAGES_FROM = 16 << 20 }; /* bytes: beside them the last, unfilled large page is little */
+
 static int64_t round_to_page(int64_t n) {
     int64_t page = sysconf(_SC_PAGESIZE);
     return (n + page - 1) / page * page;
@@ -39,6 +41,10 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
                                "rank %d: %" PRId64 " bytes for %s could not be mapped; try more ranks or a smaller micro-batch",
                                e->comm->rank, e->private_bytes[c], sw_memory_class_name((sw_memory_class)c));
             e->private_base[c] = base;
+            /* All of it will be touched, so large pages cost nothing and save the first step a fault for every 4 KiB. Not where
+             * windows leave holes in it. */
+            if (!window_bytes[c] && e->private_bytes[c] >= HUGE_PAGES_FROM)
+                (void)madvise(base, (size_t)e->private_bytes[c], MADV_HUGEPAGE);
         }
         if (!window_bytes[c])
             continue;
