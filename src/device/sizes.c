@@ -10,6 +10,10 @@ enum {
     CHUNK_LOGITS = 64 * 1024 * 1024, /* at most, unless a chunk would fall below CHUNK_LEAST */
     SMALL_VOCABULARY_LOGITS = 1024 * 1024, /* small vocabularies may have longer chunks */
     CHUNK_LEAST = 32,
+    FORWARD_ROWS = 768,  /* of a chunk of attention: packing a strip of keys for it is 2 to 3 % of the work on it */
+    GRADIENT_ROWS = 192, /* weights of a chunk and a strip, and what they meet, stay in the second cache */
+    COLUMN_MULTIPLE = 32,
+    KEY_MULTIPLE = 32, /* a tile of every kernel set, and of pairs of bf16, divides them */
 };
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -37,6 +41,25 @@ int64_t sw_attention_stride(int64_t n_tokens, int64_t span) {
     return (keys + 15) / 16 * 16;
 }
 
+static int64_t round_up(int64_t x, int64_t multiple) {
+    return (x + multiple - 1) / multiple * multiple;
+}
+
+sw_attention_sizes sw_attention_sizes_of(const int64_t *dim, bool is_gradient) {
+    const int64_t T = dim[1], heads = dim[2] / dim[3], D = dim[4]; /* B T H K D . . span */
+    sw_attention_sizes s = {.columns = round_up(D, COLUMN_MULTIPLE)};
+    s.queries = smaller(T, larger(1, (is_gradient ? GRADIENT_ROWS : FORWARD_ROWS) / heads));
+    s.rows = round_up(s.queries * heads, SW_ATTENTION_BLOCK_ROWS);
+    s.keys = round_up(is_gradient ? T : smaller(T, SW_ATTENTION_STRIP), KEY_MULTIPLE);
+    const int64_t ranges = 8 * s.rows, margin = 16 * 16; /* each part begins at a multiple of 64 bytes, some end a little later */
+    if (is_gradient) /* K turned and as it lies, V turned, dK, dV; Q and dout in two forms, dQ; P and dS */
+        s.elements = 5 * s.keys * s.columns + 5 * s.rows * s.columns + 2 * s.rows * SW_ATTENTION_STRIP;
+    else /* K, V; Q, out; scores of a block */
+        s.elements = 2 * s.keys * s.columns + 2 * s.rows * s.columns + SW_ATTENTION_BLOCK_ROWS * SW_ATTENTION_STRIP;
+    s.elements += SW_ATTENTION_PACK_ROWS * s.columns + ranges + margin;
+    return s;
+}
+
 int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary) {
     int64_t vocabulary = larger(n_vocabulary, 1);
     int64_t chunk = larger(CHUNK, SMALL_VOCABULARY_LOGITS / vocabulary);
@@ -45,7 +68,7 @@ int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary) {
 }
 
 /* Elements of R (all working space is of R). */
-static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens) {
+static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int n_threads) {
     switch (kernel) {
     case SW_KERNEL_LINEAR: /* n in out: columns of `in` elements */
         if (dim[0] <= SW_FEW_ROWS)
@@ -59,12 +82,14 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return 3 * dim[1];
     case SW_KERNEL_LAYERNORM_GRAD: /* n C: two rows, sums of dweight and dbias */
         return 6 * dim[1];
-    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores */
-        return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
+    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores, or what blocks of registers' size take */
+        return larger(sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]),
+                      n_threads * sw_attention_sizes_of(dim, false).elements);
     case SW_KERNEL_ATTENTION_CACHED: /* B T H K D . . P: scores of a block of queries, or of the heads that share keys */
         return larger(sw_attention_queries(dim[1]), dim[2] / dim[3]) * sw_attention_stride(dim[7], 0);
     case SW_KERNEL_ATTENTION_GRAD: /* probabilities and their gradients */
-        return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
+        return larger(2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]),
+                      n_threads * sw_attention_sizes_of(dim, true).elements);
     case SW_KERNEL_CROSS_ENTROPY: /* n V C: rows of the head */
     case SW_KERNEL_CROSS_ENTROPY_GRAD:
         return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
@@ -74,7 +99,6 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
 }
 
 int64_t sw_kernel_scratch_bytes(sw_kernel kernel, const int64_t dim[SW_MAX_DIMENSIONS], sw_number_kind numbers, int n_threads) {
-    (void)n_threads;
-    const int64_t elements = scratch_elements(kernel, dim, numbers == SW_NUMBERS_BF16);
+    const int64_t elements = scratch_elements(kernel, dim, numbers == SW_NUMBERS_BF16, n_threads);
     return (elements * sw_dtype_bytes(sw_real_type(numbers)) + 63) / 64 * 64;
 }
