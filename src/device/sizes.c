@@ -14,6 +14,8 @@ enum {
     GRADIENT_ROWS = 192, /* weights of a chunk and a strip, and what they meet, stay in the second cache */
     COLUMN_MULTIPLE = 32,
     KEY_MULTIPLE = 32, /* a tile of every kernel set, and of pairs of bf16, divides them */
+    COLUMN_ROWS = 32,   /* of a block whose columns are summed, at least */
+    COLUMN_BLOCKS = 64, /* at most */
 };
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -67,8 +69,16 @@ int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary) {
     return larger(1, smaller(n_tokens, chunk));
 }
 
+int64_t sw_column_rows(int64_t n_rows) {
+    return larger(COLUMN_ROWS, (n_rows + COLUMN_BLOCKS - 1) / COLUMN_BLOCKS);
+}
+
+int64_t sw_column_blocks(int64_t n_rows) {
+    return (n_rows + sw_column_rows(n_rows) - 1) / sw_column_rows(n_rows);
+}
+
 /* Elements of R (all working space is of R). */
-static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int n_threads) {
+static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int64_t n_threads) {
     switch (kernel) {
     case SW_KERNEL_LINEAR: /* n in out: columns of `in` elements */
         if (dim[0] <= SW_FEW_ROWS)
@@ -76,12 +86,14 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return widens ? sw_weight_panel(dim[2], dim[1]) * dim[1] : 0;
     case SW_KERNEL_LINEAR_GRAD_INPUT: /* n in out: columns of `out` elements */
         return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
-    case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of dbias: of a block of rows, of all rows */
-        return 2 * dim[2];
-    case SW_KERNEL_RMSNORM_GRAD: /* n C: one row, sums of dweight */
-        return 3 * dim[1];
-    case SW_KERNEL_LAYERNORM_GRAD: /* n C: two rows, sums of dweight and dbias */
-        return 6 * dim[1];
+    case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of dbias, for each block of rows */
+        return sw_column_blocks(dim[0]) * dim[2];
+    case SW_KERNEL_RMSNORM_GRAD: /* n C: sums of dweight, two rows of each thread */
+        return (sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
+    case SW_KERNEL_LAYERNORM: /* n C: a row of each thread */
+        return n_threads * dim[1];
+    case SW_KERNEL_LAYERNORM_GRAD: /* n C: sums of dweight and dbias, two rows of each thread */
+        return (2 * sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
     case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores, or what blocks of registers' size take */
         return larger(sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]),
                       n_threads * sw_attention_sizes_of(dim, false).elements);

@@ -26,6 +26,10 @@ typedef struct sw_attention_sizes {
 } sw_attention_sizes;
 sw_attention_sizes sw_attention_sizes_of(const int64_t *dim, bool is_gradient); /* dim as ATTENTION */
 
+/* Rows whose columns are summed at once, and how many such blocks n rows are. */
+int64_t sw_column_rows(int64_t n_rows);
+int64_t sw_column_blocks(int64_t n_rows);
+
 /* Rows of a linear operation up to which it is bound by reading the weight: then the weight is read once, as it lies. */
 #define SW_FEW_ROWS 8
 int64_t sw_few_rows_stride(int64_t length); /* elements from one such row to the next, in the order in which bf16 is widened */
