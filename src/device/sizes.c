@@ -13,7 +13,7 @@ enum {
     FORWARD_ROWS = 768,  /* of a chunk of attention: packing a strip of keys for it is 2 to 3 % of the work on it */
     GRADIENT_ROWS = 192, /* weights of a chunk and a strip, and what they meet, stay in the second cache */
     COLUMN_MULTIPLE = 32,
-    KEY_MULTIPLE = 32, /* a tile of every kernel set, and of pairs of bf16, divides them */
+    KEY_MULTIPLE = 32,  /* a tile of every kernel set, and of pairs of bf16, divides them */
     COLUMN_ROWS = 32,   /* of a block whose columns are summed, at least */
     COLUMN_BLOCKS = 64, /* at most */
 };
@@ -94,13 +94,13 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return n_threads * dim[1];
     case SW_KERNEL_LAYERNORM_GRAD: /* n C: sums of dweight and dbias, two rows of each thread */
         return (2 * sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
-    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores, or what blocks of registers' size take */
-        return larger(sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]),
+    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores, and q, k, v, out of a head; or blocks of tiles */
+        return larger(sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]) + 4 * dim[1] * dim[4],
                       n_threads * sw_attention_sizes_of(dim, false).elements);
     case SW_KERNEL_ATTENTION_CACHED: /* B T H K D . . P: scores of a block of queries, or of the heads that share keys */
         return larger(sw_attention_queries(dim[1]), dim[2] / dim[3]) * sw_attention_stride(dim[7], 0);
     case SW_KERNEL_ATTENTION_GRAD: /* probabilities and their gradients */
-        return larger(2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]),
+        return larger(2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]) + 8 * dim[1] * dim[4],
                       n_threads * sw_attention_sizes_of(dim, true).elements);
     case SW_KERNEL_CROSS_ENTROPY: /* n V C: rows of the head */
     case SW_KERNEL_CROSS_ENTROPY_GRAD:

@@ -147,8 +147,8 @@ static void scratch_is_modest(void **state) {
     assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_F32, 1), 0);
     assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_BF16, 1), 1, 2 << 20);
     assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_CROSS_ENTROPY_GRAD, head, SW_NUMBERS_BF16, 1), 1, 2 << 20);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_NUMBERS_F32, 1), 64 * 512 * 4);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_NUMBERS_F64, 1), 2 * 64 * 512 * 8);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_NUMBERS_F32, 1), 1, 1 << 20);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_NUMBERS_BF16, 1), 1, 2 << 20);
     assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ADAMW, linear, SW_NUMBERS_BF16, 1), 0);
 }
 
