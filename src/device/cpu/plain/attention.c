@@ -23,6 +23,7 @@ typedef struct shape {
     int64_t queries, score_stride;
     real scale;
     const int32_t *documents; /* [B*T]? */
+    void *workspace;          /* of products */
 } shape;
 
 static shape shape_of(const sw_kernel_call *call, int documents) {
@@ -40,6 +41,7 @@ static shape shape_of(const sw_kernel_call *call, int documents) {
         .score_stride = sw_attention_stride(dim[1], dim[7]),
         .scale = (real)call->attribute[0],
         .documents = call->operand[documents],
+        .workspace = call->scratch,
     };
 }
 
@@ -86,19 +88,19 @@ static void store_head(const shape *s, const real *from, activation *to, int64_t
 /* [m,n] = scale a[m,D] b[n,D]^T */
 static void multiply_rows(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *a, const real *b,
                           real *strip) {
-    multiply(device, false, true, m, n, s->D, scale, a, s->D, b, s->D, 0, strip, s->score_stride);
+    multiply(device, s->workspace, false, true, m, n, s->D, scale, a, s->D, b, s->D, false, strip, s->score_stride);
 }
 
 /* to[m,D] = scale strip[m,n] rows[n,D] */
 static void multiply_strip(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *strip,
                            const real *rows, real *to) {
-    multiply(device, false, false, m, s->D, n, scale, strip, s->score_stride, rows, s->D, 0, to, s->D);
+    multiply(device, s->workspace, false, false, m, s->D, n, scale, strip, s->score_stride, rows, s->D, false, to, s->D);
 }
 
 /* sum[n,D] += scale strip[m,n]^T rows[m,D] */
 static void add_turned_strip(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *strip,
                              const real *rows, real *sum) {
-    multiply(device, true, false, n, s->D, m, scale, strip, s->score_stride, rows, s->D, 1, sum, s->D);
+    multiply(device, s->workspace, true, false, n, s->D, m, scale, strip, s->score_stride, rows, s->D, true, sum, s->D);
 }
 
 SW_KERNEL(ATTENTION) {
@@ -107,7 +109,7 @@ SW_KERNEL(ATTENTION) {
     activation *out = call->operand[3]; /* [B*T,H*D] */
     real *log_sum = call->operand[4];   /* [B,H,T] */
     const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K, head_elements = s.T * s.D;
-    real *scores = call->scratch; /* [queries,score_stride] */
+    real *scores = own_scratch(device, call); /* [queries,score_stride] */
     real *head_q = scores + s.queries * s.score_stride, *head_k = head_q + head_elements, *head_v = head_k + head_elements,
          *head_out = head_v + head_elements; /* [T,D] each */
     real inverse[SW_ATTENTION_QUERIES];
@@ -151,7 +153,7 @@ SW_KERNEL(ATTENTION_GRAD) {
     const real *log_sum = call->operand[5];   /* [B,H,T] */
     activation *dq = call->operand[6], *dk = call->operand[7], *dv = call->operand[8];
     const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K, head_elements = s.T * s.D;
-    real *p = call->scratch, *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
+    real *p = own_scratch(device, call), *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
     real *head_q = ds + s.queries * s.score_stride, *head_k = head_q + head_elements, *head_v = head_k + head_elements,
          *head_out = head_v + head_elements, *head_dout = head_out + head_elements, *head_dq = head_dout + head_elements,
          *head_dk = head_dq + head_elements, *head_dv = head_dk + head_elements; /* [T,D] each */
