@@ -173,26 +173,31 @@ SW_KERNEL(ACTIVATION_GRAD) {
 }
 
 SW_KERNEL(SWIGLU) {
-    const real *gate = call->operand[0], *up = call->operand[1];
-    real *y = call->operand[2];
-    const int64_t n = call->dim[0];
-    SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++) {
-        real rest;
-        y[i] = gate[i] * real_sigmoid(gate[i], &rest) * up[i];
+    const real *gate = call->operand[0], *up = call->operand[1]; /* [n,F], rows `stride` apart */
+    real *y = call->operand[2];                                  /* [n,F] */
+    const int64_t n = call->dim[0], F = call->dim[1], stride = call->dim[2];
+    for (int64_t row = 0; row < n; row++, gate += stride, up += stride, y += F) {
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < F; i++) {
+            real rest;
+            y[i] = gate[i] * real_sigmoid(gate[i], &rest) * up[i];
+        }
     }
 }
 
 SW_KERNEL(SWIGLU_GRAD) {
-    const real *dy = call->operand[0], *gate = call->operand[1], *up = call->operand[2];
+    const real *dy = call->operand[0];                           /* [n,F] */
+    const real *gate = call->operand[1], *up = call->operand[2]; /* [n,F], rows `stride` apart, as dgate and dup */
     real *dgate = call->operand[3], *dup = call->operand[4];
-    const int64_t n = call->dim[0];
-    SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++) {
-        real rest;
-        const real d = dy[i], g = gate[i], u = up[i], s = real_sigmoid(g, &rest);
-        dgate[i] = d * u * (s * (1 + g * rest));
-        dup[i] = d * (g * s);
+    const int64_t n = call->dim[0], F = call->dim[1], stride = call->dim[2];
+    for (int64_t row = 0; row < n; row++, dy += F, gate += stride, up += stride, dgate += stride, dup += stride) {
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < F; i++) {
+            real rest;
+            const real d = dy[i], g = gate[i], u = up[i], s = real_sigmoid(g, &rest);
+            dgate[i] = d * u * (s * (1 + g * rest));
+            dup[i] = d * (g * s);
+        }
     }
 }
 

@@ -22,8 +22,13 @@ static inline void columns_row(int64_t row, int64_t n_rows, int64_t C, real *sum
     memset(sums, 0, (size_t)C * sizeof *sums);
 }
 
+/* [C] once every row is added. */
+static inline const real *columns_total(int64_t C, const real *sums) {
+    return sums + C;
+}
+
 static inline void columns_store(bool add, int64_t C, const real *sums, real *y) {
-    store_or_add(add, C, y, sums + C);
+    store_or_add(add, C, y, columns_total(C, sums));
 }
 
 #endif
