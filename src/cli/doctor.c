@@ -73,7 +73,7 @@ static void show_cpu(void) {
 static bool show_blas(void) {
     sw_device *device = NULL;
     sw_error err = {0};
-    if (sw_cpu_open(sw_kernel_set_best(), true, &device, &err)) {
+    if (sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &device, &err)) {
         printf("BLAS       cannot be opened: %s\n", err.message);
         return false;
     }

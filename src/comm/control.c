@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "base/futex.h"
 
 _Static_assert(sizeof(sw_fingerprint) % sizeof(uint64_t) == 0, "fingerprints are copied by words");
 _Static_assert(sizeof(sw_lane_record) % sizeof(uint64_t) == 0, "records are copied by words");
@@ -99,7 +98,7 @@ bool sw_control_abort(sw_control *control, const sw_error *error) {
     }
     for (int r = 0; r < control->n_ranks; r++) {
         atomic_fetch_add(&control->rank[r].bell, 1);
-        syscall(SYS_futex, &control->rank[r].bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        sw_futex_wake(&control->rank[r].bell, INT_MAX, true);
     }
     return is_first;
 }
@@ -123,7 +122,7 @@ void sw_control_ring(sw_control_rank *rank) {
     if (!atomic_load(&rank->waiters))
         return;
     atomic_fetch_add(&rank->bell, 1);
-    syscall(SYS_futex, &rank->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    sw_futex_wake(&rank->bell, INT_MAX, true);
 }
 
 const char *sw_operation_name(sw_comm_operation operation) {

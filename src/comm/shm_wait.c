@@ -6,24 +6,13 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/futex.h"
 #include "comm/shm.h"
 
 enum { SPINS = 2000, LOOK_UP_NS = 50 * 1000 * 1000 };
-
-static inline void pause_cpu(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 static void describe(const sw_fingerprint *print, char *text, size_t bytes) {
     if (print->operation == SW_BARRIER)
@@ -101,7 +90,7 @@ sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err)
         return SW_OK;
     const sw_shm *shm = comm->transport;
     for (int i = 0; shm->may_spin && i < SPINS; i++) {
-        pause_cpu();
+        sw_pause();
         if (atomic_load_explicit(wait->counter, memory_order_acquire) >= wait->target)
             return SW_OK;
     }
@@ -119,7 +108,7 @@ sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err)
         if (status != SW_OK)
             break;
         /* Woken, timed out or interrupted: look again. */
-        syscall(SYS_futex, &peer->bell, FUTEX_WAIT, bell, &(struct timespec){.tv_nsec = LOOK_UP_NS}, NULL, 0);
+        sw_futex_wait(&peer->bell, bell, &(struct timespec){.tv_nsec = LOOK_UP_NS}, true);
     }
     atomic_fetch_sub(&peer->waiters, 1);
     note_wait(comm, wait, false);

@@ -8,14 +8,14 @@
 
 #include "device/kernel.h"
 
-/* Which type parameters are gathered in beside which reals: the three columns of the kernel table. */
-typedef enum sw_number_kind { SW_NUMBERS_F32, SW_NUMBERS_BF16, SW_NUMBERS_F64, SW_N_NUMBER_KINDS } sw_number_kind;
-
 struct sw_device {
     const char *name;                            /* "cpu" */
     const char *kernel_set;                      /* "baseline", "x86-64-v3", "x86-64-v4": recorded in the run, hashed */
     const char *gemm;                            /* "openblas 0.3.21 SkylakeX" or "plain": recorded in the run, hashed */
     const sw_kernel_fn (*kernels)[SW_N_KERNELS]; /* [SW_N_NUMBER_KINDS][SW_N_KERNELS] */
+    int n_threads;                               /* that work on one call, its caller included (device/parallel.h) */
+    struct sw_threads *threads;                  /* NULL: the caller alone */
+    const sw_device *alone;                      /* the same device with one thread: for a lane beside the computing one */
     void (*close)(sw_device *device);
 };
 
@@ -31,11 +31,23 @@ const char *sw_kernel_set_name(sw_kernel_set set);
 bool sw_kernel_set_runs_here(sw_kernel_set set);
 sw_kernel_set sw_kernel_set_best(void); /* the widest that runs here */
 
-/* Open the CPU with one kernel set. With `use_blas` the BLAS is loaded now (it starts no thread: one is asked for), with the core
- * type derived from CPUID unless OPENBLAS_CORETYPE is set; a few shapes are compared with the plain kernel, and on a difference,
- * or where no BLAS is found, the plain kernel does the work; `device->gemm` says which and sw_cpu_gemm_note why. Call it in each
- * rank, after ranks exist. Ownership: free with device->close. */
-sw_status sw_cpu_open(sw_kernel_set set, bool use_blas, sw_device **device, sw_error *err);
+typedef enum sw_gemm_kind { SW_GEMM_PLAIN, SW_GEMM_BLAS } sw_gemm_kind;
+
+typedef struct sw_cpu_options {
+    sw_kernel_set set;
+    sw_gemm_kind gemm; /* what multiplies matrices */
+    int n_threads;     /* 1 .. SW_MAX_THREADS; 0 is 1 */
+    bool may_spin;     /* threads of all ranks together have cores of their own: wait by looking, for a while */
+} sw_cpu_options;
+
+#define SW_MAX_THREADS 256
+
+/* Open the CPU. With SW_GEMM_BLAS the BLAS is loaded now (it starts no thread: one is asked for), with the core type derived from
+ * CPUID unless OPENBLAS_CORETYPE is set; a few shapes are compared with the plain kernel, and on a difference, or where no BLAS
+ * is found, the plain kernel does the work; `device->gemm` says which and sw_cpu_gemm_note why. Call it in each rank, after ranks
+ * exist: n_threads - 1 threads are started. Ownership: free with device->close, on the thread that opened. Errors: SW_BAD_CONFIG,
+ * SW_NO_MEMORY. */
+sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_error *err);
 const char *sw_cpu_gemm_note(const sw_device *device); /* one line for `doctor`, "" when all is well */
 
 #endif

@@ -3,8 +3,10 @@
  * This table is the contract between graph/ops (which emit kernels) and device/ (which implement them). A call carries operands
  * by position, dimensions and attributes; the comment of each kernel gives them in that order, with shapes.
  *
- *   R   the real type that activations and gradients are computed in: float, or double (the oracle)
- *   P   the type of gathered parameters: R, or bf16 beside float
+ *   R   the real type that everything is computed in, and that statistics and gradients of parameters lie in: float, or double
+ *       (the oracle)
+ *   A   what activations, their gradients and caches lie in: R
+ *   P   what gathered parameters lie in: R, or bf16 beside float
  *   *   behind an operand: it is written. `+` : it is written, or added to when its bit in `accumulate` is set
  *   ?   the operand may be NULL: input absent, or output not wanted
  *
@@ -136,6 +138,20 @@ typedef enum sw_kernel {
         SW_N_KERNELS
 } sw_kernel;
 
+/* What a step is computed in: the three columns of the kernel table. */
+typedef enum sw_number_kind { SW_NUMBERS_F32, SW_NUMBERS_BF16, SW_NUMBERS_F64, SW_N_NUMBER_KINDS } sw_number_kind;
+
+/* The types R, A and P of a kind. */
+static inline sw_dtype sw_real_type(sw_number_kind numbers) {
+    return numbers == SW_NUMBERS_F64 ? SW_F64 : SW_F32;
+}
+static inline sw_dtype sw_activation_type(sw_number_kind numbers) {
+    return sw_real_type(numbers);
+}
+static inline sw_dtype sw_parameter_type(sw_number_kind numbers) {
+    return numbers == SW_NUMBERS_BF16 ? SW_BF16 : sw_real_type(numbers);
+}
+
 #define SW_BLOCK 256 /* elements; offsets and cuts of shards are multiples of it */
 #define SW_MAX_OPERANDS 10
 #define SW_MAX_DIMENSIONS 8
@@ -171,8 +187,9 @@ typedef void (*sw_kernel_fn)(const sw_device *device, const sw_kernel_call *call
 
 const char *sw_kernel_name(sw_kernel kernel);
 
-/* Working space of one call, from its dimensions alone: the same on every machine, so that a plan made anywhere holds. */
-int64_t sw_kernel_scratch_bytes(sw_kernel kernel, const int64_t dim[SW_MAX_DIMENSIONS], sw_dtype real, sw_dtype parameter);
+/* Working space of one call on `n_threads` threads, from its dimensions alone: the same on every machine, so that a plan made
+ * anywhere holds. */
+int64_t sw_kernel_scratch_bytes(sw_kernel kernel, const int64_t dim[SW_MAX_DIMENSIONS], sw_number_kind numbers, int n_threads);
 
 /* Tokens whose logits exist at once, from the shape alone. */
 int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary);

@@ -180,14 +180,16 @@ sw_value *sw_value_create(sw_graph *graph, sw_value_kind kind, int n_dimensions,
     return APPEND(graph, graph->values, value) ? value : NULL;
 }
 
-int64_t sw_value_bytes(const sw_value *value, sw_dtype real) {
+int64_t sw_value_bytes(const sw_value *value, sw_number_kind numbers) {
     switch (value->kind) {
+    case SW_VALUE_REAL:
+        return value->n_elements * sw_dtype_bytes(sw_activation_type(numbers));
     case SW_VALUE_INDEX:
         return value->n_elements * sw_dtype_bytes(SW_I32);
     case SW_VALUE_LOSS:
         return value->n_elements * sw_dtype_bytes(SW_F64);
     default:
-        return value->n_elements * sw_dtype_bytes(real);
+        return value->n_elements * sw_dtype_bytes(sw_real_type(numbers));
     }
 }
 
@@ -280,7 +282,7 @@ double sw_op_operand_bytes(const sw_op *op) {
     for (int i = 0; i < op->n_operands; i++) {
         const sw_operand *operand = &op->operand[i];
         double once = operand->kind == SW_OPERAND_NONE    ? 0
-                      : operand->kind == SW_OPERAND_VALUE ? (double)sw_value_bytes(operand->value, SW_F32)
+                      : operand->kind == SW_OPERAND_VALUE ? (double)sw_value_bytes(operand->value, SW_NUMBERS_F32)
                                                           : 4.0 * (double)operand->parameter->n_elements;
         bytes += operand->access == SW_UPDATE ? 2 * once : once;
     }

@@ -45,10 +45,11 @@ struct sw_parameter {
 };
 
 typedef enum sw_value_kind {
-    SW_VALUE_REAL,   /* activations and their gradients, R */
-    SW_VALUE_INDEX,  /* token ids, places of tokens; int32 */
-    SW_VALUE_LOGITS, /* R; planned in the class `logits` */
-    SW_VALUE_LOSS    /* double[1] */
+    SW_VALUE_REAL,      /* activations, their gradients, caches of keys and values: A of device/kernel.h */
+    SW_VALUE_STATISTIC, /* what is computed about activations, and tables: R */
+    SW_VALUE_INDEX,     /* token ids, places of tokens; int32 */
+    SW_VALUE_LOGITS,    /* R; planned in the class `logits` */
+    SW_VALUE_LOSS       /* double[1] */
 } sw_value_kind;
 
 struct sw_value {
@@ -250,7 +251,7 @@ void sw_graph_print(const sw_graph *graph, void (*line)(void *to, const char *te
 
 /* ---- questions ---- */
 
-int64_t sw_value_bytes(const sw_value *value, sw_dtype real);
+int64_t sw_value_bytes(const sw_value *value, sw_number_kind numbers);
 
 /* The outermost unit below the root that holds `unit`: what is recomputed at once. NULL for the root. */
 sw_unit *sw_unit_block(sw_unit *unit);

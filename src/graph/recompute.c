@@ -60,7 +60,7 @@ static double output_bytes(const sw_op *op, const bool *wanted /* [n_values]? */
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
         if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && (!wanted || wanted[operand->value->id]))
-            bytes += (double)sw_value_bytes(operand->value, SW_F32);
+            bytes += (double)sw_value_bytes(operand->value, SW_NUMBERS_F32);
     }
     return bytes;
 }

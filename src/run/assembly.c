@@ -191,6 +191,7 @@ static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *c
     bool adamw = s->optimizer.name == SW_OPTIMIZER_ADAMW;
     return (sw_sharding){
         .n_ranks = choice->n_ranks,
+        .n_threads = 1,
         .stage = choice->stage,
         .reshard_after_forward = s->shard.reshard_after_forward,
         .prefetch = (int)s->shard.prefetch,

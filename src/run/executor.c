@@ -213,7 +213,7 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
                        .programs = programs,
                        .n_programs = n_programs,
                        .last_program = -1,
-                       .numbers = states->sharding.parameter_dtype == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32};
+                       .numbers = sw_sharding_numbers(&states->sharding)};
     e->has_lane = states->sharding.mode == SW_SHM_COPY;
     e->first_channel = comm->n_channels;
     comm->n_channels += n_channels;
@@ -246,14 +246,14 @@ const sw_executor_counts *sw_executor_count(const sw_executor *e) {
     return &e->counts;
 }
 
-/* A gather of a group's parameters as they are after `step` steps; frozen ones are published once and never again. */
-static sw_collective collective_of_parameters(const sw_executor *e, int group_id, int64_t step) {
+/* A gather of a group's parameters as they are now; frozen ones are published once and never again. */
+static sw_collective collective_of_parameters(const sw_executor *e, int group_id) {
     const sw_group *group = &e->states->layout->groups[group_id];
     const sw_buffer *copy = &e->states->buffers.item[e->states->copy[group_id]];
     int64_t slice = group->shard * sw_dtype_bytes(e->states->sharding.parameter_dtype);
     return (sw_collective){.channel = e->first_channel + group_id,
                            .lane = SW_LANE_COMPUTE,
-                           .epoch = group->is_trainable ? (uint64_t)step + 1 : 1,
+                           .epoch = group->is_trainable ? e->epoch : 1,
                            .unit = group->unit,
                            .unit_name = e->states->layout->units[group->unit].name,
                            .dtype = e->states->sharding.parameter_dtype,
@@ -271,16 +271,19 @@ static void count_parameters(sw_executor *e) {
     }
 }
 
-/* Publish every group once, fill what is replicated. */
-sw_status sw_executor_publish(sw_executor *e, int64_t step, sw_error *err) {
+/* Publish every group, fill what is replicated. */
+sw_status sw_executor_publish(sw_executor *e, sw_error *err) {
     const sw_layout *layout = e->states->layout;
+    bool is_first = e->epoch++ == 0;
     count_parameters(e);
     if (e->states->sharding.stage == 0)
         return SW_OK; /* every rank holds everything and put it itself */
     for (int pass = 0; pass < 2; pass++)
         for (int g = 0; g < layout->n_groups; g++) {
             const sw_buffer *copy = &e->states->buffers.item[e->states->copy[g]];
-            sw_collective c = collective_of_parameters(e, g, step);
+            if (!is_first && !layout->groups[g].is_trainable)
+                continue;
+            sw_collective c = collective_of_parameters(e, g);
             c.destination = copy->kind == SW_BUFFER_WINDOW ? base_of(e, copy, e->comm->rank) : NULL;
             sw_status status = pass == 0                        ? e->comm->vtable->gather_publish(e->comm, &c, err)
                                : copy->kind == SW_BUFFER_WINDOW ? e->comm->vtable->gather(e->comm, &c, err)
@@ -293,8 +296,16 @@ sw_status sw_executor_publish(sw_executor *e, int64_t step, sw_error *err) {
     return SW_OK;
 }
 
-sw_status sw_executor_gather(sw_executor *e, int group, int64_t step, void *destination, const void **whole, sw_error *err) {
-    sw_collective c = collective_of_parameters(e, group, step);
+sw_status sw_executor_reopen(sw_executor *e, sw_error *err) {
+    sw_status status = sw_barrier(e->comm, err);
+    for (int g = 0; g < e->states->layout->n_groups && !status; g++)
+        if (e->states->layout->groups[g].is_trainable)
+            status = sw_lane_protect(e, g, false, true, err);
+    return status;
+}
+
+sw_status sw_executor_gather(sw_executor *e, int group, void *destination, const void **whole, sw_error *err) {
+    sw_collective c = collective_of_parameters(e, group);
     c.destination = destination;
     sw_status status = e->comm->vtable->gather(e->comm, &c, err);
     *whole = destination ? destination : c.window;
@@ -312,7 +323,8 @@ static sw_status run_segment(sw_executor *e, int index, sw_segment segment, int 
                           .is_active = is_active,
                           .base = e->position,
                           .n_contributors = e->scalars.n_contributors,
-                          .step = e->scalars.step};
+                          .step = e->scalars.step,
+                          .epoch = e->epoch};
     e->segment_base[segment] = e->position;
     memcpy(run.segment_base, e->segment_base, sizeof run.segment_base);
     e->position += e->programs[index]->segment_count[segment];
@@ -379,6 +391,7 @@ sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, s
             status = hooks->collect(hooks->self, slot, err);
     }
     status = settle(e, status, err);
+    e->epoch += program->segment_count[SW_SEGMENT_UPDATE] > 0; /* which has published new ones */
     *scalars = e->scalars;
     return status;
 }

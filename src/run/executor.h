@@ -21,14 +21,17 @@ void sw_executor_free(sw_executor *executor);
 /* The memory of a buffer of program `index` on this rank (a shared slice: own part). NULL for -1. */
 void *sw_executor_address(sw_executor *executor, int index, int buffer);
 
-/* Collective. All parameters have been put: make them known, fill replicated copies. `step`: completed steps. */
-sw_status sw_executor_publish(sw_executor *executor, int64_t step, sw_error *err);
+/* Collective. All parameters have been put: make them known, fill replicated copies. Later calls, each after sw_executor_reopen,
+ * are for trainable parameters that have been put anew; frozen ones stay as they were. */
+sw_status sw_executor_publish(sw_executor *executor, sw_error *err);
 
-/* Stage 3, outside of a program, for callers with compute of their own. Gather a group's parameters as they are after `step`
- * steps into `destination` [whole group], or where they lie (NULL); out: *whole. Reshard when they are not read any more. gather
- * is collective. */
-sw_status sw_executor_gather(sw_executor *executor, int group, int64_t step, void *destination, const void **whole,
-                             sw_error *err);
+/* Collective. Between steps: all ranks are done reading parameters, and this rank may put trainable ones anew. */
+sw_status sw_executor_reopen(sw_executor *executor, sw_error *err);
+
+/* Stage 3, outside of a program, for callers with compute of their own. Gather a group's parameters as they are now into
+ * `destination` [whole group], or where they lie (NULL); out: *whole. Reshard when they are not read any more. gather is
+ * collective. */
+sw_status sw_executor_gather(sw_executor *executor, int group, void *destination, const void **whole, sw_error *err);
 sw_status sw_executor_reshard(sw_executor *executor, int group, sw_error *err);
 
 /* What UPDATE's decision needs and gives. `decide` runs between the norm and the update, with the exact sum of squares of this
@@ -40,6 +43,8 @@ typedef struct sw_step_hooks {
     /* After the last kernel of an active slot: read loss or logits. */
     sw_status (*collect)(void *self, int slot, sw_error *err);
     sw_status (*decide)(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err);
+    /* Before the optimizer writes this rank's part of a group, in the order of groups; may be NULL. */
+    sw_status (*before_update)(void *self, int group, sw_error *err);
 } sw_step_hooks;
 
 /* Run the schedule of one step of program `index`: n_micro_batches dealt to ranks in turn. A forward program (evaluation,

@@ -37,6 +37,7 @@ typedef struct sw_segment_run {
     bool is_active;                      /* this rank has a micro-batch */
     int n_contributors;                  /* ranks that have one */
     int64_t step;                        /* completed steps */
+    uint64_t epoch;                      /* of the parameters and gradients of the step */
     int64_t base;                        /* position of the segment's first instruction among all that have run */
     int64_t segment_base[SW_N_SEGMENTS]; /* ... of the latest run of each segment, for waits across segments */
 } sw_segment_run;
@@ -64,6 +65,7 @@ struct sw_executor {
     const sw_step_hooks *hooks;
     sw_wide_sum squares;
     int last_program; /* whose constants are in place; -1 */
+    uint64_t epoch;   /* of the trainable parameters: how often they have been made known; 0: never */
     int64_t position;
     int64_t segment_base[SW_N_SEGMENTS];
     sw_executor_counts counts;

@@ -109,7 +109,7 @@ static void update(sw_executor *e, sw_bound *bound) {
 }
 
 static uint64_t gather_epoch(const sw_segment_run *run, const sw_instruction *instruction) {
-    return instruction->by_step ? (uint64_t)run->step + 1 : 1;
+    return instruction->by_step ? run->epoch : 1;
 }
 
 /* A rank without a micro-batch computes nothing and contributes nothing; all else it goes through like the others. */
@@ -158,7 +158,9 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     case SW_DO_DECIDE:
         return e->hooks->decide(e->hooks->self, &e->squares, &e->scalars, err);
     case SW_DO_UPDATE:
-        status = sw_lane_protect(e, instruction->group, false, true, err);
+        status = e->hooks->before_update ? e->hooks->before_update(e->hooks->self, instruction->group, err) : SW_OK;
+        if (!status)
+            status = sw_lane_protect(e, instruction->group, false, true, err);
         if (!status)
             update(e, bound);
         return status;

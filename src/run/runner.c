@@ -5,10 +5,13 @@
 #include "run/masters.h"
 
 sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
-    *r = (sw_runner){
-        .folder = folder,
-        .sharding = {
-            .n_ranks = n_ranks, .stage = 3, .accumulate_sharded = true, .parameter_dtype = parameter_dtype, .mode = SW_SHM_VIEW}};
+    *r = (sw_runner){.folder = folder,
+                     .sharding = {.n_ranks = n_ranks,
+                                  .n_threads = 1,
+                                  .stage = 3,
+                                  .accumulate_sharded = true,
+                                  .parameter_dtype = parameter_dtype,
+                                  .mode = SW_SHM_VIEW}};
     sw_status status = sw_model_config_read(folder, &r->model, err);
     r->model.dropout = 0;
     return status;
@@ -45,13 +48,13 @@ void sw_runner_free(sw_runner *r) {
 }
 
 sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
-    sw_status status = sw_cpu_open(sw_kernel_set_best(), true, &r->device, err);
+    sw_status status = sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &r->device, err);
     if (!status)
         status = sw_executor_create(comm, r->device, &r->states, r->list, r->n_programs, &r->executor, err);
     sw_masters masters = {r->executor, &r->states, comm->rank};
     if (!status)
         status = sw_model_files_load(r->folder, &r->model, &r->layout, comm->rank, sw_masters_put, &masters, NULL, err);
-    return status ? status : sw_executor_publish(r->executor, 0, err);
+    return status ? status : sw_executor_publish(r->executor, err);
 }
 
 void sw_runner_close(sw_runner *r) {

@@ -171,6 +171,7 @@ static sw_status plan(sw_sharded *s, sw_error *err) {
     bool is_adamw = o->optimizer == SW_SHARDED_ADAMW;
     sw_sharding sharding = {
         .n_ranks = s->comm->n_ranks,
+        .n_threads = 1,
         .stage = 3,
         .reshard_after_forward = true,
         .accumulate_sharded = true,
@@ -258,7 +259,7 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (s->graph->parameters.n == 0)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_commit: no parameter was added");
     sw_comm_enter(s->comm, SW_LANE_COMPUTE, 0, 0, 0, "commit");
-    if (s->device || (status = sw_cpu_open(sw_kernel_set_best(), false, &s->device, err)) == SW_OK)
+    if (s->device || (status = sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best()}, &s->device, err)) == SW_OK)
         status = sw_agree(s->comm, "sharded parameters", s->graph->units.n + s->graph->parameters.n, registration_line, s, err);
     if (status == SW_OK)
         status = plan(s, err);
@@ -269,7 +270,7 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (status == SW_OK)
         status = fill(s, err);
     if (status == SW_OK)
-        status = sw_executor_publish(s->executor, 0, err);
+        status = sw_executor_publish(s->executor, err);
     s->is_committed = status == SW_OK;
     return status;
 }

@@ -51,7 +51,7 @@ static sw_status gather_group(sw_sharded *s, int group, sw_error *err) {
         return SW_OK;
     const void *whole;
     void *destination = s->copies ? s->copies + s->copy_offset[group] : NULL;
-    sw_status status = sw_executor_gather(s->executor, group, s->step, destination, &whole, err);
+    sw_status status = sw_executor_gather(s->executor, group, destination, &whole, err);
     s->gathered[group] = status ? NULL : whole;
     return status;
 }

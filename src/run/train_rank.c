@@ -113,7 +113,7 @@ static sw_status load(sw_training *t, sw_error *err) {
         else if (!status && a->lora.rank)
             status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
     }
-    return status ? status : sw_executor_publish(t->executor, 0, err);
+    return status ? status : sw_executor_publish(t->executor, err);
 }
 
 /* Rank 0 lays the final files out. */
@@ -181,7 +181,7 @@ static sw_status prepare(sw_training *t, sw_error *err) {
     t->all = calloc((size_t)t->comm->n_ranks, SW_PAYLOAD_BYTES);
     if (!t->values || !t->all)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to load pieces of the model", t->comm->rank);
-    sw_status status = sw_cpu_open(run->kernel_set, true, &t->device, err);
+    sw_status status = sw_cpu_open(&(sw_cpu_options){.set = run->kernel_set, .gemm = SW_GEMM_BLAS}, &t->device, err);
     if (!status)
         status = agree(t, err);
     if (!status)

@@ -8,13 +8,14 @@
 static sw_reference value_reference(sw_builder *b, const sw_operand *operand) {
     const sw_value *storage = operand->value->storage;
     int *buffer = &b->buffer_of_value[storage->id];
-    int64_t bytes = sw_value_bytes(operand->value, SW_F32);
+    sw_number_kind numbers = sw_sharding_numbers(&b->sharding);
+    int64_t bytes = sw_value_bytes(operand->value, numbers);
     if (storage->state)
         *buffer = b->states->kept[storage->state - 1];
     if (*buffer < 0) {
         const char *name = sw_arena_format(&b->program->arena, "%%%d", storage->id);
         sw_memory_class memory_class = storage->kind == SW_VALUE_LOGITS ? SW_MEMORY_LOGITS : SW_MEMORY_ACTIVATIONS;
-        *buffer = sw_builder_buffer(b, name, memory_class, SW_BUFFER_PRIVATE, sw_value_bytes(storage, SW_F32));
+        *buffer = sw_builder_buffer(b, name, memory_class, SW_BUFFER_PRIVATE, sw_value_bytes(storage, numbers));
     }
     int64_t size = operand->value->n_elements ? bytes / operand->value->n_elements : 0;
     int64_t offset = operand->offset * size;
@@ -60,7 +61,8 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
     sw_reference operands[SW_MAX_OPERANDS];
     for (int i = 0; i < op->n_operands; i++)
         operands[i] = lower_operand(b, &op->operand[i]);
-    int64_t scratch_bytes = sw_kernel_scratch_bytes(op->kernel, op->dim, SW_F32, b->sharding.parameter_dtype);
+    int64_t scratch_bytes =
+        sw_kernel_scratch_bytes(op->kernel, op->dim, sw_sharding_numbers(&b->sharding), b->sharding.n_threads);
     int scratch = scratch_bytes ? sw_builder_buffer(b, "scratch", SW_MEMORY_SCRATCH, SW_BUFFER_PRIVATE, scratch_bytes) : -1;
     int unit = b->layout->unit_of_graph_unit[op->unit->id];
     sw_instruction *instruction =

@@ -27,7 +27,8 @@ typedef struct sw_optimizer_spec {
 /* How a step graph is spread over ranks. */
 typedef struct sw_sharding {
     int n_ranks;
-    int stage; /* ZeRO: 0 replicate, 1 optimizer, 2 + gradients, 3 + parameters */
+    int n_threads; /* of a rank, at least 1: kernels have working space for each */
+    int stage;     /* ZeRO: 0 replicate, 1 optimizer, 2 + gradients, 3 + parameters */
     bool reshard_after_forward;
     int prefetch;             /* units gathered ahead */
     bool accumulate_sharded;  /* reduce every micro-batch; else once a step */
@@ -36,6 +37,10 @@ typedef struct sw_sharding {
     sw_wrap wrap;
     sw_optimizer_spec optimizer;
 } sw_sharding;
+
+static inline sw_number_kind sw_sharding_numbers(const sw_sharding *sharding) {
+    return sharding->parameter_dtype == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32;
+}
 
 /* The layout's `cut`, in elements: SW_BLOCK, or a page where pages are protected. */
 int64_t sw_sharding_cut(const sw_sharding *sharding);

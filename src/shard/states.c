@@ -124,7 +124,7 @@ sw_status sw_states_keep(sw_states *states, const sw_graph *graph, sw_error *err
                                 .memory_class = SW_MEMORY_ACTIVATIONS,
                                 .kind = SW_BUFFER_PRIVATE,
                                 .is_persistent = true,
-                                .bytes = sw_value_bytes(value, SW_F32),
+                                .bytes = sw_value_bytes(value, sw_sharding_numbers(&states->sharding)),
                                 .address = address};
         states->kept[value->state - 1] = id;
         states->n_kept = value->state;

@@ -66,8 +66,7 @@ static void free_pieces(pieces *p) {
 static void run(const sw_device *device, sw_number_kind numbers, sw_kernel kernel, pieces *p, bool adds) {
     sw_kernel_call call = {.dim = {ROWS, IN, 0, OUTS[0], OUTS[1], OUTS[2]}, .scratch = p->scratch};
     int64_t at = 0, first = 0;
-    assert_true(sw_kernel_scratch_bytes(kernel, call.dim, SW_F32, numbers == SW_NUMBERS_BF16 ? SW_BF16 : SW_F32) <=
-                LARGEST * (int64_t)sizeof *p->scratch);
+    assert_true(sw_kernel_scratch_bytes(kernel, call.dim, numbers, 1) <= LARGEST * (int64_t)sizeof *p->scratch);
     for (int i = 0; i < 3; at += OUTS[i] * IN + p->gap, first += OUTS[i++]) {
         void *weight = numbers == SW_NUMBERS_BF16 ? (void *)(p->narrow + at) : (void *)(p->weight + at);
         if (kernel == SW_KERNEL_LINEAR_GRAD_WEIGHT) {

@@ -21,7 +21,7 @@ static void every_set_that_runs_here_has_every_kernel(void **state) {
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
         sw_device *device;
         sw_error err;
-        const sw_status status = sw_cpu_open((sw_kernel_set)set, false, &device, &err);
+        const sw_status status = sw_cpu_open(&(sw_cpu_options){.set = (sw_kernel_set)set}, &device, &err);
         if (!sw_kernel_set_runs_here((sw_kernel_set)set)) {
             assert_int_equal(status, SW_BAD_CONFIG);
             assert_non_null(strstr(err.message, sw_kernel_set_name((sw_kernel_set)set)));
@@ -40,7 +40,7 @@ static void every_set_that_runs_here_has_every_kernel(void **state) {
     }
     sw_device *device;
     sw_error err;
-    assert_int_equal(sw_cpu_open(SW_N_KERNEL_SETS, false, &device, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.set = SW_N_KERNEL_SETS}, &device, &err), SW_BAD_CONFIG);
 }
 
 static int count_threads(void) {
@@ -64,7 +64,7 @@ static int open_in_child(const char *core, const char *expected) {
         else
             unsetenv("OPENBLAS_CORETYPE");
         const char *before = getenv("OPENBLAS_CORETYPE");
-        if (sw_cpu_open(sw_kernel_set_best(), true, &device, NULL) != SW_OK)
+        if (sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &device, NULL) != SW_OK)
             _exit(1);
         const char *after = getenv("OPENBLAS_CORETYPE");
         if (getenv("OPENBLAS_NUM_THREADS") || (before == NULL) != (after == NULL) || (before && strcmp(before, after) != 0))
@@ -144,12 +144,12 @@ static void scratch_is_modest(void **state) {
     (void)state;
     const int64_t linear[SW_MAX_DIMENSIONS] = {1024, 576, 0, 1536, 1536}, head[SW_MAX_DIMENSIONS] = {1024, 49152, 576, 256};
     const int64_t attention[SW_MAX_DIMENSIONS] = {2, 512, 9, 3, 64, 960, 960};
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_F32, SW_F32), 0);
-    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_F32, SW_BF16), 1, 2 << 20);
-    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_CROSS_ENTROPY_GRAD, head, SW_F32, SW_BF16), 1, 2 << 20);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_F32, SW_F32), 64 * 512 * 4);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_F64, SW_F64), 2 * 64 * 512 * 8);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ADAMW, linear, SW_F32, SW_BF16), 0);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_F32, 1), 0);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_BF16, 1), 1, 2 << 20);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_CROSS_ENTROPY_GRAD, head, SW_NUMBERS_BF16, 1), 1, 2 << 20);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_NUMBERS_F32, 1), 64 * 512 * 4);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_NUMBERS_F64, 1), 2 * 64 * 512 * 8);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ADAMW, linear, SW_NUMBERS_BF16, 1), 0);
 }
 
 int main(void) {

@@ -181,7 +181,7 @@ static void first_step_is_pytorchs(void **state) {
     (void)state;
     sw_device *device;
     sw_error err = {0};
-    assert_int_equal(sw_cpu_open(sw_kernel_set_best(), false, &device, &err), SW_OK);
+    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best()}, &device, &err), SW_OK);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         check_case(device, &CASES[i], SW_NUMBERS_F64, 1e-9);
         check_case(device, &CASES[i], SW_NUMBERS_F32, 5e-5);

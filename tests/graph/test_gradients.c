@@ -20,7 +20,7 @@ static sw_device *device;
 static int open_device(void **state) {
     (void)state;
     sw_error err = {0};
-    return sw_cpu_open(SW_SET_BASELINE, false, &device, &err);
+    return sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE}, &device, &err);
 }
 
 static int close_device(void **state) {

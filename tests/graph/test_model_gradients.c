@@ -13,7 +13,7 @@ static void models_have_right_gradients_whatever_the_passes(void **state) {
     (void)state;
     sw_device *device;
     sw_error err = {0};
-    assert_int_equal(sw_cpu_open(SW_SET_BASELINE, false, &device, &err), SW_OK);
+    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE}, &device, &err), SW_OK);
     for (int model = 0; model < N_SMALL_MODELS; model++)
         for (int passes = 0; passes < 4 * N_RECOMPUTE; passes++) {
             gradient_check_run(device, &(gradient_check){.label = SMALL_MODEL_NAMES[model],

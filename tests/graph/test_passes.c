@@ -16,7 +16,7 @@ static sw_device *device;
 static int open_device(void **state) {
     (void)state;
     sw_error err = {0};
-    return sw_cpu_open(sw_kernel_set_best(), false, &device, &err);
+    return sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best()}, &device, &err);
 }
 
 static int close_device(void **state) {
@@ -171,7 +171,7 @@ static void count_kept(const sw_graph *graph, double *bytes, double *flops) {
                 !operand->value->producer || operand->value->producer->phase != SW_PHASE_FORWARD)
                 continue;
             is_kept[operand->value->id] = true;
-            *bytes += (double)sw_value_bytes(operand->value, SW_F32);
+            *bytes += (double)sw_value_bytes(operand->value, SW_NUMBERS_F32);
         }
     }
     free(is_kept);

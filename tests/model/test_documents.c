@@ -107,7 +107,7 @@ static void tokens_of_one_document_change_no_bit_of_another(void **state) {
 
 static int open_device(void **state) {
     sw_error err = {0};
-    return sw_cpu_open(sw_kernel_set_best(), false, (sw_device **)state, &err);
+    return sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best()}, (sw_device **)state, &err);
 }
 
 static int close_device(void **state) {

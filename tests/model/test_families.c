@@ -21,7 +21,7 @@ static int open_all(void **state) {
     (void)state;
     sw_error err = {0};
     families = json_load_file(SW_SOURCE_FOLDER "/tests/model/families.json", 0, NULL);
-    return !families || sw_cpu_open(sw_kernel_set_best(), false, &device, &err);
+    return !families || sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best()}, &device, &err);
 }
 
 static int close_all(void **state) {

@@ -32,7 +32,7 @@ static void adapters_have_right_gradients_whatever_the_passes(void **state) {
     (void)state;
     sw_device *device;
     sw_error err = {0};
-    assert_int_equal(sw_cpu_open(SW_SET_BASELINE, false, &device, &err), SW_OK);
+    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE}, &device, &err), SW_OK);
     for (int model = 0; model < N_SMALL_MODELS; model++)
         for (int passes = 0; passes < 4; passes++) {
             bool is_llama = SMALL_MODELS[model].architecture != SW_GPT2;

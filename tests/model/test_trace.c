@@ -137,7 +137,7 @@ static void logits_at_a_position_agree_with_the_loss(void **state) {
     (void)state;
     sw_device *device;
     sw_error err = {0};
-    assert_int_equal(sw_cpu_open(SW_SET_BASELINE, false, &device, &err), SW_OK);
+    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE}, &device, &err), SW_OK);
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         sw_model_config config = SMALL_MODELS[model];
         config.dropout = 0;

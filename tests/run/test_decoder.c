@@ -53,11 +53,11 @@ static sw_status whole_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     sw_device *device;
     sw_executor *executor;
     const sw_program *programs[] = {&c->whole};
-    RANK_TRY(sw_cpu_open(sw_kernel_set_best(), true, &device, err));
+    RANK_TRY(sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &device, err));
     RANK_TRY(sw_executor_create(comm, device, &c->states, programs, 1, &executor, err));
     sw_masters masters = {executor, &c->states, 0};
     RANK_TRY(sw_model_files_load(c->model, &c->config, c->states.layout, 0, sw_masters_put, &masters, NULL, err));
-    RANK_TRY(sw_executor_publish(executor, 0, err));
+    RANK_TRY(sw_executor_publish(executor, err));
     for (int row = 0; row < N_ROWS; row++)
         for (int t = 0; t < N_TOKENS; t++) {
             sw_scalars scalars = {.position = t};
@@ -76,7 +76,8 @@ static void make_reference(decoding *c) {
     sw_error err = {SW_OK, ""};
     sw_graph *graph;
     sw_layout layout;
-    const sw_sharding sharding = {.n_ranks = 1, .stage = 3, .accumulate_sharded = true, .parameter_dtype = SW_F32};
+    const sw_sharding sharding = {
+        .n_ranks = 1, .n_threads = 1, .stage = 3, .accumulate_sharded = true, .parameter_dtype = SW_F32};
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
     assert_int_equal(sw_graph_create(1, N_TOKENS, &graph, &err), SW_OK);
     assert_int_equal(sw_model_trace(&c->config, SW_ENDS_IN_LOGITS, graph, &err), SW_OK);

@@ -35,14 +35,14 @@ static sw_status run_step(sw_comm *comm, void *arg, sw_error *err) {
     sw_device *device = NULL;
     sw_executor *executor = NULL;
     static float values[SW_BLOCK * 16];
-    sw_status status = sw_cpu_open(SW_SET_BASELINE, false, &device, err);
+    sw_status status = sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE}, &device, err);
     if (!status)
         status = sw_executor_create(comm, device, &a->states, a->programs, 1, &executor, err);
     sw_masters masters = {executor, &a->states, comm->rank};
     if (!status)
         status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
     if (!status)
-        status = sw_executor_publish(executor, 0, err);
+        status = sw_executor_publish(executor, err);
     const sw_step_hooks hooks = {comm, no_rows, NULL, accept_step};
     sw_scalars scalars = {
         .loss_scale = 1, .learning_rate = 1e-3, .clip_factor = 1, .bias_correction1 = 0.1, .bias_correction2 = 0.05};

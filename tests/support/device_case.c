@@ -505,10 +505,7 @@ void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers
             for (int64_t j = 0; j < o->n; j++)
                 write_value(o->type, numbers, j, o->type == DEVICE_LOW ? c->operand[i - 1].value[j] : o->value[j], at[i]);
     }
-    const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers == SW_NUMBERS_F64 ? SW_F64 : SW_F32,
-                                                           numbers == SW_NUMBERS_F64    ? SW_F64
-                                                           : numbers == SW_NUMBERS_BF16 ? SW_BF16
-                                                                                        : SW_F32);
+    const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers, 1);
     char *space = guarded(arena, scratch, 0);
     call.scratch = space;
     sw_device_kernel(device, numbers, c->kernel)(device, &call);
@@ -574,7 +571,7 @@ const char *device_describe(sw_arena *arena, const device_case *c) {
 sw_device *device_open(sw_kernel_set set, bool use_blas) {
     sw_device *device;
     sw_error err;
-    if (sw_cpu_open(set, use_blas, &device, &err) != SW_OK)
+    if (sw_cpu_open(&(sw_cpu_options){.set = set, .gemm = use_blas ? SW_GEMM_BLAS : SW_GEMM_PLAIN}, &device, &err) != SW_OK)
         fatal(err.message);
     return device;
 }

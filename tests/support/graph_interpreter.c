@@ -15,11 +15,8 @@ static void *take(size_t bytes) {
     return memset(piece, 0xFF, (bytes + 63) / 64 * 64); /* all ones is a NaN in float and double */
 }
 
-static sw_dtype real_of(const graph_interpreter *it) {
-    return it->numbers == SW_NUMBERS_F64 ? SW_F64 : SW_F32;
-}
 static size_t real_bytes(const graph_interpreter *it) {
-    return (size_t)sw_dtype_bytes(real_of(it));
+    return (size_t)sw_dtype_bytes(sw_real_type(it->numbers));
 }
 
 graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *device, sw_number_kind numbers) {
@@ -29,9 +26,9 @@ graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *dev
     it.gradients = calloc((size_t)graph->parameters.n + 1, sizeof *it.gradients);
     for (int i = 0; i < graph->values.n; i++)
         if (graph->values.item[i]->storage == graph->values.item[i])
-            it.values[i] = take((size_t)sw_value_bytes(graph->values.item[i], real_of(&it)));
+            it.values[i] = take((size_t)sw_value_bytes(graph->values.item[i], numbers));
     if (graph->documents)
-        memset(it.values[graph->documents->id], 0, (size_t)sw_value_bytes(graph->documents, SW_F32));
+        memset(it.values[graph->documents->id], 0, (size_t)sw_value_bytes(graph->documents, numbers));
     for (int i = 0; i < graph->parameters.n; i++) {
         size_t bytes = (size_t)graph->parameters.item[i]->n_elements * real_bytes(&it);
         it.parameters[i] = take(bytes);
@@ -39,7 +36,7 @@ graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *dev
     }
     int64_t scratch_bytes = 0;
     for (int i = 0; i < graph->ops.n; i++) {
-        int64_t bytes = sw_kernel_scratch_bytes(graph->ops.item[i]->kernel, graph->ops.item[i]->dim, real_of(&it), real_of(&it));
+        int64_t bytes = sw_kernel_scratch_bytes(graph->ops.item[i]->kernel, graph->ops.item[i]->dim, numbers, 1);
         scratch_bytes = bytes > scratch_bytes ? bytes : scratch_bytes;
     }
     it.scratch = take((size_t)scratch_bytes + 64);
@@ -117,7 +114,7 @@ void graph_interpreter_set_documents(graph_interpreter *it, const int32_t *docum
 static void forget(graph_interpreter *it) {
     for (int i = 0; i < it->graph->values.n; i++)
         if (it->values[i] && !it->graph->values.item[i]->is_input)
-            memset(it->values[i], 0xFF, (size_t)sw_value_bytes(it->graph->values.item[i], real_of(it)));
+            memset(it->values[i], 0xFF, (size_t)sw_value_bytes(it->graph->values.item[i], it->numbers));
     for (int i = 0; i < it->graph->parameters.n; i++)
         memset(it->gradients[i], 0xFF, (size_t)it->graph->parameters.item[i]->n_elements * real_bytes(it));
 }

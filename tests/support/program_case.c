@@ -122,6 +122,7 @@ program_case program_graph(int i) {
 
 sw_sharding usual_sharding(int n_ranks) {
     return (sw_sharding){.n_ranks = n_ranks,
+                         .n_threads = 1,
                          .stage = 3,
                          .reshard_after_forward = true,
                          .prefetch = 1,

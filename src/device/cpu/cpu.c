@@ -1,9 +1,11 @@
-/* cpu.c: opening the CPU: three tables of kernels, and a matrix product that has been tried. */
+/* cpu.c: opening the CPU: three tables of kernels, a matrix product that has been tried, and threads. */
 #include "device/cpu/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "device/cpu/threads.h"
 
 const sw_kernel_set_table *sw_kernel_set_table_of(sw_number_kind numbers, sw_kernel_set set) {
     static const sw_kernel_set_table *const tables[SW_N_NUMBER_KINDS][SW_N_KERNEL_SETS] = {
@@ -32,14 +34,35 @@ static sw_status choose_gemm(sw_cpu_device *cpu, sw_sgemm_fn plain, sw_error *er
 }
 
 static void close_cpu(sw_device *device) {
-    free(device);
+    sw_cpu_device *cpu = (sw_cpu_device *)device;
+    sw_threads_stop(device->threads);
+    free(cpu->alone);
+    free(cpu);
 }
 
-sw_status sw_cpu_open(sw_kernel_set set, bool use_blas, sw_device **device, sw_error *err) {
+/* Threads, and the same device without them. */
+static sw_status add_threads(sw_cpu_device *cpu, const sw_cpu_options *options, sw_error *err) {
+    sw_cpu_device *alone = malloc(sizeof *alone);
+    if (!alone)
+        return sw_fail(err, SW_NO_MEMORY, "opening the CPU: no memory (%zu bytes)", sizeof *alone);
+    cpu->base.n_threads = 1;
+    *alone = *cpu;
+    cpu->alone = alone;
+    cpu->base.alone = alone->base.alone = &alone->base;
+    if (options->n_threads <= 1)
+        return SW_OK;
+    cpu->base.n_threads = options->n_threads;
+    return sw_threads_start(options->n_threads, options->may_spin, &cpu->base.threads, err);
+}
+
+sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_error *err) {
+    const sw_kernel_set set = options->set;
     *device = NULL;
     if ((unsigned)set >= SW_N_KERNEL_SETS || !sw_kernel_set_runs_here(set))
         return sw_fail(err, SW_BAD_CONFIG, "this CPU cannot run the kernel set %s; the widest it runs is %s",
                        sw_kernel_set_name(set), sw_kernel_set_name(sw_kernel_set_best()));
+    if (options->n_threads < 0 || options->n_threads > SW_MAX_THREADS)
+        return sw_fail(err, SW_BAD_CONFIG, "%d threads for one rank; 1 to %d are possible", options->n_threads, SW_MAX_THREADS);
     sw_cpu_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return sw_fail(err, SW_NO_MEMORY, "opening the CPU: no memory (%zu bytes)", sizeof *cpu);
@@ -53,12 +76,14 @@ sw_status sw_cpu_open(sw_kernel_set set, bool use_blas, sw_device **device, sw_e
         .kernels = (const sw_kernel_fn(*)[SW_N_KERNELS])cpu->kernels,
         .close = close_cpu,
     };
-    if (use_blas) {
-        sw_status status = choose_gemm(cpu, sw_kernel_set_table_of(SW_NUMBERS_F32, set)->plain_sgemm, err);
-        if (status != SW_OK) {
-            close_cpu(&cpu->base);
-            return status;
-        }
+    sw_status status = SW_OK;
+    if (options->gemm == SW_GEMM_BLAS)
+        status = choose_gemm(cpu, sw_kernel_set_table_of(SW_NUMBERS_F32, set)->plain_sgemm, err);
+    if (!status)
+        status = add_threads(cpu, options, err);
+    if (status) {
+        close_cpu(&cpu->base);
+        return status;
     }
     *device = &cpu->base;
     return SW_OK;

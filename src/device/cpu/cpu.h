@@ -9,7 +9,8 @@ enum { SW_NOTE_BYTES = 256 };
 
 typedef struct sw_cpu_device {
     sw_device base;
-    sw_cblas_sgemm_fn sgemm; /* NULL: the plain kernel multiplies */
+    struct sw_cpu_device *alone; /* NULL in itself */
+    sw_cblas_sgemm_fn sgemm;     /* NULL: the plain kernel multiplies */
     sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS];
     char gemm[64];
     char note[SW_NOTE_BYTES];

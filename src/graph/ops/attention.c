@@ -95,7 +95,7 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
         return sw_decode_attention(graph, q, k, v, dim, scale);
     sw_value *out =
         sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, n_heads * head_channels});
-    sw_value *log_sum = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){graph->n_rows, n_heads, graph->n_tokens});
+    sw_value *log_sum = sw_value_create(graph, SW_VALUE_STATISTIC, 3, (int64_t[]){graph->n_rows, n_heads, graph->n_tokens});
     if (!out || !log_sum)
         return NULL;
     sw_op *op = sw_op_emit(graph, &attention_family, SW_KERNEL_ATTENTION, 6,

@@ -18,9 +18,10 @@ static bool check_real(sw_graph *graph, const char *operation, const char *argum
         sw_graph_fail(graph, "%s: %s is NULL", operation, argument);
     else if (x->kind != SW_VALUE_REAL)
         sw_graph_fail(graph, "%s: %s is %s, not an activation", operation, argument,
-                      x->kind == SW_VALUE_INDEX  ? "a list of token ids"
-                      : x->kind == SW_VALUE_LOSS ? "the loss"
-                                                 : "logits");
+                      x->kind == SW_VALUE_INDEX       ? "a list of token ids"
+                      : x->kind == SW_VALUE_STATISTIC ? "a table or a statistic"
+                      : x->kind == SW_VALUE_LOSS      ? "the loss"
+                                                      : "logits");
     else
         return true;
     return false;

@@ -47,7 +47,7 @@ sw_value *sw_cross_entropy(sw_graph *graph, sw_value *x, sw_parameter *head, sw_
     int64_t n = x->dimension[0], n_vocabulary = head->dimension[0], chunk = sw_cross_entropy_chunk(n, n_vocabulary);
     sw_value *logits = sw_value_create(graph, SW_VALUE_LOGITS, 2, (int64_t[]){chunk, n_vocabulary});
     sw_value *loss = sw_value_create(graph, SW_VALUE_LOSS, 1, (int64_t[]){1});
-    sw_value *losses = graph->wants_token_losses ? sw_value_create(graph, SW_VALUE_REAL, 1, (int64_t[]){n}) : NULL;
+    sw_value *losses = graph->wants_token_losses ? sw_value_create(graph, SW_VALUE_STATISTIC, 1, (int64_t[]){n}) : NULL;
     if (!logits || !loss || (graph->wants_token_losses && !losses))
         return NULL;
     sw_op *op = sw_op_emit(graph, &cross_entropy_family, SW_KERNEL_CROSS_ENTROPY, losses ? 6 : 5,

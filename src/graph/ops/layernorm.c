@@ -44,8 +44,8 @@ sw_value *sw_layernorm(sw_graph *graph, sw_value *x, sw_parameter *weight, sw_pa
     if (!(epsilon >= 0))
         return sw_graph_fail(graph, "layernorm: epsilon is %g; it must be 0 or more", epsilon);
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
-    sw_value *mean = sw_value_create(graph, SW_VALUE_REAL, 1, x->dimension);
-    sw_value *inverse_deviation = sw_value_create(graph, SW_VALUE_REAL, 1, x->dimension);
+    sw_value *mean = sw_value_create(graph, SW_VALUE_STATISTIC, 1, x->dimension);
+    sw_value *inverse_deviation = sw_value_create(graph, SW_VALUE_STATISTIC, 1, x->dimension);
     if (!y || !mean || !inverse_deviation)
         return NULL;
     sw_op *op = sw_op_emit(

@@ -40,7 +40,7 @@ static sw_value *norm(sw_graph *graph, sw_value *x, int64_t channels, sw_paramet
         return sw_graph_fail(graph, "rmsnorm: epsilon is %g; it must be 0 or more", epsilon);
     int64_t n = x->n_elements / channels;
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
-    sw_value *inverse_rms = sw_value_create(graph, SW_VALUE_REAL, 1, &n);
+    sw_value *inverse_rms = sw_value_create(graph, SW_VALUE_STATISTIC, 1, &n);
     if (!y || !inverse_rms)
         return NULL;
     sw_op *op = sw_op_emit(graph, &rmsnorm_family, SW_KERNEL_RMSNORM, 4,

@@ -59,7 +59,7 @@ static sw_value *rotary_table(sw_graph *graph, int64_t head_channels, const sw_r
             same_numbers(op->attribute, attributes))
             return op->operand[0].value;
     }
-    sw_value *table = sw_value_create(graph, SW_VALUE_REAL, 3, (int64_t[]){sw_graph_positions(graph), head_channels / 2, 2});
+    sw_value *table = sw_value_create(graph, SW_VALUE_STATISTIC, 3, (int64_t[]){sw_graph_positions(graph), head_channels / 2, 2});
     if (!table)
         return NULL;
     table->is_constant = true;

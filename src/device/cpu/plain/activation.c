@@ -8,6 +8,7 @@
  * SwiGLU is z up with z = gate s, s = sigmoid(gate); dz/dgate = s (1 + gate (1 - s)).
  */
 #include "device/cpu/plain/math.h"
+#include "device/cpu/plain/pieces.h"
 
 #define TWICE_ROOT ((real)1.5957691216057307117597842397375) /* 2 sqrt(2/pi) */
 #define CUBIC ((real)0.044715)
@@ -129,87 +130,136 @@ static inline real identity(real x, real *slope) {
     X(SW_LAPLACE, laplace)           \
     X(SW_IDENTITY, identity)
 
-#define DEFINE_LOOPS(name, function)                                                                \
-    static void function##_forward(int64_t n, const real *x, real *y) {                             \
-        SW_ELEMENTWISE_CALLS                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                           \
-            real slope;                                                                             \
-            y[i] = function(x[i], &slope);                                                          \
-        }                                                                                           \
-    }                                                                                               \
-    static void function##_backward(bool add, int64_t n, const real *dy, const real *x, real *dx) { \
-        real slope;                                                                                 \
-        if (add) {                                                                                  \
-            SW_ELEMENTWISE_CALLS                                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                       \
-                function(x[i], &slope);                                                             \
-                dx[i] += dy[i] * slope;                                                             \
-            }                                                                                       \
-        } else {                                                                                    \
-            SW_ELEMENTWISE_CALLS                                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                       \
-                function(x[i], &slope);                                                             \
-                dx[i] = dy[i] * slope;                                                              \
-            }                                                                                       \
-        }                                                                                           \
+#define DEFINE_LOOPS(name, function)                                                                                  \
+    static void function##_forward(int64_t n, const activation *x, activation *y) {                                   \
+        SW_ELEMENTWISE_CALLS                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            real slope;                                                                                               \
+            y[i] = stored(function(load(x[i]), &slope));                                                              \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static void function##_backward(bool add, int64_t n, const activation *dy, const activation *x, activation *dx) { \
+        real slope;                                                                                                   \
+        if (add) {                                                                                                    \
+            SW_ELEMENTWISE_CALLS                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                         \
+                function(load(x[i]), &slope);                                                                         \
+                dx[i] = stored(load(dx[i]) + load(dy[i]) * slope);                                                    \
+            }                                                                                                         \
+        } else {                                                                                                      \
+            SW_ELEMENTWISE_CALLS                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                         \
+                function(load(x[i]), &slope);                                                                         \
+                dx[i] = stored(load(dy[i]) * slope);                                                                  \
+            }                                                                                                         \
+        }                                                                                                             \
     }
 ACTIVATIONS(DEFINE_LOOPS)
 
 static const struct {
-    void (*forward)(int64_t n, const real *x, real *y);
-    void (*backward)(bool add, int64_t n, const real *dy, const real *x, real *dx);
+    void (*forward)(int64_t n, const activation *x, activation *y);
+    void (*backward)(bool add, int64_t n, const activation *dy, const activation *x, activation *dx);
 } LOOPS[SW_N_ACTIVATIONS] = {
 #define ROW(name, function) [name] = {function##_forward, function##_backward},
     ACTIVATIONS(ROW)
 #undef ROW
 };
 
+static void activate(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const activation *x = call->operand[0];
+    activation *y = call->operand[1];
+    const piece p = piece_of(task, PIECE, call->dim[0]);
+    LOOPS[call->dim[1]].forward(p.n, x + p.first, y + p.first);
+}
+
 SW_KERNEL(ACTIVATION) {
-    LOOPS[call->dim[1]].forward(call->dim[0], call->operand[0], call->operand[1]);
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), activate);
+}
+
+static void activate_back(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const activation *dy = call->operand[0], *x = call->operand[1];
+    activation *dx = call->operand[2];
+    const piece p = piece_of(task, PIECE, call->dim[0]);
+    LOOPS[call->dim[1]].backward(accumulates(call, 2), p.n, dy + p.first, x + p.first, dx + p.first);
 }
 
 SW_KERNEL(ACTIVATION_GRAD) {
-    LOOPS[call->dim[1]].backward(accumulates(call, 2), call->dim[0], call->operand[0], call->operand[1], call->operand[2]);
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), activate_back);
 }
 
-SW_KERNEL(SWIGLU) {
-    const real *gate = call->operand[0], *up = call->operand[1]; /* [n,F], rows `stride` apart */
-    real *y = call->operand[2];                                  /* [n,F] */
-    const int64_t n = call->dim[0], F = call->dim[1], stride = call->dim[2];
-    for (int64_t row = 0; row < n; row++, gate += stride, up += stride, y += F) {
+static void gate_rows(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const int64_t F = call->dim[1], stride = call->dim[2];
+    const piece rows = piece_of(task, PIECE_ROWS, call->dim[0]);
+    for (int64_t row = rows.first; row < rows.end; row++) {
+        const activation *gate = (const activation *)call->operand[0] + row * stride;
+        const activation *up = (const activation *)call->operand[1] + row * stride;
+        activation *y = (activation *)call->operand[2] + row * F;
         SW_ELEMENTWISE
         for (int64_t i = 0; i < F; i++) {
             real rest;
-            y[i] = gate[i] * real_sigmoid(gate[i], &rest) * up[i];
+            const real g = load(gate[i]);
+            y[i] = stored(g * real_sigmoid(g, &rest) * load(up[i]));
+        }
+    }
+}
+
+SW_KERNEL(SWIGLU) {
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE_ROWS), gate_rows);
+}
+
+static void gate_rows_back(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const int64_t F = call->dim[1], stride = call->dim[2];
+    const piece rows = piece_of(task, PIECE_ROWS, call->dim[0]);
+    for (int64_t row = rows.first; row < rows.end; row++) {
+        const activation *dy = (const activation *)call->operand[0] + row * F;
+        const activation *gate = (const activation *)call->operand[1] + row * stride;
+        const activation *up = (const activation *)call->operand[2] + row * stride;
+        activation *dgate = (activation *)call->operand[3] + row * stride;
+        activation *dup = (activation *)call->operand[4] + row * stride;
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < F; i++) {
+            real rest;
+            const real d = load(dy[i]), g = load(gate[i]), u = load(up[i]), s = real_sigmoid(g, &rest);
+            dgate[i] = stored(d * u * (s * (1 + g * rest)));
+            dup[i] = stored(d * (g * s));
         }
     }
 }
 
 SW_KERNEL(SWIGLU_GRAD) {
-    const real *dy = call->operand[0];                           /* [n,F] */
-    const real *gate = call->operand[1], *up = call->operand[2]; /* [n,F], rows `stride` apart, as dgate and dup */
-    real *dgate = call->operand[3], *dup = call->operand[4];
-    const int64_t n = call->dim[0], F = call->dim[1], stride = call->dim[2];
-    for (int64_t row = 0; row < n; row++, dy += F, gate += stride, up += stride, dgate += stride, dup += stride) {
-        SW_ELEMENTWISE
-        for (int64_t i = 0; i < F; i++) {
-            real rest;
-            const real d = dy[i], g = gate[i], u = up[i], s = real_sigmoid(g, &rest);
-            dgate[i] = d * u * (s * (1 + g * rest));
-            dup[i] = d * (g * s);
-        }
-    }
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE_ROWS), gate_rows_back);
+}
+
+static void add(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const activation *a = call->operand[0], *b = call->operand[1];
+    activation *y = call->operand[2];
+    const piece p = piece_of(task, PIECE, call->dim[0]);
+    SW_ELEMENTWISE
+    for (int64_t i = p.first; i < p.end; i++)
+        y[i] = stored(load(a[i]) + load(b[i]));
 }
 
 SW_KERNEL(ADD) {
-    const real *a = call->operand[0], *b = call->operand[1];
-    real *y = call->operand[2];
-    const int64_t n = call->dim[0];
-    SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a[i] + b[i];
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), add);
+}
+
+static void clear(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const piece p = piece_of(task, PIECE, call->dim[0]);
+    memset((real *)call->operand[0] + p.first, 0, (size_t)p.n * sizeof(real));
 }
 
 SW_KERNEL(ZERO) {
-    memset(call->operand[0], 0, (size_t)call->dim[0] * sizeof(real));
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), clear);
 }

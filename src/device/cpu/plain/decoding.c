@@ -18,10 +18,10 @@ static place place_of(const int32_t *places, int64_t b) {
 }
 
 SW_KERNEL(ROTARY_PLACED) {
-    const real *x = call->operand[0];         /* [B*T,stride] */
+    const activation *x = call->operand[0];   /* [B*T,stride] */
     const real *table = call->operand[1];     /* [P,D/2,2] */
     const int32_t *places = call->operand[2]; /* [B,3] */
-    real *y = call->operand[3];               /* [B*T,stride] */
+    activation *y = call->operand[3];         /* [B*T,stride] */
     const int64_t B = call->dim[0], T = call->dim[1], heads = call->dim[2], D = call->dim[3], P = call->dim[4];
     const int64_t stride = call->dim[5];
     for (int64_t row = 0; row < B * T; row++) {

@@ -145,18 +145,30 @@ SW_KERNEL(LINEAR_GRAD_INPUT) {
     }
 }
 
-/* Sums down the columns of dy, all of them, for the biases that are trained. */
-static void bias_gradients(const shape *s, const sw_kernel_call *call, const real *dy) {
-    real *sums = call->scratch;
-    columns_clear(s->out, sums);
-    for (int64_t row = 0; row < s->n; row++) {
-        store_or_add(true, s->out, sums, dy + row * s->out);
-        columns_row(row, s->n, s->out, sums);
+/* A block of rows of dy into its part of the sums of the biases' gradients. */
+static void sum_rows(void *arg, int64_t block, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const shape s = shape_of(call);
+    const activation *dy = call->operand[0];
+    const piece rows = column_block(block, s.n);
+    real *sums = (real *)call->scratch + block * s.out;
+    memset(sums, 0, (size_t)s.out * sizeof *sums);
+    for (int64_t row = rows.first; row < rows.end; row++) {
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < s.out; i++)
+            sums[i] += load(dy[row * s.out + i]);
     }
-    int64_t first = 0;
-    for (int i = 0; i < PARTS; first += s->outs[i++])
+}
+
+/* Of the biases that are trained. */
+static void bias_gradients(const sw_device *device, const shape *s, const sw_kernel_call *call) {
+    const int64_t n_blocks = sw_column_blocks(s->n);
+    run_pieces(device, call, n_blocks, sum_rows);
+    const real *sums = call->scratch;
+    for (int i = 0; i < PARTS; sums += s->outs[i++])
         if (call->operand[5 + i])
-            store_or_add(accumulates(call, 5 + i), s->outs[i], call->operand[5 + i], columns_total(s->out, sums) + first);
+            columns_total(accumulates(call, 5 + i), n_blocks, s->out, sums, s->outs[i], call->operand[5 + i]);
 }
 
 SW_KERNEL(LINEAR_GRAD_WEIGHT) {
@@ -175,5 +187,5 @@ SW_KERNEL(LINEAR_GRAD_WEIGHT) {
             multiply(device, true, false, s.in, p->n, s.n, 1, x, s.in, dy + p->first, s.out, beta, dweight, p->n);
     }
     if (call->operand[5] || call->operand[6] || call->operand[7])
-        bias_gradients(&s, call, dy);
+        bias_gradients(device, &s, call);
 }

@@ -1,7 +1,8 @@
-/* real.h: the two types that a kernel file is written in, and how it is named.
+/* real.h: the three types that a kernel file is written in, and how it is named.
  *
- *   real        what activations and gradients are computed in: float or double
- *   parameter   what gathered parameters lie in: real, or bf16 beside float
+ *   real         what everything is computed in, and statistics and gradients of parameters lie in: float or double
+ *   activation   what activations and their gradients lie in. load(a) is its value, stored(x) is x rounded to it, once
+ *   parameter    what gathered parameters lie in: real, or bf16 beside float. widen(p) is its value
  *
  * Every file of this folder is compiled for three kinds of numbers and three kernel sets. SW_LOCAL(x) is x's name in this one of
  * the nine; SW_KERNEL(NAME) begins the kernel NAME of device/kernel.h.
@@ -56,6 +57,24 @@ static inline real widen(parameter x) {
 }
 #endif
 
+#ifdef SW_ACTIVATION_bf16
+typedef uint16_t activation;
+static inline real load(activation x) {
+    return sw_bf16_to_float(x);
+}
+static inline activation stored(real x) {
+    return sw_float_to_bf16(x);
+}
+#else
+typedef real activation;
+static inline real load(activation x) {
+    return x;
+}
+static inline activation stored(real x) {
+    return x;
+}
+#endif
+
 static inline int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -67,7 +86,7 @@ static inline bool accumulates(const sw_kernel_call *call, int operand) {
     return call->accumulate >> operand & 1;
 }
 
-/* y = x or y += x. */
+/* y = x or y += x, of reals: gradients of parameters and their sums. */
 static inline void store_or_add(bool add, int64_t n, real *y, const real *x) {
     if (add) {
         SW_ELEMENTWISE

@@ -1,0 +1,53 @@
+/* steps.h: the checkpoints of a run's folder: which there are, which to go on from, what a killed run left behind.
+ *
+ *   steps/00000200            a checkpoint
+ *   steps/.00000400.partial   one that is being written, or was when the run was killed
+ *   steps/.00000100.removed   one that is being removed, or was
+ *   latest                    a link to the newest: for people; nothing here reads it
+ *
+ * Other names in steps/ are nobody's: they are neither read nor removed.
+ */
+#ifndef SW_CHECKPOINT_STEPS_H
+#define SW_CHECKPOINT_STEPS_H
+
+#include "base/file.h"
+#include "checkpoint/storage.h"
+
+typedef struct sw_step {
+    int64_t step;
+    bool is_whole;          /* manifest, sizes and headers are right; the data were not read */
+    char reason[256];       /* why it is not; "" */
+    int64_t bytes;          /* of its files; 0 if it is not whole */
+    double validation_loss; /* NAN: none, or not whole */
+    double seconds;         /* when it was written, since 1970, by its manifest's file */
+} sw_step;
+
+typedef struct sw_steps {
+    sw_step *item; /* [n] newest step first */
+    int n, capacity;
+} sw_steps;
+
+/* List what is in `folder`/steps; no such folder: an empty list. Ownership: sw_steps_free, also after an error. Errors:
+ * SW_BAD_FILE: the folder cannot be read, or is a link. */
+sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err);
+void sw_steps_free(sw_steps *steps);
+
+/* The folder of a step: "`folder`/steps/00000200". */
+sw_status sw_step_path(const char *folder, int64_t step, char path[SW_PATH_BYTES], sw_error *err);
+
+/* A checkpoint was passed over: its message says which and why. */
+typedef void (*sw_step_rejected_fn)(void *to, int64_t step, const char *message);
+
+/* The newest checkpoint whose every byte is right (sw_checkpoint_verify), read by n_threads threads: *step, or -1 if there is
+ * none. `rejected` (may be NULL) hears of each newer one that is not. */
+sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
+                               sw_error *err);
+
+/* At the start of a run, by who holds its lock, before anything is saved: remove what a killed run left (checkpoints that were
+ * being written or removed), and let `latest` name the newest whole one. */
+sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_error *err);
+
+/* Remove a checkpoint: it loses its name first, so that it is whole or not there at any moment. One that is not there is fine. */
+sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
+
+#endif
