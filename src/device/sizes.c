@@ -4,10 +4,8 @@
 #include "device/kernel.h"
 
 enum {
-    PANEL_ELEMENTS = 512 * 1024,     /* 2 MiB of widened weight: wide enough that the other operand is packed a few times only */
-    PANEL_MULTIPLE = 16,             /* columns: no panel but the last is ragged */
-    CHUNK = 256,                     /* tokens of a cross-entropy chunk; fewer read the head too often */
-    CHUNK_LOGITS = 64 * 1024 * 1024, /* at most, unless a chunk would fall below CHUNK_LEAST */
+    CHUNK = 256,                           /* tokens of a cross-entropy chunk; fewer read the head too often */
+    CHUNK_LOGITS = 64 * 1024 * 1024,       /* at most, unless a chunk would fall below CHUNK_LEAST */
     SMALL_VOCABULARY_LOGITS = 1024 * 1024, /* small vocabularies may have longer chunks */
     CHUNK_LEAST = 32,
     COLUMN_ROWS = 32,   /* of a block whose columns are summed, at least */
@@ -19,11 +17,6 @@ static int64_t smaller(int64_t a, int64_t b) {
 }
 static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
-}
-
-int64_t sw_weight_panel(int64_t n_columns, int64_t length) {
-    int64_t fitting = PANEL_ELEMENTS / larger(length, 1) / PANEL_MULTIPLE * PANEL_MULTIPLE;
-    return smaller(n_columns, larger(fitting, PANEL_MULTIPLE));
 }
 
 int64_t sw_few_rows_stride(int64_t length) {
@@ -54,18 +47,35 @@ int64_t sw_column_blocks(int64_t n_rows) {
     return (n_rows + sw_column_rows(n_rows) - 1) / sw_column_rows(n_rows);
 }
 
-/* Elements of R (all working space is of R). */
+/* Does a call multiply matrices (gemm.h)? */
+static bool multiplies(sw_kernel kernel, const int64_t *dim) {
+    switch (kernel) {
+    case SW_KERNEL_LINEAR:
+        return dim[0] > SW_FEW_ROWS;
+    case SW_KERNEL_LINEAR_GRAD_INPUT:
+    case SW_KERNEL_LINEAR_GRAD_WEIGHT:
+    case SW_KERNEL_ATTENTION:
+    case SW_KERNEL_ATTENTION_CACHED:
+    case SW_KERNEL_ATTENTION_GRAD:
+    case SW_KERNEL_CROSS_ENTROPY:
+    case SW_KERNEL_CROSS_ENTROPY_GRAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Elements of R that a kernel's own working space holds. */
 static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int64_t n_threads) {
     const int64_t out = dim[3] + dim[4] + dim[5]; /* of linear kernels */
     switch (kernel) {
-    case SW_KERNEL_LINEAR: /* n in layout out0 out1 out2: columns of `in` elements */
-        if (dim[0] <= SW_FEW_ROWS)
+    case SW_KERNEL_LINEAR:        /* n in layout out0 out1 out2 */
+        if (dim[0] > SW_FEW_ROWS) /* biases of several products, side by side */
+            return dim[4] ? out : 0;
+        if (dim[2] == 0) /* rows of x, dealt */
             return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
-        return widens ? sw_weight_panel(out, dim[1]) * dim[1] : 0;
-    case SW_KERNEL_LINEAR_GRAD_INPUT: /* columns of as many elements as the outputs of one product: of one weight, or of several
-                                       */
-        return widens ? larger(smaller(dim[1] * out, PANEL_ELEMENTS), smaller(dim[1], PANEL_MULTIPLE) * out) : 0;
-    case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of the biases' gradients, for each block of rows */
+        return dim[0] * larger(dim[3], larger(dim[4], dim[5])); /* sums of one product */
+    case SW_KERNEL_LINEAR_GRAD_WEIGHT:                          /* sums of the biases' gradients, for each block of rows */
         return sw_column_blocks(dim[0]) * out;
     case SW_KERNEL_RMSNORM_GRAD: /* n C: sums of dweight, two rows of each thread */
         return (sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
@@ -79,9 +89,6 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return larger(sw_attention_queries(dim[1]), dim[2] / dim[3]) * sw_attention_stride(dim[7], 0);
     case SW_KERNEL_ATTENTION_GRAD: /* probabilities and their gradients */
         return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
-    case SW_KERNEL_CROSS_ENTROPY: /* n V C: rows of the head */
-    case SW_KERNEL_CROSS_ENTROPY_GRAD:
-        return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
     default:
         return 0;
     }
@@ -89,5 +96,6 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
 
 int64_t sw_kernel_scratch_bytes(sw_kernel kernel, const int64_t dim[SW_MAX_DIMENSIONS], sw_number_kind numbers, int n_threads) {
     const int64_t elements = scratch_elements(kernel, dim, numbers == SW_NUMBERS_BF16, n_threads);
-    return (elements * sw_dtype_bytes(sw_real_type(numbers)) + 63) / 64 * 64;
+    const int64_t own = (elements * sw_dtype_bytes(sw_real_type(numbers)) + 63) / 64 * 64;
+    return own + (multiplies(kernel, dim) ? n_threads * (int64_t)SW_PRODUCT_WORKSPACE : 0);
 }

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Columns of a bf16 weight, each of `length` elements, that are widened to fp32 at a time. */
-int64_t sw_weight_panel(int64_t n_columns, int64_t length);
+/* Bytes that one thread works in while it multiplies matrices: packed panels, and sums of a block of C. */
+#define SW_PRODUCT_WORKSPACE (5 * 512 * 1024)
 
 /* Queries of one head whose scores exist at once (at most SW_ATTENTION_QUERIES), and the elements from one query's scores to the
  * next's: room for every key that some query of a block sees. `span` as in ATTENTION. */

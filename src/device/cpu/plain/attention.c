@@ -69,9 +69,9 @@ static void exponentials(int64_t begin, int64_t end, int64_t length, real most, 
 SW_KERNEL(ATTENTION) {
     const shape s = shape_of(call, 5);
     const real *q = call->operand[0], *k = call->operand[1], *v = call->operand[2];
-    real *out = call->operand[3];     /* [B*T,H*D] */
-    real *log_sum = call->operand[4]; /* [B,H,T] */
-    real *scores = call->scratch;     /* [queries,score_stride] */
+    real *out = call->operand[3];             /* [B*T,H*D] */
+    real *log_sum = call->operand[4];         /* [B,H,T] */
+    real *scores = own_scratch(device, call); /* [queries,score_stride] */
     const int64_t out_stride = s.H * s.D;
     for (int64_t head = 0; head < s.B * s.H; head++) {
         const int64_t b = head / s.H, h = head % s.H, group = h / (s.H / s.K);
@@ -82,8 +82,8 @@ SW_KERNEL(ATTENTION) {
                           keys = first + n - from;
             real *rows = out + (b * s.T + first) * out_stride + h * s.D;
             real inverse[SW_ATTENTION_QUERIES];
-            multiply(device, false, true, n, keys, s.D, s.scale, head_q + first * s.q_stride, s.q_stride,
-                     head_k + from * s.kv_stride, s.kv_stride, 0, scores, s.score_stride);
+            multiply(device, call->scratch, false, true, n, keys, s.D, s.scale, head_q + first * s.q_stride, s.q_stride,
+                     head_k + from * s.kv_stride, s.kv_stride, false, scores, s.score_stride);
             for (int64_t i = 0; i < n; i++) {
                 real *row = scores + i * s.score_stride;
                 const int64_t begin = first_key(&s, b, first + i) - from, end = first + i + 1 - from;
@@ -93,8 +93,8 @@ SW_KERNEL(ATTENTION) {
                 log_sum[head * s.T + first + i] = most + real_log(total);
                 inverse[i] = 1 / total;
             }
-            multiply(device, false, false, n, s.D, keys, 1, scores, s.score_stride, head_v + from * s.kv_stride, s.kv_stride, 0,
-                     rows, out_stride);
+            multiply(device, call->scratch, false, false, n, s.D, keys, 1, scores, s.score_stride, head_v + from * s.kv_stride,
+                     s.kv_stride, false, rows, out_stride);
             for (int64_t i = 0; i < n; i++) {
                 SW_ELEMENTWISE
                 for (int64_t d = 0; d < s.D; d++)
@@ -105,10 +105,11 @@ SW_KERNEL(ATTENTION) {
 }
 
 /* to[m,D] = (or +=) scale strip^T rows: strip [n,score_stride], rows [n,D]. Nothing where m is 0. */
-static void multiply_strip(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *strip,
-                           const real *rows, int64_t row_stride, real beta, real *to) {
+static void multiply_strip(const sw_device *device, void *workspace, const shape *s, int64_t m, int64_t n, real scale,
+                           const real *strip, const real *rows, int64_t row_stride, bool add, real *to) {
     if (m > 0)
-        multiply(device, true, false, m, s->D, n, scale, strip, s->score_stride, rows, row_stride, beta, to, s->kv_stride);
+        multiply(device, workspace, true, false, m, s->D, n, scale, strip, s->score_stride, rows, row_stride, add, to,
+                 s->kv_stride);
 }
 
 SW_KERNEL(ATTENTION_GRAD) {
@@ -117,7 +118,7 @@ SW_KERNEL(ATTENTION_GRAD) {
     const real *out = call->operand[4];     /* [B*T,H*D] */
     const real *log_sum = call->operand[5]; /* [B,H,T] */
     real *dq = call->operand[6], *dk = call->operand[7], *dv = call->operand[8];
-    real *p = call->scratch, *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
+    real *p = own_scratch(device, call), *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
     const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K;
     for (int64_t head = 0; head < s.B * s.H; head++) {
         const int64_t b = head / s.H, h = head % s.H, group = h / heads_of_group;
@@ -131,10 +132,10 @@ SW_KERNEL(ATTENTION_GRAD) {
             const real *block_q = q + q_at + first * s.q_stride;
             const real *block_out = out + (b * s.T + first) * out_stride + h * s.D;
             const real *block_dout = dout + (b * s.T + first) * out_stride + h * s.D;
-            multiply(device, false, true, n, keys, s.D, s.scale, block_q, s.q_stride, k + kv_from, s.kv_stride, 0, p,
-                     s.score_stride);
-            multiply(device, false, true, n, keys, s.D, 1, block_dout, out_stride, v + kv_from, s.kv_stride, 0, ds,
-                     s.score_stride);
+            multiply(device, call->scratch, false, true, n, keys, s.D, s.scale, block_q, s.q_stride, k + kv_from, s.kv_stride,
+                     false, p, s.score_stride);
+            multiply(device, call->scratch, false, true, n, keys, s.D, 1, block_dout, out_stride, v + kv_from, s.kv_stride, false,
+                     ds, s.score_stride);
             for (int64_t i = 0; i < n; i++) {
                 real *p_row = p + i * s.score_stride, *ds_row = ds + i * s.score_stride;
                 const real delta = dot_rows(s.D, block_dout + i * out_stride, block_out + i * out_stride);
@@ -145,13 +146,15 @@ SW_KERNEL(ATTENTION_GRAD) {
                     ds_row[j] = p_row[j] * (ds_row[j] - delta);
             }
             const int64_t fresh = larger(0, smaller(stored - from, keys)), kv_stored = kv_from + fresh * s.kv_stride;
-            multiply_strip(device, &s, fresh, n, 1, p, block_dout, out_stride, 0, dv + kv_from);
-            multiply_strip(device, &s, keys - fresh, n, 1, p + fresh, block_dout, out_stride, 1, dv + kv_stored);
-            multiply_strip(device, &s, fresh, n, s.scale, ds, block_q, s.q_stride, 0, dk + kv_from);
-            multiply_strip(device, &s, keys - fresh, n, s.scale, ds + fresh, block_q, s.q_stride, 1, dk + kv_stored);
+            multiply_strip(device, call->scratch, &s, fresh, n, 1, p, block_dout, out_stride, false, dv + kv_from);
+            multiply_strip(device, call->scratch, &s, keys - fresh, n, 1, p + fresh, block_dout, out_stride, true,
+                           dv + kv_stored);
+            multiply_strip(device, call->scratch, &s, fresh, n, s.scale, ds, block_q, s.q_stride, false, dk + kv_from);
+            multiply_strip(device, call->scratch, &s, keys - fresh, n, s.scale, ds + fresh, block_q, s.q_stride, true,
+                           dk + kv_stored);
             stored = smaller(stored, from);
-            multiply(device, false, false, n, s.D, keys, s.scale, ds, s.score_stride, k + kv_from, s.kv_stride, 0,
-                     dq + q_at + first * s.q_stride, s.q_stride);
+            multiply(device, call->scratch, false, false, n, s.D, keys, s.scale, ds, s.score_stride, k + kv_from, s.kv_stride,
+                     false, dq + q_at + first * s.q_stride, s.q_stride);
         }
     }
 }

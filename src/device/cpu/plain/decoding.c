@@ -75,11 +75,11 @@ typedef struct block {
     real *out;
 } block;
 
-static void attend(const sw_device *device, const shape *s, const block *b, real *scores) {
+static void attend(const sw_device *device, void *workspace, const shape *s, const block *b, real *scores) {
     const int64_t first = larger(b->seen - s->span, 0); /* the first key that some query of the block sees */
     const int64_t most_seen = b->seen + (b->n - 1) * b->seen_step - first, stride = sw_attention_stride(s->P, 0);
-    multiply(device, false, true, b->n, most_seen, s->D, s->scale, b->q, b->q_stride, b->keys + first * s->D, s->D, 0, scores,
-             stride);
+    multiply(device, workspace, false, true, b->n, most_seen, s->D, s->scale, b->q, b->q_stride, b->keys + first * s->D, s->D,
+             false, scores, stride);
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t end = b->seen + i * b->seen_step - first, begin = larger(end - s->span, 0), seen = end - begin;
         real *row = scores + i * stride + begin;
@@ -94,8 +94,8 @@ static void attend(const sw_device *device, const shape *s, const block *b, real
         for (int64_t j = 0; j < seen; j++)
             row[j] *= inverse;
     }
-    multiply(device, false, false, b->n, s->D, most_seen, 1, scores, stride, b->values + first * s->D, s->D, 0, b->out,
-             b->out_stride);
+    multiply(device, workspace, false, false, b->n, s->D, most_seen, 1, scores, stride, b->values + first * s->D, s->D, false,
+             b->out, b->out_stride);
 }
 
 SW_KERNEL(ATTENTION_CACHED) {
@@ -127,7 +127,7 @@ SW_KERNEL(ATTENTION_CACHED) {
                          .out_stride = s.D,
                          .out = row_out + head * s.D};
             if (at.n == 1) {
-                attend(device, &s, &one, call->scratch);
+                attend(device, call->scratch, &s, &one, own_scratch(device, call));
                 continue;
             }
             one.q_stride = s.q_stride, one.out_stride = out_stride, one.seen_step = 1;
@@ -136,7 +136,7 @@ SW_KERNEL(ATTENTION_CACHED) {
                 one.seen = at.first + t + 1;
                 one.q = row_q + t * s.q_stride + head * s.D;
                 one.out = row_out + t * out_stride + head * s.D;
-                attend(device, &s, &one, call->scratch);
+                attend(device, call->scratch, &s, &one, own_scratch(device, call));
             }
         }
     }
