@@ -14,13 +14,6 @@ const char *sw_dtype_name(sw_dtype dtype) {
     return names[dtype];
 }
 
-uint16_t sw_float_to_bf16(float x) {
-    uint32_t bits = sw_float_bits(x);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 0x40); /* NaN: keep it one */
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
 float sw_f16_to_float(uint16_t x) {
     uint32_t sign = (uint32_t)(x & 0x8000u) << 16, exponent = x >> 10 & 31, fraction = x & 1023;
     if (exponent == 31)

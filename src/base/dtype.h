@@ -38,9 +38,13 @@ static inline float sw_split_join(uint16_t high, uint16_t low) {
     return sw_bits_float(((uint32_t)high << 16 | low) - (low >= 0x8000u ? 0x10000u : 0));
 }
 
-/* Files: to nearest, ties to even, as every other writer of bf16 does; NaN stays NaN. */
-uint16_t sw_float_to_bf16(float x);
-uint16_t sw_float_to_f16(float x);
+/* To nearest, ties to even, as every other writer of bf16 does; NaN stays NaN. Activations are rounded so, and files. Without a
+ * branch, so that it vectorises. */
+static inline uint16_t sw_float_to_bf16(float x) {
+    const uint32_t bits = sw_float_bits(x), rounded = bits + 0x7fffu + (bits >> 16 & 1);
+    return (uint16_t)((x != x ? bits | 0x400000u : rounded) >> 16);
+}
+uint16_t sw_float_to_f16(float x); /* the same way */
 float sw_f16_to_float(uint16_t x);
 
 #endif

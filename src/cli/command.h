@@ -15,7 +15,7 @@ typedef struct sw_verb {
 } sw_verb;
 
 extern const sw_verb sw_verb_train, sw_verb_generate, sw_verb_eval, sw_verb_tokenize, sw_verb_plan, sw_verb_checkpoint,
-    sw_verb_doctor;
+    sw_verb_doctor, sw_verb_bench;
 
 /* cli/checkpoint_merge.c: an action of the verb checkpoint. */
 sw_status sw_checkpoint_merge(int n_arguments, char **arguments, sw_error *err);

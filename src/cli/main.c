@@ -9,12 +9,12 @@
 #include "base/text.h"
 #include "cli/command.h"
 
-static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate,   &sw_verb_eval,  &sw_verb_tokenize,
-                                       &sw_verb_plan,  &sw_verb_checkpoint, &sw_verb_doctor};
+static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate,   &sw_verb_eval,   &sw_verb_tokenize,
+                                       &sw_verb_plan,  &sw_verb_checkpoint, &sw_verb_doctor, &sw_verb_bench};
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 /* Verbs that are known and not built yet. */
-static const char *const unbuilt_verbs[] = {"profile", "bench"};
+static const char *const unbuilt_verbs[] = {"profile"};
 
 bool sw_is_coloured(FILE *stream) {
     const char *no_color = getenv("NO_COLOR");

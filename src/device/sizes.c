@@ -10,6 +10,8 @@ enum {
     CHUNK_LOGITS = 64 * 1024 * 1024, /* at most, unless a chunk would fall below CHUNK_LEAST */
     SMALL_VOCABULARY_LOGITS = 1024 * 1024, /* small vocabularies may have longer chunks */
     CHUNK_LEAST = 32,
+    COLUMN_ROWS = 32,   /* of a block whose columns are summed, at least */
+    COLUMN_BLOCKS = 64, /* at most */
 };
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -44,8 +46,16 @@ int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary) {
     return larger(1, smaller(n_tokens, chunk));
 }
 
+int64_t sw_column_rows(int64_t n_rows) {
+    return larger(COLUMN_ROWS, (n_rows + COLUMN_BLOCKS - 1) / COLUMN_BLOCKS);
+}
+
+int64_t sw_column_blocks(int64_t n_rows) {
+    return (n_rows + sw_column_rows(n_rows) - 1) / sw_column_rows(n_rows);
+}
+
 /* Elements of R (all working space is of R). */
-static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens) {
+static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int64_t n_threads) {
     switch (kernel) {
     case SW_KERNEL_LINEAR: /* n in out: columns of `in` elements */
         if (dim[0] <= SW_FEW_ROWS)
@@ -53,12 +63,14 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return widens ? sw_weight_panel(dim[2], dim[1]) * dim[1] : 0;
     case SW_KERNEL_LINEAR_GRAD_INPUT: /* n in out: columns of `out` elements */
         return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
-    case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of dbias: of a block of rows, of all rows */
-        return 2 * dim[2];
-    case SW_KERNEL_RMSNORM_GRAD: /* n C: one row, sums of dweight */
-        return 3 * dim[1];
-    case SW_KERNEL_LAYERNORM_GRAD: /* n C: two rows, sums of dweight and dbias */
-        return 6 * dim[1];
+    case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of dbias, for each block of rows */
+        return sw_column_blocks(dim[0]) * dim[2];
+    case SW_KERNEL_RMSNORM_GRAD: /* n C: sums of dweight, two rows of each thread */
+        return (sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
+    case SW_KERNEL_LAYERNORM: /* n C: a row of each thread */
+        return n_threads * dim[1];
+    case SW_KERNEL_LAYERNORM_GRAD: /* n C: sums of dweight and dbias, two rows of each thread */
+        return (2 * sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
     case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores */
         return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
     case SW_KERNEL_ATTENTION_CACHED: /* B T H K D . . P: scores of a block of queries, or of the heads that share keys */
@@ -74,7 +86,6 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
 }
 
 int64_t sw_kernel_scratch_bytes(sw_kernel kernel, const int64_t dim[SW_MAX_DIMENSIONS], sw_number_kind numbers, int n_threads) {
-    (void)n_threads;
-    const int64_t elements = scratch_elements(kernel, dim, numbers == SW_NUMBERS_BF16);
+    const int64_t elements = scratch_elements(kernel, dim, numbers == SW_NUMBERS_BF16, n_threads);
     return (elements * sw_dtype_bytes(sw_real_type(numbers)) + 63) / 64 * 64;
 }

@@ -3,8 +3,8 @@ set -u
 source "$SW_SOURCE/tests/cli/command.bash"
 
 expect 0 'shardwise 0.' -- "$shardwise" --version
-expect 0 train generate eval tokenize plan checkpoint doctor -- "$shardwise" --help
-for verb in profile bench; do
+expect 0 train generate eval tokenize plan checkpoint doctor bench -- "$shardwise" --help
+for verb in profile; do
     grep -qw "$verb" "$scratch/output" && complain "--help lists $verb, which is not built"
     expect 2 "$verb is not built yet" -- "$shardwise" "$verb" x
 done
@@ -12,7 +12,7 @@ expect 2 'RUN.yaml' -- "$shardwise"
 expect 2 'did you mean train?' -- "$shardwise" trian
 expect 2 'no verb xyzzy' -- "$shardwise" xyzzy
 
-for verb in train generate eval tokenize plan checkpoint doctor; do
+for verb in train generate eval tokenize plan checkpoint doctor bench; do
     expect 0 "shardwise $verb" --help -- "$shardwise" "$verb" --help
     expect 0 "shardwise $verb" -- "$shardwise" "$verb" -h
     expect 2 'unknown flag --hlep' 'did you mean --help?' -- "$shardwise" "$verb" --hlep

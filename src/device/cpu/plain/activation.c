@@ -8,6 +8,7 @@
  * SwiGLU is z up with z = gate s, s = sigmoid(gate); dz/dgate = s (1 + gate (1 - s)).
  */
 #include "device/cpu/plain/math.h"
+#include "device/cpu/plain/pieces.h"
 
 #define TWICE_ROOT ((real)1.5957691216057307117597842397375) /* 2 sqrt(2/pi) */
 #define CUBIC ((real)0.044715)
@@ -129,47 +130,65 @@ static inline real identity(real x, real *slope) {
     X(SW_LAPLACE, laplace)           \
     X(SW_IDENTITY, identity)
 
-#define DEFINE_LOOPS(name, function)                                                                \
-    static void function##_forward(int64_t n, const real *x, real *y) {                             \
-        SW_ELEMENTWISE_CALLS                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                           \
-            real slope;                                                                             \
-            y[i] = function(x[i], &slope);                                                          \
-        }                                                                                           \
-    }                                                                                               \
-    static void function##_backward(bool add, int64_t n, const real *dy, const real *x, real *dx) { \
-        real slope;                                                                                 \
-        if (add) {                                                                                  \
-            SW_ELEMENTWISE_CALLS                                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                       \
-                function(x[i], &slope);                                                             \
-                dx[i] += dy[i] * slope;                                                             \
-            }                                                                                       \
-        } else {                                                                                    \
-            SW_ELEMENTWISE_CALLS                                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                       \
-                function(x[i], &slope);                                                             \
-                dx[i] = dy[i] * slope;                                                              \
-            }                                                                                       \
-        }                                                                                           \
+#define DEFINE_LOOPS(name, function)                                                                                  \
+    static void function##_forward(int64_t n, const activation *x, activation *y) {                                   \
+        SW_ELEMENTWISE_CALLS                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            real slope;                                                                                               \
+            y[i] = stored(function(load(x[i]), &slope));                                                              \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static void function##_backward(bool add, int64_t n, const activation *dy, const activation *x, activation *dx) { \
+        real slope;                                                                                                   \
+        if (add) {                                                                                                    \
+            SW_ELEMENTWISE_CALLS                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                         \
+                function(load(x[i]), &slope);                                                                         \
+                dx[i] = stored(load(dx[i]) + load(dy[i]) * slope);                                                    \
+            }                                                                                                         \
+        } else {                                                                                                      \
+            SW_ELEMENTWISE_CALLS                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                         \
+                function(load(x[i]), &slope);                                                                         \
+                dx[i] = stored(load(dy[i]) * slope);                                                                  \
+            }                                                                                                         \
+        }                                                                                                             \
     }
 ACTIVATIONS(DEFINE_LOOPS)
 
 static const struct {
-    void (*forward)(int64_t n, const real *x, real *y);
-    void (*backward)(bool add, int64_t n, const real *dy, const real *x, real *dx);
+    void (*forward)(int64_t n, const activation *x, activation *y);
+    void (*backward)(bool add, int64_t n, const activation *dy, const activation *x, activation *dx);
 } LOOPS[SW_N_ACTIVATIONS] = {
 #define ROW(name, function) [name] = {function##_forward, function##_backward},
     ACTIVATIONS(ROW)
 #undef ROW
 };
 
+static void activate(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const activation *x = call->operand[0];
+    activation *y = call->operand[1];
+    const piece p = piece_of(task, PIECE, call->dim[0]);
+    LOOPS[call->dim[1]].forward(p.n, x + p.first, y + p.first);
+}
+
 SW_KERNEL(ACTIVATION) {
-    LOOPS[call->dim[1]].forward(call->dim[0], call->operand[0], call->operand[1]);
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), activate);
+}
+
+static void activate_back(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const activation *dy = call->operand[0], *x = call->operand[1];
+    activation *dx = call->operand[2];
+    const piece p = piece_of(task, PIECE, call->dim[0]);
+    LOOPS[call->dim[1]].backward(accumulates(call, 2), p.n, dy + p.first, x + p.first, dx + p.first);
 }
 
 SW_KERNEL(ACTIVATION_GRAD) {
-    LOOPS[call->dim[1]].backward(accumulates(call, 2), call->dim[0], call->operand[0], call->operand[1], call->operand[2]);
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), activate_back);
 }
 
 SW_KERNEL(SWIGLU) {
@@ -196,15 +215,28 @@ SW_KERNEL(SWIGLU_GRAD) {
     }
 }
 
-SW_KERNEL(ADD) {
-    const real *a = call->operand[0], *b = call->operand[1];
-    real *y = call->operand[2];
-    const int64_t n = call->dim[0];
+static void add(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const activation *a = call->operand[0], *b = call->operand[1];
+    activation *y = call->operand[2];
+    const piece p = piece_of(task, PIECE, call->dim[0]);
     SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a[i] + b[i];
+    for (int64_t i = p.first; i < p.end; i++)
+        y[i] = stored(load(a[i]) + load(b[i]));
+}
+
+SW_KERNEL(ADD) {
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), add);
+}
+
+static void clear(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const piece p = piece_of(task, PIECE, call->dim[0]);
+    memset((real *)call->operand[0] + p.first, 0, (size_t)p.n * sizeof(real));
 }
 
 SW_KERNEL(ZERO) {
-    memset(call->operand[0], 0, (size_t)call->dim[0] * sizeof(real));
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), clear);
 }

@@ -18,6 +18,19 @@ static inline vector load_vector(const real *x) {
     return v;
 }
 
+/* The values of VECTOR_LANES activations. */
+static inline vector load_activations(const activation *x) {
+#ifdef SW_ACTIVATION_bf16
+    typedef uint16_t halves __attribute__((vector_size(SW_VECTOR_BYTES / 2)));
+    typedef uint32_t words __attribute__((vector_size(SW_VECTOR_BYTES)));
+    halves half;
+    memcpy(&half, x, sizeof half);
+    return (vector)(__builtin_convertvector(half, words) << 16);
+#else
+    return load_vector(x);
+#endif
+}
+
 static inline real add_lanes(const vector *sum) {
     real lane[LANES];
     memcpy(lane, sum, sizeof lane);
@@ -56,6 +69,26 @@ static inline real dot_rows(int64_t n, const real *x, const real *y) {
         memcpy(y_tail, y + i, (size_t)(n - i) * sizeof *y);
         for (int j = 0; j < LANE_VECTORS; j++)
             sum[j] += load_vector(x_tail + j * VECTOR_LANES) * load_vector(y_tail + j * VECTOR_LANES);
+    }
+    return add_lanes(sum);
+}
+
+/* sum of x^2 */
+static inline real squares_row(int64_t n, const activation *x) {
+    vector sum[LANE_VECTORS] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANE_VECTORS; j++) {
+            const vector v = load_activations(x + i + j * VECTOR_LANES);
+            sum[j] += v * v;
+        }
+    if (i < n) {
+        activation tail[LANES] = {0};
+        memcpy(tail, x + i, (size_t)(n - i) * sizeof *x);
+        for (int j = 0; j < LANE_VECTORS; j++) {
+            const vector v = load_activations(tail + j * VECTOR_LANES);
+            sum[j] += v * v;
+        }
     }
     return add_lanes(sum);
 }

@@ -60,6 +60,22 @@ SW_KERNEL(LINEAR_GRAD_INPUT) {
     multiply_weight(device, call, layout == 1, n, in, out, dy, weight, accumulates(call, 2) ? 1 : 0, dx);
 }
 
+/* A block of rows of dy into its part of the sums of dbias. */
+static void sum_rows(void *arg, int64_t block, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const int64_t out = call->dim[2];
+    const activation *dy = call->operand[0];
+    const piece rows = column_block(block, call->dim[0]);
+    real *sums = (real *)call->scratch + block * out;
+    memset(sums, 0, (size_t)out * sizeof *sums);
+    for (int64_t row = rows.first; row < rows.end; row++) {
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < out; i++)
+            sums[i] += load(dy[row * out + i]);
+    }
+}
+
 SW_KERNEL(LINEAR_GRAD_WEIGHT) {
     const real *dy = call->operand[0]; /* [n,out] */
     const real *x = call->operand[1];  /* [n,in] */
@@ -72,12 +88,8 @@ SW_KERNEL(LINEAR_GRAD_WEIGHT) {
     else
         multiply(device, true, false, in, out, n, 1, x, in, dy, out, beta, dweight, out);
     if (dbias) {
-        real *sums = call->scratch;
-        columns_clear(out, sums);
-        for (int64_t row = 0; row < n; row++) {
-            store_or_add(true, out, sums, dy + row * out);
-            columns_row(row, n, out, sums);
-        }
-        columns_store(accumulates(call, 3), out, sums, dbias);
+        const int64_t n_blocks = sw_column_blocks(n);
+        run_pieces(device, call, n_blocks, sum_rows);
+        columns_total(accumulates(call, 3), n_blocks, out, call->scratch, out, dbias);
     }
 }

@@ -9,6 +9,7 @@
  * word0 and word1 are rounded to R first. The largest number in reach is sqrt(66 log 2) = 6.76 deviations.
  */
 #include "device/cpu/plain/math.h"
+#include "device/cpu/plain/pieces.h"
 #include "device/cpu/plain/random.h"
 
 /* Normal numbers 4 * COUNTERS * block and the following. */
@@ -33,16 +34,23 @@ static void normal_block(uint64_t block, uint64_t seed, uint64_t stream, real st
             numbers[4 * i + w] = pairs[w][i];
 }
 
-SW_KERNEL(NORMAL) {
+static void draw(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
     real *y = call->operand[0];
-    const int64_t n = call->dim[0], first = call->dim[2], block_size = 4 * COUNTERS;
+    const piece p = piece_of(task, PIECE, call->dim[0]);
+    const int64_t first = call->dim[2], block_size = 4 * COUNTERS;
     const real std = (real)call->attribute[0];
     real numbers[4 * COUNTERS];
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = p.first; i < p.end;) {
         const int64_t block = (first + i) / block_size, within = (first + i) % block_size;
-        const int64_t here = smaller(block_size - within, n - i);
+        const int64_t here = smaller(block_size - within, p.end - i);
         normal_block((uint64_t)block, call->scalars->seed, (uint64_t)call->dim[1], std, numbers);
         memcpy(y + i, numbers + within, (size_t)here * sizeof *y);
         i += here;
     }
+}
+
+SW_KERNEL(NORMAL) {
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE), draw);
 }

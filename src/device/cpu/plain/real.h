@@ -57,6 +57,15 @@ static inline real widen(parameter x) {
 }
 #endif
 
+#ifdef SW_ACTIVATION_bf16
+typedef uint16_t activation;
+static inline real load(activation x) {
+    return sw_bf16_to_float(x);
+}
+static inline activation stored(real x) {
+    return sw_float_to_bf16(x);
+}
+#else
 typedef real activation;
 static inline real load(activation x) {
     return x;
@@ -64,6 +73,7 @@ static inline real load(activation x) {
 static inline activation stored(real x) {
     return x;
 }
+#endif
 
 static inline int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -76,7 +86,7 @@ static inline bool accumulates(const sw_kernel_call *call, int operand) {
     return call->accumulate >> operand & 1;
 }
 
-/* y = x or y += x. */
+/* y = x or y += x, of reals: gradients of parameters and their sums. */
 static inline void store_or_add(bool add, int64_t n, real *y, const real *x) {
     if (add) {
         SW_ELEMENTWISE
