@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "checkpoint/steps.h"
+
 static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
     t->saved_step = step;
     if (t->comm->rank != 0)
