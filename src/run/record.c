@@ -54,26 +54,16 @@ static sw_status add_setting(sw_record *record, const sw_settings *settings, sw_
 
 /* ---- files ---- */
 
-/* Rows of the first passage, evenly spread. */
-static sw_status add_data(sw_record *record, sw_dataset *data, int64_t length, sw_error *err) {
-    enum { N_SAMPLED = 64 };
+static sw_status add_data(sw_record *record, sw_dataset *data, sw_error *err) {
     sw_dataset_facts facts = sw_dataset_describe(data);
-    uint64_t hash = SW_HASH_START;
-    sw_status status = SW_OK;
-    int32_t *tokens = malloc((size_t)length * 2 * sizeof *tokens); /* [length] and the targets */
-    if (!tokens)
-        return no_memory(err);
-    int64_t n = facts.n_rows < N_SAMPLED ? facts.n_rows : N_SAMPLED;
-    for (int64_t i = 0; i < n && !status; i++) {
-        int64_t row = (int64_t)((__int128)facts.n_rows * i / n);
-        status = sw_dataset_row(data, row, tokens, tokens + length, NULL, err);
-        hash = status ? hash : sw_hash_bytes(hash, tokens, (size_t)length * 2 * sizeof *tokens);
-    }
-    free(tokens);
+    uint64_t hash;
     char text[160];
+    sw_status status = sw_dataset_fingerprint(data, &hash, err);
+    if (status)
+        return status;
     snprintf(text, sizeof text, "%" PRId64 " tokens in %" PRId64 " rows, sampled %016" PRIx64, facts.n_tokens, facts.n_rows,
              hash);
-    return status ? status : add(record, "data.train", text, err);
+    return add(record, "data.train", text, err);
 }
 
 /* A hash of some elements of every frozen parameter of the model's files. */
@@ -125,7 +115,7 @@ sw_status sw_record_create(const sw_assembly *a, sw_dataset *data, const char *k
     if (!status)
         status = add_model(record, a, err);
     if (!status)
-        status = add_data(record, data, a->settings->data.sequence_length, err);
+        status = add_data(record, data, err);
     return status ? status : add(record, kernels_key, kernels, err);
 }
 

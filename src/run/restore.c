@@ -133,7 +133,7 @@ static sw_status load_checkpoint(sw_training *t, const char *path, sw_error *err
     status = sw_checkpoint_compare(checkpoint, a->graph, kinds, err);
     for (int owner = first; owner < end && !status; owner++) {
         l.masters = (sw_masters){t->executor, &a->states, owner};
-        status = sw_checkpoint_load(checkpoint, &a->layout, owner, put_state, &l, NULL, err);
+        status = sw_checkpoint_load(checkpoint, &a->layout, owner, kinds, put_state, &l, NULL, err);
     }
     if (!status)
         status = sw_training_state_read(t, checkpoint, err);

@@ -142,10 +142,10 @@ sw_status sw_run_folder_create(sw_run *run, sw_error *err) {
     sw_status status = make_folders(path, err);
     if (status)
         return status;
+    if ((status = sw_run_lock_take(path, &run->lock, err))) /* another run found the new folder first: it is that one's */
+        return status;
     char *yaml = sw_settings_yaml(run->settings);
-    status = sw_run_lock_take(path, &run->lock, err);
-    if (!status)
-        status = write_text(path, "run.yaml", yaml, err);
+    status = write_text(path, "run.yaml", yaml, err);
     if (!status)
         status = sw_run_folder_plan(run, err);
     free(yaml);
