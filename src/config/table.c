@@ -35,9 +35,9 @@ const sw_option sw_option_table[SW_N_OPTIONS] = {SW_SECTIONS(ROWS)};
 #define PART(section, map, name, kind, fallback, allowed) \
     { #section "." #map, #name, SW_KIND_##kind, fallback, allowed, "", offsetof(sw_settings, section.map.name) }
 static const sw_option lora_parts[] = {
-    PART(model, lora, rank, COUNT, "8", "1..65536"),    PART(model, lora, alpha, REAL, "16", ">0.."),
-    PART(model, lora, targets, NAMES, "", ""),          PART(model, lora, dropout, REAL, "0", "0..<1"),
-    PART(model, lora, rslora, BOOL, "false", ""),       PART(model, lora, adapter, PATH, "null", ""),
+    PART(model, lora, rank, COUNT, "8", "1..65536"), PART(model, lora, alpha, REAL, "16", ">0.."),
+    PART(model, lora, targets, NAMES, "", ""),       PART(model, lora, dropout, REAL, "0", "0..<1"),
+    PART(model, lora, rslora, BOOL, "false", ""),    PART(model, lora, adapter, PATH, "null", ""),
 };
 static const sw_option spike_parts[] = {
     PART(guard, loss_spike, factor, REAL, "3", ">1.."),

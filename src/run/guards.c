@@ -1,8 +1,8 @@
 /* guards.c: losses that jump, and limits that end a run.
  *
- * A spike is a loss above guard.loss_spike.factor times the median of the last 32 good losses (of 8 at least). The median does not
- * follow a single outlier, and a spike is no good loss, so what came before is what counts. It is seen at the step's decision,
- * before anything was updated.
+ * A spike is a loss above guard.loss_spike.factor times the median of the last 32 good losses (of 8 at least). The median does
+ * not follow a single outlier, and a spike is no good loss, so what came before is what counts. It is seen at the step's
+ * decision, before anything was updated.
  */
 #include "run/training.h"
 
@@ -99,8 +99,8 @@ sw_status sw_training_roll_back(sw_training *t, sw_error *err) {
     t->next_row = next_row;
     if (t->comm->rank != 0)
         return SW_OK;
-    sw_report_line(t->run, "step %" PRId64 ": the loss %g is more than %g times the median %g of the last %d: %s", from_step, loss,
-                   t->run->settings->guard.loss_spike.factor, median(&guard), guard.n_losses,
+    sw_report_line(t->run, "step %" PRId64 ": the loss %g is more than %g times the median %g of the last %d: %s", from_step,
+                   loss, t->run->settings->guard.loss_spike.factor, median(&guard), guard.n_losses,
                    step >= 0 ? "back to the newest checkpoint, and on with the rows after these"
                              : "the update is skipped, as there is no checkpoint to go back to");
     sw_detail details[] = {sw_detail_integer("from_step", from_step), sw_detail_real("loss", loss),

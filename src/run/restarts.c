@@ -1,8 +1,8 @@
 /* restarts.c: ranks are started again when one is lost.
  *
  * The supervisor stays; ranks are forked anew with control memory of their own, and go on from the newest good checkpoint. Only
- * what may be over the next time is tried again: a rank that was killed, stopped or crashed, and one that hung. Settings, data and
- * memory would fail in the same way.
+ * what may be over the next time is tried again: a rank that was killed, stopped or crashed, and one that hung. Settings, data
+ * and memory would fail in the same way.
  */
 #include "run/train.h"
 
@@ -118,8 +118,7 @@ sw_status sw_run_launch(sw_run *run, sw_error *err) {
         pause_for(pause, stop_signal);
         if (stop_signal && *stop_signal)
             return sw_fail(err, *stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED,
-                           "stopped by %s before restart %d; %s is at step %lld",
-                           *stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C", run->n_restarts, run->settings->checkpoint.path,
-                           (long long)step);
+                           "stopped by %s before restart %d; %s is at step %lld", *stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C",
+                           run->n_restarts, run->settings->checkpoint.path, (long long)step);
     }
 }

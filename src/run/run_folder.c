@@ -53,7 +53,8 @@ static sw_status make_folders(const char *path, sw_error *err) {
         if (!mkdir(part, 0777) || (errno == EEXIST && i < length))
             continue;
         if (errno == EEXIST)
-            return sw_fail(err, SW_BAD_CONFIG, "%s exists: another run has just begun in it · take another checkpoint.path", path);
+            return sw_fail(err, SW_BAD_CONFIG, "%s exists: another run has just begun in it · take another checkpoint.path",
+                           path);
         return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take a checkpoint.path that can be written", part,
                        strerror(errno));
     }
@@ -101,7 +102,8 @@ sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     const sw_settings *settings = run->settings;
     sw_model_output output = sw_run_folder_output(run);
     int64_t need, model = sw_model_files_bytes(&output);
-    int64_t states, n_checkpoints = settings->checkpoint.every ? settings->checkpoint.keep + 1 : 0; /* one before one is removed */
+    int64_t states,
+        n_checkpoints = settings->checkpoint.every ? settings->checkpoint.keep + 1 : 0; /* one before one is removed */
     if (settings->checkpoint.every && !settings->checkpoint.keep)
         n_checkpoints = 1; /* all are kept: how many there will be is the user's business */
     if (__builtin_mul_overflow(n_checkpoints, sw_saving_file_bytes(&run->assembly), &states) ||

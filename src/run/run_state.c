@@ -22,11 +22,11 @@ sw_status sw_training_state_text(const sw_training *t, char *text, size_t bytes,
     json_t *losses = json_array();
     for (int i = 0; i < t->guard.n_losses; i++)
         json_array_append_new(losses, real(t->guard.losses[i]));
-    json_t *state = json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:i, s:o}", "step", (json_int_t)t->step, "updates",
-                              (json_int_t)t->n_updates, "next_row", (json_int_t)t->next_row, "rows_left_out",
-                              (json_int_t)t->n_rows_left_out, "skipped_in_a_row", t->n_skipped_in_a_row, "first_loss",
-                              real(t->first_loss), "last_loss", real(t->last_loss), "seconds",
-                              real(t->seconds_before + sw_seconds_now() - t->begin), "rollbacks", t->guard.n_rollbacks, "good_losses", losses);
+    json_t *state = json_pack(
+        "{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:i, s:o}", "step", (json_int_t)t->step, "updates", (json_int_t)t->n_updates,
+        "next_row", (json_int_t)t->next_row, "rows_left_out", (json_int_t)t->n_rows_left_out, "skipped_in_a_row",
+        t->n_skipped_in_a_row, "first_loss", real(t->first_loss), "last_loss", real(t->last_loss), "seconds",
+        real(t->seconds_before + sw_seconds_now() - t->begin), "rollbacks", t->guard.n_rollbacks, "good_losses", losses);
     char *written = state ? json_dumps(state, 0) : NULL;
     json_decref(state);
     sw_status status = SW_OK;

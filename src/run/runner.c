@@ -6,12 +6,10 @@
 #include "run/rank_device.h"
 
 sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
-    *r = (sw_runner){.folder = folder,
-                     .sharding = {.n_ranks = n_ranks,
-                                  .stage = 3,
-                                  .accumulate_sharded = true,
-                                  .parameter_dtype = parameter_dtype,
-                                  .mode = SW_SHM_VIEW}};
+    *r = (sw_runner){
+        .folder = folder,
+        .sharding = {
+            .n_ranks = n_ranks, .stage = 3, .accumulate_sharded = true, .parameter_dtype = parameter_dtype, .mode = SW_SHM_VIEW}};
     sw_cores_find(&r->cores);
     r->sharding.n_threads = r->cores.n > n_ranks ? r->cores.n / n_ranks : 1;
     sw_status status = sw_model_config_read(folder, &r->model, err);

@@ -64,7 +64,7 @@ void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((f
 
 /* run/run_folder.c: the folder of a run and the files written before the first step: run.yaml, plan.json. */
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
-sw_status sw_run_folder_create(sw_run *run, sw_error *err); /* and take its lock */
+sw_status sw_run_folder_create(sw_run *run, sw_error *err);     /* and take its lock */
 sw_status sw_run_folder_plan(const sw_run *run, sw_error *err); /* plan.json alone, written anew */
 sw_model_output sw_run_folder_output(const sw_run *run);        /* how the final model is written */
 /* Rank 0, before the final model is written: one that is there gives way, and comes back if the new one does not come about. */
@@ -73,8 +73,8 @@ sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err);
 void sw_run_folder_tidy(const sw_run *run);
 
 /* run/run_folder_again.c: a folder that is there already. Look whether the run may be in it: a new one in a new folder; one that
- * goes on (run->goes_on) in a folder of a run, whose lock is then held. Errors: SW_BAD_CONFIG: not the folder of a run, one without
- * anything to go on from, a living run in it; SW_NO_SPACE. */
+ * goes on (run->goes_on) in a folder of a run, whose lock is then held. Errors: SW_BAD_CONFIG: not the folder of a run, one
+ * without anything to go on from, a living run in it; SW_NO_SPACE. */
 sw_status sw_run_folder_look(sw_run *run, sw_error *err);
 /* Everything is known: may this run go on from the newest checkpoint? Sets run->is_finished. Errors: SW_BAD_CONFIG: a setting has
  * changed; SW_BAD_FILE: no checkpoint is whole, or they are of another model. */
@@ -85,7 +85,8 @@ sw_status sw_run_folder_renew(const sw_run *run, sw_error *err);
 /* run/restarts.c: run the ranks, and start them again when one is lost, as train.restarts says. */
 sw_status sw_run_launch(sw_run *run, sw_error *err);
 
-/* run/restarts.c: one line of events.jsonl from the supervisor, when no rank has the file open. A failure is told and no error. */
+/* run/restarts.c: one line of events.jsonl from the supervisor, when no rank has the file open. A failure is told and no error.
+ */
 void sw_run_event(const sw_run *run, const char *name, int64_t step, const char *reason, const sw_detail *details, int n_details);
 
 /* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and

@@ -51,11 +51,11 @@ typedef struct sw_training {
 
     int stop_signal;   /* agreed on by all ranks; 0: go on */
     const char *limit; /* the same: which of guard.limits is reached; NULL: none */
-    double begin;    /* of training in this process, seconds */
+    double begin;      /* of training in this process, seconds */
 
     /* checkpoints: checkpoints.c */
-    sw_saving *saving; /* NULL: no checkpoints */
-    int64_t saved_step; /* of the newest checkpoint that is known to be whole; -1: none */
+    sw_saving *saving;                         /* NULL: no checkpoints */
+    int64_t saved_step;                        /* of the newest checkpoint that is known to be whole; -1: none */
     uint32_t n_saves_asked, n_saves_begun;     /* SIGUSR1: agreed on by all ranks */
     sw_saving_stage first_saving;              /* the save that is running, at the decision of the last step: rank 0's stage */
     bool all_have_written, some_saving_failed; /* ... and of all ranks */
@@ -105,7 +105,8 @@ sw_status sw_training_settle_saving(sw_training *t, sw_error *err);
 /* Collective, at the end: the last step is saved. `unsaved` says why it could not be; its status is SW_OK when it was. */
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err);
 
-/* run/guards.c. Is this loss, of a step that is otherwise good, above factor (0: never) times the median of the last good ones? */
+/* run/guards.c. Is this loss, of a step that is otherwise good, above factor (0: never) times the median of the last good ones?
+ */
 bool sw_guard_is_spike(const sw_guard_state *guard, double factor, double loss);
 void sw_guard_remember(sw_guard_state *guard, double loss);
 /* After a step: does it reach one of guard.limits? A limit of the clock is rank 0's to see, and all ranks learn it by ... */

@@ -11,38 +11,56 @@
 
 typedef struct problem {
     const sw_device *device;
+    void *workspace;
     const parameter *head; /* [V,C] */
     int64_t V, C;
-    real *panel; /* of the head, widened */
 } problem;
 
-/* Rows of the head from `row` on, at most `*n_rows`, as real. */
-static const real *head_rows(const problem *p, int64_t row, int64_t *n_rows) {
-#ifdef SW_KIND_bf16
-    *n_rows = smaller(sw_weight_panel(p->V, p->C), p->V - row);
-    const parameter *from = p->head + row * p->C;
-    SW_ELEMENTWISE
-    for (int64_t i = 0; i < *n_rows * p->C; i++)
-        p->panel[i] = widen(from[i]);
-    return p->panel;
-#else
-    *n_rows = p->V - row;
-    return p->head + row * p->C;
-#endif
+/* logits[n,V] = x head^T */
+static void multiply_head(const problem *p, int64_t n, const activation *x, real *logits) {
+    const sw_product product = {.m = n,
+                                .n = p->V,
+                                .k = p->C,
+                                .alpha = 1,
+                                .a = {x, p->C, false, SW_ACTIVATION_TYPE},
+                                .b = {p->head, p->C, true, SW_PARAMETER_TYPE},
+                                .c = logits,
+                                .c_stride = p->V,
+                                .c_type = SW_REAL_TYPE,
+                                .workspace = p->workspace};
+    sw_multiply(p->device, &product);
 }
 
-static void multiply_head(const problem *p, int64_t n, const real *x, real *logits) {
-    for (int64_t row = 0, n_rows; row < p->V; row += n_rows) {
-        const real *rows = head_rows(p, row, &n_rows);
-        multiply(p->device, false, true, n, n_rows, p->C, 1, x, p->C, rows, p->C, 0, logits + row, p->V);
-    }
+/* dx[n,C] = dlogits head */
+static void multiply_head_back(const problem *p, int64_t n, const real *dlogits, activation *dx) {
+    const sw_product product = {.m = n,
+                                .n = p->C,
+                                .k = p->V,
+                                .alpha = 1,
+                                .a = {dlogits, p->V, false, SW_REAL_TYPE},
+                                .b = {p->head, p->C, false, SW_PARAMETER_TYPE},
+                                .c = dx,
+                                .c_stride = p->C,
+                                .c_type = SW_ACTIVATION_TYPE,
+                                .workspace = p->workspace};
+    sw_multiply(p->device, &product);
 }
 
-static void multiply_head_back(const problem *p, int64_t n, const real *dlogits, real *dx) {
-    for (int64_t row = 0, n_rows; row < p->V; row += n_rows) {
-        const real *rows = head_rows(p, row, &n_rows);
-        multiply(p->device, false, false, n, p->C, n_rows, 1, dlogits + row, p->V, rows, p->C, row == 0 ? 0 : 1, dx, p->C);
-    }
+/* dhead[V,C] = (or +=) dlogits^T x */
+static void multiply_head_weight(const problem *p, int64_t n, const real *dlogits, const activation *x, bool add, real *dhead) {
+    const sw_product product = {.m = p->V,
+                                .n = p->C,
+                                .k = n,
+                                .alpha = 1,
+                                .a = {dlogits, p->V, true, SW_REAL_TYPE},
+                                .b = {x, p->C, false, SW_ACTIVATION_TYPE},
+                                .c = dhead,
+                                .c_stride = p->C,
+                                .c_type = SW_REAL_TYPE,
+                                .addend = add ? dhead : NULL,
+                                .addend_stride = p->C,
+                                .workspace = p->workspace};
+    sw_multiply(p->device, &product);
 }
 
 /* log_sum - logit of the target; the logits become e^(logit - max), and *total their sum. */
@@ -76,7 +94,7 @@ SW_KERNEL(CROSS_ENTROPY) {
     double *loss = call->operand[4];           /* [1] */
     real *losses = call->operand[5];           /* [n]? */
     const int64_t n = call->dim[0], V = call->dim[1], C = call->dim[2], chunk = call->dim[3];
-    const problem p = {device, call->operand[1], V, C, call->scratch};
+    const problem p = {device, call->scratch, call->operand[1], V, C};
     double sum = 0;
     if (losses)
         memset(losses, 0, (size_t)n * sizeof *losses);
@@ -106,7 +124,7 @@ SW_KERNEL(CROSS_ENTROPY_GRAD) {
     real *dx = call->operand[5];               /* [n,C]? */
     real *dhead = call->operand[6];            /* [V,C]? */
     const int64_t n = call->dim[0], V = call->dim[1], C = call->dim[2], chunk = call->dim[3];
-    const problem p = {device, call->operand[1], V, C, call->scratch};
+    const problem p = {device, call->scratch, call->operand[1], V, C};
     const real scale = (real)call->scalars->loss_scale;
     bool add = accumulates(call, 6);
     double sum = 0;
@@ -135,7 +153,7 @@ SW_KERNEL(CROSS_ENTROPY_GRAD) {
         if (dx)
             multiply_head_back(&p, rows, logits, dx + first * C);
         if (dhead)
-            multiply(device, true, false, V, C, rows, 1, logits, V, x + first * C, C, add ? 1 : 0, dhead, C);
+            multiply_head_weight(&p, rows, logits, x + first * C, add, dhead);
         add = true;
     }
     if (dhead && !add)
