@@ -130,7 +130,14 @@ static sw_status add_model(sw_record *record, const sw_assembly *a, sw_error *er
     return status ? status : add(record, "model.path", text, err);
 }
 
-sw_status sw_record_create(const sw_assembly *a, sw_dataset *data, const char *kernels, sw_record *record, sw_error *err) {
+static void kernels_text(sw_kernel_set set, sw_gemm_kind gemm, char text[128]) {
+    snprintf(text, 128, "kernels %s, matrix products %s", sw_kernel_set_name(set), sw_gemm_kind_name(gemm));
+}
+
+sw_status sw_record_create(const sw_assembly *a, sw_dataset *data, sw_kernel_set set, sw_gemm_kind gemm, sw_record *record,
+                           sw_error *err) {
+    char kernels[128];
+    kernels_text(set, gemm, kernels);
     *record = (sw_record){.n = 0};
     record->item = sw_arena_take(&record->arena, (N_COMPARED + N_FINGERPRINTS) * sizeof *record->item);
     sw_status status = record->item ? SW_OK : no_memory(err);
@@ -146,6 +153,24 @@ sw_status sw_record_create(const sw_assembly *a, sw_dataset *data, const char *k
 void sw_record_free(sw_record *record) {
     sw_arena_free(&record->arena);
     *record = (sw_record){.n = 0};
+}
+
+sw_status sw_record_take_kernels(sw_record *record, const sw_checkpoint *checkpoint, sw_kernel_set *set, sw_gemm_kind *gemm,
+                                 sw_error *err) {
+    const char *then = sw_checkpoint_find_setting(checkpoint, kernels_key);
+    for (int s = 0; then && s < SW_N_KERNEL_SETS; s++)
+        for (int g = 0; g < SW_N_GEMM_KINDS; g++) {
+            char text[128];
+            kernels_text((sw_kernel_set)s, (sw_gemm_kind)g, text);
+            if (strcmp(text, then) || !sw_kernel_set_runs_here((sw_kernel_set)s) ||
+                !sw_gemm_runs_here((sw_gemm_kind)g, (sw_kernel_set)s))
+                continue;
+            *set = (sw_kernel_set)s;
+            *gemm = (sw_gemm_kind)g;
+            record->item[record->n - 1].value = sw_arena_text(&record->arena, text); /* the last that was added */
+            return record->item[record->n - 1].value ? SW_OK : no_memory(err);
+        }
+    return SW_OK;
 }
 
 static bool is_forced(const sw_settings *settings, const char *key) {

@@ -113,7 +113,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
                                   .final_ratio = s->optimizer.final_ratio,
                                   .decay_ratio = s->optimizer.decay_ratio};
     run->kernel_set = sw_kernel_set_best();
-    status = sw_record_create(&run->assembly, run->data, sw_kernel_set_name(run->kernel_set), &run->record, err);
+    sw_gemm_choose(run->kernel_set, sw_sharding_numbers(&run->assembly.sharding), s->train.reproducible, &run->gemm);
+    status = sw_record_create(&run->assembly, run->data, run->kernel_set, run->gemm.kind, &run->record, err);
     if (!status && run->goes_on)
         status = sw_run_folder_compare(run, err);
     if (!status)

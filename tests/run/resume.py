@@ -39,7 +39,7 @@ class Case:
         data = data or f"train: [{tokens(n_rows)}]"
         self.name = name
         self.config = runs.write_yaml(
-            f"model: {{{model}}}\ndata: {{{data}, sequence_length: {LENGTH}}}\ntrain: {{{train}, batch_size: 6, micro_batch_size: 2}}\n"
+            f"model: {{{model}}}\ndata: {{{data}, sequence_length: {LENGTH}}}\ntrain: {{{train}, batch_size: 6, micro_batch_size: 2, reproducible: true}}\n"
             f"optimizer: {{schedule: constant, learning_rate: 1e-2{optimizer}}}\nshard: {{param_dtype: {dtype}}}\n"
             "checkpoint: {path: run, every: 3}\nlog: {every: 1}\n",
             name,
