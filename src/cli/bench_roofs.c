@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "device/cpu/choice.h"
 #include "device/cpu/gemm.h"
 #include "device/parallel.h"
 #include "device/sizes.h"
@@ -23,6 +24,7 @@ static const double roof_seconds = 0.05, gemm_seconds = 0.1;
 typedef struct sampling {
     const sw_bench_cores *cores;
     sw_cores found;
+    sw_gemm_choice gemm;
     sw_bench_roofs *roofs; /* shared with the ranks; rank 0 writes */
 } sampling;
 
@@ -73,7 +75,7 @@ static sw_status sample_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     sw_sharding sharding = {.n_ranks = sw_comm_size(comm), .n_threads = (int)s->cores->n_threads, .mode = SW_SHM_VIEW};
     double mine[SW_N_ROOFS + 1], all[SW_MAX_RANKS * (SW_N_ROOFS + 1)];
     sw_device *device = NULL;
-    sw_status status = sw_rank_device_open(comm, &sharding, &s->found, sw_kernel_set_best(), &device, err);
+    sw_status status = sw_rank_device_open(comm, &sharding, &s->found, sw_kernel_set_best(), s->gemm.kind, &device, err);
     for (int i = 0; i <= SW_N_ROOFS && !status; i++) {
         status = sw_barrier(comm, err);
         mine[i] = i < SW_N_ROOFS ? roof_of_rank(device, (sw_roof)i) : gemm_of_rank(device, s->cores);
@@ -99,6 +101,7 @@ sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roo
     if (s.roofs == MAP_FAILED)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the roofs: %s · shardwise bench", strerror(errno));
     sw_cores_find(&s.found);
+    sw_gemm_choose(sw_kernel_set_best(), cores->type == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false, &s.gemm);
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_launch(&options, sample_in_rank, &s, err);
     *roofs = *s.roofs;
