@@ -14,6 +14,8 @@ sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dt
     r->sharding.n_threads = r->cores.n > n_ranks ? r->cores.n / n_ranks : 1;
     sw_status status = sw_model_config_read(folder, &r->model, err);
     r->model.dropout = 0;
+    r->kernel_set = sw_kernel_set_best();
+    sw_gemm_choose(r->kernel_set, sw_sharding_numbers(&r->sharding), false, &r->gemm);
     return status;
 }
 
@@ -22,6 +24,8 @@ sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_erro
     r->graphs[i] = graph;
     r->list[i] = &r->programs[i];
     sw_status status = sw_model_trace(&r->model, end, graph, err);
+    if (!status)
+        status = sw_graph_join_residuals(graph, err);
     if (!status)
         status = sw_graph_reuse_in_place(graph, err);
     if (!status && i == 0) {
@@ -46,7 +50,7 @@ void sw_runner_free(sw_runner *r) {
 }
 
 sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
-    sw_status status = sw_rank_device_open(comm, &r->sharding, &r->cores, sw_kernel_set_best(), &r->device, err);
+    sw_status status = sw_rank_device_open(comm, &r->sharding, &r->cores, r->kernel_set, r->gemm.kind, &r->device, err);
     if (!status)
         status = sw_executor_create(comm, r->device, &r->states, r->list, r->n_programs, &r->executor, err);
     sw_masters masters = {r->executor, &r->states, comm->rank};
