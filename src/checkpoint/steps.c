@@ -86,6 +86,10 @@ static void look_at(const char *path, sw_step *step) {
     step->validation_loss = NAN;
     if (sw_path_join(manifest, path, SW_MANIFEST_NAME, NULL) == SW_OK && lstat(manifest, &info) == 0)
         step->seconds = (double)info.st_mtime;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
+        snprintf(step->reason, sizeof step->reason, "is a link, and may lead out of the run's folder");
+        return;
+    }
     if (sw_checkpoint_open(path, &checkpoint, &err) != SW_OK) {
         snprintf(step->reason, sizeof step->reason, "%.*s", (int)sizeof step->reason - 1, err.message);
         return;
@@ -193,6 +197,8 @@ sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, sw_
     int result = storage->remove(storage->self, path);
     if (result == 0 || result == -ENOENT) /* a link or a file had its name: nothing is followed */
         return SW_OK;
+    if (result != -EISDIR && result != -EPERM)
+        return sw_storage_fail(err, path, -1, result);
     for (int i = 0; i < SW_N_STATE_KINDS + 2; i++) {
         const char *name = i < SW_N_STATE_KINDS    ? sw_state_file_name((sw_state_kind)i)
                            : i == SW_N_STATE_KINDS ? SW_SAVE_TABLE_NAME

@@ -90,11 +90,16 @@ static bool multiplies(sw_kernel kernel, const int64_t *dim) {
 
 /* Elements of R that a kernel's own working space holds. */
 static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int64_t n_threads) {
+    const int64_t out = dim[3] + dim[4] + dim[5]; /* of linear kernels */
     switch (kernel) {
-    case SW_KERNEL_LINEAR: /* n in out: a few rows of x, dealt */
-        return widens && dim[0] <= SW_FEW_ROWS ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
-    case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of dbias, for each block of rows */
-        return sw_column_blocks(dim[0]) * dim[2];
+    case SW_KERNEL_LINEAR:        /* n in layout out0 out1 out2 */
+        if (dim[0] > SW_FEW_ROWS) /* biases of several products, side by side */
+            return dim[4] ? out : 0;
+        if (dim[2] == 0) /* rows of x, dealt */
+            return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
+        return dim[0] * larger(dim[3], larger(dim[4], dim[5])); /* sums of one product */
+    case SW_KERNEL_LINEAR_GRAD_WEIGHT:                          /* sums of the biases' gradients, for each block of rows */
+        return sw_column_blocks(dim[0]) * out;
     case SW_KERNEL_RMSNORM_GRAD: /* n C: sums of dweight, two rows of each thread */
         return (sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
     case SW_KERNEL_LAYERNORM: /* n C: a row of each thread */

@@ -1,4 +1,12 @@
-/* linear.c: y = x W + b and its gradients.
+/* linear.c: up to three matrix products of one x, side by side, and their gradients.
+ *
+ *   y = x [W0 | W1 | W2] + [b0 | b1 | b2] + residual          queries, keys and values, for one; or gate and up
+ *
+ * Weights that lie one after another, as those of a unit do when their sizes are multiples of SW_BLOCK, are one weight: then x is
+ * packed once, and the gradient of x is one sum. Where they do not, there is a product for each. Elements of y and of the
+ * weights' gradients are the same sums either way. An element of dx is a sum over all outputs, and is rounded between two
+ * products; which weights lie together is settled by the layout, from their shapes, their order and which of them are trained,
+ * and by nothing else.
  *
  * A product of at most SW_FEW_ROWS rows, as decoding has them, reads the weight as it lies (few_rows.h): the choice is by shape
  * alone.
@@ -7,93 +15,192 @@
 #include "device/cpu/plain/few_rows.h"
 #include "device/sizes.h"
 
+enum { PARTS = 3 };
+
+/* What the dimensions of a call say. */
+typedef struct shape {
+    int64_t n, in, out;
+    bool is_out_in;      /* weights lie [out_i,in], else [in,out_i] */
+    int64_t outs[PARTS]; /* 0: absent */
+} shape;
+
+static shape shape_of(const sw_kernel_call *call) {
+    shape s = {.n = call->dim[0], .in = call->dim[1], .is_out_in = call->dim[2] == 0};
+    for (int i = 0; i < PARTS; i++)
+        s.out += s.outs[i] = call->dim[3 + i];
+    return s;
+}
+
+/* Columns first .. first + n - 1 of y, and operand `part` (0, 1, 2), which holds their weight or its gradient. */
+typedef struct product {
+    int part;
+    int64_t first, n;
+} product;
+
+/* The products of a call: a weight that begins where the one before ends is joined to it. `at` are its addresses, in elements of
+ * `bytes`; absent ones (frozen: no gradient is wanted) are left out, and what is added to is not joined to what is written. */
+static int list_products(const shape *s, void *const at[PARTS], size_t bytes, uint32_t added, product products[PARTS]) {
+    int n = 0;
+    int64_t first = 0;
+    for (int i = 0; i < PARTS; first += s->outs[i++]) {
+        if (!s->outs[i] || !at[i])
+            continue;
+        product *before = n ? &products[n - 1] : NULL;
+        const bool is_next = before && s->is_out_in && before->first + before->n == first &&
+                             (const char *)at[i] == (const char *)at[before->part] + bytes * (size_t)(before->n * s->in) &&
+                             (added >> i & 1) == (added >> before->part & 1);
+        if (is_next)
+            before->n += s->outs[i];
+        else
+            products[n++] = (product){i, first, s->outs[i]};
+    }
+    return n;
+}
+
+/* As [in,p->n] in forward, as [p->n,in] for the gradient of x. */
+static sw_matrix weight_matrix(const shape *s, const product *p, const void *weight, bool is_forward) {
+    return (sw_matrix){weight, s->is_out_in ? s->in : p->n, is_forward == s->is_out_in, SW_PARAMETER_TYPE};
+}
+
+static void multiply_few(const shape *s, const sw_kernel_call *call, const activation *x, const activation *residual,
+                         activation *y) {
+    int64_t first = 0;
+    for (int i = 0; i < PARTS; first += s->outs[i++])
+        multiply_few_rows((few_rows){.n = s->n,
+                                     .in = s->in,
+                                     .out = s->outs[i],
+                                     .y_stride = s->out,
+                                     .weight = call->operand[1 + i],
+                                     .bias = call->operand[4 + i],
+                                     .residual = residual ? residual + first : NULL,
+                                     .y = y + first},
+                          s->is_out_in, x, call->scratch);
+}
+
+/* [out] of reals, zero where a product has no bias; NULL if none has. One product alone has its own. */
+static const real *biases_together(const sw_device *device, const shape *s, const sw_kernel_call *call) {
+    if (!call->operand[4] && !call->operand[5] && !call->operand[6])
+        return NULL;
+    real *together = own_scratch(device, call);
+    int64_t first = 0;
+    for (int i = 0; i < PARTS; first += s->outs[i++]) {
+        const parameter *bias = call->operand[4 + i]; /* [out_i]? */
+        for (int64_t o = 0; o < s->outs[i]; o++)
+            together[first + o] = bias ? widen(bias[o]) : 0;
+    }
+    return together;
+}
+
 SW_KERNEL(LINEAR) {
-    const real *x = call->operand[0];           /* [n,in] */
-    const parameter *weight = call->operand[1]; /* [out,in] or [in,out] */
-    const parameter *bias = call->operand[2];   /* [out]? */
-    real *y = call->operand[3];                 /* [n,out] */
-    const int64_t n = call->dim[0], in = call->dim[1], out = call->dim[2], layout = call->dim[3];
-    if (n <= SW_FEW_ROWS) {
-        multiply_few_rows(n, in, out, layout == 0, x, weight, bias, call->scratch, y);
+    const shape s = shape_of(call);
+    const activation *x = call->operand[0];        /* [n,in] */
+    const activation *residual = call->operand[7]; /* [n,out]? */
+    activation *y = call->operand[8];              /* [n,out] */
+    if (s.n <= SW_FEW_ROWS) {
+        multiply_few(&s, call, x, residual, y);
         return;
     }
-    const sw_product product = {.m = n,
-                                .n = out,
-                                .k = in,
-                                .alpha = 1,
-                                .a = {x, in, false, SW_ACTIVATION_TYPE},
-                                .b = {weight, layout == 0 ? in : out, layout == 0, SW_PARAMETER_TYPE},
-                                .c = y,
-                                .c_stride = out,
-                                .c_type = SW_ACTIVATION_TYPE,
-                                .bias = bias,
-                                .bias_type = SW_PARAMETER_TYPE,
-                                .workspace = call->scratch};
-    sw_multiply(device, &product);
+    const bool is_one = s.outs[0] == s.out;
+    const real *biases = is_one ? NULL : biases_together(device, &s, call);
+    product products[PARTS];
+    const int n_products = list_products(&s, call->operand + 1, sizeof(parameter), 0, products);
+    for (int i = 0; i < n_products; i++) {
+        const product *p = &products[i];
+        sw_multiply(device, &(sw_product){.m = s.n,
+                                          .n = p->n,
+                                          .k = s.in,
+                                          .alpha = 1,
+                                          .a = {x, s.in, false, SW_ACTIVATION_TYPE},
+                                          .b = weight_matrix(&s, p, call->operand[1 + p->part], true),
+                                          .c = y + p->first,
+                                          .c_stride = s.out,
+                                          .c_type = SW_ACTIVATION_TYPE,
+                                          .addend = residual ? residual + p->first : NULL,
+                                          .addend_stride = s.out,
+                                          .bias = is_one   ? call->operand[4]
+                                                  : biases ? biases + p->first
+                                                           : NULL,
+                                          .bias_type = is_one ? SW_PARAMETER_TYPE : SW_REAL_TYPE,
+                                          .workspace = call->scratch});
+    }
 }
 
 SW_KERNEL(LINEAR_GRAD_INPUT) {
-    const real *dy = call->operand[0];          /* [n,out] */
-    const parameter *weight = call->operand[1]; /* [out,in] or [in,out] */
-    real *dx = call->operand[2];                /* [n,in] */
-    const int64_t n = call->dim[0], in = call->dim[1], out = call->dim[2], layout = call->dim[3];
-    const sw_product product = {.m = n,
-                                .n = in,
-                                .k = out,
-                                .alpha = 1,
-                                .a = {dy, out, false, SW_ACTIVATION_TYPE},
-                                .b = {weight, layout == 0 ? in : out, layout == 1, SW_PARAMETER_TYPE},
-                                .c = dx,
-                                .c_stride = in,
-                                .c_type = SW_ACTIVATION_TYPE,
-                                .addend = accumulates(call, 2) ? dx : NULL,
-                                .addend_stride = in,
-                                .workspace = call->scratch};
-    sw_multiply(device, &product);
+    const shape s = shape_of(call);
+    const activation *dy = call->operand[0]; /* [n,out] */
+    activation *dx = call->operand[4];       /* [n,in] */
+    product products[PARTS];
+    const int n_products = list_products(&s, call->operand + 1, sizeof(parameter), 0, products);
+    for (int i = 0; i < n_products; i++) {
+        const product *p = &products[i];
+        sw_multiply(device, &(sw_product){.m = s.n,
+                                          .n = s.in,
+                                          .k = p->n,
+                                          .alpha = 1,
+                                          .a = {dy + p->first, s.out, false, SW_ACTIVATION_TYPE},
+                                          .b = weight_matrix(&s, p, call->operand[1 + p->part], false),
+                                          .c = dx,
+                                          .c_stride = s.in,
+                                          .c_type = SW_ACTIVATION_TYPE,
+                                          .addend = i > 0 || accumulates(call, 4) ? dx : NULL,
+                                          .addend_stride = s.in,
+                                          .workspace = call->scratch});
+    }
 }
 
-/* A block of rows of dy into its part of the sums of dbias. */
+/* A block of rows of dy into its part of the sums of the biases' gradients. */
 static void sum_rows(void *arg, int64_t block, int worker) {
     (void)worker;
     const sw_kernel_call *call = arg;
-    const int64_t out = call->dim[2];
+    const shape s = shape_of(call);
     const activation *dy = call->operand[0];
-    const piece rows = column_block(block, call->dim[0]);
-    real *sums = (real *)call->scratch + block * out;
-    memset(sums, 0, (size_t)out * sizeof *sums);
+    const piece rows = column_block(block, s.n);
+    real *sums = (real *)call->scratch + block * s.out;
+    memset(sums, 0, (size_t)s.out * sizeof *sums);
     for (int64_t row = rows.first; row < rows.end; row++) {
         SW_ELEMENTWISE
-        for (int64_t i = 0; i < out; i++)
-            sums[i] += load(dy[row * out + i]);
+        for (int64_t i = 0; i < s.out; i++)
+            sums[i] += load(dy[row * s.out + i]);
     }
 }
 
+/* Of the biases that are trained. */
+static void bias_gradients(const sw_device *device, const shape *s, const sw_kernel_call *call) {
+    const int64_t n_blocks = sw_column_blocks(s->n);
+    sw_kernel_call own = *call;
+    own.scratch = own_scratch(device, call);
+    run_pieces(device, &own, n_blocks, sum_rows);
+    const real *sums = own.scratch;
+    for (int i = 0; i < PARTS; sums += s->outs[i++])
+        if (call->operand[5 + i])
+            columns_total(accumulates(call, 5 + i), n_blocks, s->out, sums, s->outs[i], call->operand[5 + i]);
+}
+
 SW_KERNEL(LINEAR_GRAD_WEIGHT) {
-    const real *dy = call->operand[0]; /* [n,out] */
-    const real *x = call->operand[1];  /* [n,in] */
-    real *dweight = call->operand[2];  /* [out,in] or [in,out] */
-    real *dbias = call->operand[3];    /* [out]? */
-    const int64_t n = call->dim[0], in = call->dim[1], out = call->dim[2], layout = call->dim[3];
-    const sw_matrix of_dy = {dy, out, true, SW_ACTIVATION_TYPE}, of_x = {x, in, true, SW_ACTIVATION_TYPE};
-    sw_product product = {.m = layout == 0 ? out : in,
-                          .n = layout == 0 ? in : out,
-                          .k = n,
-                          .alpha = 1,
-                          .a = layout == 0 ? of_dy : of_x,
-                          .b = layout == 0 ? of_x : of_dy,
-                          .c = dweight,
-                          .c_stride = layout == 0 ? in : out,
-                          .c_type = SW_REAL_TYPE,
-                          .addend = accumulates(call, 2) ? dweight : NULL,
-                          .addend_stride = layout == 0 ? in : out,
-                          .workspace = call->scratch};
-    product.b.is_turned = false;
-    sw_multiply(device, &product);
-    if (dbias) {
-        const int64_t n_blocks = sw_column_blocks(n);
-        sw_kernel_call sums = *call;
-        sums.scratch = own_scratch(device, call);
-        run_pieces(device, &sums, n_blocks, sum_rows);
-        columns_total(accumulates(call, 3), n_blocks, out, sums.scratch, out, dbias);
+    const shape s = shape_of(call);
+    const activation *dy = call->operand[0]; /* [n,out] */
+    const activation *x = call->operand[1];  /* [n,in] */
+    product products[PARTS];
+    const int n_products = list_products(&s, call->operand + 2, sizeof(real), call->accumulate >> 2, products);
+    for (int i = 0; i < n_products; i++) {
+        const product *p = &products[i];
+        real *dweight = call->operand[2 + p->part]; /* [p->n,in] or [in,p->n] */
+        const sw_matrix of_dy = {dy + p->first, s.out, s.is_out_in, SW_ACTIVATION_TYPE};
+        const sw_matrix of_x = {x, s.in, !s.is_out_in, SW_ACTIVATION_TYPE};
+        const int64_t columns = s.is_out_in ? s.in : p->n;
+        sw_multiply(device, &(sw_product){.m = s.is_out_in ? p->n : s.in,
+                                          .n = columns,
+                                          .k = s.n,
+                                          .alpha = 1,
+                                          .a = s.is_out_in ? of_dy : of_x,
+                                          .b = s.is_out_in ? of_x : of_dy,
+                                          .c = dweight,
+                                          .c_stride = columns,
+                                          .c_type = SW_REAL_TYPE,
+                                          .addend = accumulates(call, 2 + p->part) ? dweight : NULL,
+                                          .addend_stride = columns,
+                                          .workspace = call->scratch});
     }
+    if (call->operand[5] || call->operand[6] || call->operand[7])
+        bias_gradients(device, &s, call);
 }
