@@ -118,13 +118,14 @@ double sw_bench_fma_roof(const sw_bench_roofs *roofs) {
 }
 
 static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, as_json = false, is_fp32 = false, goes_on;
+    bool help = false, is_fp32 = false, goes_on;
     sw_bench_cores cores = {.n_ranks = 2, .n_threads = 1, .m = 1024, .n = 3072, .k = 576, .type = SW_BF16};
+    sw_bench_output output = {0};
     const sw_flag flags[] = {
         {"--ranks", "N", "processes; 2", SW_FLAG_COUNT, &cores.n_ranks, 1, SW_MAX_RANKS},
         {"--threads", "N", "of each; 1", SW_FLAG_COUNT, &cores.n_threads, 1, SW_MAX_THREADS},
         {"--fp32", NULL, "multiply matrices of fp32, not bf16", SW_FLAG_SWITCH, &is_fp32},
-        {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+        SW_BENCH_OUTPUT_FLAGS(output),
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
@@ -141,19 +142,22 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
     if (status || !goes_on)
         return status;
     cores.type = is_fp32 ? SW_F32 : SW_BF16;
-    json_t *machine = sw_bench_machine();
-    if (!(status = sw_bench_roofs_sample(&cores, &found, err)) && as_json)
-        return sw_bench_print(json_pack("{s:{s:I, s:I}, s:o, s:o}", "configuration", "ranks", (json_int_t)cores.n_ranks,
-                                        "threads", (json_int_t)cores.n_threads, "machine", machine, "roofs",
-                                        sw_bench_roofs_json(&found)),
-                              err);
-    json_decref(machine);
-    for (sw_roof roof = 0; roof < SW_N_ROOFS && !status; roof++)
+    json_t *machine = sw_bench_machine(), *report = NULL;
+    if ((status = sw_bench_roofs_sample(&cores, &found, err))) {
+        json_decref(machine);
+        return status;
+    }
+    report = json_pack("{s:{s:I, s:I}, s:o, s:o}", "configuration", "ranks", (json_int_t)cores.n_ranks, "threads",
+                       (json_int_t)cores.n_threads, "machine", machine, "roofs", sw_bench_roofs_json(&found));
+    status = sw_bench_put(report, &output, err);
+    json_decref(report);
+    if (status || output.as_json)
+        return status;
+    for (sw_roof roof = 0; roof < SW_N_ROOFS; roof++)
         printf("%-16s %8.1f GFLOP/s\n", sw_roof_name(roof), found.rate[roof] / 1e9);
-    if (!status)
-        printf("%-16s %8.1f GFLOP/s   %" PRId64 " x %" PRId64 " x %" PRId64 " of %s by %s\n", "products",
-               found.rate[SW_N_ROOFS] / 1e9, cores.m, cores.n, cores.k, sw_dtype_name(cores.type), found.gemm);
-    return status;
+    printf("%-16s %8.1f GFLOP/s   %" PRId64 " x %" PRId64 " x %" PRId64 " of %s by %s\n", "products",
+           found.rate[SW_N_ROOFS] / 1e9, cores.m, cores.n, cores.k, sw_dtype_name(cores.type), found.gemm);
+    return SW_OK;
 }
 
 json_t *sw_bench_roofs_json(const sw_bench_roofs *roofs) {
