@@ -109,7 +109,7 @@ _Static_assert(sizeof(memory_of_rank) <= SW_PAYLOAD_BYTES, "figures of memory ar
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err) {
     memory_of_rank mine = {.sum = 0}, *all = t->all;
     sw_resident now;
-    memcpy(mine.peak, sw_executor_count(t->executor)->peak, sizeof mine.peak);
+    sw_memory_figures(sw_executor_count(t->executor)->peak, mine.peak);
     mine.peak[SW_MEMORY_TRANSPORT] = t->run->planned[SW_MEMORY_TRANSPORT];
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         mine.sum += mine.peak[c];
@@ -260,7 +260,7 @@ static sw_status judge_skipped(sw_training *t, sw_error *err) {
 
 sw_status sw_training_step(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    const sw_step_hooks hooks = {t, fill, collect, decide, before_update};
+    const sw_step_hooks hooks = {.self = t, .fill = fill, .collect = collect, .decide = decide, .before_update = before_update};
     double begin = sw_seconds_now();
     sw_scalars scalars;
     sw_status status = begin_step(t, &scalars, err);
@@ -282,6 +282,8 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
         status = tell(t, &scalars, &counts, seconds, err);
     if (!status)
         status = judge_skipped(t, err);
+    if (!status && s->guard.verify_every && t->step % s->guard.verify_every == 0)
+        status = sw_training_verify(t, err);
     if (!status && t->is_spike && s->guard.loss_spike.action == SW_SPIKE_ROLLBACK)
         return sw_training_roll_back(t, err);
     return status || !t->saving ? status : sw_training_tend_saving(t, err);
