@@ -88,6 +88,8 @@
     /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, dx R[n,C]*?, dhead R[V,C]+?                  \
        dims n V C chunk. As CROSS_ENTROPY, and the gradients of loss * scalars->loss_scale */                                   \
     X(CROSS_ENTROPY_GRAD, "cross_entropy_grad")                                                                                 \
+    /* x R[n,C], head P[V,C], logits R[n,V]*          dims n V C */                                                             \
+    X(LOGITS, "logits")                                                                                                         \
     /* x R[B*T,C], y R[B,C]*                          dims B T C. Row scalars->position of each B */                            \
     X(SELECT_POSITION, "select_position")                                                                                       \
     /* ---- decoding: rows go on from what a cache holds. places i32[B,3]: for each row of the micro-batch its row of the       \
