@@ -52,7 +52,7 @@
     X(train, batch_size, COUNT, "32", "1..16777216", "sequences per step over all ranks") \
     X(train, micro_batch_size, COUNT_AUTO, "4", "1..16777216", "sequences computed at a time; auto: chosen by the plan") \
     X(train, seed, COUNT, "1234", "0..", "of every random number of the run") \
-    X(train, threads, COUNT_AUTO, "auto", "1..1", "threads of each rank") \
+    X(train, threads, COUNT_AUTO, "auto", "1..256", "threads that compute in each rank; auto: physical cores divided by ranks. No bit depends on it") \
     X(train, restarts, OFF, "0", "", "restarting after a lost rank") \
     X(train, elastic, OFF, "false", "", "going on without lost ranks") \
     X(train, reproducible, BOOL, "false", "", "refuse whatever could change a bit with ranks, threads or measurements")
@@ -71,7 +71,7 @@
     X(optimizer, final_ratio, REAL, "0.1", "0..1", "last learning rate as a share of the top one")
 
 #define SW_OPTIONS_SHARD(X) \
-    X(shard, ranks, COUNT_AUTO, "auto", "1..256", "processes on this host; auto: one per physical core, up to 8") \
+    X(shard, ranks, COUNT_AUTO, "auto", "1..256", "processes on this host; auto: one per physical core (per train.threads cores, if given), up to 8") \
     X(shard, stage, COUNT, "3", "0..3", "what is split over ranks. 0: nothing, 1: optimizer states, 2: gradients too, 3: parameters too") \
     X(shard, replicas, OFF, "1", "", "hybrid sharding") \
     X(shard, reshard_after_forward, BOOL, "true", "", "give gathered parameters back after forward and gather them again for backward") \

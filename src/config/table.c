@@ -139,7 +139,6 @@ static const struct {
     {SW_OPTION_model_architecture, "mixtral", "mixtures of experts (mixtral)"},
     {SW_OPTION_model_architecture, "vit", "training on images (vit)"},
     {SW_OPTION_model_architecture, "clip", "training on images and captions (clip)"},
-    {SW_OPTION_train_threads, "#", "more than one thread per rank"},
     {SW_OPTION_shard_reshard_after_forward, "#", "gathering again inside groups of ranks"},
     {SW_OPTION_shard_wrap, "[", "wrapping by name patterns"},
     {SW_OPTION_shard_reduce_dtype, "bf16", "reducing in bf16"},

@@ -16,6 +16,7 @@ struct sw_device {
     int n_threads;                               /* that work on one call, its caller included (device/parallel.h) */
     struct sw_threads *threads;                  /* NULL: the caller alone */
     const sw_device *alone;                      /* the same device with one thread: for a lane beside the computing one */
+    void (*unpin)(const sw_device *device);      /* let the calling thread run wherever the process could before it was pinned */
     void (*close)(sw_device *device);
 };
 
@@ -38,6 +39,7 @@ typedef struct sw_cpu_options {
     sw_gemm_kind gemm; /* what multiplies matrices */
     int n_threads;     /* 1 .. SW_MAX_THREADS; 0 is 1 */
     bool may_spin;     /* threads of all ranks together have cores of their own: wait by looking, for a while */
+    const int *cpus;   /* [n_threads] hardware threads to pin to, the caller first; NULL: none is pinned */
 } sw_cpu_options;
 
 #define SW_MAX_THREADS 256
@@ -45,8 +47,8 @@ typedef struct sw_cpu_options {
 /* Open the CPU. With SW_GEMM_BLAS the BLAS is loaded now (it starts no thread: one is asked for), with the core type derived from
  * CPUID unless OPENBLAS_CORETYPE is set; a few shapes are compared with the plain kernel, and on a difference, or where no BLAS
  * is found, the plain kernel does the work; `device->gemm` says which and sw_cpu_gemm_note why. Call it in each rank, after ranks
- * exist: n_threads - 1 threads are started. Ownership: free with device->close, on the thread that opened. Errors: SW_BAD_CONFIG,
- * SW_NO_MEMORY. */
+ * exist: n_threads - 1 threads are started. Ownership: free with device->close, on the thread that opened: it is unpinned.
+ * Errors: SW_BAD_CONFIG, SW_NO_MEMORY. */
 sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_error *err);
 const char *sw_cpu_gemm_note(const sw_device *device); /* one line for `doctor`, "" when all is well */
 

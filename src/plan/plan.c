@@ -39,8 +39,9 @@ static void tell_people(const sw_plan_options *options, const sw_run *run, int n
     sw_program_traffic(&a->program, n_slots, &gather, &reduce);
     sw_text_count((double)a->n_parameters, parameters, sizeof parameters);
     sw_text_count(flops_of(&a->program, n_slots), flops, sizeof flops);
-    say(options, "%s parameters in %d units, %d ranks, stage %d, micro-batches of %" PRId64 ", %d slots a step", parameters,
-        a->layout.n_units, a->choice.n_ranks, a->choice.stage, a->choice.micro_batch_size, n_slots);
+    say(options, "%s parameters in %d units, %d ranks of %d threads, stage %d, micro-batches of %" PRId64 ", %d slots a step",
+        parameters, a->layout.n_units, a->choice.n_ranks, a->choice.n_threads, a->choice.stage, a->choice.micro_batch_size,
+        n_slots);
     say(options, "a step on one rank: %d instructions in the program, %sFLOP, %s gathered, %s reduced", a->program.instructions.n,
         flops, sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
     sw_report_memory(run, NULL);
@@ -53,11 +54,11 @@ static sw_status tell_json(const sw_plan_options *options, const sw_run *run, in
     json_t *memory = json_object();
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         json_object_set_new(memory, sw_memory_class_name((sw_memory_class)c), json_integer(run->planned[c]));
-    json_t *plan =
-        json_pack("{s:i, s:i, s:I, s:I, s:i, s:i, s:f, s:I, s:I, s:o}", "ranks", a->choice.n_ranks, "stage", a->choice.stage,
-                  "micro_batch_size", (json_int_t)a->choice.micro_batch_size, "parameters", (json_int_t)a->n_parameters, "slots",
-                  n_slots, "instructions", a->program.instructions.n, "flops", flops_of(&a->program, n_slots), "gather_bytes",
-                  (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "memory", memory);
+    json_t *plan = json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:f, s:I, s:I, s:o}", "ranks", a->choice.n_ranks, "threads",
+                             a->choice.n_threads, "stage", a->choice.stage, "micro_batch_size",
+                             (json_int_t)a->choice.micro_batch_size, "parameters", (json_int_t)a->n_parameters, "slots", n_slots,
+                             "instructions", a->program.instructions.n, "flops", flops_of(&a->program, n_slots), "gather_bytes",
+                             (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "memory", memory);
     char *text = plan ? json_dumps(plan, 0) : NULL;
     json_decref(plan);
     if (!text)
@@ -72,7 +73,8 @@ sw_status sw_plan(const sw_settings *settings, const sw_plan_options *options, s
     train.listener = (sw_listener){NULL, options->line, options->to};
     sw_run run = {.settings = settings, .options = &train, .kernel_set = sw_kernel_set_best()};
     sw_assembly_choice choice;
-    sw_status status = sw_assembly_choose(settings, &choice, run.ranks_reason, sizeof run.ranks_reason, err);
+    sw_cores_find(&run.cores);
+    sw_status status = sw_assembly_choose(settings, run.cores.n, &choice, run.ranks_reason, sizeof run.ranks_reason, err);
     if (!status)
         status = sw_assembly_create(settings, NULL, &choice, &run.assembly, err);
     if (status)

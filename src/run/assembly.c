@@ -3,57 +3,41 @@
 
 #include <fnmatch.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "data/tokenizer/tokenizer.h"
 #include "run/custom_model.h"
 
-/* Physical cores that this process may run on: hardware threads that share a core count once. */
-static int physical_cores(void) {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    if (sched_getaffinity(0, sizeof allowed, &allowed))
-        return 1;
-    int n = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &allowed))
-            continue;
-        char path[96];
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        FILE *file = fopen(path, "r");
-        int first = cpu;
-        if (file) {
-            if (fscanf(file, "%d", &first) != 1)
-                first = cpu;
-            fclose(file);
-        }
-        n += first == cpu || !CPU_ISSET(first, &allowed);
-    }
-    return n ? n : 1;
-}
-
-sw_status sw_assembly_choose(const sw_settings *s, sw_assembly_choice *choice, char *why, size_t why_bytes, sw_error *err) {
+sw_status sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *choice, char *why, size_t why_bytes,
+                             sw_error *err) {
     int64_t micro = s->train.micro_batch_size == SW_AUTO ? 1 : s->train.micro_batch_size;
     int64_t n_micro_batches = s->train.batch_size / micro;
     *choice = (sw_assembly_choice){.n_ranks = (int)s->shard.ranks,
                                    .micro_batch_size = s->train.micro_batch_size,
                                    .stage = (int)s->shard.stage,
                                    .recompute = (int)s->shard.recompute};
-    if (why && why_bytes)
-        why[0] = 0;
+    char ranks_why[128] = "", threads_why[128] = "";
     if (s->shard.ranks == SW_AUTO) {
-        int cores = physical_cores();
-        int64_t n = cores < 8 ? cores : 8;
-        const char *reason = cores < 8 ? "one per physical core" : "8, the most that is chosen unasked";
+        int64_t threads = s->train.threads == SW_AUTO ? 1 : s->train.threads, room = n_cores / threads;
+        int64_t n = room < 1 ? 1 : room < 8 ? room : 8;
+        const char *reason = n == 8        ? "8, the most that is chosen unasked"
+                             : threads > 1 ? "one per train.threads cores"
+                                           : "one per core";
         if (n > n_micro_batches)
             n = n_micro_batches, reason = "one per micro-batch of a step";
         choice->n_ranks = (int)n;
-        if (why && why_bytes)
-            snprintf(why, why_bytes, "%" PRId64 " ranks: %s (%d cores, %" PRId64 " micro-batches a step)", n, reason, cores,
-                     n_micro_batches);
+        snprintf(ranks_why, sizeof ranks_why, "%" PRId64 " ranks: %s (%d cores, %" PRId64 " micro-batches a step)", n, reason,
+                 n_cores, n_micro_batches);
     }
+    choice->n_threads = (int)s->train.threads;
+    if (s->train.threads == SW_AUTO) {
+        choice->n_threads = n_cores > choice->n_ranks ? n_cores / choice->n_ranks : 1;
+        snprintf(threads_why, sizeof threads_why, "%d threads each: %d cores for %d ranks", choice->n_threads, n_cores,
+                 choice->n_ranks);
+    }
+    if (why && why_bytes)
+        snprintf(why, why_bytes, "%s%s%s", ranks_why, ranks_why[0] && threads_why[0] ? "; " : "", threads_why);
     if (choice->micro_batch_size == SW_AUTO) { /* the largest divisor that leaves every rank one, within 4,096 tokens */
         choice->micro_batch_size = 1;
         for (int64_t m = 1; m <= s->train.batch_size; m++)
@@ -189,7 +173,7 @@ static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *c
     bool adamw = s->optimizer.name == SW_OPTIMIZER_ADAMW;
     return (sw_sharding){
         .n_ranks = choice->n_ranks,
-        .n_threads = 1,
+        .n_threads = choice->n_threads,
         .stage = choice->stage,
         .reshard_after_forward = s->shard.reshard_after_forward,
         .prefetch = (int)s->shard.prefetch,

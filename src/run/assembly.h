@@ -12,7 +12,7 @@
 
 /* What may differ from the settings: the search for a plan that fits tries other values here. */
 typedef struct sw_assembly_choice {
-    int n_ranks;
+    int n_ranks, n_threads;
     int64_t micro_batch_size;
     int stage;
     int recompute;              /* SW_RECOMPUTE_ */
@@ -37,9 +37,10 @@ typedef struct sw_assembly {
 
 enum { SW_PROGRAM_TRAIN, SW_PROGRAM_EVALUATE, SW_N_PROGRAMS };
 
-/* The choice that the settings make. ranks: auto is resolved by the machine and the size of the run; `why` (may be NULL) takes
- * the reason in words. */
-sw_status sw_assembly_choose(const sw_settings *settings, sw_assembly_choice *choice, char *why, size_t why_bytes, sw_error *err);
+/* The choice that the settings make. Ranks and threads that are `auto` follow from the physical cores and the size of the run;
+ * `why` (may be NULL) takes the reason in words. */
+sw_status sw_assembly_choose(const sw_settings *settings, int n_cores, sw_assembly_choice *choice, char *why, size_t why_bytes,
+                             sw_error *err);
 
 /* The model's dimensions, from model.path or from the settings. */
 sw_status sw_assembly_model(const sw_settings *settings, sw_model_config *model, sw_error *err);

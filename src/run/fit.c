@@ -7,11 +7,17 @@
 
 #include "base/text.h"
 #include "comm/control.h"
+#include "device/cpu/threads.h"
 #include "observe/resident.h"
 
 /* What a process needs beside its plan: code, stacks, the BLAS's buffers. Measured at 35 MiB; held against the proportional set
  * size in tests/run/test_memory_slow.sh. */
 #define PROCESS_BYTES ((int64_t)64 << 20)
+
+/* ... with the stacks of its threads. */
+static int64_t process_bytes(const sw_assembly_choice *choice) {
+    return PROCESS_BYTES + (choice->n_threads - 1) * (int64_t)SW_THREAD_STACK_BYTES;
+}
 
 typedef struct limits {
     int64_t per_rank, all_ranks; /* INT64_MAX: none */
@@ -24,7 +30,7 @@ static bool fits(const sw_run *run, const sw_assembly_choice *choice, const limi
         return false;
     int64_t bytes = sw_assembly_bytes(&a, NULL) + sw_control_bytes(choice->n_ranks) / choice->n_ranks;
     sw_assembly_free(&a);
-    return bytes <= l->per_rank && (bytes + PROCESS_BYTES) * choice->n_ranks <= l->all_ranks;
+    return bytes <= l->per_rank && (bytes + process_bytes(choice)) * choice->n_ranks <= l->all_ranks;
 }
 
 /* The changes that can help, each in steps from what is set to the most that can be done. */
@@ -108,12 +114,13 @@ sw_status sw_fit_check(const sw_run *run, sw_error *err) {
         rank_bytes += run->planned[c];
         largest = run->planned[c] > run->planned[largest] ? c : largest;
     }
-    bool over_limit = rank_bytes > l.per_rank, over_machine = (rank_bytes + PROCESS_BYTES) * n_ranks > l.all_ranks;
+    int64_t process = process_bytes(&run->assembly.choice);
+    bool over_limit = rank_bytes > l.per_rank, over_machine = (rank_bytes + process) * n_ranks > l.all_ranks;
     if (!over_limit && !over_machine)
         return SW_OK;
     char need[SW_TEXT_NUMBER_BYTES], most[SW_TEXT_NUMBER_BYTES], have[SW_TEXT_NUMBER_BYTES], advice[256];
     suggest(run, &l, advice, sizeof advice);
-    sw_text_bytes(over_limit ? rank_bytes : (rank_bytes + PROCESS_BYTES) * n_ranks, need, sizeof need);
+    sw_text_bytes(over_limit ? rank_bytes : (rank_bytes + process) * n_ranks, need, sizeof need);
     sw_text_bytes(run->planned[largest], most, sizeof most);
     sw_text_bytes(over_limit ? l.per_rank : l.all_ranks, have, sizeof have);
     return sw_fail(err, SW_NO_MEMORY, "the run does not fit: %s %s, %s has %s · most of a rank's memory is %s (%s) · %s",

@@ -150,7 +150,7 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     case SW_DO_REDUCE_POST:
         return v->reduce_post(e->comm, &c, err);
     case SW_DO_REDUCE_SUM:
-        return v->reduce_sum(e->comm, &c, e->device, e->numbers, err);
+        return v->reduce_sum(e->comm, &c, e->has_lane ? e->device->alone : e->device, e->numbers, err);
     case SW_DO_SQUARES:
         bound->call.operand[1] = &e->squares;
         bound->fn(e->device, &bound->call);
@@ -234,6 +234,7 @@ void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
 
 static void *communication_lane(void *arg) {
     sw_executor *e = arg;
+    e->device->unpin(e->device); /* beside the compute lane, not behind it */
     pthread_mutex_lock(&e->lock);
     for (;;) {
         while (e->n_taken == e->n_queued && !e->stop)

@@ -59,7 +59,8 @@ static void report_sharding(const sw_run *run) {
                                         "optimizer states and gradients are split",
                                         "parameters, gradients and optimizer states are split"};
     static const char *const modes[] = {"view", "copy", "trap"};
-    sw_report_line(run, "ranks: %d, stage %d: %s, mode %s", s->n_ranks, s->stage, split[s->stage], modes[s->mode]);
+    sw_report_line(run, "ranks: %d of %d thread%s, stage %d: %s, mode %s", s->n_ranks, s->n_threads, s->n_threads > 1 ? "s" : "",
+                   s->stage, split[s->stage], modes[s->mode]);
     if (run->ranks_reason[0])
         sw_report_line(run, "       %s", run->ranks_reason);
     int64_t n_micro_batches = run->settings->train.batch_size / run->assembly.choice.micro_batch_size, gather, reduce;

@@ -6,6 +6,7 @@
 #ifndef SW_RUN_RUNNER_H
 #define SW_RUN_RUNNER_H
 
+#include "device/cpu/cores.h"
 #include "graph/graph.h"
 #include "model/model.h"
 #include "run/executor.h"
@@ -16,6 +17,7 @@ typedef struct sw_runner {
     const char *folder; /* a Hugging Face folder; the caller's */
     sw_model_config model;
     sw_sharding sharding;
+    sw_cores cores;
     sw_layout layout;
     sw_states states;
     int n_programs;

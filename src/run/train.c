@@ -74,6 +74,7 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     sw_assembly_choice choice;
     sw_model_config model = {0};
     sw_status status = check_settings(s, err);
+    sw_cores_find(&run->cores);
     if (!status && !run->options->dry_run) /* which writes nothing */
         status = sw_run_folder_check(run, err);
     if (!status && !run->options->model)
@@ -81,7 +82,7 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     if (!status)
         status = sw_run_data_open(run, run->options->model ? run->options->model->vocabulary : model.vocabulary, err);
     if (!status)
-        status = sw_assembly_choose(s, &choice, run->ranks_reason, sizeof run->ranks_reason, err);
+        status = sw_assembly_choose(s, run->cores.n, &choice, run->ranks_reason, sizeof run->ranks_reason, err);
     if (status)
         return status;
     choice.keeps_documents_apart = sw_run_has_documents(run);

@@ -9,6 +9,7 @@
 #include "data/chat.h"
 #include "data/dataset.h"
 #include "data/tokenizer/tokenizer.h"
+#include "device/cpu/cores.h"
 #include "optim/schedule.h"
 #include "run/assembly.h"
 
@@ -23,10 +24,11 @@ typedef struct sw_run {
     sw_dataset *data, *validation; /* validation: NULL if there is none */
     sw_schedule schedule;
     sw_kernel_set kernel_set;
+    sw_cores cores;
     int64_t n_steps, n_rows; /* of the whole run; the last step may have fewer rows than the others */
     int64_t n_validation_rows;
     int64_t planned[SW_N_MEMORY_CLASSES], unsharded[SW_N_MEMORY_CLASSES]; /* bytes of a rank; of one rank that holds everything */
-    char ranks_reason[160];
+    char ranks_reason[288];
     sw_tokenizer *tokenizer; /* NULL: tokens come as they are, or are bytes */
     char tokenizer_folder[SW_PATH_BYTES], tokenizer_file[SW_PATH_BYTES];
     sw_chat chat;

@@ -12,6 +12,7 @@
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "run/agree.h"
+#include "run/rank_device.h"
 
 static void program_line(const void *self, int64_t i, char *line, size_t bytes) {
     sw_instruction_print(self, (int)i, line, bytes);
@@ -169,9 +170,9 @@ static sw_status open_files(sw_training *t, sw_error *err) {
 }
 
 static sw_status event(sw_training *t, const char *name, const char *reason, sw_error *err) {
-    sw_detail details[] = {sw_detail_integer("ranks", t->comm->n_ranks), sw_detail_text("kernels", t->device->kernel_set),
-                           sw_detail_text("gemm", t->device->gemm)};
-    return t->events ? sw_events_write(t->events, name, t->step, reason, details, 3, err) : SW_OK;
+    sw_detail details[] = {sw_detail_integer("ranks", t->comm->n_ranks), sw_detail_integer("threads", t->device->n_threads),
+                           sw_detail_text("kernels", t->device->kernel_set), sw_detail_text("gemm", t->device->gemm)};
+    return t->events ? sw_events_write(t->events, name, t->step, reason, details, 4, err) : SW_OK;
 }
 
 static sw_status prepare(sw_training *t, sw_error *err) {
@@ -181,7 +182,7 @@ static sw_status prepare(sw_training *t, sw_error *err) {
     t->all = calloc((size_t)t->comm->n_ranks, SW_PAYLOAD_BYTES);
     if (!t->values || !t->all)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to load pieces of the model", t->comm->rank);
-    sw_status status = sw_cpu_open(&(sw_cpu_options){.set = run->kernel_set, .gemm = SW_GEMM_BLAS}, &t->device, err);
+    sw_status status = sw_rank_device_open(t->comm, &run->assembly.sharding, &run->cores, run->kernel_set, &t->device, err);
     if (!status)
         status = agree(t, err);
     if (!status)

@@ -205,7 +205,7 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"data: {chat_format: chatlm}\n", {"data.chat_format", "chatml"}},
         {"data: {long: dropp}\n", {"data.long", "split, drop or error"}},
         {"train: {restarts: 3}\n", {"train.restarts", "not built yet", "0"}},
-        {"train: {threads: 4}\n", {"train.threads", "not built yet"}},
+        {"train: {threads: 0}\n", {"train.threads", "auto or a whole number from 1 to 256"}},
         {"shard: {replicas: 2}\n", {"shard.replicas", "hybrid sharding is not built yet", "1"}},
         {"shard: {reshard_after_forward: 4}\n", {"shard.reshard_after_forward", "not built yet", "true or false"}},
         {"shard: {wrap: ['*.mlp']}\n", {"shard.wrap", "not built yet", "block"}},

@@ -1,6 +1,6 @@
 """bits.py fast|slow: settings that must not change a bit do not; planned memory is what is touched; bytes moved are those of the formulas.
 
-Of every case, runs over stages, transport modes, prefetch, recompute, wrapping, resharding and numbers of ranks, so that every pair of
+Of every case, runs over stages, transport modes, prefetch, recompute, wrapping, resharding and numbers of ranks and threads, so that every pair of
 settings meets: the same losses, norms and final fp32 weights. With unsharded accumulation, the same at an equal number of ranks.
 """
 
@@ -20,6 +20,7 @@ SETTINGS = {
     "shard.wrap": ["block", f"{{min_parameters: {MANY}}}"],
     "shard.reshard_after_forward": ["true", "false"],
     "shard.ranks": [1, 2, 3, 4, 7, 8],
+    "train.threads": [1, 2, 3],
 }
 
 

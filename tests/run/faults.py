@@ -102,7 +102,7 @@ class Trial:
 def lose_a_rank(number, mode, seed):
     """At any instant, from the first moments of a rank on."""
     chance = random.Random(seed)
-    trial = Trial(chance.choice([2, 3, 4]), f"shard.mode={mode}", f"shard.stage={chance.choice([0, 2, 3, 3])}")
+    trial = Trial(chance.choice([2, 3, 4]), f"shard.mode={mode}", f"shard.stage={chance.choice([0, 2, 3, 3])}", f"train.threads={chance.choice([1, 2, 3])}")
     if chance.random() < 0.7:
         trial.wait_for_steps()
     time.sleep(chance.uniform(0, 0.3))

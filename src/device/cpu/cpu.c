@@ -33,8 +33,23 @@ static sw_status choose_gemm(sw_cpu_device *cpu, sw_sgemm_fn plain, sw_error *er
     return SW_OK;
 }
 
+static void unpin(const sw_device *device) {
+    const sw_cpu_device *cpu = (const sw_cpu_device *)device;
+    if (cpu->is_pinned)
+        sched_setaffinity(0, sizeof cpu->before, &cpu->before);
+}
+
+/* A mask that cannot be had costs speed at most, so no failure stops the run. */
+static void pin(sw_cpu_device *cpu, int number) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(number, &one);
+    cpu->is_pinned = sched_getaffinity(0, sizeof cpu->before, &cpu->before) == 0 && sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
 static void close_cpu(sw_device *device) {
     sw_cpu_device *cpu = (sw_cpu_device *)device;
+    unpin(device);
     sw_threads_stop(device->threads);
     free(cpu->alone);
     free(cpu);
@@ -46,13 +61,15 @@ static sw_status add_threads(sw_cpu_device *cpu, const sw_cpu_options *options, 
     if (!alone)
         return sw_fail(err, SW_NO_MEMORY, "opening the CPU: no memory (%zu bytes)", sizeof *alone);
     cpu->base.n_threads = 1;
+    if (options->cpus)
+        pin(cpu, options->cpus[0]);
     *alone = *cpu;
     cpu->alone = alone;
     cpu->base.alone = alone->base.alone = &alone->base;
     if (options->n_threads <= 1)
         return SW_OK;
     cpu->base.n_threads = options->n_threads;
-    return sw_threads_start(options->n_threads, options->may_spin, &cpu->base.threads, err);
+    return sw_threads_start(options->n_threads, options->may_spin, options->cpus, &cpu->base.threads, err);
 }
 
 sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_error *err) {
@@ -74,6 +91,7 @@ sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_erro
         .kernel_set = sw_kernel_set_name(set),
         .gemm = cpu->gemm,
         .kernels = (const sw_kernel_fn(*)[SW_N_KERNELS])cpu->kernels,
+        .unpin = unpin,
         .close = close_cpu,
     };
     sw_status status = SW_OK;

@@ -2,6 +2,8 @@
 #ifndef SW_DEVICE_CPU_CPU_H
 #define SW_DEVICE_CPU_CPU_H
 
+#include <sched.h>
+
 #include "device/cpu/gemm.h"
 #include "device/device.h"
 
@@ -10,7 +12,9 @@ enum { SW_NOTE_BYTES = 256 };
 typedef struct sw_cpu_device {
     sw_device base;
     struct sw_cpu_device *alone; /* NULL in itself */
-    sw_cblas_sgemm_fn sgemm;     /* NULL: the plain kernel multiplies */
+    bool is_pinned;
+    cpu_set_t before;        /* where the caller could run before it was pinned */
+    sw_cblas_sgemm_fn sgemm; /* NULL: the plain kernel multiplies */
     sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS];
     char gemm[64];
     char note[SW_NOTE_BYTES];

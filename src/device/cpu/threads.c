@@ -12,6 +12,7 @@
 #include "device/cpu/threads.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -141,7 +142,14 @@ void sw_parallel(const sw_device *device, int64_t n_tasks, sw_task_fn fn, void *
 
 /* ---- start and stop ---- */
 
-static int start_worker(worker *w, const pthread_attr_t *attributes) {
+/* `cpu`: to pin to, -1: none. A mask that cannot be had costs speed at most. */
+static int start_worker(worker *w, pthread_attr_t *attributes, int cpu) {
+    if (cpu >= 0) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        pthread_attr_setaffinity_np(attributes, sizeof one, &one);
+    }
     sigset_t before, asynchronous;
     sigfillset(&asynchronous); /* the program's handlers run on its own threads; a fault is met by whoever faults */
     sigdelset(&asynchronous, SIGSEGV);
@@ -154,7 +162,7 @@ static int start_worker(worker *w, const pthread_attr_t *attributes) {
     return code;
 }
 
-sw_status sw_threads_start(int n_threads, bool may_spin, sw_threads **threads, sw_error *err) {
+sw_status sw_threads_start(int n_threads, bool may_spin, const int *cpus, sw_threads **threads, sw_error *err) {
     size_t bytes = (sizeof(sw_threads) + (size_t)(n_threads - 1) * sizeof(worker) + 63) / 64 * 64;
     sw_threads *t = aligned_alloc(64, bytes);
     *threads = NULL;
@@ -168,7 +176,7 @@ sw_status sw_threads_start(int n_threads, bool may_spin, sw_threads **threads, s
     int code = 0;
     for (int i = 0; i < n_threads - 1 && !code; i++) {
         t->workers[i] = (worker){.all = t, .number = i + 1};
-        code = start_worker(&t->workers[i], &attributes);
+        code = start_worker(&t->workers[i], &attributes, cpus ? cpus[i + 1] : -1);
         t->n_workers += !code;
     }
     pthread_attr_destroy(&attributes);
