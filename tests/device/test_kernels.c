@@ -306,6 +306,40 @@ static void blocks_that_no_query_sees_are_not_read(void **state) {
         }
 }
 
+/* Calls of many tasks: each of them, and what they add up together, is the same whoever runs them. */
+static void the_number_of_threads_changes_no_bit(void **state) {
+    const fixture *f = *state;
+    static const device_shape shapes[] = {
+        {.n = 130, .C = 257, .V = 1000, .B = 2, .T = 130, .H = 6, .K = 2, .D = 16, .in = 100, .out = 257},
+        {.n = 2200, .C = 70, .V = 300, .B = 3, .T = 70, .H = 4, .K = 2, .D = 64, .in = 257, .out = 100, .layout = 1, .span = 20},
+    };
+    sw_device *alone = device_open(sw_kernel_set_best(), true);
+    for (int n_threads = 2; n_threads <= 3; n_threads++) {
+        sw_error err;
+        sw_device *device;
+        const sw_cpu_options options = {.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS, .n_threads = n_threads};
+        assert_int_equal(sw_cpu_open(&options, &device, &err), SW_OK);
+        for (int kernel = 0; kernel < SW_N_KERNELS; kernel++)
+            for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+                for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++) {
+                    if (!has_case(kernel, &shapes[i]))
+                        continue;
+                    sw_arena arena = {0};
+                    device_case c = device_make(&arena, (sw_kernel)kernel, &shapes[i], f->oracle, 11);
+                    double *one[SW_MAX_OPERANDS], *many[SW_MAX_OPERANDS];
+                    device_run(&arena, alone, (sw_number_kind)numbers, &c, one);
+                    device_run(&arena, device, (sw_number_kind)numbers, &c, many);
+                    for (int o = 0; o < c.n_operands; o++)
+                        if (one[o] && !same_bits(&c, o, one[o], many[o]))
+                            fail_msg("%s: operand %d differs with %d threads (kind %d)", device_describe(&arena, &c), o,
+                                     n_threads, numbers);
+                    sw_arena_free(&arena);
+                }
+        device->close(device);
+    }
+    alone->close(alone);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_gives_what_the_oracle_gives),
@@ -313,6 +347,7 @@ int main(void) {
         cmocka_unit_test(alignment_changes_no_bit),
         cmocka_unit_test(rows_do_not_depend_on_their_number),
         cmocka_unit_test(blocks_that_no_query_sees_are_not_read),
+        cmocka_unit_test(the_number_of_threads_changes_no_bit),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

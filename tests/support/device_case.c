@@ -486,7 +486,7 @@ void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers
             for (int64_t j = 0; j < o->n; j++)
                 write_value(o->type, numbers, j, o->type == DEVICE_LOW ? c->operand[i - 1].value[j] : o->value[j], at[i]);
     }
-    const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers, 1);
+    const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers, device->n_threads);
     char *space = guarded(arena, scratch, 0);
     call.scratch = space;
     sw_device_kernel(device, numbers, c->kernel)(device, &call);
