@@ -61,6 +61,8 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         if (dim[0] <= SW_FEW_ROWS)
             return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
         return widens ? sw_weight_panel(dim[2], dim[1]) * dim[1] : 0;
+    case SW_KERNEL_LOGITS: /* n V C */
+        return widens ? smaller(dim[0], SW_FEW_ROWS) * sw_few_rows_stride(dim[2]) : 0;
     case SW_KERNEL_LINEAR_GRAD_INPUT: /* n in out: columns of `out` elements */
         return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
     case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of dbias, for each block of rows */

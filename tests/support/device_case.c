@@ -327,6 +327,12 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
             ADD(REAL, n, OUT, "?");
         break;
     }
+    case SW_KERNEL_LOGITS:
+        DIMS(n, s->V, C);
+        ADD(REAL, n * C, IN, "");
+        ADD(PARAMETER, s->V * C, IN, "");
+        ADD(REAL, n * s->V, OUT, "");
+        break;
     case SW_KERNEL_SELECT_POSITION:
         DIMS(s->B, s->T, C);
         c.scalars.position = (int32_t)(s->T / 2);
