@@ -86,6 +86,13 @@ SW_API sw_value *sw_add_positions_within(sw_graph *graph, sw_value *x, sw_parame
 typedef enum sw_weight_layout { SW_OUT_IN, SW_IN_OUT } sw_weight_layout;
 SW_API sw_value *sw_linear(sw_graph *graph, sw_value *x, sw_parameter *weight, sw_parameter *bias, sw_weight_layout layout);
 
+/* n products of one x, 1 to 3, side by side, as queries, keys and values are: x [n, in] -> [n, out0 + out1 + out2]. weights[i]
+ * lies as sw_linear's, biases[i] [out_i] may be NULL, as may `biases`. No parameter stands twice. Faster than n calls of
+ * sw_linear: x is read once, most of all where weights of one unit, declared one after another, have multiples of 256 elements.
+ */
+SW_API sw_value *sw_linear_several(sw_graph *graph, sw_value *x, int n, sw_parameter *const *weights, sw_parameter *const *biases,
+                                   sw_weight_layout layout);
+
 /* y = x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich 2019). x [n, C], weight [C]. */
 SW_API sw_value *sw_rmsnorm(sw_graph *graph, sw_value *x, sw_parameter *weight, double epsilon);
 
@@ -110,6 +117,11 @@ typedef struct sw_rotary_scaling {
     double amplitude; /* above 0; 1 changes nothing */
 } sw_rotary_scaling;
 SW_API sw_value *sw_rotary_scaled(sw_graph *graph, sw_value *x, int64_t head_channels, const sw_rotary_scaling *scaling);
+
+/* The same of the first n_heads heads of each row, queries and keys of a packed value; the channels behind them, its values, pass
+ * as they are. x [B*T, at least n_heads*D]. */
+SW_API sw_value *sw_rotary_packed(sw_graph *graph, sw_value *x, int64_t n_heads, int64_t head_channels,
+                                  const sw_rotary_scaling *scaling);
 
 /* Causal softmax(q k^T / sqrt(D)) v, head h of q with head h / (H/K) of k and v. Computed in blocks: no [T, T] matrix exists.
  * q [B*T, H*D]; k, v [B*T, K*D] -> [B*T, H*D]. */
@@ -137,6 +149,9 @@ SW_API sw_value *sw_gelu(sw_graph *graph, sw_value *x);
 
 /* silu(gate) * up (Shazeer 2020). gate, up [n, F]. */
 SW_API sw_value *sw_swiglu(sw_graph *graph, sw_value *gate, sw_value *up);
+
+/* The same for gate and up side by side in one value. gate_up [n, 2*F] -> [n, F]. */
+SW_API sw_value *sw_swiglu_packed(sw_graph *graph, sw_value *gate_up);
 
 /* x times a constant. */
 SW_API sw_value *sw_scale(sw_graph *graph, sw_value *x, double factor);

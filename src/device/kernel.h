@@ -36,11 +36,15 @@
     /* dy R[B*T,C], dtable R[Tmax,C]+, documents i32[B*T]?                        dims B T C Tmax. Rows of no token become zero \
        without accumulate */                                                                                                    \
     X(ADD_POSITIONS_GRAD, "add_positions_grad")                                                                                 \
-    /* x R[n,in], weight P[out,in] (layout 0) or P[in,out] (1), bias P[out]?, y R[n,out]*    dims n in out layout */            \
+    /* x R[n,in], w0 P, w1 P?, w2 P?, b0 P[out0]?, b1 P[out1]?, b2 P[out2]?, residual R[n,out]?, y R[n,out]* (in place on       \
+       residual)                                        dims n in layout out0 out1 out2. Up to three products of one x, side by \
+       side: columns out_i of y are x w_i + b_i + residual, rounded once. w_i is [out_i,in] (layout 0) or [in,out_i] (1);       \
+       out = out0 + out1 + out2, where 0 stands for absent */                                                                   \
     X(LINEAR, "linear")                                                                                                         \
-    /* dy R[n,out], weight, dx R[n,in]+                                           dims n in out layout */                       \
+    /* dy R[n,out], w0, w1?, w2?, dx R[n,in]+             dims as LINEAR */                                                     \
     X(LINEAR_GRAD_INPUT, "linear_grad_input")                                                                                   \
-    /* dy R[n,out], x R[n,in], dweight R (as the weight lies)+, dbias R[out]+?    dims n in out layout */                       \
+    /* dy R[n,out], x R[n,in], dw0 R+?, dw1 R+?, dw2 R+? (as the weights lie), db0 R[out0]+?, db1 R[out1]+?, db2 R[out2]+?      \
+       dims as LINEAR */                                                                                                        \
     X(LINEAR_GRAD_WEIGHT, "linear_grad_weight")                                                                                 \
     /* x R[n,C], weight P[C], y R[n,C]*, inverse_rms R[n]*                        dims n C; attr epsilon */                     \
     X(RMSNORM, "rmsnorm")                                                                                                       \
@@ -56,8 +60,8 @@
        f = theta^(-2i/D); kept = 0 (ramp 0), or (m - from) / (to - from) held within 0 .. 1, m being i (ramp 1) or f (ramp 2);  \
        the angle of token t is t f (kept + (1 - kept) / factor) */                                                              \
     X(ROTARY_TABLE, "rotary_table")                                                                                             \
-    /* x R[B*T,heads*D], table R[T,D/2,2], y R[B*T,heads*D]* (in place on x)      dims B T heads D; attr direction: 1, or -1    \
-       turns back, which is the gradient */                                                                                     \
+    /* x R[B*T,stride], table R[T,D/2,2], y R[B*T,stride]* (in place on x)      dims B T heads D stride; attr direction: 1, or  \
+       -1 turns back, which is the gradient. Channels from heads*D on pass unturned */                                          \
     X(ROTARY, "rotary")                                                                                                         \
     /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], out R[B*T,H*D]*, log_sum R[B,H,T]*, documents i32[B*T]?                        \
        dims B T H K D q_stride kv_stride span; attr scale. Strides: elements from one token to the next of q, and of k and v;   \
@@ -69,9 +73,11 @@
     X(ACTIVATION, "activation")                                                                                                 \
     /* dy R[n], x R[n], dx R[n]+ (in place on dy when not accumulating)           dims n function */                            \
     X(ACTIVATION_GRAD, "activation_grad")                                                                                       \
-    /* gate R[n], up R[n], y R[n]* (in place on either)                           dims n */                                     \
+    /* gate R[n,F], up R[n,F], y R[n,F]* (in place on either where stride is F)   dims n F stride: elements from one row of     \
+       gate, and of up, to the next; y is dense */                                                                              \
     X(SWIGLU, "swiglu")                                                                                                         \
-    /* dy R[n], gate R[n], up R[n], dgate R[n]*, dup R[n]* (in place on gate, up, dy) dims n */                                 \
+    /* dy R[n,F], gate, up, dgate*, dup* (in place on gate, up, and on dy where stride is F)   dims n F stride, of gate, up,    \
+       dgate and dup */                                                                                                         \
     X(SWIGLU_GRAD, "swiglu_grad")                                                                                               \
     /* a R[n], b R[n], y R[n]* (in place on either)                               dims n */                                     \
     X(ADD, "add")                                                                                                               \
@@ -94,7 +100,7 @@
     X(SELECT_POSITION, "select_position")                                                                                       \
     /* ---- decoding: rows go on from what a cache holds. places i32[B,3]: for each row of the micro-batch its row of the       \
        cache, the position of its first token, and how many of its tokens are real; nobody reads the rest ---- */               \
-    /* x R[B*T,heads*D], table R[P,D/2,2], places, y R[B*T,heads*D]* (in place on x)    dims B T heads D P */                   \
+    /* x R[B*T,stride], table R[P,D/2,2], places, y R[B*T,stride]* (in place on x)    dims B T heads D P stride, as ROTARY */   \
     X(ROTARY_PLACED, "rotary_placed")                                                                                           \
     /* x R[B*T,C], table P[P,C], places, y R[B*T,C]* (in place on x)    dims B T C P */                                         \
     X(ADD_POSITIONS_PLACED, "add_positions_placed")                                                                             \

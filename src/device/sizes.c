@@ -56,17 +56,19 @@ int64_t sw_column_blocks(int64_t n_rows) {
 
 /* Elements of R (all working space is of R). */
 static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int64_t n_threads) {
+    const int64_t out = dim[3] + dim[4] + dim[5]; /* of linear kernels */
     switch (kernel) {
-    case SW_KERNEL_LINEAR: /* n in out: columns of `in` elements */
+    case SW_KERNEL_LINEAR: /* n in layout out0 out1 out2: columns of `in` elements */
         if (dim[0] <= SW_FEW_ROWS)
             return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
-        return widens ? sw_weight_panel(dim[2], dim[1]) * dim[1] : 0;
+        return widens ? sw_weight_panel(out, dim[1]) * dim[1] : 0;
     case SW_KERNEL_LOGITS: /* n V C */
         return widens ? smaller(dim[0], SW_FEW_ROWS) * sw_few_rows_stride(dim[2]) : 0;
-    case SW_KERNEL_LINEAR_GRAD_INPUT: /* n in out: columns of `out` elements */
-        return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
-    case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of dbias, for each block of rows */
-        return sw_column_blocks(dim[0]) * dim[2];
+    case SW_KERNEL_LINEAR_GRAD_INPUT: /* columns of as many elements as the outputs of one product: of one weight, or of several
+                                       */
+        return widens ? larger(smaller(dim[1] * out, PANEL_ELEMENTS), smaller(dim[1], PANEL_MULTIPLE) * out) : 0;
+    case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of the biases' gradients, for each block of rows */
+        return sw_column_blocks(dim[0]) * out;
     case SW_KERNEL_RMSNORM_GRAD: /* n C: sums of dweight, two rows of each thread */
         return (sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
     case SW_KERNEL_LAYERNORM: /* n C: a row of each thread */

@@ -108,7 +108,7 @@ struct sw_op {
 };
 
 /* What is asked about every linear layer as it is recorded: returns its output, which is y, or what more is recorded from x and
- * y. NULL after an error. */
+ * y. NULL after an error. While there is one, layers are recorded one by one. */
 typedef sw_value *(*sw_linear_hook)(sw_graph *graph, void *self, sw_value *x, sw_parameter *weight, sw_weight_layout layout,
                                     sw_value *y);
 
@@ -210,7 +210,7 @@ static inline int64_t sw_graph_positions(const sw_graph *graph) {
 
 /* What operations record in such a graph in place of themselves. `dim`: as the operation's kernel has them. */
 sw_value *sw_decode_attention(sw_graph *graph, sw_operand q, sw_operand k, sw_operand v, const int64_t dim[8], double scale);
-sw_value *sw_decode_rotary(sw_graph *graph, sw_value *x, sw_value *table, int64_t head_channels);
+sw_value *sw_decode_rotary(sw_graph *graph, sw_value *x, sw_value *table, int64_t n_heads, int64_t head_channels);
 sw_value *sw_decode_positions(sw_graph *graph, sw_value *x, sw_parameter *table);
 sw_value *sw_decode_selection(sw_graph *graph, sw_value *x);
 
@@ -219,7 +219,15 @@ static inline void sw_graph_want_token_losses(sw_graph *graph) {
     graph->wants_token_losses = true;
 }
 
+/* Of a forward operation: is it a product whose store could add a residual; let it add `residual` and write `sum`, which an
+ * operation that is taken out of the graph wrote before. graph/ops/linear.c */
+bool sw_linear_takes_residual(const sw_op *op);
+void sw_linear_give_residual(sw_op *op, sw_value *residual, sw_value *sum);
+
 /* ---- passes ---- */
+
+/* Of a graph that is not differentiated yet: sums become part of the products that they add to, where nobody else reads those. */
+sw_status sw_graph_join_residuals(sw_graph *graph, sw_error *err);
 
 /* Append the backward pass of graph->loss. Parameters that the loss does not depend on get a ZERO operation. */
 sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err);

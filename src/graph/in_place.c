@@ -15,6 +15,7 @@ static const struct {
     unsigned inputs;
 } ALLOWED[] = {
     {SW_KERNEL_ADD_POSITIONS, 2, 1u << 0},
+    {SW_KERNEL_LINEAR, 8, 1u << 7},
     {SW_KERNEL_RMSNORM_GRAD, 4, 1u << 0},
     {SW_KERNEL_LAYERNORM_GRAD, 5, 1u << 0},
     {SW_KERNEL_ROTARY, 2, 1u << 0},
@@ -26,6 +27,7 @@ static const struct {
     {SW_KERNEL_SWIGLU_GRAD, 3, 1u << 0 | 1u << 1 | 1u << 2},
     {SW_KERNEL_SWIGLU_GRAD, 4, 1u << 0 | 1u << 1 | 1u << 2},
     {SW_KERNEL_ADD, 2, 1u << 0 | 1u << 1},
+    {SW_KERNEL_DROPOUT, 1, 1u << 0},
     {SW_KERNEL_SCALE, 1, 1u << 0},
 };
 
@@ -44,6 +46,20 @@ static bool reads_only_through(const sw_op *op, const sw_value *storage, unsigne
     return true;
 }
 
+/* Does each part of `value` that `op` writes lie where an input does that `inputs` allows? A packed value is written in parts. */
+static bool parts_lie_alike(const sw_op *op, const sw_value *value, const sw_value *storage, unsigned inputs) {
+    for (int k = 0; k < op->n_operands; k++) {
+        const sw_operand *part = &op->operand[k];
+        bool is_found = part->kind != SW_OPERAND_VALUE || part->access != SW_WRITE || part->value != value;
+        for (int i = 0; i < op->n_operands && !is_found; i++)
+            is_found = inputs >> i & 1 && op->operand[i].kind == SW_OPERAND_VALUE && op->operand[i].value->storage == storage &&
+                       op->operand[i].offset == part->offset;
+        if (!is_found)
+            return false;
+    }
+    return true;
+}
+
 static void reuse(storage_use *use, sw_op *op, int place, int output, unsigned inputs) {
     const sw_operand *out = &op->operand[output];
     if (out->kind != SW_OPERAND_VALUE || out->access != SW_WRITE || out->offset || out->value->producer != op ||
@@ -53,10 +69,13 @@ static void reuse(storage_use *use, sw_op *op, int place, int output, unsigned i
         if (!(inputs >> k & 1))
             continue;
         const sw_operand *in = &op->operand[k];
+        if (in->kind != SW_OPERAND_VALUE)
+            continue;
         sw_value *storage = in->value->storage;
         storage_use *bytes = &use[storage->id];
-        if (in->offset || storage->n_elements != out->value->n_elements || storage->kind != out->value->kind ||
-            bytes->is_lasting || bytes->last > place || bytes->taken_by == place || !reads_only_through(op, storage, inputs))
+        if (storage->n_elements != out->value->n_elements || storage->kind != out->value->kind || bytes->is_lasting ||
+            bytes->last > place || bytes->taken_by == place || !parts_lie_alike(op, out->value, storage, inputs) ||
+            !reads_only_through(op, storage, inputs))
             continue;
         storage_use *joined = &use[out->value->id];
         bytes->last = joined->last > bytes->last ? joined->last : bytes->last;

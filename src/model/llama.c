@@ -19,6 +19,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "graph/graph.h"
+
 typedef struct projection {
     sw_parameter *weight, *bias; /* bias NULL: none */
 } projection;
@@ -34,7 +36,14 @@ static sw_value *project(sw_graph *g, projection p, sw_value *x) {
     return sw_linear(g, x, p.weight, p.bias, SW_OUT_IN);
 }
 
-/* Queries or keys: projected, normed where the model norms them, turned. */
+/* Products of one x are recorded as one where nothing is done to each by itself: no norm, no adapter. */
+static sw_value *project_together(sw_graph *g, int n, const projection *p, sw_value *x) {
+    sw_parameter *weights[] = {p[0].weight, p[1].weight, n > 2 ? p[2].weight : NULL};
+    sw_parameter *biases[] = {p[0].bias, p[1].bias, n > 2 ? p[2].bias : NULL};
+    return sw_linear_several(g, x, n, weights, biases, SW_OUT_IN);
+}
+
+/* Queries or keys by themselves: projected, normed where the model norms them, turned. */
 static sw_value *turned(sw_graph *g, const llama_block *b, projection p, sw_parameter *head_norm, sw_value *x) {
     const sw_rotary_scaling rotary = sw_model_rotary(b->config);
     sw_value *y = project(g, p, x);
@@ -43,19 +52,35 @@ static sw_value *turned(sw_graph *g, const llama_block *b, projection p, sw_para
     return sw_rotary_scaled(g, y, b->config->head_channels, &rotary);
 }
 
-/* x [B*T, C] -> [B*T, C] */
-static sw_value *attention(sw_graph *g, const llama_block *b, sw_value *x) {
+/* Queries, keys and values of x, and what queries see: [B*T, C] -> [B*T, H*D] */
+static sw_value *attend(sw_graph *g, const llama_block *b, sw_value *x) {
     const sw_model_config *c = b->config;
     const sw_attention_options options = {.span = b->layer < c->full_layers ? 0 : c->span,
                                           .documents = c->keeps_documents_apart ? sw_documents(g) : NULL};
-    sw_value *q = turned(g, b, b->q, b->q_norm, x), *k = turned(g, b, b->k, b->k_norm, x), *v = project(g, b->v, x);
-    sw_value *y = project(g, b->o, sw_attention_with(g, q, k, v, c->heads, c->kv_heads, &options));
-    return sw_dropout(g, y, c->dropout);
+    if (c->qk_norm || g->linear_hook) {
+        sw_value *q = turned(g, b, b->q, b->q_norm, x), *k = turned(g, b, b->k, b->k_norm, x), *v = project(g, b->v, x);
+        return sw_attention_with(g, q, k, v, c->heads, c->kv_heads, &options);
+    }
+    const sw_rotary_scaling rotary = sw_model_rotary(c);
+    sw_value *qkv = project_together(g, 3, (projection[]){b->q, b->k, b->v}, x);
+    qkv = sw_rotary_packed(g, qkv, c->heads + c->kv_heads, c->head_channels, &rotary);
+    return sw_attention_packed_with(g, qkv, c->heads, c->kv_heads, &options);
+}
+
+/* x [B*T, C] -> [B*T, C] */
+static sw_value *attention(sw_graph *g, const llama_block *b, sw_value *x) {
+    return sw_dropout(g, project(g, b->o, attend(g, b, x)), b->config->dropout);
+}
+
+static sw_value *gated(sw_graph *g, const llama_block *b, sw_value *x) {
+    if (!g->linear_hook)
+        return sw_swiglu_packed(g, project_together(g, 2, (projection[]){b->gate, b->up}, x));
+    sw_value *gate = project(g, b->gate, x), *up = project(g, b->up, x);
+    return sw_swiglu(g, gate, up);
 }
 
 static sw_value *mlp(sw_graph *g, const llama_block *b, sw_value *x) {
-    sw_value *gate = project(g, b->gate, x), *up = project(g, b->up, x);
-    return sw_dropout(g, project(g, b->down, sw_swiglu(g, gate, up)), b->config->dropout);
+    return sw_dropout(g, project(g, b->down, gated(g, b, x)), b->config->dropout);
 }
 
 static sw_value *block(sw_graph *g, void *self, sw_value *x) {

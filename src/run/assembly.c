@@ -158,14 +158,16 @@ static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_er
         status = sw_graph_status(*graph, err);
     if (!status)
         status = freeze(a->settings, *graph, err);
+    if (!status && !is_training)
+        status = sw_graph_without_dropout(*graph, err);
+    if (!status)
+        status = sw_graph_join_residuals(*graph, err);
     if (!status && is_training)
         status = sw_graph_differentiate(*graph, err);
     if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_BLOCK)
         status = sw_graph_recompute_blocks(*graph, err);
     if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_SELECTIVE)
         status = sw_graph_recompute_selective(*graph, err);
-    if (!status && !is_training)
-        status = sw_graph_without_dropout(*graph, err);
     return status ? status : sw_graph_reuse_in_place(*graph, err);
 }
 

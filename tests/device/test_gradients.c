@@ -22,14 +22,14 @@ typedef struct pair {
     int output;       /* of forward, weighted */
     int weights;      /* operand of gradient that takes the weights; -1: the loss itself */
     int links[6][2];  /* {operand of forward, operand of gradient} that carry the same value, ends with {-1} */
-    int wanted[4][2]; /* {operand of forward, output of gradient}, ends with {-1} */
+    int wanted[7][2]; /* {operand of forward, output of gradient}, ends with {-1} */
 } pair;
 
 #define END \
     { -1, -1 }
 static const pair pairs[] = {
-    {SW_KERNEL_LINEAR, SW_KERNEL_LINEAR_GRAD_INPUT, 3, 0, {{1, 1}, END}, {{0, 2}, END}},
-    {SW_KERNEL_LINEAR, SW_KERNEL_LINEAR_GRAD_WEIGHT, 3, 0, {{0, 1}, END}, {{1, 2}, {2, 3}, END}},
+    {SW_KERNEL_LINEAR, SW_KERNEL_LINEAR_GRAD_INPUT, 8, 0, {{1, 1}, {2, 2}, {3, 3}, END}, {{0, 4}, END}},
+    {SW_KERNEL_LINEAR, SW_KERNEL_LINEAR_GRAD_WEIGHT, 8, 0, {{0, 1}, END}, {{1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 7}, END}},
     {SW_KERNEL_EMBEDDING, SW_KERNEL_EMBEDDING_GRAD, 2, 1, {{0, 0}, END}, {{1, 2}, END}},
     {SW_KERNEL_ADD_POSITIONS, SW_KERNEL_ADD_POSITIONS_GRAD, 2, 0, {{3, 2}, END}, {{1, 1}, END}},
     {SW_KERNEL_RMSNORM, SW_KERNEL_RMSNORM_GRAD, 2, 0, {{0, 1}, {1, 2}, END}, {{0, 4}, {1, 5}, END}},
@@ -43,8 +43,21 @@ static const pair pairs[] = {
 static const device_shape shapes[] = {
     {.n = 1, .C = 5, .V = 7, .B = 1, .T = 3, .H = 1, .K = 1, .D = 2, .in = 4, .out = 3},
     {.n = 7, .C = 48, .V = 31, .B = 2, .T = 65, .H = 4, .K = 2, .D = 5, .in = 48, .out = 5, .layout = 1, .packed = 1, .span = 20},
-    {.n = 33, .C = 19, .V = 259, .B = 1, .T = 130, .H = 6, .K = 2, .D = 16, .in = 5, .out = 48},
-    {.n = 40, .C = 100, .V = 70, .B = 2, .T = 64, .H = 9, .K = 3, .D = 1, .in = 31, .out = 100, .layout = 1, .span = 1},
+    {.n = 33, .C = 19, .V = 259, .B = 1, .T = 130, .H = 6, .K = 2, .D = 16, .in = 5, .out = 48, .out1 = 3},
+    {.n = 40,
+     .C = 100,
+     .V = 70,
+     .B = 2,
+     .T = 64,
+     .H = 9,
+     .K = 3,
+     .D = 1,
+     .in = 31,
+     .out = 100,
+     .out1 = 7,
+     .out2 = 20,
+     .layout = 1,
+     .span = 1},
 };
 
 static double weighted(sw_arena *arena, const sw_device *device, const device_case *forward, int output, const double *weights,
@@ -71,6 +84,8 @@ static void check_pair(const sw_device *device, const pair *p, const device_shap
     for (int w = 0; p->wanted[w][0] >= 0; w++) {
         const int input = p->wanted[w][0], output = p->wanted[w][1];
         const int64_t n = forward.operand[input].n;
+        if (n == 0)
+            continue;
         double *x = forward.operand[input].value, *moved = sw_arena_take(&arena, sizeof *moved * (size_t)n);
         double *direction = sw_arena_take(&arena, sizeof *direction * (size_t)n);
         for (int trial = 0; trial < 3; trial++) {

@@ -27,7 +27,20 @@ static const device_shape shapes[] = {
      .packed = 1,
      .span = 2,
      .ramp = 1},
-    {.n = 33, .C = 100, .V = 259, .B = 2, .T = 65, .H = 6, .K = 2, .D = 16, .in = 100, .out = 257, .span = 20, .ramp = 2},
+    {.n = 33,
+     .C = 100,
+     .V = 259,
+     .B = 2,
+     .T = 65,
+     .H = 6,
+     .K = 2,
+     .D = 16,
+     .in = 100,
+     .out = 257,
+     .out1 = 9,
+     .out2 = 30,
+     .span = 20,
+     .ramp = 2},
     {.n = 40,
      .C = 257,
      .V = 70,
@@ -38,6 +51,7 @@ static const device_shape shapes[] = {
      .D = 8,
      .in = 131,
      .out = 5,
+     .out1 = 12,
      .layout = 1,
      .packed = 1,
      .span = 500},
@@ -148,15 +162,19 @@ static void positions_restart_where_documents_begin(void **state) {
 static void linear_is_x_times_weight_plus_bias(void **state) {
     (void)state;
     for (int s = 0; s < N_SHAPES; s++)
-        for (uint32_t without_bias = 0; without_bias < 2; without_bias++) {
-            run r = run_case(SW_KERNEL_LINEAR, s, without_bias << 2);
-            const int64_t in = shapes[s].in, out = shapes[s].out;
+        for (uint32_t without = 0; without < 4; without++) { /* biases, residual */
+            run r = run_case(SW_KERNEL_LINEAR, s, (without & 1) * (7u << 4) | without >> 1 << 7);
+            const int64_t in = shapes[s].in, outs[] = {shapes[s].out, shapes[s].out1, shapes[s].out2};
+            const int64_t out = outs[0] + outs[1] + outs[2];
             for (int64_t i = 0; i < shapes[s].n * out; i++) {
-                const int64_t row = i / out, o = i % out;
-                double sum = without_bias ? 0 : r.in[2][o];
+                const int64_t row = i / out;
+                int64_t o = i % out, part = 0;
+                for (; o >= outs[part]; part++)
+                    o -= outs[part];
+                double sum = (without & 1 ? 0 : r.in[4 + part][o]) + (without & 2 ? 0 : r.in[7][i]);
                 for (int64_t k = 0; k < in; k++)
-                    sum += r.in[0][row * in + k] * r.in[1][shapes[s].layout == 0 ? o * in + k : k * out + o];
-                near(r.result[3][i], sum);
+                    sum += r.in[0][row * in + k] * r.in[1 + part][shapes[s].layout == 0 ? o * in + k : k * outs[part] + o];
+                near(r.result[8][i], sum);
             }
             sw_arena_free(&r.arena);
         }
@@ -216,8 +234,13 @@ static void rotary_turns_channel_i_with_channel_i_plus_half(void **state) {
                 near(table.result[0][(t * (D / 2) + i) * 2], scaling[4] * cos(angle));
                 near(table.result[0][(t * (D / 2) + i) * 2 + 1], scaling[4] * sin(angle));
             }
-        for (int64_t i = 0; i < shapes[s].B * T * H * D; i++) {
-            const int64_t t = i / (H * D) % T, d = i % D, pair = (t * (D / 2) + d % (D / 2)) * 2;
+        const int64_t stride = r.c.dim[4];
+        for (int64_t i = 0; i < shapes[s].B * T * stride; i++) {
+            const int64_t t = i / stride % T, d = i % stride % D, pair = (t * (D / 2) + d % (D / 2)) * 2;
+            if (i % stride >= H * D) {
+                near(r.result[2][i], r.in[0][i]);
+                continue;
+            }
             const double cosine = r.in[1][pair], sine = r.c.attribute[0] * r.in[1][pair + 1];
             near(r.result[2][i],
                  d < D / 2 ? r.in[0][i] * cosine - r.in[0][i + D / 2] * sine : r.in[0][i] * cosine + r.in[0][i - D / 2] * sine);
@@ -270,10 +293,12 @@ static void activations_follow_their_formulas(void **state) {
     for (int s = 0; s < N_SHAPES; s++) {
         run gelu = run_case(SW_KERNEL_ACTIVATION, s, 0), swiglu = run_case(SW_KERNEL_SWIGLU, s, 0),
             sum = run_case(SW_KERNEL_ADD, s, 0);
+        const int64_t F = swiglu.c.dim[1], stride = swiglu.c.dim[2];
         for (int64_t i = 0; i < gelu.c.dim[0]; i++) {
-            const double x = gelu.in[0][i], gate = swiglu.in[0][i];
+            const int64_t at = i / F * stride + i % F;
+            const double x = gelu.in[0][i], gate = swiglu.in[0][at];
             near(gelu.result[1][i], 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
-            near(swiglu.result[2][i], gate / (1 + exp(-gate)) * swiglu.in[1][i]);
+            near(swiglu.result[2][i], gate / (1 + exp(-gate)) * swiglu.in[1][at]);
             near(sum.result[2][i], sum.in[0][i] + sum.in[1][i]);
         }
         sw_arena_free(&gelu.arena);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -206,6 +207,16 @@ static void sharing_gradients_changes_no_number(void **state) {
 
 /* ---- random graphs ---- */
 
+static sw_value *gated(sw_graph *g, sw_value *x, const char *name) {
+    char names[2][24];
+    sw_parameter *weights[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(names[i], sizeof names[i], "%s, %d", name, i);
+        weights[i] = matrix(g, names[i]);
+    }
+    return sw_swiglu_packed(g, sw_linear_several(g, x, 2, weights, NULL, SW_IN_OUT));
+}
+
 /* A graph of n operations, each on values chosen at random among all before it: x + y, norms, gelu, linears, dropout. What is
  * left unread is summed into the end, so that everything counts. */
 static void random_graph(sw_graph *g, const void *about) {
@@ -218,7 +229,7 @@ static void random_graph(sw_graph *g, const void *about) {
             b = (int)(graph_interpreter_uniform(seed, (uint64_t)(3 * i + 1)) * i);
         char name[16] = {'p', (char)('a' + i)};
         is_read[a] = true;
-        switch ((int)(graph_interpreter_uniform(seed, (uint64_t)(3 * i + 2)) * 7)) {
+        switch ((int)(graph_interpreter_uniform(seed, (uint64_t)(3 * i + 2)) * 9)) {
         case 0:
             value[i] = norm(g, value[a], name);
             break;
@@ -234,6 +245,12 @@ static void random_graph(sw_graph *g, const void *about) {
             break;
         case 4:
             value[i] = sw_rotary(g, value[a], CHANNELS, 30);
+            break;
+        case 5:
+            value[i] = sw_rotary_packed(g, value[a], 1, 4, &(sw_rotary_scaling){.theta = 30, .factor = 1, .amplitude = 1});
+            break;
+        case 6:
+            value[i] = gated(g, value[a], name);
             break;
         default:
             value[i] = sw_add(g, value[a], value[b]);
@@ -252,6 +269,7 @@ static void random_graphs_have_right_gradients(void **state) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         gradient_check check = check_of(random_graph, &seed);
         check.reuse_in_place = seed % 3 != 0;
+        check.joins_residuals = seed % 2;
         check.n_rows = 1;
         check.seed = seed;
         gradient_check_run(device, &check);
@@ -310,10 +328,13 @@ static void an_unseen_parameter_gets_a_gradient_of_zeros(void **state) {
 static void a_pre_norm_residual_needs_no_sum_in_backward(void **state) {
     (void)state;
     gradient_check check = check_of(usual_residuals, NULL);
-    sw_graph *g = gradient_check_graph(&check, true);
-    assert_int_equal(count(g, SW_KERNEL_ADD, SW_PHASE_FORWARD), 4);
-    assert_int_equal(count(g, SW_KERNEL_ADD, SW_PHASE_BACKWARD), 0);
-    sw_graph_free(g);
+    for (int joins = 0; joins < 2; joins++) {
+        check.joins_residuals = joins;
+        sw_graph *g = gradient_check_graph(&check, true);
+        assert_int_equal(count(g, SW_KERNEL_ADD, SW_PHASE_FORWARD), joins ? 0 : 4);
+        assert_int_equal(count(g, SW_KERNEL_ADD, SW_PHASE_BACKWARD), 0);
+        sw_graph_free(g);
+    }
 }
 
 static void frozen_below(sw_graph *g, const void *about) {

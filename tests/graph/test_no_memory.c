@@ -38,6 +38,8 @@ static sw_status whole_step(const sw_model_config *config, sw_error *err) {
     if (!status)
         status = sw_model_trace(config, SW_ENDS_IN_LOSS, graph, err);
     if (!status)
+        status = sw_graph_join_residuals(graph, err);
+    if (!status)
         status = sw_graph_differentiate(graph, err);
     if (!status)
         status = sw_graph_recompute_blocks(graph, err);

@@ -103,6 +103,58 @@ static void linear_in_both_layouts_with_and_without_bias(void **state) {
     check(record_linear);
 }
 
+/* Two, three and one product of one x, with biases on some, in both layouts; the last as wide as x, plus it. */
+static void record_several(sw_graph *g, const void *about) {
+    const sw_weight_layout layout = *(const sw_weight_layout *)about;
+    const int64_t outs[] = {5, 7, 2, 3, CHANNELS}, ins[] = {CHANNELS, CHANNELS, CHANNELS, CHANNELS, 5};
+    const char *names[] = {"a", "b", "c", "d", "e"}, *biases[] = {"bias a", "bias b", "bias c", "bias d", "bias e"};
+    sw_value *x = begin(g);
+    sw_parameter *w[5], *b[5];
+    for (int i = 0; i < 5; i++) {
+        w[i] = layout == SW_OUT_IN ? matrix(g, names[i], outs[i], ins[i]) : matrix(g, names[i], ins[i], outs[i]);
+        b[i] = i % 2 ? NULL : vector(g, biases[i], outs[i], SW_INIT_ZEROS);
+    }
+    sw_value *two = sw_linear_several(g, x, 2, w + 2, NULL, layout);
+    sw_value *three = sw_linear_several(g, sw_add(g, x, sw_linear_several(g, two, 1, w + 4, b + 4, layout)), 3, w, b, layout);
+    sw_parameter *last[] = {matrix(g, "last", CHANNELS, 14)};
+    end(g, sw_add(g, x, sw_linear_several(g, three, 1, last, NULL, SW_OUT_IN)));
+}
+static void several_products_of_one_value(void **state) {
+    (void)state;
+    for (int passes = 0; passes < 8; passes++) {
+        const sw_weight_layout layout = passes & 1 ? SW_IN_OUT : SW_OUT_IN;
+        gradient_check_run(device, &(gradient_check){.record = record_several,
+                                                     .about = &layout,
+                                                     .n_rows = 3,
+                                                     .n_tokens = 7,
+                                                     .n_vocabulary = VOCABULARY,
+                                                     .joins_residuals = passes >> 1 & 1,
+                                                     .reuse_in_place = passes >> 2,
+                                                     .deviation = 0.5});
+    }
+}
+
+static void record_partly_frozen(sw_graph *g, const void *about) {
+    const int frozen = *(const int *)about;
+    sw_parameter *w[] = {matrix(g, "a", 5, CHANNELS), matrix(g, "b", 7, CHANNELS), matrix(g, "c", 2, CHANNELS)};
+    sw_parameter *b[] = {vector(g, "bias a", 5, SW_INIT_ZEROS), vector(g, "bias b", 7, SW_INIT_ZEROS), NULL};
+    for (int i = 0; i < 5; i++)
+        if (frozen >> i & 1)
+            sw_parameter_freeze(i < 3 ? w[i] : b[i - 3]);
+    end(g, sw_linear_several(g, begin(g), 3, w, b, SW_OUT_IN));
+}
+static void several_products_of_which_some_are_frozen(void **state) {
+    (void)state;
+    for (int frozen = 1; frozen < 32; frozen++)
+        gradient_check_run(device, &(gradient_check){.record = record_partly_frozen,
+                                                     .about = &frozen,
+                                                     .n_rows = 1,
+                                                     .n_tokens = 9,
+                                                     .n_vocabulary = VOCABULARY,
+                                                     .reuse_in_place = frozen % 2,
+                                                     .deviation = 0.5});
+}
+
 static void record_rmsnorm(sw_graph *g, const void *about) {
     (void)about;
     end(g, sw_rmsnorm(g, begin(g), vector(g, "norm", CHANNELS, SW_INIT_ONES), 1e-2));
@@ -166,6 +218,19 @@ static void record_rotary(sw_graph *g, const void *about) {
 static void rotary_of_several_heads_and_of_one(void **state) {
     (void)state;
     check(record_rotary);
+}
+
+/* Heads that are turned, and channels behind them that are not. */
+static void record_rotary_packed(sw_graph *g, const void *about) {
+    (void)about;
+    const sw_rotary_scaling plain = {.theta = 100, .factor = 1, .amplitude = 1};
+    sw_value *x = sw_rotary_packed(g, begin(g), 2, 4, &plain);
+    x = sw_linear(g, x, matrix(g, "between", 11, CHANNELS), NULL, SW_OUT_IN);
+    end(g, sw_rotary_packed(g, x, 3, 2, &plain));
+}
+static void rotary_of_the_first_heads(void **state) {
+    (void)state;
+    check(record_rotary_packed);
 }
 
 /* Query heads and key/value heads, and channels per head. */
@@ -285,6 +350,17 @@ static void swiglu(void **state) {
     check(record_swiglu);
 }
 
+static void record_swiglu_packed(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = sw_swiglu_packed(g, begin(g));
+    sw_parameter *w[] = {matrix(g, "gate", 7, CHANNELS / 2), matrix(g, "up", 7, CHANNELS / 2)};
+    end(g, sw_swiglu_packed(g, sw_linear_several(g, x, 2, w, NULL, SW_OUT_IN)));
+}
+static void swiglu_of_a_packed_value(void **state) {
+    (void)state;
+    check(record_swiglu_packed);
+}
+
 static void record_add(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = begin(g);
@@ -312,9 +388,12 @@ int main(void) {
         cmocka_unit_test(one_table_as_embedding_and_head),
         cmocka_unit_test(positions),
         cmocka_unit_test(linear_in_both_layouts_with_and_without_bias),
+        cmocka_unit_test(several_products_of_one_value),
+        cmocka_unit_test(several_products_of_which_some_are_frozen),
         cmocka_unit_test(rmsnorm),
         cmocka_unit_test(layernorm_with_and_without_bias),
         cmocka_unit_test(rotary_of_several_heads_and_of_one),
+        cmocka_unit_test(rotary_of_the_first_heads),
         cmocka_unit_test(attention_separate_and_packed),
         cmocka_unit_test(positions_that_restart),
         cmocka_unit_test(rmsnorm_of_heads),
@@ -324,6 +403,7 @@ int main(void) {
         cmocka_unit_test(gelu),
         cmocka_unit_test(scale),
         cmocka_unit_test(swiglu),
+        cmocka_unit_test(swiglu_of_a_packed_value),
         cmocka_unit_test(add),
         cmocka_unit_test(dropout_draws_the_same_mask_in_both_directions),
     };

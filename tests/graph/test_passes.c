@@ -72,19 +72,22 @@ static void assert_same_bits(const step_result *a, const step_result *b) {
 
 static void recompute_and_in_place_change_no_bit_dropout_included(void **state) {
     (void)state;
-    for (int run = 0; run < 2 * N_SMALL_MODELS; run++) {
-        const sw_number_kind numbers = run % 2 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32;
-        gradient_check check = model_check(run / 2);
-        step_result plain = run_step_in(&check, numbers);
-        assert_true(plain.loss > 0);
-        for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
-            check.recompute = passes / 2;
-            check.reuse_in_place = passes % 2;
-            step_result other = run_step_in(&check, numbers);
-            assert_same_bits(&plain, &other);
-            free_step(&other);
+    for (int model = 0; model < N_SMALL_MODELS; model++) {
+        for (int run = 0; run < 4; run++) {
+            const sw_number_kind numbers = run / 2 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32;
+            gradient_check check = model_check(model);
+            check.joins_residuals = run % 2;
+            step_result plain = run_step_in(&check, numbers);
+            assert_true(plain.loss > 0);
+            for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
+                check.recompute = passes / 2;
+                check.reuse_in_place = passes % 2;
+                step_result other = run_step_in(&check, numbers);
+                assert_same_bits(&plain, &other);
+                free_step(&other);
+            }
+            free_step(&plain);
         }
-        free_step(&plain);
     }
 }
 
@@ -294,7 +297,7 @@ static double draw(random_blocks *r, int what) {
 
 static sw_value *random_operation(sw_graph *g, random_blocks *r) {
     sw_value *a = r->value[(int)(draw(r, 0) * r->n)], *b = r->value[(int)(draw(r, 1) * r->n)];
-    switch ((int)(draw(r, 2) * 8)) {
+    switch ((int)(draw(r, 2) * 10)) {
     case 0:
         return sw_rmsnorm(g, a, g->parameters.item[1], 1e-2);
     case 1:
@@ -309,6 +312,10 @@ static sw_value *random_operation(sw_graph *g, random_blocks *r) {
         return sw_dropout(g, a, 0.2);
     case 6:
         return sw_attention(g, a, b, a, 3, 3);
+    case 7:
+        return sw_rotary_packed(g, a, 1, 6, &(sw_rotary_scaling){.theta = 30, .factor = 1, .amplitude = 1});
+    case 8:
+        return sw_swiglu_packed(g, sw_linear_several(g, a, 2, &g->parameters.item[2], NULL, SW_OUT_IN));
     default:
         return sw_add(g, a, b);
     }
@@ -327,6 +334,7 @@ static void record_random_blocks(sw_graph *g, const void *about) {
     sw_parameter *table = sw_parameter_declare(g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
     sw_parameter *norm = sw_parameter_declare(g, root, "norm", 1, (int64_t[]){12}, SW_INIT_ONES, 0);
     sw_parameter_declare(g, root, "weight", 2, (int64_t[]){12, 12}, SW_INIT_NORMAL, 0.1);
+    sw_parameter_declare(g, root, "second weight", 2, (int64_t[]){12, 12}, SW_INIT_NORMAL, 0.1);
     sw_value *x = r.value[0] = sw_embedding(g, sw_tokens(g), table), *sum = x;
     for (int i = 0; i < RANDOM_BLOCKS; i++) {
         x = sw_call(g, sw_unit_declare(g, root, (char[]){'b', (char)('0' + i), 0}), random_block, &r, x);
@@ -342,13 +350,14 @@ static void random_blocks_recompute_the_same_bits(void **state) {
         gradient_check check = model_check(0);
         check.record = record_random_blocks;
         check.about = &seed;
+        check.joins_residuals = seed % 2;
         step_result plain = run_step(&check);
         for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
             check.recompute = passes / 2;
             check.reuse_in_place = passes % 2;
             step_result other = run_step(&check);
             bool same = memcmp(&plain.loss, &other.loss, sizeof plain.loss) == 0 && plain.loss > 0;
-            for (int i = 0; i < 3; i++)
+            for (int i = 0; i < 4; i++)
                 same = same && memcmp(plain.it.gradients[i], other.it.gradients[i],
                                       (size_t)plain.graph->parameters.item[i]->n_elements * sizeof(float)) == 0;
             if (!same)

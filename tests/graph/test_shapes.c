@@ -90,6 +90,37 @@ static sw_value *rotary_theta(sw_graph *g) {
 static sw_value *rotary_ramp(sw_graph *g) {
     return sw_rotary_scaled(g, rows(g, C), 4, &(sw_rotary_scaling){100, 2, SW_RAMP_BY_PAIR, 3, 3, 1});
 }
+static sw_value *several_of_none(sw_graph *g) {
+    return sw_linear_several(g, rows(g, C), 0, NULL, NULL, SW_OUT_IN);
+}
+static sw_value *several_of_four(sw_graph *g) {
+    return sw_linear_several(g, rows(g, C), 4, NULL, NULL, SW_OUT_IN);
+}
+static sw_value *several_of_other_width(sw_graph *g) {
+    return sw_linear_several(g, rows(g, C), 2, (sw_parameter *[]){matrix(g, "v", 5, C), matrix(g, "w", 5, 7)}, NULL, SW_OUT_IN);
+}
+static sw_value *several_bias(sw_graph *g) {
+    sw_parameter *weights[] = {matrix(g, "v", 5, C), matrix(g, "w", 4, C)}, *biases[] = {NULL, vector(g, "b", 5)};
+    return sw_linear_several(g, rows(g, C), 2, weights, biases, SW_OUT_IN);
+}
+static sw_value *several_of_one_weight(sw_graph *g) {
+    sw_parameter *w = matrix(g, "w", 5, C);
+    return sw_linear_several(g, rows(g, C), 2, (sw_parameter *[]){w, w}, NULL, SW_OUT_IN);
+}
+static sw_value *as_it_is(sw_graph *g, void *self, sw_value *x, sw_parameter *weight, sw_weight_layout layout, sw_value *y) {
+    (void)g, (void)self, (void)x, (void)weight, (void)layout;
+    return y;
+}
+static sw_value *several_with_adapters(sw_graph *g) {
+    g->linear_hook = as_it_is;
+    return sw_linear_several(g, rows(g, C), 1, (sw_parameter *[]){matrix(g, "w", 5, C)}, NULL, SW_OUT_IN);
+}
+static sw_value *rotary_packed(sw_graph *g) {
+    return sw_rotary_packed(g, rows(g, C), 4, 4, &(sw_rotary_scaling){.theta = 100, .factor = 1, .amplitude = 1});
+}
+static sw_value *swiglu_packed(sw_graph *g) {
+    return sw_swiglu_packed(g, rows(g, C + 1));
+}
 static sw_value *rmsnorm_heads(sw_graph *g) {
     return sw_rmsnorm_heads(g, rows(g, C), vector(g, "w", 5), 1e-5);
 }
@@ -204,6 +235,14 @@ static const struct {
     {linear_of_tokens, "linear: x is a list of token ids"},
     {linear_without_weight, "linear: weight is NULL"},
     {linear_of_nothing, "linear: x is NULL"},
+    {several_of_none, "linear_several: 0 weights; 1 to 3 are possible"},
+    {several_of_four, "linear_several: 4 weights; 1 to 3 are possible"},
+    {several_of_other_width, "linear_several: weight w is [5, 7], but [any, 12] is needed"},
+    {several_bias, "linear_several: bias b is [5], but [4] is needed"},
+    {several_of_one_weight, "linear_several: products 0 and 1 have a parameter in common, w"},
+    {several_with_adapters, "linear_several: adapters are added to linear layers one by one"},
+    {rotary_packed, "rotary_packed: 12 channels do not begin with 4 heads of 4"},
+    {swiglu_packed, "swiglu_packed: 13 channels do not divide into gate and up"},
     {rmsnorm_weight, "rmsnorm: weight w is [11], but [12] is needed"},
     {rmsnorm_epsilon, "rmsnorm: epsilon is -1"},
     {layernorm_bias, "layernorm: bias b is [2], but [12] is needed"},
@@ -277,6 +316,7 @@ static void null_flows_to_the_end_and_the_first_error_stays(void **state) {
     assert_int_equal(g->ops.n, n_ops);
     assert_int_equal(sw_graph_status(g, &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "linear: weight w"));
+    assert_int_equal(sw_graph_join_residuals(g, &err), SW_BAD_CONFIG);
     assert_int_equal(sw_graph_differentiate(g, &err), SW_BAD_CONFIG);
     assert_int_equal(sw_graph_recompute_blocks(g, &err), SW_BAD_CONFIG);
     assert_int_equal(sw_graph_reuse_in_place(g, &err), SW_BAD_CONFIG);

@@ -103,6 +103,39 @@ static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_sha
     return c;
 }
 
+/* Channels of a row of which the first heads are turned: with some behind them where q, k and v are packed. */
+static int64_t turned_stride(const device_shape *s) {
+    return (s->H + (s->packed ? s->K : 0)) * (s->D / 2 * 2);
+}
+
+/* One product, or with s->out1 and s->out2 two or three side by side. */
+static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_shape *s, uint64_t seed) {
+    device_case c = {.kernel = kernel, .scalars = {.proceed = 1}};
+    const int64_t n = s->n, in = s->in, outs[] = {s->out, s->out1, s->out2}, out = outs[0] + outs[1] + outs[2];
+    DIMS(n, in, s->layout, outs[0], outs[1], outs[2]);
+    if (kernel != SW_KERNEL_LINEAR)
+        ADD(REAL, n * out, IN, "");
+    if (kernel != SW_KERNEL_LINEAR_GRAD_INPUT)
+        ADD(REAL, n * in, IN, "");
+    for (int i = 0; i < 3; i++)
+        if (kernel == SW_KERNEL_LINEAR_GRAD_WEIGHT)
+            ADD(REAL, in * outs[i], OUT, "+?");
+        else
+            ADD(PARAMETER, in * outs[i], IN, "");
+    for (int i = 0; i < 3 && kernel != SW_KERNEL_LINEAR_GRAD_INPUT; i++)
+        if (kernel == SW_KERNEL_LINEAR_GRAD_WEIGHT)
+            ADD(REAL, outs[i], OUT, "+?");
+        else
+            ADD(PARAMETER, outs[i], IN, "?");
+    if (kernel == SW_KERNEL_LINEAR) {
+        ADD(REAL, n * out, IN, "?");
+        ADD(REAL, n * out, OUT, "");
+    }
+    if (kernel == SW_KERNEL_LINEAR_GRAD_INPUT)
+        ADD(REAL, n * in, OUT, "+");
+    return c;
+}
+
 static device_case make_attention(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle,
                                   uint64_t seed) {
     device_case c = {.kernel = kernel, .attribute = {1.25 / sqrt((double)s->D)}, .scalars = {.proceed = 1}};
@@ -157,11 +190,11 @@ static device_case make_decoding(sw_arena *arena, sw_kernel kernel, const device
     const int64_t kv_stride = s->packed ? q_stride : s->K * s->D;
     switch (kernel) {
     case SW_KERNEL_ROTARY_PLACED:
-        DIMS(s->B, s->T, s->H, 2 * half, P);
-        ADD(REAL, tokens * s->H * 2 * half, IN, "");
+        DIMS(s->B, s->T, s->H, 2 * half, P, turned_stride(s));
+        ADD(REAL, tokens * turned_stride(s), IN, "");
         ADD(REAL, P * half * 2, IN, "");
         add_places(arena, &c, &seed, s);
-        ADD(REAL, tokens * s->H * 2 * half, OUT, "");
+        ADD(REAL, tokens * turned_stride(s), OUT, "");
         break;
     case SW_KERNEL_ADD_POSITIONS_PLACED:
         DIMS(s->B, s->T, s->C, P);
@@ -195,6 +228,7 @@ static device_case make_decoding(sw_arena *arena, sw_kernel kernel, const device
 device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
     device_case c = {.kernel = kernel, .scalars = {.proceed = 1, .seed = 42, .loss_scale = 0.125, .first_row = 5}};
     const int64_t n = s->n, C = s->C, tokens = s->B * s->T, block = (n + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK;
+    int64_t value_n;
     double *value;
     switch (kernel) {
     case SW_KERNEL_EMBEDDING:
@@ -223,25 +257,9 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
         break;
     case SW_KERNEL_LINEAR:
-        DIMS(n, s->in, s->out, s->layout);
-        ADD(REAL, n * s->in, IN, "");
-        ADD(PARAMETER, s->in * s->out, IN, "");
-        ADD(PARAMETER, s->out, IN, "?");
-        ADD(REAL, n * s->out, OUT, "");
-        break;
     case SW_KERNEL_LINEAR_GRAD_INPUT:
-        DIMS(n, s->in, s->out, s->layout);
-        ADD(REAL, n * s->out, IN, "");
-        ADD(PARAMETER, s->in * s->out, IN, "");
-        ADD(REAL, n * s->in, OUT, "+");
-        break;
     case SW_KERNEL_LINEAR_GRAD_WEIGHT:
-        DIMS(n, s->in, s->out, s->layout);
-        ADD(REAL, n * s->out, IN, "");
-        ADD(REAL, n * s->in, IN, "");
-        ADD(REAL, s->in * s->out, OUT, "+");
-        ADD(REAL, s->out, OUT, "+?");
-        break;
+        return make_linear(arena, kernel, s, seed);
     case SW_KERNEL_RMSNORM:
     case SW_KERNEL_RMSNORM_GRAD:
     case SW_KERNEL_LAYERNORM:
@@ -254,11 +272,11 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         ADD(REAL, s->T * (s->D / 2) * 2, OUT, "");
         break;
     case SW_KERNEL_ROTARY:
-        DIMS(s->B, s->T, s->H, s->D / 2 * 2);
+        DIMS(s->B, s->T, s->H, s->D / 2 * 2, turned_stride(s));
         c.attribute[0] = seed % 2 ? 1 : -1;
-        ADD(REAL, tokens * s->H * (s->D / 2 * 2), IN, "");
+        ADD(REAL, tokens * turned_stride(s), IN, "");
         ADD(REAL, s->T * (s->D / 2) * 2, IN, "");
-        ADD(REAL, tokens * s->H * (s->D / 2 * 2), OUT, "");
+        ADD(REAL, tokens * turned_stride(s), OUT, "");
         break;
     case SW_KERNEL_ATTENTION:
     case SW_KERNEL_ATTENTION_GRAD:
@@ -280,16 +298,17 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         break;
     case SW_KERNEL_SWIGLU:
     case SW_KERNEL_SWIGLU_GRAD:
-        DIMS(n * C);
+        value_n = s->packed ? (2 * n - 1) * C : n * C; /* packed: views of one array; the last row needs no full stride */
+        DIMS(n, C, s->packed ? 2 * C : C);
         if (kernel == SW_KERNEL_SWIGLU_GRAD)
             ADD(REAL, n * C, IN, "");
-        value = ADD(REAL, n * C, IN, "");
-        for (int64_t i = 0; i < n * C; i++)
+        value = ADD(REAL, value_n, IN, "");
+        for (int64_t i = 0; i < value_n; i++)
             value[i] *= 9;
-        ADD(REAL, n * C, IN, "");
-        ADD(REAL, n * C, OUT, "");
+        ADD(REAL, value_n, IN, "");
+        ADD(REAL, kernel == SW_KERNEL_SWIGLU ? n * C : value_n, OUT, "");
         if (kernel == SW_KERNEL_SWIGLU_GRAD)
-            ADD(REAL, n * C, OUT, "");
+            ADD(REAL, value_n, OUT, "");
         break;
     case SW_KERNEL_ADD:
         DIMS(n * C);
@@ -484,7 +503,7 @@ void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers
     for (int i = 0; i < c->n_operands; i++) {
         const device_operand *o = &c->operand[i];
         const size_t bytes = element_bytes(o->type, numbers);
-        if (c->absent >> i & 1 || (o->type == DEVICE_LOW && numbers != SW_NUMBERS_BF16))
+        if (c->absent >> i & 1 || o->n == 0 || (o->type == DEVICE_LOW && numbers != SW_NUMBERS_BF16))
             continue;
         at[i] = c->shares[i] ? at[c->shares[i] - 1] : guarded(arena, bytes * (size_t)o->n, bytes * (size_t)c->shift);
         call.operand[i] = at[i];
@@ -511,8 +530,10 @@ void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers
     }
 }
 
-/* Elements of dq, dk, dv that belong to other tensors of a packed array stay as they were. */
-static bool is_between_heads(const device_case *c, int operand, int64_t i) {
+/* Elements of dq, dk, dv, or of dgate and dup, that belong to other tensors of a packed array stay as they were. */
+static bool is_of_another_tensor(const device_case *c, int operand, int64_t i) {
+    if (c->kernel == SW_KERNEL_SWIGLU_GRAD)
+        return i % c->dim[2] >= c->dim[1];
     if (c->kernel != SW_KERNEL_ATTENTION_GRAD || operand < 6)
         return false;
     const int64_t stride = operand == 6 ? c->dim[5] : c->dim[6], width = (operand == 6 ? c->dim[2] : c->dim[3]) * c->dim[4];
@@ -534,7 +555,7 @@ static double largest_term(const device_case *c) {
 double device_distance(const device_case *c, int operand, const double *got, const double *expected) {
     double largest = largest_term(c), difference = 0;
     for (int64_t i = 0; i < c->operand[operand].n; i++) {
-        if (is_between_heads(c, operand, i)) {
+        if (is_of_another_tensor(c, operand, i)) {
             if (!isnan(got[i]))
                 return INFINITY;
             continue;

@@ -42,7 +42,8 @@ typedef struct device_case {
 /* Sizes that a case is made of; a kernel uses those that it knows. */
 typedef struct device_shape {
     int64_t n, C, V, B, T, H, K, D, in, out, layout;
-    int packed; /* attention: q, k and v lie in one array, token by token */
+    int64_t out1, out2; /* of linear kernels with several weights */
+    int packed;         /* q, k and v, or gate and up, lie in one array, token by token */
     int64_t span;
     int function, ramp; /* of activations, of rotary tables */
 } device_shape;

@@ -87,7 +87,7 @@ sw_value *sw_decode_attention(sw_graph *graph, sw_operand q, sw_operand k, sw_op
     return out;
 }
 
-sw_value *sw_decode_rotary(sw_graph *graph, sw_value *x, sw_value *table, int64_t head_channels) {
+sw_value *sw_decode_rotary(sw_graph *graph, sw_value *x, sw_value *table, int64_t n_heads, int64_t head_channels) {
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
     if (!y)
         return NULL;
@@ -97,9 +97,10 @@ sw_value *sw_decode_rotary(sw_graph *graph, sw_value *x, sw_value *table, int64_
         return NULL;
     op->dim[0] = graph->n_rows;
     op->dim[1] = graph->n_tokens;
-    op->dim[2] = x->dimension[1] / head_channels;
+    op->dim[2] = n_heads;
     op->dim[3] = head_channels;
     op->dim[4] = graph->cached_positions;
+    op->dim[5] = x->dimension[1];
     return y;
 }
 

@@ -6,6 +6,7 @@
  *   A rotation's gradient is the rotation back: dx = the same on dy with -a.
  *
  * (cos a, sin a) are a constant table [T, D/2, 2], computed before the first step and shared by all calls of equal D and scaling.
+ * Queries and keys of a packed value are its first heads; what follows them passes unturned.
  * Only differences of positions matter to attention, so positions need not restart where documents do.
  */
 #include "graph/ops/checks.h"
@@ -17,7 +18,7 @@ static void emit(sw_graph *graph, const sw_op *like, sw_operand x, sw_operand ta
     sw_op *op = sw_op_emit(graph, like->family, SW_KERNEL_ROTARY, 3, (sw_operand[]){x, table, y});
     if (!op)
         return;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         op->dim[i] = like->dim[i];
     op->attribute[0] = direction;
 }
@@ -82,14 +83,8 @@ sw_value *sw_rotary(sw_graph *graph, sw_value *x, int64_t head_channels, double 
     return sw_rotary_scaled(graph, x, head_channels, &(sw_rotary_scaling){.theta = theta, .factor = 1, .amplitude = 1});
 }
 
-sw_value *sw_rotary_scaled(sw_graph *graph, sw_value *x, int64_t head_channels, const sw_rotary_scaling *scaling) {
-    if (!sw_check_positions(graph, "rotary", "x", x))
-        return NULL;
-    if (head_channels < 2 || head_channels % 2 || x->dimension[1] % head_channels)
-        return sw_graph_fail(graph,
-                             "rotary: %" PRId64 " channels do not divide into heads of %" PRId64
-                             ", or a head does not divide into two halves",
-                             x->dimension[1], head_channels);
+/* The first n_heads heads of rows of x. */
+static sw_value *turn(sw_graph *graph, sw_value *x, int64_t n_heads, int64_t head_channels, const sw_rotary_scaling *scaling) {
     if (!(scaling->theta > 0))
         return sw_graph_fail(graph, "rotary: theta is %g; it must be above 0", scaling->theta);
     if (!(scaling->factor > 0 && scaling->amplitude > 0) || (scaling->ramp != SW_RAMP_NONE && scaling->from == scaling->to))
@@ -98,12 +93,34 @@ sw_value *sw_rotary_scaled(sw_graph *graph, sw_value *x, int64_t head_channels, 
                              scaling->factor, scaling->amplitude, scaling->from);
     sw_value *table = rotary_table(graph, head_channels, scaling);
     if (table && graph->places)
-        return sw_decode_rotary(graph, x, table, head_channels);
+        return sw_decode_rotary(graph, x, table, n_heads, head_channels);
     sw_value *y = table ? sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension) : NULL;
     if (!y)
         return NULL;
-    sw_op shape = {.family = &rotary_family,
-                   .dim = {graph->n_rows, graph->n_tokens, x->dimension[1] / head_channels, head_channels}};
+    sw_op shape = {.family = &rotary_family, .dim = {graph->n_rows, graph->n_tokens, n_heads, head_channels, x->dimension[1]}};
     emit(graph, &shape, sw_reads(x), sw_reads(table), sw_writes(y), 1);
     return graph->error.status ? NULL : y;
+}
+
+sw_value *sw_rotary_scaled(sw_graph *graph, sw_value *x, int64_t head_channels, const sw_rotary_scaling *scaling) {
+    if (!sw_check_positions(graph, "rotary", "x", x))
+        return NULL;
+    if (head_channels < 2 || head_channels % 2 || x->dimension[1] % head_channels)
+        return sw_graph_fail(graph,
+                             "rotary: %" PRId64 " channels do not divide into heads of %" PRId64
+                             ", or a head does not divide into two halves",
+                             x->dimension[1], head_channels);
+    return turn(graph, x, x->dimension[1] / head_channels, head_channels, scaling);
+}
+
+sw_value *sw_rotary_packed(sw_graph *graph, sw_value *x, int64_t n_heads, int64_t head_channels,
+                           const sw_rotary_scaling *scaling) {
+    if (!sw_check_positions(graph, "rotary_packed", "x", x))
+        return NULL;
+    if (head_channels < 2 || head_channels % 2 || n_heads < 1 || n_heads > x->dimension[1] / head_channels)
+        return sw_graph_fail(graph,
+                             "rotary_packed: %" PRId64 " channels do not begin with %" PRId64 " heads of %" PRId64
+                             ", or a head does not divide into two halves",
+                             x->dimension[1], n_heads, head_channels);
+    return turn(graph, x, n_heads, head_channels, scaling);
 }

@@ -191,28 +191,51 @@ SW_KERNEL(ACTIVATION_GRAD) {
     run_pieces(device, call, n_pieces(call->dim[0], PIECE), activate_back);
 }
 
+static void gate_rows(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const int64_t F = call->dim[1], stride = call->dim[2];
+    const piece rows = piece_of(task, PIECE_ROWS, call->dim[0]);
+    for (int64_t row = rows.first; row < rows.end; row++) {
+        const activation *gate = (const activation *)call->operand[0] + row * stride;
+        const activation *up = (const activation *)call->operand[1] + row * stride;
+        activation *y = (activation *)call->operand[2] + row * F;
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < F; i++) {
+            real rest;
+            const real g = load(gate[i]);
+            y[i] = stored(g * real_sigmoid(g, &rest) * load(up[i]));
+        }
+    }
+}
+
 SW_KERNEL(SWIGLU) {
-    const real *gate = call->operand[0], *up = call->operand[1];
-    real *y = call->operand[2];
-    const int64_t n = call->dim[0];
-    SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++) {
-        real rest;
-        y[i] = gate[i] * real_sigmoid(gate[i], &rest) * up[i];
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE_ROWS), gate_rows);
+}
+
+static void gate_rows_back(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const int64_t F = call->dim[1], stride = call->dim[2];
+    const piece rows = piece_of(task, PIECE_ROWS, call->dim[0]);
+    for (int64_t row = rows.first; row < rows.end; row++) {
+        const activation *dy = (const activation *)call->operand[0] + row * F;
+        const activation *gate = (const activation *)call->operand[1] + row * stride;
+        const activation *up = (const activation *)call->operand[2] + row * stride;
+        activation *dgate = (activation *)call->operand[3] + row * stride;
+        activation *dup = (activation *)call->operand[4] + row * stride;
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < F; i++) {
+            real rest;
+            const real d = load(dy[i]), g = load(gate[i]), u = load(up[i]), s = real_sigmoid(g, &rest);
+            dgate[i] = stored(d * u * (s * (1 + g * rest)));
+            dup[i] = stored(d * (g * s));
+        }
     }
 }
 
 SW_KERNEL(SWIGLU_GRAD) {
-    const real *dy = call->operand[0], *gate = call->operand[1], *up = call->operand[2];
-    real *dgate = call->operand[3], *dup = call->operand[4];
-    const int64_t n = call->dim[0];
-    SW_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++) {
-        real rest;
-        const real d = dy[i], g = gate[i], u = up[i], s = real_sigmoid(g, &rest);
-        dgate[i] = d * u * (s * (1 + g * rest));
-        dup[i] = d * (g * s);
-    }
+    run_pieces(device, call, n_pieces(call->dim[0], PIECE_ROWS), gate_rows_back);
 }
 
 static void add(void *arg, int64_t task, int worker) {

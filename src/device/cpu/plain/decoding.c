@@ -6,6 +6,7 @@
  */
 #include "device/cpu/plain/lanes.h"
 #include "device/cpu/plain/math.h"
+#include "device/cpu/plain/turn.h"
 #include "device/sizes.h"
 
 typedef struct place {
@@ -17,21 +18,15 @@ static place place_of(const int32_t *places, int64_t b) {
 }
 
 SW_KERNEL(ROTARY_PLACED) {
-    const real *x = call->operand[0];         /* [B*T,heads*D] */
+    const activation *x = call->operand[0];   /* [B*T,stride] */
     const real *table = call->operand[1];     /* [P,D/2,2] */
     const int32_t *places = call->operand[2]; /* [B,3] */
-    real *y = call->operand[3];               /* [B*T,heads*D] */
-    const int64_t B = call->dim[0], T = call->dim[1], heads = call->dim[2], half = call->dim[3] / 2, P = call->dim[4];
+    activation *y = call->operand[3];         /* [B*T,stride] */
+    const int64_t B = call->dim[0], T = call->dim[1], heads = call->dim[2], D = call->dim[3], P = call->dim[4];
+    const int64_t stride = call->dim[5];
     for (int64_t row = 0; row < B * T; row++) {
-        const real *turn = table + smaller(place_of(places, row / T).first + row % T, P - 1) * half * 2;
-        for (int64_t head = 0; head < heads; head++, x += 2 * half, y += 2 * half) {
-            SW_ELEMENTWISE
-            for (int64_t i = 0; i < half; i++) {
-                const real cosine = turn[2 * i], sine = turn[2 * i + 1], low = x[i], high = x[i + half];
-                y[i] = low * cosine - high * sine;
-                y[i + half] = high * cosine + low * sine;
-            }
-        }
+        const int64_t position = smaller(place_of(places, row / T).first + row % T, P - 1);
+        turn_row(heads, D, stride, 1, table + position * D, x + row * stride, y + row * stride);
     }
 }
 

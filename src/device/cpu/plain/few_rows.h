@@ -1,4 +1,4 @@
-/* few_rows.h: y = x W + b for so few rows of x that reading W is all the time there is.
+/* few_rows.h: y = x W + b + residual for so few rows of x that reading W is all the time there is.
  *
  * W is read once, in the order in which it lies, and bf16 is widened in registers. A weight that lies [out,in] gives dot
  * products, each in a vector of sums; one that lies [in,out] gives sums of its rows. An element of y is the same sum in the
@@ -53,11 +53,16 @@ static inline real add_vector(vector sum) {
 /* y[r][o] = x[r] . weight[o] + bias[o] for `rows` rows of x and `outputs` rows of the weight, constants where this is inlined.
  * The tile of the weight that comes next is fetched meanwhile: its rows are too short for the CPU to see a pattern. */
 typedef struct few_rows {
-    int64_t n, in, out, x_stride;
+    int64_t n, in, out, x_stride, y_stride; /* y's and the residual's */
     const real *x;
-    const parameter *weight, *bias;
+    const parameter *weight, *bias; /* bias [out]? */
+    const real *residual;           /* [n,out]?, may be y */
     real *y;
 } few_rows;
+
+static inline real begin_sum(const few_rows *f, int64_t row, int64_t output) {
+    return (f->residual ? f->residual[row * f->y_stride + output] : 0) + (f->bias ? widen(f->bias[output]) : 0);
+}
 
 static inline __attribute__((always_inline)) void dot_tile(const few_rows *f, int64_t row, int64_t output, int rows,
                                                            int outputs) {
@@ -94,7 +99,7 @@ static inline __attribute__((always_inline)) void dot_tile(const few_rows *f, in
         }
     for (int r = 0; r < rows; r++)
         for (int o = 0; o < outputs; o++)
-            f->y[(row + r) * f->out + output + o] = add_vector(sum[r][o]) + (f->bias ? widen(f->bias[output + o]) : 0);
+            f->y[(row + r) * f->y_stride + output + o] = add_vector(sum[r][o]) + begin_sum(f, row + r, output + o);
 }
 
 /* All rows of x, four, two, one at a time, against `outputs` rows of the weight. */
@@ -121,17 +126,17 @@ static void dot_few_rows(const few_rows *f) {
 }
 
 /* Eight rows of the weight at a time meet each row of x while they are in a near cache. */
-static void sum_few_rows(int64_t n, int64_t in, int64_t out, const real *x, const parameter *weight, const parameter *bias,
-                         real *y) {
+static void sum_few_rows(const few_rows *f) {
+    const int64_t n = f->n, in = f->in, out = f->out;
     for (int64_t row = 0; row < n; row++)
         for (int64_t o = 0; o < out; o++)
-            y[row * out + o] = bias ? widen(bias[o]) : 0;
+            f->y[row * f->y_stride + o] = begin_sum(f, row, o);
     int64_t i = 0;
     for (; i + 8 <= in; i += 8)
         for (int64_t row = 0; row < n; row++) {
-            const real *a = x + row * in + i;
-            const parameter *w = weight + i * out;
-            real *to = y + row * out;
+            const real *a = f->x + row * in + i;
+            const parameter *w = f->weight + i * out;
+            real *to = f->y + row * f->y_stride;
             SW_ELEMENTWISE
             for (int64_t o = 0; o < out; o++) {
                 const real low =
@@ -145,24 +150,23 @@ static void sum_few_rows(int64_t n, int64_t in, int64_t out, const real *x, cons
         for (int64_t row = 0; row < n; row++) {
             SW_ELEMENTWISE
             for (int64_t o = 0; o < out; o++)
-                y[row * out + o] += x[row * in + i] * widen(weight[i * out + o]);
+                f->y[row * f->y_stride + o] += f->x[row * in + i] * widen(f->weight[i * out + o]);
         }
 }
 
-/* x [n,in], weight [out,in] if is_out_in, else [in,out], bias [out] or NULL, y [n,out]. scratch: [n, sw_few_rows_stride(in)]
- * beside bf16. */
-static inline void multiply_few_rows(int64_t n, int64_t in, int64_t out, bool is_out_in, const real *x, const parameter *weight,
-                                     const parameter *bias, real *scratch, real *y) {
-    few_rows f = {n, in, out, in, x, weight, bias, y};
+/* `f` with x dense, its weight [out,in] if is_out_in, else [in,out]. scratch: [n, sw_few_rows_stride(in)] beside bf16. */
+static inline void multiply_few_rows(few_rows f, bool is_out_in, real *scratch) {
+    f.x_stride = f.in;
     if (!is_out_in) {
-        sum_few_rows(n, in, out, x, weight, bias, y);
+        sum_few_rows(&f);
         return;
     }
 #ifdef SW_KIND_bf16
+    const real *x = f.x;
     f.x = scratch;
-    f.x_stride = sw_few_rows_stride(in);
-    for (int64_t row = 0; row < n; row++)
-        deal_row(in, x + row * in, scratch + row * f.x_stride);
+    f.x_stride = sw_few_rows_stride(f.in);
+    for (int64_t row = 0; row < f.n; row++)
+        deal_row(f.in, x + row * f.in, scratch + row * f.x_stride);
 #else
     (void)scratch;
 #endif

@@ -7,5 +7,12 @@ SW_KERNEL(LOGITS) {
     real *logits = call->operand[2];          /* [n,V] */
     const int64_t n = call->dim[0], V = call->dim[1], C = call->dim[2];
     for (int64_t row = 0; row < n; row += SW_FEW_ROWS)
-        multiply_few_rows(smaller(SW_FEW_ROWS, n - row), C, V, true, x + row * C, head, NULL, call->scratch, logits + row * V);
+        multiply_few_rows((few_rows){.n = smaller(SW_FEW_ROWS, n - row),
+                                     .in = C,
+                                     .out = V,
+                                     .y_stride = V,
+                                     .x = x + row * C,
+                                     .weight = head,
+                                     .y = logits + row * V},
+                          true, call->scratch);
 }

@@ -1,5 +1,6 @@
 /* rotary.c: rotary position embedding (Su et al. 2021), channel i of a head turning with channel i + D/2. */
-#include "device/cpu/plain/real.h"
+#include "device/cpu/plain/pieces.h"
+#include "device/cpu/plain/turn.h"
 
 #include <math.h>
 
@@ -24,21 +25,18 @@ SW_KERNEL(ROTARY_TABLE) {
         }
 }
 
+static void turn_rows(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const activation *x = call->operand[0]; /* [B*T,stride] */
+    const real *table = call->operand[1];   /* [T,D/2,2] */
+    activation *y = call->operand[2];       /* [B*T,stride] */
+    const int64_t T = call->dim[1], heads = call->dim[2], D = call->dim[3], stride = call->dim[4];
+    const piece rows = piece_of(task, PIECE_ROWS, call->dim[0] * T);
+    for (int64_t row = rows.first; row < rows.end; row++)
+        turn_row(heads, D, stride, (real)call->attribute[0], table + row % T * D, x + row * stride, y + row * stride);
+}
+
 SW_KERNEL(ROTARY) {
-    const real *x = call->operand[0];     /* [B*T,heads*D] */
-    const real *table = call->operand[1]; /* [T,D/2,2] */
-    real *y = call->operand[2];           /* [B*T,heads*D] */
-    const int64_t B = call->dim[0], T = call->dim[1], heads = call->dim[2], half = call->dim[3] / 2;
-    const real direction = (real)call->attribute[0];
-    for (int64_t row = 0; row < B * T; row++) {
-        const real *turn = table + row % T * half * 2;
-        for (int64_t head = 0; head < heads; head++, x += 2 * half, y += 2 * half) {
-            SW_ELEMENTWISE
-            for (int64_t i = 0; i < half; i++) {
-                const real cosine = turn[2 * i], sine = direction * turn[2 * i + 1], low = x[i], high = x[i + half];
-                y[i] = low * cosine - high * sine;
-                y[i + half] = high * cosine + low * sine;
-            }
-        }
-    }
+    run_pieces(device, call, n_pieces(call->dim[0] * call->dim[1], PIECE_ROWS), turn_rows);
 }
