@@ -21,12 +21,9 @@
 #ifndef SW_CHECKPOINT_SAVE_H
 #define SW_CHECKPOINT_SAVE_H
 
-#include "checkpoint/state_files.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/steps.h"
 #include "shard/layout.h"
-
-/* Most bytes of a range: what has one checksum, is read and written at once. */
-#define SW_RANGE_BYTES (1 << 20)
 
 /* Bounce buffers of one rank. */
 #define SW_SAVE_BUFFERS 4
@@ -35,17 +32,6 @@
  * aligned as floats are, no better. Frozen parameters are asked for SW_STATE_MASTER alone. */
 typedef sw_status (*sw_fetch_state_fn)(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
                                        float *values, sw_error *err);
-
-/* A setting that the results depend on: what a run that goes on compares with its own. */
-typedef struct sw_setting_text {
-    const char *key, *value; /* "optimizer.learning_rate", "3e-4" */
-} sw_setting_text;
-
-/* Which checkpoints stay when a new one has been published. The newest and the best always do. */
-typedef struct sw_retention {
-    int64_t keep;       /* so many of the newest; 0: all */
-    int64_t keep_every; /* and those of steps that are a multiple of this; 0: no more */
-} sw_retention;
 
 typedef struct sw_save_options {
     const sw_storage *storage; /* sw_storage_system() */

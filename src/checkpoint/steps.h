@@ -13,6 +13,20 @@
 #include "base/file.h"
 #include "checkpoint/storage.h"
 
+/* Which checkpoints stay when a new one has been published. The newest and the best always do. */
+typedef struct sw_retention {
+    int64_t keep;       /* so many of the newest; 0: all */
+    int64_t keep_every; /* and those of steps that are a multiple of this; 0: no more */
+} sw_retention;
+
+typedef struct sw_kept_step {
+    int64_t step;
+    double validation_loss; /* NAN: none */
+} sw_kept_step;
+
+/* Does the i-th of the checkpoints list [n], in order of their steps, stay? */
+bool sw_retention_keeps(const sw_retention *retention, const sw_kept_step *list, int n, int i);
+
 typedef struct sw_step {
     int64_t step;
     bool is_whole;          /* manifest, sizes and headers are right; the data were not read */
@@ -49,5 +63,21 @@ sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_error
 
 /* Remove a checkpoint: it loses its name first, so that it is whole or not there at any moment. One that is not there is fine. */
 sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
+
+/* Remove every checkpoint of a step beyond `step`, whole or not: for a run that goes on from an older one, before it saves. */
+sw_status sw_steps_remove_after(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
+
+/* ---- for who writes checkpoints; nothing is allocated ---- */
+
+/* Names below a run's folder: "steps/00000200", and of one that is being written "steps/.00000200.partial". */
+#define SW_STEP_NAME_BYTES 64
+void sw_step_name(int64_t step, char name[SW_STEP_NAME_BYTES]);
+void sw_step_partial_name(int64_t step, char name[SW_STEP_NAME_BYTES]);
+
+/* The folder `path`, which has the files of a checkpoint or some of them. One that is not there is fine. */
+sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, sw_error *err);
+
+/* Let `latest` name the checkpoint of a step. */
+sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
 
 #endif

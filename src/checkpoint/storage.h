@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <shardwise/status.h>
+
 /* Each returns 0 (open: a descriptor; write: the bytes that it took, which may be fewer than asked), or -errno. */
 typedef struct sw_storage {
     void *self;
@@ -30,5 +32,12 @@ typedef struct sw_storage {
 
 /* The system's own calls. */
 const sw_storage *sw_storage_system(void);
+
+/* SW_NO_SPACE: "PATH: byte OFFSET cannot be written: reason; what to try". `result` is what a call returned; offset -1: none. */
+sw_status sw_storage_fail(sw_error *err, const char *path, int64_t offset, int result);
+
+/* All of data [bytes] at `offset`: what is written in parts or interrupted goes on. `path` is for messages. */
+sw_status sw_storage_write(const sw_storage *storage, const char *path, int descriptor, const void *data, int64_t bytes,
+                           int64_t offset, sw_error *err);
 
 #endif

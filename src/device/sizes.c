@@ -4,12 +4,14 @@
 #include "device/kernel.h"
 
 enum {
-    PANEL_ELEMENTS = 512 * 1024,     /* 2 MiB of widened weight: wide enough that the other operand is packed a few times only */
-    PANEL_MULTIPLE = 16,             /* columns: no panel but the last is ragged */
-    CHUNK = 256,                     /* tokens of a cross-entropy chunk; fewer read the head too often */
-    CHUNK_LOGITS = 64 * 1024 * 1024, /* at most, unless a chunk would fall below CHUNK_LEAST */
+    CHUNK = 256,                           /* tokens of a cross-entropy chunk; fewer read the head too often */
+    CHUNK_LOGITS = 64 * 1024 * 1024,       /* at most, unless a chunk would fall below CHUNK_LEAST */
     SMALL_VOCABULARY_LOGITS = 1024 * 1024, /* small vocabularies may have longer chunks */
     CHUNK_LEAST = 32,
+    FORWARD_ROWS = 768,  /* of a chunk of attention: packing a strip of keys for it is 2 to 3 % of the work on it */
+    GRADIENT_ROWS = 192, /* weights of a chunk and a strip, and what they meet, stay in the second cache */
+    COLUMN_MULTIPLE = 32,
+    KEY_MULTIPLE = 32,  /* a tile of every kernel set, and of pairs of bf16, divides them */
     COLUMN_ROWS = 32,   /* of a block whose columns are summed, at least */
     COLUMN_BLOCKS = 64, /* at most */
 };
@@ -19,11 +21,6 @@ static int64_t smaller(int64_t a, int64_t b) {
 }
 static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
-}
-
-int64_t sw_weight_panel(int64_t n_columns, int64_t length) {
-    int64_t fitting = PANEL_ELEMENTS / larger(length, 1) / PANEL_MULTIPLE * PANEL_MULTIPLE;
-    return smaller(n_columns, larger(fitting, PANEL_MULTIPLE));
 }
 
 int64_t sw_few_rows_stride(int64_t length) {
@@ -37,6 +34,25 @@ int64_t sw_attention_queries(int64_t n_tokens) {
 int64_t sw_attention_stride(int64_t n_tokens, int64_t span) {
     int64_t keys = span > 0 && span < n_tokens ? smaller(n_tokens, span - 1 + sw_attention_queries(n_tokens)) : n_tokens;
     return (keys + 15) / 16 * 16;
+}
+
+static int64_t round_up(int64_t x, int64_t multiple) {
+    return (x + multiple - 1) / multiple * multiple;
+}
+
+sw_attention_sizes sw_attention_sizes_of(const int64_t *dim, bool is_gradient) {
+    const int64_t T = dim[1], heads = dim[2] / dim[3], D = dim[4]; /* B T H K D . . span */
+    sw_attention_sizes s = {.columns = round_up(D, COLUMN_MULTIPLE)};
+    s.queries = smaller(T, larger(1, (is_gradient ? GRADIENT_ROWS : FORWARD_ROWS) / heads));
+    s.rows = round_up(s.queries * heads, SW_ATTENTION_BLOCK_ROWS);
+    s.keys = round_up(is_gradient ? T : smaller(T, SW_ATTENTION_STRIP), KEY_MULTIPLE);
+    const int64_t ranges = 8 * s.rows, margin = 16 * 16; /* each part begins at a multiple of 64 bytes, some end a little later */
+    if (is_gradient) /* K turned and as it lies, V turned, dK, dV; Q and dout in two forms, dQ; P and dS */
+        s.elements = 5 * s.keys * s.columns + 5 * s.rows * s.columns + 2 * s.rows * SW_ATTENTION_STRIP;
+    else /* K, V; Q, out; scores of a block */
+        s.elements = 2 * s.keys * s.columns + 2 * s.rows * s.columns + SW_ATTENTION_BLOCK_ROWS * SW_ATTENTION_STRIP;
+    s.elements = round_up(s.elements + SW_ATTENTION_PACK_ROWS * s.columns + ranges + margin, 16);
+    return s;
 }
 
 int64_t sw_cross_entropy_chunk(int64_t n_tokens, int64_t n_vocabulary) {
@@ -54,19 +70,39 @@ int64_t sw_column_blocks(int64_t n_rows) {
     return (n_rows + sw_column_rows(n_rows) - 1) / sw_column_rows(n_rows);
 }
 
-/* Elements of R (all working space is of R). */
+/* Does a call multiply matrices (gemm.h)? */
+static bool multiplies(sw_kernel kernel, const int64_t *dim) {
+    switch (kernel) {
+    case SW_KERNEL_LINEAR:
+        return dim[0] > SW_FEW_ROWS;
+    case SW_KERNEL_LINEAR_GRAD_INPUT:
+    case SW_KERNEL_LINEAR_GRAD_WEIGHT:
+    case SW_KERNEL_ATTENTION:
+    case SW_KERNEL_ATTENTION_CACHED:
+    case SW_KERNEL_ATTENTION_GRAD:
+    case SW_KERNEL_CROSS_ENTROPY:
+    case SW_KERNEL_CROSS_ENTROPY_GRAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Elements of R that a kernel's own working space holds. */
 static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int64_t n_threads) {
     const int64_t out = dim[3] + dim[4] + dim[5]; /* of linear kernels */
     switch (kernel) {
-    case SW_KERNEL_LINEAR: /* n in layout out0 out1 out2: columns of `in` elements */
-        if (dim[0] <= SW_FEW_ROWS)
+    case SW_KERNEL_LINEAR:        /* n in layout out0 out1 out2 */
+        if (dim[0] > SW_FEW_ROWS) /* biases of several products, side by side */
+            return dim[4] ? out : 0;
+        if (dim[2] == 0) /* rows of x, dealt */
             return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
-        return widens ? sw_weight_panel(out, dim[1]) * dim[1] : 0;
-    case SW_KERNEL_LOGITS: /* n V C */
+        return dim[0] * larger(dim[3], larger(dim[4], dim[5])); /* sums of one product */
+    case SW_KERNEL_LOGITS:                                      /* n V C: rows of x, dealt */
         return widens ? smaller(dim[0], SW_FEW_ROWS) * sw_few_rows_stride(dim[2]) : 0;
-    case SW_KERNEL_LINEAR_GRAD_INPUT: /* columns of as many elements as the outputs of one product: of one weight, or of several
-                                       */
-        return widens ? larger(smaller(dim[1] * out, PANEL_ELEMENTS), smaller(dim[1], PANEL_MULTIPLE) * out) : 0;
+    case SW_KERNEL_CROSS_ENTROPY: /* n V C chunk: losses */
+    case SW_KERNEL_CROSS_ENTROPY_GRAD:
+        return dim[3];
     case SW_KERNEL_LINEAR_GRAD_WEIGHT: /* sums of the biases' gradients, for each block of rows */
         return sw_column_blocks(dim[0]) * out;
     case SW_KERNEL_RMSNORM_GRAD: /* n C: sums of dweight, two rows of each thread */
@@ -75,21 +111,27 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return n_threads * dim[1];
     case SW_KERNEL_LAYERNORM_GRAD: /* n C: sums of dweight and dbias, two rows of each thread */
         return (2 * sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
-    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores */
-        return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
+    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores, and q, k, v, out of a head */
+        return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]) + 4 * dim[1] * dim[4];
     case SW_KERNEL_ATTENTION_CACHED: /* B T H K D . . P: scores of a block of queries, or of the heads that share keys */
         return larger(sw_attention_queries(dim[1]), dim[2] / dim[3]) * sw_attention_stride(dim[7], 0);
-    case SW_KERNEL_ATTENTION_GRAD: /* probabilities and their gradients */
-        return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]);
-    case SW_KERNEL_CROSS_ENTROPY: /* n V C: rows of the head */
-    case SW_KERNEL_CROSS_ENTROPY_GRAD:
-        return widens ? sw_weight_panel(dim[1], dim[2]) * dim[2] : 0;
+    case SW_KERNEL_ATTENTION_GRAD: /* probabilities and their gradients, and q, k, v, out of a head and their gradients */
+        return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]) + 8 * dim[1] * dim[4];
     default:
         return 0;
     }
 }
 
+/* Bytes of the tuned kernel that takes a plain one's place in some sets. */
+static int64_t tuned_bytes(sw_kernel kernel, const int64_t *dim, sw_number_kind numbers, int64_t n_threads) {
+    if (numbers == SW_NUMBERS_F64 || (kernel != SW_KERNEL_ATTENTION && kernel != SW_KERNEL_ATTENTION_GRAD))
+        return 0;
+    return n_threads * sw_attention_sizes_of(dim, kernel == SW_KERNEL_ATTENTION_GRAD).elements * (int64_t)sizeof(float);
+}
+
 int64_t sw_kernel_scratch_bytes(sw_kernel kernel, const int64_t dim[SW_MAX_DIMENSIONS], sw_number_kind numbers, int n_threads) {
     const int64_t elements = scratch_elements(kernel, dim, numbers == SW_NUMBERS_BF16, n_threads);
-    return (elements * sw_dtype_bytes(sw_real_type(numbers)) + 63) / 64 * 64;
+    const int64_t own = (elements * sw_dtype_bytes(sw_real_type(numbers)) + 63) / 64 * 64;
+    const int64_t plain = own + (multiplies(kernel, dim) ? n_threads * (int64_t)SW_PRODUCT_WORKSPACE : 0);
+    return larger(plain, tuned_bytes(kernel, dim, numbers, n_threads));
 }

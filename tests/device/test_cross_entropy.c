@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "device/sizes.h"
 #include "support/device_case.h"
 
 static const device_shape shape = {.n = 70, .C = 48, .V = 300};
@@ -80,6 +81,8 @@ static void no_targets_no_gradient(void **state) {
     oracle->close(oracle);
 }
 
+_Alignas(64) static char workspace[SW_PRODUCT_WORKSPACE];
+
 /* Logits far apart neither overflow nor lose the target: loss = 200 where a wrong word leads by 200, 0 where the right one does.
  */
 static void large_logits_stay_finite(void **state) {
@@ -92,6 +95,7 @@ static void large_logits_stay_finite(void **state) {
     const sw_scalars scalars = {.loss_scale = 1};
     sw_kernel_call call = {.operand = {(void *)x, (void *)head, (void *)targets, logits, &loss, dx, dhead},
                            .dim = {2, 3, 1, 2},
+                           .scratch = workspace,
                            .scalars = &scalars};
     sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_CROSS_ENTROPY_GRAD)(device, &call);
     assert_true(fabs(loss - 200) < 1e-4);
@@ -112,7 +116,8 @@ static void not_a_number_reaches_the_loss(void **state) {
             const int32_t target = 69;
             double loss = 0;
             head[place] = sw_bits_float(place % 2 ? 0xffffffffu : 0x7fc00001u);
-            sw_kernel_call call = {.operand = {x, head, (void *)&target, logits, &loss}, .dim = {1, 70, 1, 1}};
+            sw_kernel_call call = {
+                .operand = {x, head, (void *)&target, logits, &loss}, .dim = {1, 70, 1, 1}, .scratch = workspace};
             sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_CROSS_ENTROPY)(device, &call);
             assert_true(isnan(loss));
         }

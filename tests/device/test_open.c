@@ -105,12 +105,23 @@ static void the_user_s_core_type_is_kept(void **state) {
 
 /* A cblas_sgemm that is right but for one thing. */
 static int wrong_in;
+_Alignas(64) static char workspace[SW_PRODUCT_WORKSPACE];
 static void faulty(int order, int a_turned, int b_turned, int m, int n, int k, float alpha, const float *a, int a_stride,
                    const float *b, int b_stride, float beta, float *c, int c_stride) {
     (void)order;
-    sw_kernel_set_table_of(SW_NUMBERS_F32, SW_SET_BASELINE)
-        ->plain_sgemm(a_turned == SW_CBLAS_TURNED, b_turned == SW_CBLAS_TURNED, m, n, k, alpha, a, a_stride, b, b_stride, beta, c,
-                      c_stride);
+    const sw_product product = {.m = m,
+                                .n = n,
+                                .k = k,
+                                .alpha = (double)alpha,
+                                .a = {a, a_stride, a_turned == SW_CBLAS_TURNED, SW_F32},
+                                .b = {b, b_stride, b_turned == SW_CBLAS_TURNED, SW_F32},
+                                .c = c,
+                                .c_stride = c_stride,
+                                .c_type = SW_F32,
+                                .addend = beta == 0 ? NULL : c,
+                                .addend_stride = c_stride,
+                                .workspace = workspace};
+    sw_kernel_set_table_of(SW_NUMBERS_F32, SW_SET_BASELINE)->multiply_plain(NULL, &product);
     if (wrong_in == 1 && m == 65 && b_turned == SW_CBLAS_TURNED) /* one element of one shape */
         c[(m - 1) * c_stride + n - 1] += 1e-2f;
     if (wrong_in == 2 && beta == 1) /* adds twice */
@@ -120,9 +131,9 @@ static void faulty(int order, int a_turned, int b_turned, int m, int n, int k, f
 
 static void a_wrong_product_is_named(void **state) {
     (void)state;
-    static float space[SW_BLAS_CHECK_BYTES / sizeof(float)];
+    _Alignas(64) static char space[SW_BLAS_CHECK_BYTES];
     const sw_blas blas = {.sgemm = faulty, .name = "openblas 9.9 Faulty"};
-    const sw_sgemm_fn plain = sw_kernel_set_table_of(SW_NUMBERS_F32, SW_SET_BASELINE)->plain_sgemm;
+    const sw_product_fn plain = sw_kernel_set_table_of(SW_NUMBERS_F32, SW_SET_BASELINE)->multiply_plain;
     for (wrong_in = 0; wrong_in < 3; wrong_in++) {
         char note[SW_NOTE_BYTES] = "";
         assert_int_equal(sw_blas_is_right(&blas, plain, space, note), wrong_in == 0);
@@ -139,16 +150,19 @@ static void kernels_have_names(void **state) {
     assert_string_equal(sw_kernel_name(SW_KERNEL_ATTENTION_GRAD), "attention_grad");
 }
 
-/* Working space is small beside what the kernels work on, and none where weights need no widening. */
+/* Working space is small beside what the kernels work on: a product's, for each thread, and the kernel's own. */
 static void scratch_is_modest(void **state) {
     (void)state;
     const int64_t linear[SW_MAX_DIMENSIONS] = {1024, 576, 0, 1536, 1536}, head[SW_MAX_DIMENSIONS] = {1024, 49152, 576, 256};
     const int64_t attention[SW_MAX_DIMENSIONS] = {2, 512, 9, 3, 64, 960, 960};
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_F32, 1), 0);
-    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_BF16, 1), 1, 2 << 20);
-    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_CROSS_ENTROPY_GRAD, head, SW_NUMBERS_BF16, 1), 1, 2 << 20);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_NUMBERS_F32, 1), 64 * 512 * 4);
-    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_NUMBERS_F64, 1), 2 * 64 * 512 * 8);
+    const int64_t product = SW_PRODUCT_WORKSPACE;
+    assert_in_range(product, 1, 3 << 20);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_F32, 1), product);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_LINEAR, linear, SW_NUMBERS_BF16, 3), 3 * product);
+    assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_CROSS_ENTROPY_GRAD, head, SW_NUMBERS_BF16, 1), product);
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, attention, SW_NUMBERS_F32, 1), product, product + (1 << 20));
+    assert_in_range(sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, attention, SW_NUMBERS_F64, 1), product,
+                    product + (3 << 20));
     assert_int_equal(sw_kernel_scratch_bytes(SW_KERNEL_ADAMW, linear, SW_NUMBERS_BF16, 1), 0);
 }
 

@@ -573,7 +573,7 @@ double device_distance(const device_case *c, sw_number_kind numbers, int operand
     const bool is_rounded = type_of(c->operand[operand].type, numbers) == SW_BF16 && c->operand[operand].type != DEVICE_MASTER;
     double largest = largest_term(c), difference = 0;
     for (int64_t i = 0; i < c->operand[operand].n; i++) {
-        if (is_between_heads(c, operand, i)) {
+        if (is_of_another_tensor(c, operand, i)) {
             if (!isnan(got[i]))
                 return INFINITY;
             continue;

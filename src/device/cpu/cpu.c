@@ -16,16 +16,24 @@ const sw_kernel_set_table *sw_kernel_set_table_of(sw_number_kind numbers, sw_ker
     return tables[numbers][set];
 }
 
-static sw_status choose_gemm(sw_cpu_device *cpu, sw_sgemm_fn plain, sw_error *err) {
+sw_product_fn sw_cpu_multiplier(const sw_device *device, const sw_product *product) {
+    const sw_cpu_device *cpu = (const sw_cpu_device *)device;
+    if (product->c_type == SW_F64)
+        return cpu->multiply_f64;
+    return product->a.type == SW_BF16 && product->b.type == SW_BF16 ? cpu->multiply_bf16 : cpu->multiply_f32;
+}
+
+static sw_status load_blas(sw_cpu_device *cpu, sw_error *err) {
     sw_blas blas;
     sw_blas_load(&blas);
     memcpy(cpu->note, blas.note, sizeof cpu->note);
     if (!blas.sgemm)
         return SW_OK;
-    float *space = malloc(SW_BLAS_CHECK_BYTES);
+    void *space = aligned_alloc(64, (SW_BLAS_CHECK_BYTES + 63) / 64 * 64);
     if (!space)
         return sw_fail(err, SW_NO_MEMORY, "opening the CPU: no memory to try the BLAS (%zu bytes)", (size_t)SW_BLAS_CHECK_BYTES);
-    if (sw_blas_is_right(&blas, plain, space, cpu->note)) {
+    if (sw_blas_is_right(&blas, cpu->multiply_plain, space, cpu->note)) {
+        cpu->multiply_f32 = cpu->multiply_bf16 = sw_multiply_blas;
         cpu->sgemm = blas.sgemm;
         memcpy(cpu->gemm, blas.name, sizeof cpu->gemm);
     }
@@ -78,6 +86,9 @@ sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_erro
     if ((unsigned)set >= SW_N_KERNEL_SETS || !sw_kernel_set_runs_here(set))
         return sw_fail(err, SW_BAD_CONFIG, "this CPU cannot run the kernel set %s; the widest it runs is %s",
                        sw_kernel_set_name(set), sw_kernel_set_name(sw_kernel_set_best()));
+    if ((unsigned)options->gemm >= SW_N_GEMM_KINDS || !sw_gemm_runs_here(options->gemm, set))
+        return sw_fail(err, SW_BAD_CONFIG, "this CPU cannot multiply matrices by %s with the kernel set %s",
+                       sw_gemm_kind_name(options->gemm), sw_kernel_set_name(set));
     if (options->n_threads < 0 || options->n_threads > SW_MAX_THREADS)
         return sw_fail(err, SW_BAD_CONFIG, "%d threads for one rank; 1 to %d are possible", options->n_threads, SW_MAX_THREADS);
     sw_cpu_device *cpu = calloc(1, sizeof *cpu);
@@ -86,6 +97,7 @@ sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_erro
     for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++)
         memcpy(cpu->kernels[numbers], sw_kernel_set_table_of((sw_number_kind)numbers, set)->kernel, sizeof cpu->kernels[numbers]);
     snprintf(cpu->gemm, sizeof cpu->gemm, "plain");
+    cpu->options = *options;
     cpu->base = (sw_device){
         .name = "cpu",
         .kernel_set = sw_kernel_set_name(set),
@@ -95,8 +107,10 @@ sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_erro
         .close = close_cpu,
     };
     sw_status status = SW_OK;
+    cpu->multiply_plain = cpu->multiply_f32 = cpu->multiply_bf16 = sw_kernel_set_table_of(SW_NUMBERS_F32, set)->multiply_plain;
+    cpu->multiply_f64 = sw_kernel_set_table_of(SW_NUMBERS_F64, set)->multiply_plain;
     if (options->gemm == SW_GEMM_BLAS)
-        status = choose_gemm(cpu, sw_kernel_set_table_of(SW_NUMBERS_F32, set)->plain_sgemm, err);
+        status = load_blas(cpu, err);
     if (!status)
         status = add_threads(cpu, options, err);
     if (status) {

@@ -6,25 +6,31 @@
 
 #include "device/cpu/gemm.h"
 #include "device/device.h"
+#include "device/sizes.h"
 
 enum { SW_NOTE_BYTES = 256 };
 
 typedef struct sw_cpu_device {
     sw_device base;
+    sw_cpu_options options;      /* as it was opened */
     struct sw_cpu_device *alone; /* NULL in itself */
+    /* The matrix products, each of one thread: by which operands are in which type, and the plain one beside them. */
+    sw_product_fn multiply_f32, multiply_bf16, multiply_f64, multiply_plain;
     bool is_pinned;
     cpu_set_t before;        /* where the caller could run before it was pinned */
-    sw_cblas_sgemm_fn sgemm; /* NULL: the plain kernel multiplies */
+    sw_cblas_sgemm_fn sgemm; /* NULL: no BLAS is in use */
     sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS];
     char gemm[64];
     char note[SW_NOTE_BYTES];
 } sw_cpu_device;
 
-/* One kind of numbers compiled for one kernel set. `plain_...` is the plain matrix product alone, whatever the device uses. */
+/* What computes a product of this device. */
+sw_product_fn sw_cpu_multiplier(const sw_device *device, const sw_product *product);
+
+/* One kind of numbers compiled for one kernel set. */
 typedef struct sw_kernel_set_table {
     sw_kernel_fn kernel[SW_N_KERNELS];
-    sw_sgemm_fn plain_sgemm; /* NULL beside double */
-    sw_dgemm_fn plain_dgemm; /* NULL beside float */
+    sw_product_fn multiply_plain; /* fp32 with bf16, or fp64; NULL in the kind bf16, which uses that of fp32 */
 } sw_kernel_set_table;
 
 /* X(kind, set): every compiled set of kernels. */
@@ -55,9 +61,14 @@ typedef struct sw_blas {
  * load settles the core type for all. */
 void sw_blas_load(sw_blas *blas);
 
-/* Compare the BLAS with the plain kernel on shapes that are odd in every direction, turned and not, stored and added. `space` is
- * working space of SW_BLAS_CHECK_BYTES. False leaves the first difference in `note`. */
-enum { SW_BLAS_CHECK_SIDE = 131, SW_BLAS_CHECK_BYTES = 4 * SW_BLAS_CHECK_SIDE * SW_BLAS_CHECK_SIDE * (int)sizeof(float) };
-bool sw_blas_is_right(const sw_blas *blas, sw_sgemm_fn plain, float *space, char note[SW_NOTE_BYTES]);
+void sw_multiply_blas(const sw_device *device, const sw_product *product); /* by cpu->sgemm, in the calling thread */
+
+/* Compare the BLAS with a plain product of fp32 on shapes that are odd in every direction, turned and not, stored and added.
+ * `space` is working space of SW_BLAS_CHECK_BYTES, 64-byte aligned. False leaves the first difference in `note`. */
+enum {
+    SW_BLAS_CHECK_SIDE = 131,
+    SW_BLAS_CHECK_BYTES = SW_PRODUCT_WORKSPACE + 4 * SW_BLAS_CHECK_SIDE * (SW_BLAS_CHECK_SIDE + 1) * (int)sizeof(float)
+};
+bool sw_blas_is_right(const sw_blas *blas, sw_product_fn plain, void *space, char note[SW_NOTE_BYTES]);
 
 #endif

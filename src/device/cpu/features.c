@@ -8,6 +8,12 @@ const char *sw_kernel_set_name(sw_kernel_set set) {
     return (unsigned)set < SW_N_KERNEL_SETS ? names[set] : "?";
 }
 
+const char *sw_gemm_kind_name(sw_gemm_kind gemm) {
+    static const char *const names[] = {
+        [SW_GEMM_PLAIN] = "plain", [SW_GEMM_OWN] = "own", [SW_GEMM_OWN_BF16] = "own-bf16", [SW_GEMM_BLAS] = "blas"};
+    return (unsigned)gemm < SW_N_GEMM_KINDS ? names[gemm] : "?";
+}
+
 static bool has(uint32_t bits, uint32_t wanted) {
     return (bits & wanted) == wanted;
 }
@@ -41,4 +47,8 @@ sw_kernel_set sw_kernel_set_best(void) {
         if (sw_kernel_set_runs_here((sw_kernel_set)set))
             best = (sw_kernel_set)set;
     return best;
+}
+
+bool sw_gemm_runs_here(sw_gemm_kind gemm, sw_kernel_set set) {
+    return (gemm == SW_GEMM_PLAIN || gemm == SW_GEMM_BLAS) && sw_kernel_set_runs_here(set);
 }

@@ -1,8 +1,11 @@
-/* gemm.h: the matrix product C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C, row-major, as the BLAS defines it.
+/* gemm.h: the matrix product, with what its one pass over C can do besides.
  *
- * `a_turned`: A lies as [k,m] with rows `a_stride` apart; likewise B as [n,k]. With beta = 0, C is only written.
- * A plain product exists in each kernel set, for float and double; float may use a BLAS instead. Which one does the work was
- * settled when the device was opened and depends on nothing else but whether a dimension fits the BLAS's int.
+ *      C[m,n] = alpha op(A)[m,k] op(B)[k,n] + bias[n] + addend[m,n]
+ *
+ * Operands of fp32 or bf16, in any mixture, are multiplied and summed in fp32; a C of bf16 is rounded once, from the whole sum
+ * (to nearest, ties to even; NaN stays NaN). Or everything is fp64. Who does the work was settled when the device was opened
+ * (sw_gemm_kind in device.h) and depends on nothing else. An element of C is one sum in one order, which follows from m, n, k and
+ * the types: not from the number of threads, nor from addresses, nor from strides.
  */
 #ifndef SW_DEVICE_CPU_GEMM_H
 #define SW_DEVICE_CPU_GEMM_H
@@ -10,10 +13,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef void (*sw_sgemm_fn)(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                            int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c, int64_t c_stride);
-typedef void (*sw_dgemm_fn)(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
-                            int64_t a_stride, const double *b, int64_t b_stride, double beta, double *c, int64_t c_stride);
+#include "base/dtype.h"
+#include "device/kernel.h"
+
+/* Element (i, j) of op(X) lies at i * stride + j, or at j * stride + i when turned. */
+typedef struct sw_matrix {
+    const void *at;
+    int64_t stride; /* elements from one row to the next, as it lies */
+    bool is_turned;
+    sw_dtype type; /* SW_F32, SW_BF16 or SW_F64 */
+} sw_matrix;
+
+typedef struct sw_product {
+    int64_t m, n, k;
+    double alpha;
+    sw_matrix a, b;
+    void *c; /* [m,c_stride], written; read only as `addend` */
+    int64_t c_stride;
+    sw_dtype c_type;
+    const void *addend; /* [m,addend_stride] of C's type, may be C itself; NULL: none */
+    int64_t addend_stride;
+    const void *bias; /* [n], added to every row; NULL: none */
+    sw_dtype bias_type;
+    void *workspace; /* SW_PRODUCT_WORKSPACE bytes (device/sizes.h) for each thread, 64-byte aligned */
+} sw_product;
+
+/* Multiply with all threads of the device. Not from within a task of theirs. C may share bytes with no operand but `addend`. */
+void sw_multiply(const sw_device *device, const sw_product *product);
+
+/* The same bits by the calling thread alone, with the workspace of one thread. */
+void sw_multiply_alone(const sw_device *device, const sw_product *product);
+
+/* One that computes a whole product in the calling thread. */
+typedef void (*sw_product_fn)(const sw_device *device, const sw_product *product);
 
 /* cblas_sgemm, and the values of its enumerations. */
 typedef void (*sw_cblas_sgemm_fn)(int order, int a_turned, int b_turned, int m, int n, int k, float alpha, const float *a,

@@ -5,6 +5,8 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 endif()
 file(GLOB SW_PLAIN_KERNELS CONFIGURE_DEPENDS src/device/cpu/plain/*.c)
 
+set(SW_TUNED_ATTENTION src/device/cpu/tuned/attention.c src/device/cpu/tuned/attention_grad.c)
+
 set(SW_OPTIONS_baseline -march=x86-64 -mtune=generic)
 set(SW_OPTIONS_v3 -march=x86-64-v3 -mtune=generic)
 set(SW_OPTIONS_v4 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=512)
@@ -15,7 +17,12 @@ set(SW_VECTOR_BYTES_v4 64)
 foreach(set baseline v3 v4)
   foreach(kind f32 bf16 f64)
     set(library kernels_${kind}_${set})
-    add_library(${library} OBJECT ${SW_PLAIN_KERNELS})
+    set(sources ${SW_PLAIN_KERNELS})
+    if(NOT set STREQUAL baseline AND NOT kind STREQUAL f64) # a tuned kernel takes the plain one's place and name
+      list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/src/device/cpu/plain/attention.c)
+      list(APPEND sources ${SW_TUNED_ATTENTION})
+    endif()
+    add_library(${library} OBJECT ${sources})
     target_include_directories(${library} PRIVATE include src)
     target_compile_definitions(${library} PRIVATE SW_KIND=${kind} SW_KIND_${kind} SW_SET=${set}
                                SW_VECTOR_BYTES=${SW_VECTOR_BYTES_${set}})

@@ -1,4 +1,5 @@
-/* attention.c: causal softmax(scale q k^T) v, 64 queries of one head at a time.
+/* attention.c: causal softmax(scale q k^T) v, 64 queries of one head at a time: for double, and where no vectors are wide enough
+ * for device/cpu/tuned/attention.c.
  *
  * A block of queries meets the keys from the first that one of its queries sees up to its last query, so that what no query of
  * the block sees, above the diagonal, before its span or in another document, is neither computed nor stored, and one strip of
@@ -10,9 +11,8 @@
  *               dS = P (dout V^T - delta),  dQ = scale dS K,  dK = scale dS^T Q,  dV = P^T dout      (Dao et al. 2022, appendix
  * B)
  *
- * Heads of a group share keys and values in place. dK and dV are sums over blocks and over the heads of a group. Blocks go from
- * the last to the first, and each begins where it sees itself, so what a group's first head has reached is one run of keys up to
- * the last: what lies before the run is stored, the rest is added.
+ * Heads are copied to and from R, one query head and what its group shares at a time. dK and dV are sums over blocks and over the
+ * heads of a group.
  */
 #include "device/cpu/plain/lanes.h"
 #include "device/cpu/plain/math.h"
@@ -23,6 +23,7 @@ typedef struct shape {
     int64_t queries, score_stride;
     real scale;
     const int32_t *documents; /* [B*T]? */
+    void *workspace;          /* of products */
 } shape;
 
 static shape shape_of(const sw_kernel_call *call, int documents) {
@@ -40,6 +41,7 @@ static shape shape_of(const sw_kernel_call *call, int documents) {
         .score_stride = sw_attention_stride(dim[1], dim[7]),
         .scale = (real)call->attribute[0],
         .documents = call->operand[documents],
+        .workspace = call->scratch,
     };
 }
 
@@ -66,24 +68,63 @@ static void exponentials(int64_t begin, int64_t end, int64_t length, real most, 
     memset(scores + end, 0, (size_t)(length - end) * sizeof *scores);
 }
 
+/* to[T,D] = what one head of q, k, v or the like is. */
+static void load_head(const shape *s, const activation *from, int64_t stride, real *to) {
+    for (int64_t t = 0; t < s->T; t++, from += stride, to += s->D) {
+        SW_ELEMENTWISE
+        for (int64_t d = 0; d < s->D; d++)
+            to[d] = load(from[d]);
+    }
+}
+
+static void store_head(const shape *s, const real *from, activation *to, int64_t stride) {
+    for (int64_t t = 0; t < s->T; t++, from += s->D, to += stride) {
+        SW_ELEMENTWISE
+        for (int64_t d = 0; d < s->D; d++)
+            to[d] = stored(from[d]);
+    }
+}
+
+/* [m,n] = scale a[m,D] b[n,D]^T */
+static void multiply_rows(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *a, const real *b,
+                          real *strip) {
+    multiply(device, s->workspace, false, true, m, n, s->D, scale, a, s->D, b, s->D, false, strip, s->score_stride);
+}
+
+/* to[m,D] = scale strip[m,n] rows[n,D] */
+static void multiply_strip(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *strip,
+                           const real *rows, real *to) {
+    multiply(device, s->workspace, false, false, m, s->D, n, scale, strip, s->score_stride, rows, s->D, false, to, s->D);
+}
+
+/* sum[n,D] += scale strip[m,n]^T rows[m,D] */
+static void add_turned_strip(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *strip,
+                             const real *rows, real *sum) {
+    multiply(device, s->workspace, true, false, n, s->D, m, scale, strip, s->score_stride, rows, s->D, true, sum, s->D);
+}
+
 SW_KERNEL(ATTENTION) {
     const shape s = shape_of(call, 5);
-    const real *q = call->operand[0], *k = call->operand[1], *v = call->operand[2];
-    real *out = call->operand[3];     /* [B*T,H*D] */
-    real *log_sum = call->operand[4]; /* [B,H,T] */
-    real *scores = call->scratch;     /* [queries,score_stride] */
-    const int64_t out_stride = s.H * s.D;
+    const activation *q = call->operand[0], *k = call->operand[1], *v = call->operand[2];
+    activation *out = call->operand[3]; /* [B*T,H*D] */
+    real *log_sum = call->operand[4];   /* [B,H,T] */
+    const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K, head_elements = s.T * s.D;
+    real *scores = own_scratch(device, call); /* [queries,score_stride] */
+    real *head_q = scores + s.queries * s.score_stride, *head_k = head_q + head_elements, *head_v = head_k + head_elements,
+         *head_out = head_v + head_elements; /* [T,D] each */
+    real inverse[SW_ATTENTION_QUERIES];
     for (int64_t head = 0; head < s.B * s.H; head++) {
-        const int64_t b = head / s.H, h = head % s.H, group = h / (s.H / s.K);
-        const real *head_q = q + b * s.T * s.q_stride + h * s.D;
-        const real *head_k = k + b * s.T * s.kv_stride + group * s.D, *head_v = v + b * s.T * s.kv_stride + group * s.D;
+        const int64_t b = head / s.H, h = head % s.H;
+        load_head(&s, q + b * s.T * s.q_stride + h * s.D, s.q_stride, head_q);
+        if (h % heads_of_group == 0) {
+            const int64_t at = b * s.T * s.kv_stride + h / heads_of_group * s.D;
+            load_head(&s, k + at, s.kv_stride, head_k);
+            load_head(&s, v + at, s.kv_stride, head_v);
+        }
         for (int64_t first = 0; first < s.T; first += s.queries) {
             const int64_t n = smaller(s.queries, s.T - first), from = first_key_of_block(&s, b, first, n),
                           keys = first + n - from;
-            real *rows = out + (b * s.T + first) * out_stride + h * s.D;
-            real inverse[SW_ATTENTION_QUERIES];
-            multiply(device, false, true, n, keys, s.D, s.scale, head_q + first * s.q_stride, s.q_stride,
-                     head_k + from * s.kv_stride, s.kv_stride, 0, scores, s.score_stride);
+            multiply_rows(device, &s, n, keys, s.scale, head_q + first * s.D, head_k + from * s.D, scores);
             for (int64_t i = 0; i < n; i++) {
                 real *row = scores + i * s.score_stride;
                 const int64_t begin = first_key(&s, b, first + i) - from, end = first + i + 1 - from;
@@ -93,65 +134,64 @@ SW_KERNEL(ATTENTION) {
                 log_sum[head * s.T + first + i] = most + real_log(total);
                 inverse[i] = 1 / total;
             }
-            multiply(device, false, false, n, s.D, keys, 1, scores, s.score_stride, head_v + from * s.kv_stride, s.kv_stride, 0,
-                     rows, out_stride);
+            real *rows = head_out + first * s.D;
+            multiply_strip(device, &s, n, keys, 1, scores, head_v + from * s.D, rows);
             for (int64_t i = 0; i < n; i++) {
                 SW_ELEMENTWISE
                 for (int64_t d = 0; d < s.D; d++)
-                    rows[i * out_stride + d] *= inverse[i];
+                    rows[i * s.D + d] *= inverse[i];
             }
         }
+        store_head(&s, head_out, out + b * s.T * out_stride + h * s.D, out_stride);
     }
-}
-
-/* to[m,D] = (or +=) scale strip^T rows: strip [n,score_stride], rows [n,D]. Nothing where m is 0. */
-static void multiply_strip(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *strip,
-                           const real *rows, int64_t row_stride, real beta, real *to) {
-    if (m > 0)
-        multiply(device, true, false, m, s->D, n, scale, strip, s->score_stride, rows, row_stride, beta, to, s->kv_stride);
 }
 
 SW_KERNEL(ATTENTION_GRAD) {
     const shape s = shape_of(call, 9);
-    const real *dout = call->operand[0], *q = call->operand[1], *k = call->operand[2], *v = call->operand[3];
-    const real *out = call->operand[4];     /* [B*T,H*D] */
-    const real *log_sum = call->operand[5]; /* [B,H,T] */
-    real *dq = call->operand[6], *dk = call->operand[7], *dv = call->operand[8];
-    real *p = call->scratch, *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
-    const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K;
+    const activation *dout = call->operand[0], *q = call->operand[1], *k = call->operand[2], *v = call->operand[3];
+    const activation *out = call->operand[4]; /* [B*T,H*D] */
+    const real *log_sum = call->operand[5];   /* [B,H,T] */
+    activation *dq = call->operand[6], *dk = call->operand[7], *dv = call->operand[8];
+    const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K, head_elements = s.T * s.D;
+    real *p = own_scratch(device, call), *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
+    real *head_q = ds + s.queries * s.score_stride, *head_k = head_q + head_elements, *head_v = head_k + head_elements,
+         *head_out = head_v + head_elements, *head_dout = head_out + head_elements, *head_dq = head_dout + head_elements,
+         *head_dk = head_dq + head_elements, *head_dv = head_dk + head_elements; /* [T,D] each */
     for (int64_t head = 0; head < s.B * s.H; head++) {
-        const int64_t b = head / s.H, h = head % s.H, group = h / heads_of_group;
-        const int64_t q_at = b * s.T * s.q_stride + h * s.D, kv_at = b * s.T * s.kv_stride + group * s.D;
-        const int64_t last = (s.T - 1) / s.queries * s.queries;
-        int64_t stored = h % heads_of_group == 0 ? s.T : 0; /* dK and dV hold sums from this key on */
-        for (int64_t first = last; first >= 0; first -= s.queries) {
+        const int64_t b = head / s.H, h = head % s.H, row = b * s.T;
+        const int64_t kv_at = row * s.kv_stride + h / heads_of_group * s.D;
+        load_head(&s, q + row * s.q_stride + h * s.D, s.q_stride, head_q);
+        load_head(&s, out + row * out_stride + h * s.D, out_stride, head_out);
+        load_head(&s, dout + row * out_stride + h * s.D, out_stride, head_dout);
+        if (h % heads_of_group == 0) {
+            load_head(&s, k + kv_at, s.kv_stride, head_k);
+            load_head(&s, v + kv_at, s.kv_stride, head_v);
+            memset(head_dk, 0, (size_t)head_elements * sizeof *head_dk);
+            memset(head_dv, 0, (size_t)head_elements * sizeof *head_dv);
+        }
+        for (int64_t first = 0; first < s.T; first += s.queries) {
             const int64_t n = smaller(s.queries, s.T - first), from = first_key_of_block(&s, b, first, n),
                           keys = first + n - from;
-            const int64_t kv_from = kv_at + from * s.kv_stride;
-            const real *block_q = q + q_at + first * s.q_stride;
-            const real *block_out = out + (b * s.T + first) * out_stride + h * s.D;
-            const real *block_dout = dout + (b * s.T + first) * out_stride + h * s.D;
-            multiply(device, false, true, n, keys, s.D, s.scale, block_q, s.q_stride, k + kv_from, s.kv_stride, 0, p,
-                     s.score_stride);
-            multiply(device, false, true, n, keys, s.D, 1, block_dout, out_stride, v + kv_from, s.kv_stride, 0, ds,
-                     s.score_stride);
+            const real *block_q = head_q + first * s.D, *block_dout = head_dout + first * s.D;
+            multiply_rows(device, &s, n, keys, s.scale, block_q, head_k + from * s.D, p);
+            multiply_rows(device, &s, n, keys, 1, block_dout, head_v + from * s.D, ds);
             for (int64_t i = 0; i < n; i++) {
                 real *p_row = p + i * s.score_stride, *ds_row = ds + i * s.score_stride;
-                const real delta = dot_rows(s.D, block_dout + i * out_stride, block_out + i * out_stride);
+                const real delta = dot_rows(s.D, block_dout + i * s.D, head_out + (first + i) * s.D);
                 exponentials(first_key(&s, b, first + i) - from, first + i + 1 - from, keys, log_sum[head * s.T + first + i],
                              p_row);
                 SW_ELEMENTWISE
                 for (int64_t j = 0; j < keys; j++)
                     ds_row[j] = p_row[j] * (ds_row[j] - delta);
             }
-            const int64_t fresh = larger(0, smaller(stored - from, keys)), kv_stored = kv_from + fresh * s.kv_stride;
-            multiply_strip(device, &s, fresh, n, 1, p, block_dout, out_stride, 0, dv + kv_from);
-            multiply_strip(device, &s, keys - fresh, n, 1, p + fresh, block_dout, out_stride, 1, dv + kv_stored);
-            multiply_strip(device, &s, fresh, n, s.scale, ds, block_q, s.q_stride, 0, dk + kv_from);
-            multiply_strip(device, &s, keys - fresh, n, s.scale, ds + fresh, block_q, s.q_stride, 1, dk + kv_stored);
-            stored = smaller(stored, from);
-            multiply(device, false, false, n, s.D, keys, s.scale, ds, s.score_stride, k + kv_from, s.kv_stride, 0,
-                     dq + q_at + first * s.q_stride, s.q_stride);
+            add_turned_strip(device, &s, n, keys, 1, p, block_dout, head_dv + from * s.D);
+            add_turned_strip(device, &s, n, keys, s.scale, ds, block_q, head_dk + from * s.D);
+            multiply_strip(device, &s, n, keys, s.scale, ds, head_k + from * s.D, head_dq + first * s.D);
+        }
+        store_head(&s, head_dq, dq + row * s.q_stride + h * s.D, s.q_stride);
+        if (h % heads_of_group == heads_of_group - 1) {
+            store_head(&s, head_dk, dk + kv_at, s.kv_stride);
+            store_head(&s, head_dv, dv + kv_at, s.kv_stride);
         }
     }
 }

@@ -31,23 +31,23 @@ SW_KERNEL(ROTARY_PLACED) {
 }
 
 SW_KERNEL(ADD_POSITIONS_PLACED) {
-    const real *x = call->operand[0];          /* [B*T,C] */
+    const activation *x = call->operand[0];    /* [B*T,C] */
     const parameter *table = call->operand[1]; /* [P,C] */
     const int32_t *places = call->operand[2];  /* [B,3] */
-    real *y = call->operand[3];                /* [B*T,C] */
+    activation *y = call->operand[3];          /* [B*T,C] */
     const int64_t B = call->dim[0], T = call->dim[1], C = call->dim[2], P = call->dim[3];
     for (int64_t row = 0; row < B * T; row++) {
         const parameter *position = table + smaller(place_of(places, row / T).first + row % T, P - 1) * C;
         SW_ELEMENTWISE
         for (int64_t c = 0; c < C; c++)
-            y[row * C + c] = x[row * C + c] + widen(position[c]);
+            y[row * C + c] = stored(load(x[row * C + c]) + widen(position[c]));
     }
 }
 
 SW_KERNEL(SELECT_LAST) {
-    const real *x = call->operand[0];         /* [B*T,C] */
+    const activation *x = call->operand[0];   /* [B*T,C] */
     const int32_t *places = call->operand[1]; /* [B,3] */
-    real *y = call->operand[2];               /* [B,C] */
+    activation *y = call->operand[2];         /* [B,C] */
     const int64_t B = call->dim[0], T = call->dim[1], C = call->dim[2];
     for (int64_t b = 0; b < B; b++)
         memcpy(y + b * C, x + (b * T + larger(place_of(places, b).n - 1, 0)) * C, (size_t)C * sizeof *y);
@@ -60,7 +60,7 @@ typedef struct shape {
 } shape;
 
 /* The new keys, or values, of one row into its part of the cache [K,P,D]. */
-static void append(const shape *s, const place *at, const real *from, real *cache) {
+static void append(const shape *s, const place *at, const activation *from, activation *cache) {
     for (int64_t t = 0; t < at->n; t++)
         for (int64_t head = 0; head < s->K; head++)
             memcpy(cache + (head * s->P + at->first + t) * s->D, from + t * s->kv_stride + head * s->D,
@@ -70,16 +70,24 @@ static void append(const shape *s, const place *at, const real *from, real *cach
 /* Queries, `q_stride` apart, of which query i sees `seen` + i * seen_step positions: softmax(scale q k^T) v into `out`; of
  * those, the last `span`. */
 typedef struct block {
-    const real *q, *keys, *values; /* keys, values [P,D] */
+    const activation *q, *keys, *values; /* keys, values [P,D] */
     int64_t n, q_stride, seen, seen_step, out_stride;
-    real *out;
+    activation *out;
 } block;
 
-static void attend(const sw_device *device, const shape *s, const block *b, real *scores) {
+static void attend(const sw_device *device, void *workspace, const shape *s, const block *b, real *scores) {
     const int64_t first = larger(b->seen - s->span, 0); /* the first key that some query of the block sees */
     const int64_t most_seen = b->seen + (b->n - 1) * b->seen_step - first, stride = sw_attention_stride(s->P, 0);
-    multiply(device, false, true, b->n, most_seen, s->D, s->scale, b->q, b->q_stride, b->keys + first * s->D, s->D, 0, scores,
-             stride);
+    sw_multiply(device, &(sw_product){.m = b->n,
+                                      .n = most_seen,
+                                      .k = s->D,
+                                      .alpha = (double)s->scale,
+                                      .a = {b->q, b->q_stride, false, SW_ACTIVATION_TYPE},
+                                      .b = {b->keys + first * s->D, s->D, true, SW_ACTIVATION_TYPE},
+                                      .c = scores,
+                                      .c_stride = stride,
+                                      .c_type = SW_REAL_TYPE,
+                                      .workspace = workspace});
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t end = b->seen + i * b->seen_step - first, begin = larger(end - s->span, 0), seen = end - begin;
         real *row = scores + i * stride + begin;
@@ -94,8 +102,16 @@ static void attend(const sw_device *device, const shape *s, const block *b, real
         for (int64_t j = 0; j < seen; j++)
             row[j] *= inverse;
     }
-    multiply(device, false, false, b->n, s->D, most_seen, 1, scores, stride, b->values + first * s->D, s->D, 0, b->out,
-             b->out_stride);
+    sw_multiply(device, &(sw_product){.m = b->n,
+                                      .n = s->D,
+                                      .k = most_seen,
+                                      .alpha = 1,
+                                      .a = {scores, stride, false, SW_REAL_TYPE},
+                                      .b = {b->values + first * s->D, s->D, false, SW_ACTIVATION_TYPE},
+                                      .c = b->out,
+                                      .c_stride = b->out_stride,
+                                      .c_type = SW_ACTIVATION_TYPE,
+                                      .workspace = workspace});
 }
 
 SW_KERNEL(ATTENTION_CACHED) {
@@ -103,16 +119,16 @@ SW_KERNEL(ATTENTION_CACHED) {
     const int64_t span = (int64_t)call->attribute[1];
     const shape s = {
         dim[0], dim[1], dim[2], dim[3], dim[4], dim[5], dim[6], dim[7], span > 0 ? span : dim[7], (real)call->attribute[0]};
-    const real *q = call->operand[0], *k = call->operand[1], *v = call->operand[2];
-    const int32_t *places = call->operand[3];                  /* [B,3] */
-    real *keys = call->operand[4], *values = call->operand[5]; /* [rows,K,P,D] */
-    real *out = call->operand[6];                              /* [B*T,H*D] */
+    const activation *q = call->operand[0], *k = call->operand[1], *v = call->operand[2];
+    const int32_t *places = call->operand[3];                        /* [B,3] */
+    activation *keys = call->operand[4], *values = call->operand[5]; /* [rows,K,P,D] */
+    activation *out = call->operand[6];                              /* [B*T,H*D] */
     const int64_t heads_of_group = s.H / s.K, out_stride = s.H * s.D, row_elements = s.K * s.P * s.D;
     for (int64_t b = 0; b < s.B; b++) {
         const place at = place_of(places, b);
-        const real *row_q = q + b * s.T * s.q_stride;
-        real *row_out = out + b * s.T * out_stride;
-        real *row_keys = keys + at.row * row_elements, *row_values = values + at.row * row_elements;
+        const activation *row_q = q + b * s.T * s.q_stride;
+        activation *row_out = out + b * s.T * out_stride;
+        activation *row_keys = keys + at.row * row_elements, *row_values = values + at.row * row_elements;
         append(&s, &at, k + b * s.T * s.kv_stride, row_keys);
         append(&s, &at, v + b * s.T * s.kv_stride, row_values);
         memset(row_out + at.n * out_stride, 0, (size_t)((s.T - at.n) * out_stride) * sizeof *out);
@@ -127,7 +143,7 @@ SW_KERNEL(ATTENTION_CACHED) {
                          .out_stride = s.D,
                          .out = row_out + head * s.D};
             if (at.n == 1) {
-                attend(device, &s, &one, call->scratch);
+                attend(device, call->scratch, &s, &one, own_scratch(device, call));
                 continue;
             }
             one.q_stride = s.q_stride, one.out_stride = out_stride, one.seen_step = 1;
@@ -136,7 +152,7 @@ SW_KERNEL(ATTENTION_CACHED) {
                 one.seen = at.first + t + 1;
                 one.q = row_q + t * s.q_stride + head * s.D;
                 one.out = row_out + t * out_stride + head * s.D;
-                attend(device, &s, &one, call->scratch);
+                attend(device, call->scratch, &s, &one, own_scratch(device, call));
             }
         }
     }

@@ -34,10 +34,10 @@ static inline void load_weights(const parameter *weight, vector *parts) {
 
 #ifdef SW_KIND_bf16
 /* Each WEIGHT_STEP elements of x by even, then by odd place; zeros past its end. */
-static inline void deal_row(int64_t in, const real *x, real *dealt) {
+static inline void deal_row(int64_t in, const activation *x, real *dealt) {
     for (int64_t i = 0; i < in; i += WEIGHT_STEP, dealt += WEIGHT_STEP)
         for (int64_t j = 0; j < WEIGHT_STEP; j++)
-            dealt[j % 2 * VECTOR_LANES + j / 2] = i + j < in ? x[i + j] : 0;
+            dealt[j % 2 * VECTOR_LANES + j / 2] = i + j < in ? load(x[i + j]) : 0;
 }
 #endif
 
@@ -54,14 +54,23 @@ static inline real add_vector(vector sum) {
  * The tile of the weight that comes next is fetched meanwhile: its rows are too short for the CPU to see a pattern. */
 typedef struct few_rows {
     int64_t n, in, out, x_stride, y_stride; /* y's and the residual's */
-    const real *x;
-    const parameter *weight, *bias; /* bias [out]? */
-    const real *residual;           /* [n,out]?, may be y */
-    real *y;
+    const real *x;                          /* [n,in], dealt */
+    const parameter *weight, *bias;         /* bias [out]? */
+    const activation *residual;             /* [n,out]?, may be y */
+    activation *y;
+    real *unrounded; /* in place of y, where it is given */
 } few_rows;
 
+static inline void put_result(const few_rows *f, int64_t row, int64_t output, real x) {
+    const int64_t at = row * f->y_stride + output;
+    if (f->unrounded)
+        f->unrounded[at] = x;
+    else
+        f->y[at] = stored(x);
+}
+
 static inline real begin_sum(const few_rows *f, int64_t row, int64_t output) {
-    return (f->residual ? f->residual[row * f->y_stride + output] : 0) + (f->bias ? widen(f->bias[output]) : 0);
+    return (f->residual ? load(f->residual[row * f->y_stride + output]) : 0) + (f->bias ? widen(f->bias[output]) : 0);
 }
 
 static inline __attribute__((always_inline)) void dot_tile(const few_rows *f, int64_t row, int64_t output, int rows,
@@ -99,7 +108,7 @@ static inline __attribute__((always_inline)) void dot_tile(const few_rows *f, in
         }
     for (int r = 0; r < rows; r++)
         for (int o = 0; o < outputs; o++)
-            f->y[(row + r) * f->y_stride + output + o] = add_vector(sum[r][o]) + begin_sum(f, row + r, output + o);
+            put_result(f, row + r, output + o, add_vector(sum[r][o]) + begin_sum(f, row + r, output + o));
 }
 
 /* All rows of x, four, two, one at a time, against `outputs` rows of the weight. */
@@ -125,18 +134,20 @@ static void dot_few_rows(const few_rows *f) {
         dot_all_rows(f, output, 1);
 }
 
-/* Eight rows of the weight at a time meet each row of x while they are in a near cache. */
-static void sum_few_rows(const few_rows *f) {
+/* Eight rows of the weight at a time meet each row of x while they are in a near cache. sums [n,out] */
+static void sum_few_rows(const few_rows *f, const activation *x, real *sums) {
     const int64_t n = f->n, in = f->in, out = f->out;
     for (int64_t row = 0; row < n; row++)
         for (int64_t o = 0; o < out; o++)
-            f->y[row * f->y_stride + o] = begin_sum(f, row, o);
+            sums[row * out + o] = begin_sum(f, row, o);
     int64_t i = 0;
     for (; i + 8 <= in; i += 8)
         for (int64_t row = 0; row < n; row++) {
-            const real *a = f->x + row * in + i;
+            real a[8];
+            for (int j = 0; j < 8; j++)
+                a[j] = load(x[row * in + i + j]);
             const parameter *w = f->weight + i * out;
-            real *to = f->y + row * f->y_stride;
+            real *to = sums + row * out;
             SW_ELEMENTWISE
             for (int64_t o = 0; o < out; o++) {
                 const real low =
@@ -150,25 +161,28 @@ static void sum_few_rows(const few_rows *f) {
         for (int64_t row = 0; row < n; row++) {
             SW_ELEMENTWISE
             for (int64_t o = 0; o < out; o++)
-                f->y[row * f->y_stride + o] += f->x[row * in + i] * widen(f->weight[i * out + o]);
+                sums[row * out + o] += load(x[row * in + i]) * widen(f->weight[i * out + o]);
         }
+    for (int64_t row = 0; row < n; row++)
+        for (int64_t o = 0; o < out; o++)
+            put_result(f, row, o, sums[row * out + o]);
 }
 
-/* `f` with x dense, its weight [out,in] if is_out_in, else [in,out]. scratch: [n, sw_few_rows_stride(in)] beside bf16. */
-static inline void multiply_few_rows(few_rows f, bool is_out_in, real *scratch) {
-    f.x_stride = f.in;
+/* `f` but for its x, which is x [n,in] as it lies; its weight [out,in] if is_out_in, else [in,out]. scratch: [n, out], or of
+ * [out,in] beside bf16 [n, sw_few_rows_stride(in)]. */
+static inline void multiply_few_rows(few_rows f, bool is_out_in, const activation *x, real *scratch) {
     if (!is_out_in) {
-        sum_few_rows(&f);
+        sum_few_rows(&f, x, scratch);
         return;
     }
 #ifdef SW_KIND_bf16
-    const real *x = f.x;
     f.x = scratch;
     f.x_stride = sw_few_rows_stride(f.in);
     for (int64_t row = 0; row < f.n; row++)
         deal_row(f.in, x + row * f.in, scratch + row * f.x_stride);
 #else
-    (void)scratch;
+    f.x = x;
+    f.x_stride = f.in;
 #endif
     dot_few_rows(&f);
 }

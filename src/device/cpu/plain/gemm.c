@@ -1,8 +1,9 @@
-/* gemm.c: the plain matrix product.
+/* gemm.c: the plain matrix product (gemm.h), for float with bf16 and for double.
  *
  * A block of A [BLOCK_M, BLOCK_K] is packed into strips of TILE_M rows, a panel of B [BLOCK_K, TILE_N] is packed beside it, and a
- * tile of C is summed in registers over the block's k. Strips and panels are padded with zeros to whole tiles, so there is one
- * inner loop, and an element of C is the same sum in the same order wherever it lies and however large the matrices are.
+ * tile is summed in registers over the block's k and added to the sums of its block of C [BLOCK_M, BLOCK_N], from which C is
+ * written when k is done. Packing widens bf16. Strips and panels are padded with zeros to whole tiles, so there is one inner
+ * loop, and an element of C is the same sum in the same order wherever it lies and however large the matrices are.
  *
  *              TILE_N
  *              +----+
@@ -12,9 +13,10 @@
  *     |strip|  |tile| TILE_M rows
  *     +-----+  +----+
  */
-#include <limits.h>
-
 #include "device/cpu/plain/lanes.h"
+#include "device/sizes.h"
+
+#ifndef SW_KIND_bf16 /* the product of floats serves bf16 too */
 
 #if SW_VECTOR_BYTES == 64
 enum { TILE_M = 12 }; /* 24 of 32 registers hold the tile */
@@ -27,39 +29,71 @@ enum {
     TILE_N = 2 * VECTOR_LANES,
     BLOCK_K = 16 * 1024 / (TILE_N * SW_REAL_BYTES),   /* a panel stays in the first cache */
     BLOCK_M = 192 * 1024 / (BLOCK_K * SW_REAL_BYTES), /* the block of A in the second; a multiple of every TILE_M */
+    BLOCK_N = 1024,                                   /* columns whose sums are kept; a multiple of every TILE_N */
     STRIP_STEP = BLOCK_K + 16 /* from row to row; rows a power of two apart would share few sets of the cache */
 };
 
-/* A strip is alpha times TILE_M rows of op(A), zero past n_rows, in the order in which A lies, for turning it costs more than
- * reading it turned: element (row, p) at row * STRIP_STEP + p, or of a turned A at p * TILE_M + row. */
-static void pack_strip(bool turned, int64_t n_rows, int64_t k, real alpha, const real *a, int64_t stride, real *strip) {
-    if (turned) {
-        for (int64_t p = 0; p < k; p++)
-            for (int64_t row = 0; row < TILE_M; row++)
-                strip[p * TILE_M + row] = row < n_rows ? alpha * a[p * stride + row] : 0;
+typedef struct space {
+    _Alignas(64) real strips[BLOCK_M * STRIP_STEP];
+    _Alignas(64) real panel[BLOCK_K * TILE_N];
+    _Alignas(64) real sums[BLOCK_M * BLOCK_N];
+} space;
+_Static_assert(sizeof(space) <= SW_PRODUCT_WORKSPACE, "one thread's workspace holds what the plain product works in");
+
+/* to[i] = element (row, column + i) of op(X) where `along`, else (row + i, column): n elements that lie side by side. */
+static void load_run(const sw_matrix *x, int64_t outer, int64_t inner, int64_t n, real *to) {
+    const int64_t at = outer * x->stride + inner;
+#ifndef SW_KIND_f64
+    if (x->type == SW_BF16) {
+        const uint16_t *from = (const uint16_t *)x->at + at;
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < n; i++)
+            to[i] = sw_bf16_to_float(from[i]);
         return;
     }
-    for (int64_t row = 0; row < TILE_M; row++)
-        for (int64_t p = 0; p < k; p++)
-            strip[row * STRIP_STEP + p] = row < n_rows ? alpha * a[row * stride + p] : 0;
+#endif
+    memcpy(to, (const real *)x->at + at, (size_t)n * sizeof *to);
 }
 
-/* panel[k][TILE_N] = columns of op(B); columns past n_columns are zero. */
-static void pack_panel(bool turned, int64_t n_columns, int64_t k, const real *b, int64_t stride, real *panel) {
-    if (!turned && n_columns == TILE_N) {
-        for (int64_t p = 0; p < k; p++)
-            for (int column = 0; column < TILE_N; column++)
-                panel[p * TILE_N + column] = b[p * stride + column];
+/* A strip is TILE_M rows of op(A) from `row` on and columns from `p` on, zero past n_rows, in the order in which A lies, for
+ * turning it costs more than reading it turned: element (row, p) at row * STRIP_STEP + p, or of a turned A at p * TILE_M + row.
+ */
+static void pack_strip(const sw_matrix *a, int64_t row, int64_t n_rows, int64_t p, int64_t k, real *strip) {
+    if (a->is_turned) {
+        for (int64_t i = 0; i < k; i++, strip += TILE_M) {
+            load_run(a, p + i, row, n_rows, strip);
+            memset(strip + n_rows, 0, (size_t)(TILE_M - n_rows) * sizeof *strip);
+        }
         return;
     }
-    for (int64_t column = 0; column < TILE_N; column++)
-        for (int64_t p = 0; p < k; p++)
-            panel[p * TILE_N + column] = column >= n_columns ? 0 : turned ? b[column * stride + p] : b[p * stride + column];
+    for (int64_t i = 0; i < TILE_M; i++, strip += STRIP_STEP)
+        if (i < n_rows)
+            load_run(a, row + i, p, k, strip);
+        else
+            memset(strip, 0, (size_t)k * sizeof *strip);
 }
 
-/* tile = strip * panel; the steps are constants where this is inlined. */
+/* panel[k][TILE_N] = columns of op(B) from `column` on; those past n_columns are zero. */
+static void pack_panel(const sw_matrix *b, int64_t p, int64_t k, int64_t column, int64_t n_columns, real *panel) {
+    if (!b->is_turned) {
+        for (int64_t i = 0; i < k; i++, panel += TILE_N) {
+            load_run(b, p + i, column, n_columns, panel);
+            memset(panel + n_columns, 0, (size_t)(TILE_N - n_columns) * sizeof *panel);
+        }
+        return;
+    }
+    for (int64_t j = 0; j < TILE_N; j++) {
+        real row[BLOCK_K] = {0};
+        if (j < n_columns)
+            load_run(b, column + j, p, k, row);
+        for (int64_t i = 0; i < k; i++)
+            panel[i * TILE_N + j] = row[i];
+    }
+}
+
+/* tile = strip * panel, added to the sums unless they begin; the steps are constants where this is inlined. */
 static inline __attribute__((always_inline)) void sum_tile(int64_t k, const real *strip, int64_t row_step, int64_t k_step,
-                                                           const real *panel, real *tile) {
+                                                           const real *panel, bool begins, real *sums) {
     vector sum[TILE_M][2] = {0};
     for (int64_t p = 0; p < k; p++) {
         const vector left = load_vector(panel + p * TILE_N), right = load_vector(panel + p * TILE_N + VECTOR_LANES);
@@ -69,73 +103,81 @@ static inline __attribute__((always_inline)) void sum_tile(int64_t k, const real
             sum[row][1] += a * right;
         }
     }
-    memcpy(tile, sum, sizeof sum);
+    for (int row = 0; row < TILE_M; row++, sums += BLOCK_N)
+        for (int half = 0; half < 2; half++) {
+            vector total = sum[row][half];
+            if (!begins)
+                total += load_vector(sums + half * VECTOR_LANES);
+            memcpy(sums + half * VECTOR_LANES, &total, sizeof total);
+        }
 }
 
-static void multiply_tile(bool turned, int64_t k, const real *strip, const real *panel, real *tile) {
+static void multiply_tile(bool turned, int64_t k, const real *strip, const real *panel, bool begins, real *sums) {
     if (turned)
-        sum_tile(k, strip, 1, TILE_M, panel, tile);
+        sum_tile(k, strip, 1, TILE_M, panel, begins, sums);
     else
-        sum_tile(k, strip, STRIP_STEP, 1, panel, tile);
+        sum_tile(k, strip, STRIP_STEP, 1, panel, begins, sums);
 }
 
-/* C = beta * C + tile, for the part of the tile that is in the matrix. */
-static void store_tile(int64_t n_rows, int64_t n_columns, const real *tile, real beta, real *c, int64_t stride) {
-    for (int64_t row = 0; row < n_rows; row++, tile += TILE_N, c += stride) {
-        if (beta == 0)
-            for (int64_t column = 0; column < n_columns; column++)
-                c[column] = tile[column];
-        else
-            for (int64_t column = 0; column < n_columns; column++)
-                c[column] = beta * c[column] + tile[column];
-    }
+/* The part of a row, n elements from `column` on, of an addend or a bias. */
+static void add_run(const void *from, sw_dtype type, int64_t at, int64_t n, real *to) {
+    real values[BLOCK_N];
+    const sw_matrix row = {from, 0, false, type};
+    load_run(&row, 0, at, n, values);
+    SW_ELEMENTWISE
+    for (int64_t i = 0; i < n; i++)
+        to[i] += values[i];
 }
 
-void SW_LOCAL(gemm_plain)(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
-                          int64_t a_stride, const real *b, int64_t b_stride, real beta, real *c, int64_t c_stride) {
-    _Alignas(64) real strips[BLOCK_M * STRIP_STEP], panel[BLOCK_K * TILE_N], tile[TILE_M * TILE_N];
-    if (k == 0) {
-        memset(tile, 0, sizeof tile);
-        for (int64_t row = 0; row < m; row++)
-            for (int64_t column = 0; column < n; column += TILE_N)
-                store_tile(1, smaller(TILE_N, n - column), tile, beta, c + row * c_stride + column, c_stride);
+/* C = alpha * sums + bias + addend for one row of a block. */
+static void store_row(const sw_product *p, int64_t row, int64_t column, int64_t n, real *sums) {
+    const real alpha = (real)p->alpha;
+    SW_ELEMENTWISE
+    for (int64_t i = 0; i < n; i++)
+        sums[i] *= alpha;
+    if (p->bias)
+        add_run(p->bias, p->bias_type, column, n, sums);
+    if (p->addend)
+        add_run(p->addend, p->c_type, row * p->addend_stride + column, n, sums);
+    const int64_t at = row * p->c_stride + column;
+#ifndef SW_KIND_f64
+    if (p->c_type == SW_BF16) {
+        uint16_t *c = (uint16_t *)p->c + at;
+        SW_ELEMENTWISE
+        for (int64_t i = 0; i < n; i++) {
+            const uint32_t bits = sw_float_bits(sums[i]);
+            const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+            c[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
+        }
         return;
     }
-    for (int64_t p = 0; p < k; p += BLOCK_K) {
-        const int64_t depth = smaller(BLOCK_K, k - p);
-        const real keep = p == 0 ? beta : 1;
-        for (int64_t row = 0; row < m; row += BLOCK_M) {
-            const int64_t n_rows = smaller(BLOCK_M, m - row);
+#endif
+    memcpy((real *)p->c + at, sums, (size_t)n * sizeof *sums);
+}
+
+static void multiply_block(const sw_product *p, int64_t row, int64_t n_rows, int64_t column, int64_t n_columns, space *s) {
+    if (p->k == 0)
+        memset(s->sums, 0, sizeof s->sums);
+    for (int64_t at = 0; at < p->k; at += BLOCK_K) {
+        const int64_t depth = smaller(BLOCK_K, p->k - at);
+        for (int64_t i = 0; i < n_rows; i += TILE_M)
+            pack_strip(&p->a, row + i, smaller(TILE_M, n_rows - i), at, depth, s->strips + i * STRIP_STEP);
+        for (int64_t j = 0; j < n_columns; j += TILE_N) {
+            pack_panel(&p->b, at, depth, column + j, smaller(TILE_N, n_columns - j), s->panel);
             for (int64_t i = 0; i < n_rows; i += TILE_M)
-                pack_strip(a_turned, smaller(TILE_M, n_rows - i), depth, alpha,
-                           a_turned ? a + p * a_stride + row + i : a + (row + i) * a_stride + p, a_stride,
-                           strips + i * STRIP_STEP);
-            for (int64_t column = 0; column < n; column += TILE_N) {
-                const int64_t n_columns = smaller(TILE_N, n - column);
-                pack_panel(b_turned, n_columns, depth, b_turned ? b + column * b_stride + p : b + p * b_stride + column, b_stride,
-                           panel);
-                for (int64_t i = 0; i < n_rows; i += TILE_M) {
-                    multiply_tile(a_turned, depth, strips + i * STRIP_STEP, panel, tile);
-                    store_tile(smaller(TILE_M, n_rows - i), n_columns, tile, keep, c + (row + i) * c_stride + column, c_stride);
-                }
-            }
+                multiply_tile(p->a.is_turned, depth, s->strips + i * STRIP_STEP, s->panel, at == 0, s->sums + i * BLOCK_N + j);
         }
     }
+    for (int64_t i = 0; i < n_rows; i++)
+        store_row(p, row + i, column, n_columns, s->sums + i * BLOCK_N);
 }
 
-void SW_LOCAL(gemm)(const sw_device *device, bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, real alpha,
-                    const real *a, int64_t a_stride, const real *b, int64_t b_stride, real beta, real *c, int64_t c_stride) {
-#ifndef SW_KIND_f64
-    const sw_cblas_sgemm_fn sgemm = ((const sw_cpu_device *)device)->sgemm;
-    const int64_t largest = larger(larger(larger(m, n), larger(k, a_stride)), larger(b_stride, c_stride));
-    if (sgemm && largest <= INT_MAX) {
-        sgemm(SW_CBLAS_ROW_MAJOR, a_turned ? SW_CBLAS_TURNED : SW_CBLAS_AS_IT_LIES,
-              b_turned ? SW_CBLAS_TURNED : SW_CBLAS_AS_IT_LIES, (int)m, (int)n, (int)k, alpha, a, (int)a_stride, b, (int)b_stride,
-              beta, c, (int)c_stride);
-        return;
-    }
-#else
+void SW_LOCAL(multiply_plain)(const sw_device *device, const sw_product *product) {
     (void)device;
-#endif
-    SW_LOCAL(gemm_plain)(a_turned, b_turned, m, n, k, alpha, a, a_stride, b, b_stride, beta, c, c_stride);
+    for (int64_t row = 0; row < product->m; row += BLOCK_M)
+        for (int64_t column = 0; column < product->n; column += BLOCK_N)
+            multiply_block(product, row, smaller(BLOCK_M, product->m - row), column, smaller(BLOCK_N, product->n - column),
+                           product->workspace);
 }
+
+#endif

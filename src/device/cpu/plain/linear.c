@@ -8,10 +8,8 @@
  * products; which weights lie together is settled by the layout, from their shapes, their order and which of them are trained,
  * and by nothing else.
  *
- * A bf16 weight is widened a panel of columns at a time into the call's scratch, each column of the product's inner length, so
- * that the products never see two types and no sum is cut.
- *
- * A product of at most SW_FEW_ROWS rows, as decoding has them, is another matter (few_rows.h): the choice is by shape alone.
+ * A product of at most SW_FEW_ROWS rows, as decoding has them, reads the weight as it lies (few_rows.h): the choice is by shape
+ * alone.
  */
 #include "device/cpu/plain/columns.h"
 #include "device/cpu/plain/few_rows.h"
@@ -59,89 +57,94 @@ static int list_products(const shape *s, void *const at[PARTS], size_t bytes, ui
     return n;
 }
 
-/* C[m,n] = (or +=) A[m,k] op(W), rows of A and C `a_stride` and `c_stride` apart, W lying as [n,k] when `turned`, else [k,n]. */
-static void multiply_weight(const sw_device *device, const sw_kernel_call *call, bool turned, int64_t m, int64_t n, int64_t k,
-                            const real *a, int64_t a_stride, const parameter *weight, real beta, real *c, int64_t c_stride) {
-    const int64_t stride = turned ? k : n;
-#ifdef SW_KIND_bf16
-    real *panel = call->scratch;
-    const int64_t width = sw_weight_panel(n, k);
-    for (int64_t column = 0; column < n; column += width) {
-        const int64_t n_columns = smaller(width, n - column);
-        const int64_t n_rows = turned ? n_columns : k, row_length = turned ? k : n_columns;
-        const parameter *from = turned ? weight + column * stride : weight + column;
-        for (int64_t row = 0; row < n_rows; row++) {
-            SW_ELEMENTWISE
-            for (int64_t i = 0; i < row_length; i++)
-                panel[row * row_length + i] = widen(from[row * stride + i]);
-        }
-        multiply(device, false, turned, m, n_columns, k, 1, a, a_stride, panel, row_length, beta, c + column, c_stride);
-    }
-#else
-    (void)call;
-    multiply(device, false, turned, m, n, k, 1, a, a_stride, weight, stride, beta, c, c_stride);
-#endif
+/* As [in,p->n] in forward, as [p->n,in] for the gradient of x. */
+static sw_matrix weight_matrix(const shape *s, const product *p, const void *weight, bool is_forward) {
+    return (sw_matrix){weight, s->is_out_in ? s->in : p->n, is_forward == s->is_out_in, SW_PARAMETER_TYPE};
 }
 
-/* y = residual + biases, to which the products are added. False: there is neither. */
-static bool begin_with_sums(const shape *s, const sw_kernel_call *call, const real *residual, real *y) {
-    bool has_bias = false;
-    for (int i = 0; i < PARTS; i++)
-        has_bias |= call->operand[4 + i] != NULL;
-    if (!residual && !has_bias)
-        return false;
-    for (int64_t row = 0; row < s->n; row++) {
-        int64_t first = row * s->out;
-        for (int i = 0; i < PARTS; first += s->outs[i++]) {
-            const parameter *bias = call->operand[4 + i]; /* [out_i]? */
-            SW_ELEMENTWISE
-            for (int64_t o = 0; o < s->outs[i]; o++)
-                y[first + o] = (residual ? residual[first + o] : 0) + (bias ? widen(bias[o]) : 0);
-        }
+static void multiply_few(const shape *s, const sw_kernel_call *call, const activation *x, const activation *residual,
+                         activation *y) {
+    int64_t first = 0;
+    for (int i = 0; i < PARTS; first += s->outs[i++])
+        multiply_few_rows((few_rows){.n = s->n,
+                                     .in = s->in,
+                                     .out = s->outs[i],
+                                     .y_stride = s->out,
+                                     .weight = call->operand[1 + i],
+                                     .bias = call->operand[4 + i],
+                                     .residual = residual ? residual + first : NULL,
+                                     .y = y + first},
+                          s->is_out_in, x, call->scratch);
+}
+
+/* [out] of reals, zero where a product has no bias; NULL if none has. One product alone has its own. */
+static const real *biases_together(const sw_device *device, const shape *s, const sw_kernel_call *call) {
+    if (!call->operand[4] && !call->operand[5] && !call->operand[6])
+        return NULL;
+    real *together = own_scratch(device, call);
+    int64_t first = 0;
+    for (int i = 0; i < PARTS; first += s->outs[i++]) {
+        const parameter *bias = call->operand[4 + i]; /* [out_i]? */
+        for (int64_t o = 0; o < s->outs[i]; o++)
+            together[first + o] = bias ? widen(bias[o]) : 0;
     }
-    return true;
+    return together;
 }
 
 SW_KERNEL(LINEAR) {
     const shape s = shape_of(call);
-    const real *x = call->operand[0];        /* [n,in] */
-    const real *residual = call->operand[7]; /* [n,out]? */
-    real *y = call->operand[8];              /* [n,out] */
-    product products[PARTS];
+    const activation *x = call->operand[0];        /* [n,in] */
+    const activation *residual = call->operand[7]; /* [n,out]? */
+    activation *y = call->operand[8];              /* [n,out] */
     if (s.n <= SW_FEW_ROWS) {
-        int64_t first = 0;
-        for (int i = 0; i < PARTS; first += s.outs[i++])
-            multiply_few_rows((few_rows){.n = s.n,
-                                         .in = s.in,
-                                         .out = s.outs[i],
-                                         .y_stride = s.out,
-                                         .x = x,
-                                         .weight = call->operand[1 + i],
-                                         .bias = call->operand[4 + i],
-                                         .residual = residual ? residual + first : NULL,
-                                         .y = y + first},
-                              s.is_out_in, call->scratch);
+        multiply_few(&s, call, x, residual, y);
         return;
     }
-    const bool adds = begin_with_sums(&s, call, residual, y);
+    const bool is_one = s.outs[0] == s.out;
+    const real *biases = is_one ? NULL : biases_together(device, &s, call);
+    product products[PARTS];
     const int n_products = list_products(&s, call->operand + 1, sizeof(parameter), 0, products);
     for (int i = 0; i < n_products; i++) {
         const product *p = &products[i];
-        multiply_weight(device, call, s.is_out_in, s.n, p->n, s.in, x, s.in, call->operand[1 + p->part], adds ? 1 : 0,
-                        y + p->first, s.out);
+        sw_multiply(device, &(sw_product){.m = s.n,
+                                          .n = p->n,
+                                          .k = s.in,
+                                          .alpha = 1,
+                                          .a = {x, s.in, false, SW_ACTIVATION_TYPE},
+                                          .b = weight_matrix(&s, p, call->operand[1 + p->part], true),
+                                          .c = y + p->first,
+                                          .c_stride = s.out,
+                                          .c_type = SW_ACTIVATION_TYPE,
+                                          .addend = residual ? residual + p->first : NULL,
+                                          .addend_stride = s.out,
+                                          .bias = is_one   ? call->operand[4]
+                                                  : biases ? biases + p->first
+                                                           : NULL,
+                                          .bias_type = is_one ? SW_PARAMETER_TYPE : SW_REAL_TYPE,
+                                          .workspace = call->scratch});
     }
 }
 
 SW_KERNEL(LINEAR_GRAD_INPUT) {
     const shape s = shape_of(call);
-    const real *dy = call->operand[0]; /* [n,out] */
-    real *dx = call->operand[4];       /* [n,in] */
+    const activation *dy = call->operand[0]; /* [n,out] */
+    activation *dx = call->operand[4];       /* [n,in] */
     product products[PARTS];
     const int n_products = list_products(&s, call->operand + 1, sizeof(parameter), 0, products);
     for (int i = 0; i < n_products; i++) {
         const product *p = &products[i];
-        multiply_weight(device, call, !s.is_out_in, s.n, s.in, p->n, dy + p->first, s.out, call->operand[1 + p->part],
-                        i > 0 || accumulates(call, 4) ? 1 : 0, dx, s.in);
+        sw_multiply(device, &(sw_product){.m = s.n,
+                                          .n = s.in,
+                                          .k = p->n,
+                                          .alpha = 1,
+                                          .a = {dy + p->first, s.out, false, SW_ACTIVATION_TYPE},
+                                          .b = weight_matrix(&s, p, call->operand[1 + p->part], false),
+                                          .c = dx,
+                                          .c_stride = s.in,
+                                          .c_type = SW_ACTIVATION_TYPE,
+                                          .addend = i > 0 || accumulates(call, 4) ? dx : NULL,
+                                          .addend_stride = s.in,
+                                          .workspace = call->scratch});
     }
 }
 
@@ -164,8 +167,10 @@ static void sum_rows(void *arg, int64_t block, int worker) {
 /* Of the biases that are trained. */
 static void bias_gradients(const sw_device *device, const shape *s, const sw_kernel_call *call) {
     const int64_t n_blocks = sw_column_blocks(s->n);
-    run_pieces(device, call, n_blocks, sum_rows);
-    const real *sums = call->scratch;
+    sw_kernel_call own = *call;
+    own.scratch = own_scratch(device, call);
+    run_pieces(device, &own, n_blocks, sum_rows);
+    const real *sums = own.scratch;
     for (int i = 0; i < PARTS; sums += s->outs[i++])
         if (call->operand[5 + i])
             columns_total(accumulates(call, 5 + i), n_blocks, s->out, sums, s->outs[i], call->operand[5 + i]);
@@ -173,18 +178,28 @@ static void bias_gradients(const sw_device *device, const shape *s, const sw_ker
 
 SW_KERNEL(LINEAR_GRAD_WEIGHT) {
     const shape s = shape_of(call);
-    const real *dy = call->operand[0]; /* [n,out] */
-    const real *x = call->operand[1];  /* [n,in] */
+    const activation *dy = call->operand[0]; /* [n,out] */
+    const activation *x = call->operand[1];  /* [n,in] */
     product products[PARTS];
     const int n_products = list_products(&s, call->operand + 2, sizeof(real), call->accumulate >> 2, products);
     for (int i = 0; i < n_products; i++) {
         const product *p = &products[i];
-        real *dweight = call->operand[2 + p->part]; /* [out_i,in] or [in,out_i] */
-        const real beta = accumulates(call, 2 + p->part) ? 1 : 0;
-        if (s.is_out_in)
-            multiply(device, true, false, p->n, s.in, s.n, 1, dy + p->first, s.out, x, s.in, beta, dweight, s.in);
-        else
-            multiply(device, true, false, s.in, p->n, s.n, 1, x, s.in, dy + p->first, s.out, beta, dweight, p->n);
+        real *dweight = call->operand[2 + p->part]; /* [p->n,in] or [in,p->n] */
+        const sw_matrix of_dy = {dy + p->first, s.out, s.is_out_in, SW_ACTIVATION_TYPE};
+        const sw_matrix of_x = {x, s.in, !s.is_out_in, SW_ACTIVATION_TYPE};
+        const int64_t columns = s.is_out_in ? s.in : p->n;
+        sw_multiply(device, &(sw_product){.m = s.is_out_in ? p->n : s.in,
+                                          .n = columns,
+                                          .k = s.n,
+                                          .alpha = 1,
+                                          .a = s.is_out_in ? of_dy : of_x,
+                                          .b = s.is_out_in ? of_x : of_dy,
+                                          .c = dweight,
+                                          .c_stride = columns,
+                                          .c_type = SW_REAL_TYPE,
+                                          .addend = accumulates(call, 2 + p->part) ? dweight : NULL,
+                                          .addend_stride = columns,
+                                          .workspace = call->scratch});
     }
     if (call->operand[5] || call->operand[6] || call->operand[7])
         bias_gradients(device, &s, call);

@@ -11,8 +11,7 @@ SW_KERNEL(LOGITS) {
                                      .in = C,
                                      .out = V,
                                      .y_stride = V,
-                                     .x = x + row * C,
                                      .weight = head,
-                                     .y = logits + row * V},
-                          true, call->scratch);
+                                     .unrounded = logits + row * V},
+                          true, x + row * C, call->scratch);
 }

@@ -1,7 +1,8 @@
 /* real.h: the three types that a kernel file is written in, and how it is named.
  *
  *   real         what everything is computed in, and statistics and gradients of parameters lie in: float or double
- *   activation   what activations and their gradients lie in. load(a) is its value, stored(x) is x rounded to it, once
+ *   activation   what activations and their gradients lie in: real, or bf16 beside float. load(a) is its value, stored(x) is x
+ *                rounded to it, once
  *   parameter    what gathered parameters lie in: real, or bf16 beside float. widen(p) is its value
  *
  * Every file of this folder is compiled for three kinds of numbers and three kernel sets. SW_LOCAL(x) is x's name in this one of
@@ -19,12 +20,14 @@
 #include "base/dtype.h"
 #include "device/cpu/cpu.h"
 #include "device/kernel.h"
+#include "device/sizes.h"
 
 #define SW_PASTE(name, kind, set) sw_##name##_##kind##_##set
 #define SW_EXPAND(name, kind, set) SW_PASTE(name, kind, set)
 #define SW_LOCAL(name) SW_EXPAND(name, SW_KIND, SW_SET)
 #define SW_DECLARE_KERNEL(NAME, text) void SW_LOCAL(NAME)(const sw_device *, const sw_kernel_call *);
 SW_KERNELS(SW_DECLARE_KERNEL)
+void SW_LOCAL(multiply_plain)(const sw_device *device, const sw_product *product);
 #define SW_KERNEL(NAME) \
     void SW_LOCAL(NAME)(const sw_device *device __attribute__((unused)), const sw_kernel_call *call __attribute__((unused)))
 
@@ -46,19 +49,10 @@ typedef float real;
 #endif
 
 #ifdef SW_KIND_bf16
-typedef uint16_t parameter;
+typedef uint16_t parameter, activation;
 static inline real widen(parameter x) {
     return sw_bf16_to_float(x);
 }
-#else
-typedef real parameter;
-static inline real widen(parameter x) {
-    return x;
-}
-#endif
-
-#ifdef SW_ACTIVATION_bf16
-typedef uint16_t activation;
 static inline real load(activation x) {
     return sw_bf16_to_float(x);
 }
@@ -66,7 +60,10 @@ static inline activation stored(real x) {
     return sw_float_to_bf16(x);
 }
 #else
-typedef real activation;
+typedef real parameter, activation;
+static inline real widen(parameter x) {
+    return x;
+}
 static inline real load(activation x) {
     return x;
 }
@@ -99,11 +96,40 @@ static inline void store_or_add(bool add, int64_t n, real *y, const real *x) {
     }
 }
 
-/* The matrix product of the device (gemm.h): the BLAS's for float when it is in use, else gemm_plain. */
-void SW_LOCAL(gemm)(const sw_device *device, bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, real alpha,
-                    const real *a, int64_t a_stride, const real *b, int64_t b_stride, real beta, real *c, int64_t c_stride);
-void SW_LOCAL(gemm_plain)(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
-                          int64_t a_stride, const real *b, int64_t b_stride, real beta, real *c, int64_t c_stride);
-#define multiply SW_LOCAL(gemm)
+/* The types of this file's numbers, as operands of a product (gemm.h) name them. */
+#if defined(SW_KIND_f64)
+#define SW_NUMBERS SW_NUMBERS_F64
+#elif defined(SW_KIND_bf16)
+#define SW_NUMBERS SW_NUMBERS_BF16
+#else
+#define SW_NUMBERS SW_NUMBERS_F32
+#endif
+#define SW_REAL_TYPE sw_real_type(SW_NUMBERS)
+#define SW_ACTIVATION_TYPE sw_activation_type(SW_NUMBERS)
+#define SW_PARAMETER_TYPE sw_parameter_type(SW_NUMBERS)
+
+/* A call's scratch begins with the workspace of its products, where its kernel multiplies; the kernel's own part follows. */
+static inline void *own_scratch(const sw_device *device, const sw_kernel_call *call) {
+    return (char *)call->scratch + device->n_threads * SW_PRODUCT_WORKSPACE;
+}
+
+/* C = alpha op(A) op(B), or added to C, where all are reals. */
+static inline void multiply(const sw_device *device, void *workspace, bool a_turned, bool b_turned, int64_t m, int64_t n,
+                            int64_t k, real alpha, const real *a, int64_t a_stride, const real *b, int64_t b_stride, bool add,
+                            real *c, int64_t c_stride) {
+    const sw_product product = {.m = m,
+                                .n = n,
+                                .k = k,
+                                .alpha = (double)alpha,
+                                .a = {a, a_stride, a_turned, SW_REAL_TYPE},
+                                .b = {b, b_stride, b_turned, SW_REAL_TYPE},
+                                .c = c,
+                                .c_stride = c_stride,
+                                .c_type = SW_REAL_TYPE,
+                                .addend = add ? c : NULL,
+                                .addend_stride = c_stride,
+                                .workspace = workspace};
+    sw_multiply(device, &product);
+}
 
 #endif

@@ -4,9 +4,7 @@
 #define ENTRY(NAME, text) [SW_KERNEL_##NAME] = SW_LOCAL(NAME),
 const sw_kernel_set_table SW_LOCAL(table) = {
     .kernel = {SW_KERNELS(ENTRY)},
-#ifdef SW_KIND_f64
-    .plain_dgemm = SW_LOCAL(gemm_plain),
-#else
-    .plain_sgemm = SW_LOCAL(gemm_plain),
+#ifndef SW_KIND_bf16
+    .multiply_plain = SW_LOCAL(multiply_plain),
 #endif
 };

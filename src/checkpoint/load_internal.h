@@ -1,0 +1,25 @@
+/* load_internal.h: an open checkpoint, shared by the files that read it. */
+#ifndef SW_CHECKPOINT_LOAD_INTERNAL_H
+#define SW_CHECKPOINT_LOAD_INTERNAL_H
+
+#include "base/file.h"
+#include "checkpoint/load.h"
+
+struct sw_checkpoint {
+    char *path;
+    sw_manifest manifest;
+    sw_state_files files; /* as they must be: headers and places */
+    int *by_name;         /* [n_parameters] of the manifest, in order of name */
+    struct {
+        char path[SW_PATH_BYTES]; /* for messages */
+        int descriptor;           /* -1: there is none */
+    } file[SW_N_STATE_KINDS];
+};
+
+/* A range of a file into `to` [range's bytes], checked. Errors: SW_BAD_FILE as sw_range_damaged says it. */
+sw_status sw_range_read(const sw_checkpoint *checkpoint, sw_state_kind kind, int64_t range, void *to, sw_error *err);
+
+/* SW_BAD_FILE: file, bytes and parameters of a range. */
+sw_status sw_range_damaged(const sw_checkpoint *checkpoint, sw_state_kind kind, int64_t range, sw_error *err);
+
+#endif

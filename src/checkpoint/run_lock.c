@@ -1,0 +1,81 @@
+/* run_lock.c: see run_lock.h. */
+#include "checkpoint/run_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum { HOLDER_BYTES = 256 };
+
+/* Leave word of who holds the lock: for messages alone, so what cannot be written is left out. */
+static void sign(int descriptor) {
+    char host[128] = "?", text[HOLDER_BYTES];
+    gethostname(host, sizeof host - 1);
+    int n = snprintf(text, sizeof text, "process %ld on host %s\n", (long)getpid(), host);
+    if (ftruncate(descriptor, 0) == 0)
+        (void)!pwrite(descriptor, text, (size_t)n, 0);
+}
+
+static void read_holder(int descriptor, char holder[HOLDER_BYTES]) {
+    ssize_t n = pread(descriptor, holder, HOLDER_BYTES - 1, 0);
+    holder[n > 0 ? n : 0] = 0;
+    for (char *c = holder; *c; c++) /* one line, whatever is in the file */
+        if (*c < ' ' || *c > '~')
+            *c = 0;
+    if (!*holder)
+        snprintf(holder, HOLDER_BYTES, "another process");
+}
+
+static sw_status cannot_lock(const char *folder, int error, sw_error *err) {
+    struct stat info;
+    const struct passwd *owner = NULL;
+    if ((error == EACCES || error == EPERM) && stat(folder, &info) == 0 && info.st_uid != geteuid())
+        owner = getpwuid(info.st_uid);
+    if (owner)
+        return sw_fail(err, SW_NO_SPACE, "%s belongs to user %s: %s; take a checkpoint.path of your own", folder, owner->pw_name,
+                       strerror(error));
+    return sw_fail(err, SW_NO_SPACE, "%s: its lock cannot be taken: %s; take a checkpoint.path that can be written", folder,
+                   error == ELOOP ? "its file .lock is a link" : strerror(error));
+}
+
+sw_status sw_run_lock_take(const char *folder, sw_run_lock *lock, sw_error *err) {
+    char path[SW_PATH_BYTES], holder[HOLDER_BYTES];
+    lock->descriptor = -1;
+    sw_status status = sw_path_join(path, folder, ".lock", err);
+    if (status != SW_OK)
+        return status;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666), result;
+    if (fd < 0)
+        return cannot_lock(folder, errno, err);
+    do
+        result = flock(fd, LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    if (result == 0) {
+        sign(fd);
+        lock->descriptor = fd;
+        return SW_OK;
+    }
+    if (errno == EWOULDBLOCK) {
+        read_holder(fd, holder);
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "%s: a run is going on in it (%s) · wait until it has ended, stop it, or take another checkpoint.path",
+                         folder, holder);
+    } else {
+        status = cannot_lock(folder, errno, err);
+    }
+    close(fd);
+    return status;
+}
+
+void sw_run_lock_release(sw_run_lock *lock) {
+    if (lock->descriptor >= 0)
+        close(lock->descriptor);
+    lock->descriptor = -1;
+}

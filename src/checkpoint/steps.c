@@ -1,0 +1,299 @@
+/* steps.c: see steps.h. */
+#include "checkpoint/steps.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/load.h"
+#include "checkpoint/save_internal.h"
+
+static const char partial_end[] = ".partial", removed_end[] = ".removed";
+
+/* ---- names ---- */
+
+void sw_step_name(int64_t step, char name[SW_STEP_NAME_BYTES]) {
+    snprintf(name, SW_STEP_NAME_BYTES, "steps/%08" PRId64, step);
+}
+
+void sw_step_partial_name(int64_t step, char name[SW_STEP_NAME_BYTES]) {
+    snprintf(name, SW_STEP_NAME_BYTES, "steps/.%08" PRId64 "%s", step, partial_end);
+}
+
+static void removed_name(int64_t step, char name[SW_STEP_NAME_BYTES]) {
+    snprintf(name, SW_STEP_NAME_BYTES, "steps/.%08" PRId64 "%s", step, removed_end);
+}
+
+sw_status sw_step_path(const char *folder, int64_t step, char path[SW_PATH_BYTES], sw_error *err) {
+    char name[SW_STEP_NAME_BYTES];
+    sw_step_name(step, name);
+    return sw_path_join(path, folder, name, err);
+}
+
+/* The step whose name, without "steps/", these bytes are; -1: it is none's. Steps of more than 8 digits have no zeros before
+ * them. */
+static int64_t step_of(const char *name, size_t bytes) {
+    int64_t step = 0;
+    if (bytes < 8 || bytes > 18 || (bytes > 8 && name[0] == '0'))
+        return -1;
+    for (size_t i = 0; i < bytes; i++) {
+        if (name[i] < '0' || name[i] > '9')
+            return -1;
+        step = step * 10 + (name[i] - '0');
+    }
+    return step;
+}
+
+/* Is it ".NNNNNNNN" and that end? */
+static bool is_left_over(const char *name, const char *end) {
+    size_t bytes = strlen(name), end_bytes = strlen(end);
+    return bytes > 1 + end_bytes && name[0] == '.' && strcmp(name + bytes - end_bytes, end) == 0 &&
+           step_of(name + 1, bytes - 1 - end_bytes) >= 0;
+}
+
+/* ---- which stay ---- */
+
+bool sw_retention_keeps(const sw_retention *retention, const sw_kept_step *list, int n, int i) {
+    if (retention->keep <= 0 || n - i <= retention->keep || i == n - 1)
+        return true;
+    if (retention->keep_every > 0 && list[i].step % retention->keep_every == 0)
+        return true;
+    int best = -1; /* the earliest of equals */
+    for (int k = 0; k < n; k++)
+        if (!isnan(list[k].validation_loss) && (best < 0 || list[k].validation_loss < list[best].validation_loss))
+            best = k;
+    return i == best;
+}
+
+/* ---- the list ---- */
+
+static int newest_first(const void *a, const void *b) {
+    int64_t left = ((const sw_step *)a)->step, right = ((const sw_step *)b)->step;
+    return left > right ? -1 : left < right;
+}
+
+static void look_at(const char *path, sw_step *step) {
+    sw_checkpoint *checkpoint;
+    sw_error err;
+    struct stat info;
+    char manifest[SW_PATH_BYTES];
+    step->validation_loss = NAN;
+    if (sw_path_join(manifest, path, SW_MANIFEST_NAME, NULL) == SW_OK && lstat(manifest, &info) == 0)
+        step->seconds = (double)info.st_mtime;
+    if (sw_checkpoint_open(path, &checkpoint, &err) != SW_OK) {
+        snprintf(step->reason, sizeof step->reason, "%.*s", (int)sizeof step->reason - 1, err.message);
+        return;
+    }
+    if (sw_checkpoint_step(checkpoint) == step->step) {
+        step->is_whole = true;
+        step->bytes = sw_checkpoint_bytes(checkpoint);
+        step->validation_loss = sw_checkpoint_validation_loss(checkpoint);
+    } else {
+        snprintf(step->reason, sizeof step->reason, "holds step %" PRId64 ": it was renamed", sw_checkpoint_step(checkpoint));
+    }
+    sw_checkpoint_close(checkpoint);
+}
+
+/* The folder `folder`/steps; *open_folder is NULL where there is none. */
+static sw_status open_steps(const char *folder, char path[SW_PATH_BYTES], DIR **open_folder, sw_error *err) {
+    struct stat info;
+    *open_folder = NULL;
+    sw_status status = sw_path_join(path, folder, "steps", err);
+    if (status != SW_OK)
+        return status;
+    bool is_there = lstat(path, &info) == 0;
+    if (!is_there && errno == ENOENT)
+        return SW_OK;
+    if (is_there && S_ISLNK(info.st_mode))
+        return sw_fail(err, SW_BAD_FILE, "%s: is a link, and may lead out of the run's folder; put the folder itself there",
+                       path);
+    *open_folder = opendir(path);
+    if (!*open_folder)
+        return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; is it a folder of this user?", path, strerror(errno));
+    return SW_OK;
+}
+
+sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
+    char path[SW_PATH_BYTES], entry_path[SW_PATH_BYTES];
+    DIR *open_folder;
+    *steps = (sw_steps){0};
+    sw_status status = open_steps(folder, path, &open_folder, err);
+    if (!open_folder)
+        return status;
+    for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));) {
+        int64_t step = step_of(entry->d_name, strlen(entry->d_name));
+        if (step < 0)
+            continue;
+        if (steps->n == steps->capacity) {
+            int capacity = steps->capacity ? 2 * steps->capacity : 16;
+            sw_step *more = realloc(steps->item, (size_t)capacity * sizeof *more);
+            if (!more) {
+                status = sw_fail(err, SW_NO_MEMORY, "no memory for a list of %d checkpoints", capacity);
+                break;
+            }
+            steps->item = more;
+            steps->capacity = capacity;
+        }
+        if ((status = sw_path_join(entry_path, path, entry->d_name, err)) != SW_OK)
+            break;
+        steps->item[steps->n] = (sw_step){.step = step};
+        look_at(entry_path, &steps->item[steps->n++]);
+    }
+    closedir(open_folder);
+    if (steps->n)
+        qsort(steps->item, (size_t)steps->n, sizeof *steps->item, newest_first);
+    return status;
+}
+
+void sw_steps_free(sw_steps *steps) {
+    free(steps->item);
+    *steps = (sw_steps){0};
+}
+
+sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
+                               sw_error *err) {
+    sw_steps steps;
+    sw_checkpoint *checkpoint;
+    sw_error reason;
+    char path[SW_PATH_BYTES];
+    *step = -1;
+    sw_status status = sw_steps_list(folder, &steps, err);
+    for (int i = 0; i < steps.n && status == SW_OK && *step < 0; i++) {
+        snprintf(reason.message, sizeof reason.message, "%s", steps.item[i].reason);
+        if (steps.item[i].is_whole) {
+            if ((status = sw_step_path(folder, steps.item[i].step, path, err)) != SW_OK)
+                break;
+            sw_status good = sw_checkpoint_open(path, &checkpoint, &reason);
+            if (good == SW_OK) {
+                good = sw_checkpoint_verify(checkpoint, n_threads, &reason);
+                sw_checkpoint_close(checkpoint);
+            }
+            if (good == SW_OK)
+                *step = steps.item[i].step;
+            else if (good != SW_BAD_FILE) /* no memory: says nothing about the checkpoint */
+                status = sw_fail(err, good, "%s", reason.message);
+        }
+        if (*step < 0 && status == SW_OK && rejected)
+            rejected(to, steps.item[i].step, reason.message);
+    }
+    sw_steps_free(&steps);
+    return status;
+}
+
+/* ---- changes ---- */
+
+sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, sw_error *err) {
+    char file[SW_PATH_BYTES];
+    int result = storage->remove(storage->self, path);
+    if (result == 0 || result == -ENOENT) /* a link or a file had its name: nothing is followed */
+        return SW_OK;
+    for (int i = 0; i < SW_N_STATE_KINDS + 2; i++) {
+        const char *name = i < SW_N_STATE_KINDS    ? sw_state_file_name((sw_state_kind)i)
+                           : i == SW_N_STATE_KINDS ? SW_SAVE_TABLE_NAME
+                                                   : SW_MANIFEST_NAME;
+        sw_status status = sw_path_join(file, path, name, err);
+        if (status != SW_OK)
+            return status;
+        result = storage->remove(storage->self, file);
+        if (result < 0 && result != -ENOENT)
+            return sw_storage_fail(err, file, -1, result);
+    }
+    result = storage->remove_folder(storage->self, path);
+    if (result == -ENOTEMPTY || result == -EEXIST)
+        return sw_fail(err, SW_NO_SPACE, "%s: holds files that are no checkpoint's, and stays; remove it", path);
+    return result < 0 && result != -ENOENT ? sw_storage_fail(err, path, -1, result) : SW_OK;
+}
+
+sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
+    char path[SW_PATH_BYTES], removed[SW_PATH_BYTES], steps[SW_PATH_BYTES], name[SW_STEP_NAME_BYTES];
+    removed_name(step, name);
+    sw_status status = sw_step_path(folder, step, path, err);
+    if (status == SW_OK)
+        status = sw_path_join(removed, folder, name, err);
+    if (status == SW_OK)
+        status = sw_path_join(steps, folder, "steps", err);
+    if (status == SW_OK)
+        status = sw_step_folder_delete(storage, removed, err); /* of an earlier try */
+    if (status != SW_OK)
+        return status;
+    int result = storage->rename(storage->self, path, removed);
+    if (result == -ENOENT)
+        return SW_OK;
+    if (result == 0) /* the files may be forgotten by the disk before the name is, if it is not made to keep the order */
+        result = storage->sync_folder(storage->self, steps);
+    return result < 0 ? sw_storage_fail(err, path, -1, result) : sw_step_folder_delete(storage, removed, err);
+}
+
+sw_status sw_steps_remove_after(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
+    sw_steps steps;
+    sw_status status = sw_steps_list(folder, &steps, err);
+    for (int i = 0; i < steps.n && steps.item[i].step > step && status == SW_OK; i++)
+        status = sw_step_remove(storage, folder, steps.item[i].step, err);
+    sw_steps_free(&steps);
+    return status;
+}
+
+sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
+    char name[SW_STEP_NAME_BYTES], link[SW_PATH_BYTES], latest[SW_PATH_BYTES];
+    sw_step_name(step, name);
+    sw_status status = sw_path_join(link, folder, ".latest.partial", err);
+    if (status == SW_OK)
+        status = sw_path_join(latest, folder, "latest", err);
+    if (status != SW_OK)
+        return status;
+    int result = storage->remove(storage->self, link);
+    if (result == 0 || result == -ENOENT)
+        result = storage->link(storage->self, name, link);
+    if (result == 0)
+        result = storage->rename(storage->self, link, latest);
+    if (result == 0)
+        result = storage->sync_folder(storage->self, folder);
+    return result < 0 ? sw_storage_fail(err, latest, -1, result) : SW_OK;
+}
+
+/* Remove what a killed run left in steps/. */
+static sw_status remove_left_overs(const sw_storage *storage, const char *folder, sw_error *err) {
+    char path[SW_PATH_BYTES], entry_path[SW_PATH_BYTES];
+    DIR *open_folder;
+    sw_status status = open_steps(folder, path, &open_folder, err);
+    if (!open_folder)
+        return status;
+    for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));)
+        if ((is_left_over(entry->d_name, partial_end) || is_left_over(entry->d_name, removed_end)) &&
+            (status = sw_path_join(entry_path, path, entry->d_name, err)) == SW_OK)
+            status = sw_step_folder_delete(storage, entry_path, err);
+    closedir(open_folder);
+    return status;
+}
+
+sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_error *err) {
+    char link[SW_PATH_BYTES], target[SW_STEP_NAME_BYTES], name[SW_STEP_NAME_BYTES] = "";
+    sw_steps steps = {0};
+    sw_status status = remove_left_overs(storage, folder, err);
+    if (status == SW_OK)
+        status = sw_path_join(link, folder, ".latest.partial", err);
+    if (status == SW_OK)
+        storage->remove(storage->self, link);
+    if (status == SW_OK)
+        status = sw_path_join(link, folder, "latest", err);
+    if (status == SW_OK)
+        status = sw_steps_list(folder, &steps, err);
+    int newest = 0;
+    while (newest < steps.n && !steps.item[newest].is_whole)
+        newest++;
+    if (status == SW_OK && newest < steps.n) {
+        ssize_t n = readlink(link, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = 0;
+        sw_step_name(steps.item[newest].step, name);
+        if (strcmp(target, name) != 0)
+            status = sw_steps_set_latest(storage, folder, steps.item[newest].step, err);
+    }
+    sw_steps_free(&steps);
+    return status;
+}

@@ -1,0 +1,172 @@
+/* attention_block.h: what attention's forward and backward share: the shape, who sees what, and packing.
+ *
+ * The query heads that share a key/value head are stacked: row r of a chunk of queries is head r % heads of query r / heads, so
+ * one packed block of keys meets them all. Two packed forms, in words of PAIR elements (attention_tile.h):
+ *
+ *   turned     blocks of `width` rows, element (row, p) of a block at p * width + row, p the pair of channels
+ *   panels     blocks of TILE_N channels, element (p, channel) of a block at p * TILE_N + channel, p the pair of rows
+ *
+ * Rows and channels that are not there are zeros.
+ */
+#ifndef SW_DEVICE_CPU_TUNED_ATTENTION_BLOCK_H
+#define SW_DEVICE_CPU_TUNED_ATTENTION_BLOCK_H
+
+#include "device/cpu/plain/math.h"
+#include "device/cpu/tuned/attention_tile.h"
+#include "device/parallel.h"
+#include "device/sizes.h"
+
+enum { STRIP = SW_ATTENTION_STRIP };
+
+typedef struct attention_shape {
+    int64_t B, T, H, K, D, q_stride, kv_stride, span;
+    int64_t heads; /* H/K: of a group */
+    sw_attention_sizes sizes;
+    float scale, scale_to_two; /* e^(scale s) = 2^(scale_to_two s) */
+    const int32_t *documents;  /* [B*T]? */
+} attention_shape;
+
+static inline attention_shape attention_shape_of(const sw_kernel_call *call, int documents, bool is_gradient) {
+    const int64_t *dim = call->dim;
+    return (attention_shape){
+        .B = dim[0],
+        .T = dim[1],
+        .H = dim[2],
+        .K = dim[3],
+        .D = dim[4],
+        .q_stride = dim[5],
+        .kv_stride = dim[6],
+        .span = dim[7] > 0 ? dim[7] : dim[1],
+        .heads = dim[2] / dim[3],
+        .sizes = sw_attention_sizes_of(dim, is_gradient),
+        .scale = (float)call->attribute[0],
+        .scale_to_two = (float)(call->attribute[0] * 1.4426950408889634),
+        .documents = call->operand[documents],
+    };
+}
+
+/* ---- who sees what ---- */
+
+/* The keys begin .. end-1 that a row, or some row of a block, sees. */
+typedef struct key_range {
+    int64_t begin, end;
+} key_range;
+
+/* Query t of row b sees itself whatever `documents` says. */
+static inline key_range keys_of_query(const attention_shape *s, int64_t b, int64_t t) {
+    const int64_t first = larger(0, t - s->span + 1);
+    return (key_range){s->documents ? larger(first, smaller(t, s->documents[b * s->T + t])) : first, t + 1};
+}
+
+/* Keys that some row of a block of TILE_M sees, and keys that all rows see. Rows that are not there see none. */
+typedef struct block_range {
+    key_range some, all;
+} block_range;
+
+static inline block_range range_of_block(int64_t n_rows, const key_range *row) {
+    block_range range = {row[0], row[0]};
+    for (int64_t i = 1; i < n_rows; i++) {
+        range.some.begin = smaller(range.some.begin, row[i].begin);
+        range.some.end = larger(range.some.end, row[i].end);
+        range.all.begin = larger(range.all.begin, row[i].begin);
+        range.all.end = smaller(range.all.end, row[i].end);
+    }
+    if (n_rows < TILE_M)
+        range.all.end = 0;
+    return range;
+}
+
+/* The vectors of keys, first .. end-1 counted from key `from`, that cover what a block sees of keys from .. from+n-1. */
+static inline key_range seen_vectors(const block_range *range, int64_t from, int64_t n) {
+    const int64_t begin = larger(range->some.begin - from, 0), end = smaller(range->some.end - from, n);
+    if (begin >= end)
+        return (key_range){0, 0};
+    return (key_range){begin / TILE_N * 2, (end + VEC - 1) / VEC};
+}
+
+/* ---- packing ---- */
+
+/* Rows of one or more heads of q, k, v or the like. */
+typedef struct stack {
+    const activation *at;
+    int64_t stride, heads, D; /* stride: from one token to the next */
+} stack;
+
+#ifdef SW_DOT
+typedef uint16_t element;
+static inline element element_of(activation x) {
+    return x;
+}
+#else
+typedef float element;
+static inline element element_of(activation x) {
+    return load(x);
+}
+#endif
+
+/* to[0 .. columns-1] = row r, zeros past its channels. */
+static inline void copy_row(const stack *s, int64_t r, int64_t columns, element *to) {
+    const activation *from = s->at + r / s->heads * s->stride + r % s->heads * s->D;
+    SW_ELEMENTWISE
+    for (int64_t d = 0; d < s->D; d++)
+        to[d] = element_of(from[d]);
+    memset(to + s->D, 0, (size_t)(columns - s->D) * sizeof *to);
+}
+
+/* Turn rows first .. first+n-1, n <= VEC, into columns of `to`, which are `width` apart from channel to channel: VEC words are
+ * written at each, so what lies behind `width` is to be packed later. rows: working space [VEC][columns]. */
+static inline void pack_turned_vector(const stack *s, int64_t first, int64_t n, int64_t columns, element *rows, int64_t width,
+                                      word *to) {
+    for (int64_t i = 0; i < n; i++)
+        copy_row(s, first + i, columns, rows + i * columns);
+    if (n < VEC)
+        memset(rows + n * columns, 0, (size_t)((VEC - n) * columns) * sizeof *rows);
+    for (int64_t p = 0; p < columns / PAIR; p += VEC) {
+        vec turned[VEC];
+        for (int i = 0; i < VEC; i++)
+            turned[i] = vec_at((const float *)(const void *)(rows + i * columns + p * PAIR));
+        vec_turn(turned);
+        for (int i = 0; i < VEC; i++)
+            vec_put(to + (p + i) * width, turned[i]);
+    }
+}
+
+/* The turned form of n rows in blocks of TILE_M (queries) or TILE_N (keys). */
+static inline void pack_turned(const stack *s, int64_t n, int64_t columns, element *rows, int64_t width, word *to) {
+    const int64_t step = smaller(width, VEC);
+    for (int64_t block = 0; block < n; block += width, to += width * columns / PAIR)
+        for (int64_t i = 0; i < width; i += step)
+            pack_turned_vector(s, block + i, larger(0, smaller(step, n - block - i)), columns, rows, width, to + i);
+}
+
+/* The panels of n rows; rows up to n_padded are zeros. From one panel to the next: panel_words. */
+static inline void pack_panels(const stack *s, int64_t n, int64_t n_padded, int64_t columns, element *rows, int64_t panel_words,
+                               word *to) {
+    for (int64_t r = 0; r < n_padded; r += PAIR, to += TILE_N) {
+        for (int64_t i = 0; i < PAIR; i++) {
+            if (r + i < n)
+                copy_row(s, r + i, columns, rows + i * columns);
+            else
+                memset(rows + i * columns, 0, (size_t)columns * sizeof *rows);
+        }
+        for (int64_t c = 0; c < columns; c += TILE_N) {
+            word *panel = to + c / TILE_N * panel_words;
+#ifdef SW_DOT
+            uint32_t *pairs = (uint32_t *)(void *)panel;
+            for (int64_t j = 0; j < TILE_N; j++)
+                pairs[j] = rows[c + j] | (uint32_t)rows[columns + c + j] << 16;
+#else
+            memcpy(panel, rows + c, TILE_N * sizeof *panel);
+#endif
+        }
+    }
+}
+
+/* The next n words of working space, which stay multiples of 64 bytes. */
+static inline float *take_words(float **space, int64_t n) {
+    float *taken = *space;
+    *space += (n + 15) / 16 * 16;
+    return taken;
+}
+
+#endif

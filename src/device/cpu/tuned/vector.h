@@ -1,0 +1,163 @@
+/* vector.h: one vector of floats, as wide as the kernel set has: 8 for AVX2, 16 for AVX-512. What differs between the two is
+ * here; what is written with it is written once. Sums and products of vectors are written with the operators.
+ */
+#ifndef SW_DEVICE_CPU_TUNED_VECTOR_H
+#define SW_DEVICE_CPU_TUNED_VECTOR_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#define SW_INLINE static inline __attribute__((always_inline))
+
+#if SW_VECTOR_BYTES == 64
+
+typedef __m512 vec;
+enum { VEC = 16 };
+
+SW_INLINE vec vec_of(float x) {
+    return _mm512_set1_ps(x);
+}
+SW_INLINE vec vec_at(const float *x) {
+    return _mm512_loadu_ps(x);
+}
+SW_INLINE void vec_put(float *to, vec x) {
+    _mm512_storeu_ps(to, x);
+}
+/* a * b + c, rounded once */
+SW_INLINE vec vec_fma(vec a, vec b, vec c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+/* the larger of each pair; where x is NaN, y */
+SW_INLINE vec vec_larger(vec x, vec y) {
+    return _mm512_max_ps(x, y);
+}
+/* x in lanes from .. to-1, `other` in the rest; from and to may lie outside of the vector */
+SW_INLINE vec vec_between(vec x, int64_t from, int64_t to, vec other) {
+    const uint32_t first = from < 0 ? 0 : from > VEC ? VEC : (uint32_t)from, end = to < 0 ? 0 : to > VEC ? VEC : (uint32_t)to;
+    return _mm512_mask_mov_ps(other, (__mmask16)(((1u << end) - 1) & ~((1u << first) - 1)), x);
+}
+/* a * b where x >= least or x is NaN, zero elsewhere */
+SW_INLINE vec vec_product_unless_below(vec a, vec b, vec x, float least) {
+    return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(least), _CMP_NLT_UQ), a, b);
+}
+/* 2^n, from the low bits of 1.5 * 2^23 + n */
+SW_INLINE vec vec_power_of_two(vec shifted) {
+    return _mm512_castsi512_ps(
+        _mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23), _mm512_set1_epi32(0x3f800000)));
+}
+
+/* row[i][j] becomes row[j][i]; 32 bits each, whatever they mean. */
+SW_INLINE void vec_turn(vec row[VEC]) {
+    vec pair[VEC], four[VEC];
+    for (int i = 0; i < VEC; i += 2) {
+        pair[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
+    }
+    for (int i = 0; i < VEC; i += 4)
+        for (int j = 0; j < 2; j++) {
+            const __m512d low = _mm512_castps_pd(pair[i + j]), high = _mm512_castps_pd(pair[i + j + 2]);
+            four[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+            four[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+        }
+    /* four[4i + c] has column c + 4l of rows 4i .. 4i+3 in its quarter l */
+    for (int c = 0; c < 4; c++) {
+        const vec low_even = _mm512_shuffle_f32x4(four[c], four[4 + c], 0x88),
+                  low_odd = _mm512_shuffle_f32x4(four[c], four[4 + c], 0xdd),
+                  high_even = _mm512_shuffle_f32x4(four[8 + c], four[12 + c], 0x88),
+                  high_odd = _mm512_shuffle_f32x4(four[8 + c], four[12 + c], 0xdd);
+        row[c] = _mm512_shuffle_f32x4(low_even, high_even, 0x88);
+        row[c + 8] = _mm512_shuffle_f32x4(low_even, high_even, 0xdd);
+        row[c + 4] = _mm512_shuffle_f32x4(low_odd, high_odd, 0x88);
+        row[c + 12] = _mm512_shuffle_f32x4(low_odd, high_odd, 0xdd);
+    }
+}
+
+#else
+
+typedef __m256 vec;
+enum { VEC = 8 };
+
+SW_INLINE vec vec_of(float x) {
+    return _mm256_set1_ps(x);
+}
+SW_INLINE vec vec_at(const float *x) {
+    return _mm256_loadu_ps(x);
+}
+SW_INLINE void vec_put(float *to, vec x) {
+    _mm256_storeu_ps(to, x);
+}
+SW_INLINE vec vec_fma(vec a, vec b, vec c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+SW_INLINE vec vec_larger(vec x, vec y) {
+    return _mm256_max_ps(x, y);
+}
+SW_INLINE vec vec_between(vec x, int64_t from, int64_t to, vec other) {
+    const int32_t first = from < 0 ? 0 : from > VEC ? VEC : (int32_t)from, end = to < 0 ? 0 : to > VEC ? VEC : (int32_t)to;
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i before = _mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane);
+    const __m256i inside = _mm256_andnot_si256(before, _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane));
+    return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(inside));
+}
+SW_INLINE vec vec_product_unless_below(vec a, vec b, vec x, float least) {
+    return _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps(least), _CMP_NLT_UQ), _mm256_mul_ps(a, b));
+}
+SW_INLINE vec vec_power_of_two(vec shifted) {
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23), _mm256_set1_epi32(0x3f800000)));
+}
+
+SW_INLINE void vec_turn(vec row[VEC]) {
+    vec pair[VEC], four[VEC];
+    for (int i = 0; i < VEC; i += 2) {
+        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+    }
+    for (int i = 0; i < VEC; i += 4)
+        for (int j = 0; j < 2; j++) {
+            const __m256d low = _mm256_castps_pd(pair[i + j]), high = _mm256_castps_pd(pair[i + j + 2]);
+            four[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
+            four[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
+        }
+    for (int c = 0; c < 4; c++) { /* four[4i + c] has columns c and c + 4 of rows 4i .. 4i+3 */
+        row[c] = _mm256_permute2f128_ps(four[c], four[4 + c], 0x20);
+        row[c + 4] = _mm256_permute2f128_ps(four[c], four[4 + c], 0x31);
+    }
+}
+
+#endif
+
+/* The sum of all lanes, added in halves; and the largest. */
+SW_INLINE float vec_sum(vec x) {
+    float lane[VEC];
+    vec_put(lane, x);
+    for (int width = VEC / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            lane[i] += lane[i + width];
+    return lane[0];
+}
+SW_INLINE float vec_largest(vec x) {
+    float lane[VEC];
+    vec_put(lane, x);
+    for (int width = VEC / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            lane[i] = lane[i + width] > lane[i] ? lane[i + width] : lane[i];
+    return lane[0];
+}
+
+/* 2^x for x below 127, relative error below 2e-7; a true zero below 2^-92, for what is smaller is nothing beside a softmax's
+ * largest weight, and products with it would be subnormal numbers, which many CPUs are slow with. NaN for NaN.
+ * x = n + r with |r| <= 1/2: 2^n is built from its exponent, 2^r is 1 + r p(r) with the least largest relative error, 9.2e-8. */
+SW_INLINE vec vec_exp2_to_zero(vec x) {
+    const vec round = vec_of(0x1.8p23f);
+    const vec shifted = x + round, r = x - (shifted - round);
+    vec p = vec_of(1.326469499e-3f);
+    p = vec_fma(p, r, vec_of(9.671534246e-3f));
+    p = vec_fma(p, r, vec_of(5.550734017e-2f));
+    p = vec_fma(p, r, vec_of(2.402224175e-1f));
+    p = vec_fma(p, r, vec_of(6.931469773e-1f));
+    p = vec_fma(p, r, vec_of(1.0f));
+    return vec_product_unless_below(p, vec_power_of_two(shifted), x, -92.0f);
+}
+
+#endif
