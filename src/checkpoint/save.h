@@ -12,9 +12,9 @@
  *   (all ranks learn that all have finished)
  *   rank 0       sw_save_publish   manifest, the folder's name, `latest`, and what is not kept any more is removed
  *
- * When any of it fails on any rank, every rank calls sw_save_abandon, rank 0 after the others have: the folder is removed, what
- * was there before is as it was, and the next save may begin. Failures are SW_NO_SPACE (SW_NO_MEMORY and SW_BAD_CONFIG from
- * sw_save_open too), with one message: file, offset, reason, what to try.
+ * When any of it fails on any rank, every rank, each of which has begun, calls sw_save_abandon, rank 0 after the others have: the
+ * folder is removed, what was there before is as it was, and the next save may begin. Failures are SW_NO_SPACE (SW_NO_MEMORY and
+ * SW_BAD_CONFIG from sw_save_open too), with one message: file, offset, reason, what to try.
  *
  * A save is used by one thread at a time, which need not be always the same.
  */

@@ -193,6 +193,8 @@ sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, sw_
     int result = storage->remove(storage->self, path);
     if (result == 0 || result == -ENOENT) /* a link or a file had its name: nothing is followed */
         return SW_OK;
+    if (result != -EISDIR && result != -EPERM)
+        return sw_storage_fail(err, path, -1, result);
     for (int i = 0; i < SW_N_STATE_KINDS + 2; i++) {
         const char *name = i < SW_N_STATE_KINDS    ? sw_state_file_name((sw_state_kind)i)
                            : i == SW_N_STATE_KINDS ? SW_SAVE_TABLE_NAME

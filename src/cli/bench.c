@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-static const sw_verb *const parts[] = {&sw_bench_comm};
+static const sw_verb *const parts[] = {&sw_bench_step, &sw_bench_comm, &sw_bench_roofs_part};
 enum { N_PARTS = sizeof parts / sizeof *parts, BEFORE_NAME = sizeof "bench " - 1 };
 
 static void read_cpu_name(char *name, size_t bytes) {
@@ -44,7 +44,7 @@ json_t *sw_bench_machine(void) {
 }
 
 sw_status sw_bench_print(json_t *report, sw_error *err) {
-    char *text = report ? json_dumps(report, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
+    char *text = report ? json_dumps(report, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(report);
     if (!text)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the report · shardwise bench");
@@ -66,7 +66,7 @@ double sw_bench_median(double *samples, int64_t n) {
 static void print_parts(void) {
     printf("shardwise bench PART ...\n\n");
     for (int i = 0; i < N_PARTS; i++)
-        printf("  %-6s %-24s %s\n", parts[i]->name + BEFORE_NAME, parts[i]->arguments, parts[i]->about);
+        printf("  %-6s %-30s %s\n", parts[i]->name + BEFORE_NAME, parts[i]->arguments, parts[i]->about);
     printf("\nshardwise bench PART --help says more. For figures that mean something, let nothing else run.\n");
 }
 
@@ -92,4 +92,4 @@ static sw_status bench(int n_arguments, char **arguments, sw_error *err) {
                    nearest ? "?" : "");
 }
 
-const sw_verb sw_verb_bench = {"bench", "comm ...", "measure what this machine does", bench};
+const sw_verb sw_verb_bench = {"bench", "step|comm|roofs ...", "measure what this machine does", bench};

@@ -77,8 +77,9 @@ struct sw_comm {
     int rank, n_ranks;
     int n_channels; /* given out so far: who opens channels takes its numbers from here */
     sw_shm_mode mode;
-    sw_control *control; /* what ranks and supervisor know of each other */
-    void *transport;     /* the transport's own */
+    sw_control *control;             /* what ranks and supervisor know of each other */
+    void *transport;                 /* the transport's own */
+    double waited_seconds[SW_LANES]; /* for peers, since the start, each written by its lane's thread */
 };
 
 /* Tell supervisor and peers what this lane of this rank is about to do: "gather layers.3". Counts as progress. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/futex.h"
 #include "comm/shm.h"
 
@@ -88,11 +89,14 @@ static void note_wait(sw_comm *comm, const sw_shm_wait *wait, bool begins) {
 sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err) {
     if (atomic_load_explicit(wait->counter, memory_order_acquire) >= wait->target)
         return SW_OK;
+    const double begin = sw_seconds_now();
     const sw_shm *shm = comm->transport;
     for (int i = 0; shm->may_spin && i < SPINS; i++) {
         sw_pause();
-        if (atomic_load_explicit(wait->counter, memory_order_acquire) >= wait->target)
+        if (atomic_load_explicit(wait->counter, memory_order_acquire) >= wait->target) {
+            comm->waited_seconds[wait->lane] += sw_seconds_now() - begin;
             return SW_OK;
+        }
     }
     sw_control_rank *peer = &comm->control->rank[wait->peer];
     sw_status status = SW_OK;
@@ -112,5 +116,6 @@ sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err)
     }
     atomic_fetch_sub(&peer->waiters, 1);
     note_wait(comm, wait, false);
+    comm->waited_seconds[wait->lane] += sw_seconds_now() - begin;
     return status;
 }

@@ -31,6 +31,11 @@ void sw_metrics_format(const sw_step_metrics *m, sw_json_line *line) {
     sw_json_line_real(line, "step_seconds", m->step_seconds);
     sw_json_line_real(line, "compute_seconds", m->compute_seconds);
     sw_json_line_real(line, "wait_seconds", m->wait_seconds);
+    sw_json_line_real(line, "gather_wait_seconds", m->gather_wait_seconds);
+    sw_json_line_real(line, "reduce_wait_seconds", m->reduce_wait_seconds);
+    sw_json_line_real(line, "decide_wait_seconds", m->decide_wait_seconds);
+    sw_json_line_real(line, "moving_seconds", m->moving_seconds);
+    sw_json_line_real(line, "communication_wait_seconds", m->communication_wait_seconds);
     sw_json_line_integer(line, "gather_bytes", m->gather_bytes);
     sw_json_line_integer(line, "reduce_bytes", m->reduce_bytes);
     sw_json_line_real(line, "flops_per_second", m->flops_per_second);

@@ -18,7 +18,12 @@ typedef struct sw_step_metrics {
     int64_t step; /* completed steps: the first is 1 */
     double loss, grad_norm, grad_norm_clipped, learning_rate;
     int64_t tokens, supervised_tokens; /* of this step */
-    double tokens_per_second, step_seconds, compute_seconds, wait_seconds;
+    double tokens_per_second, step_seconds;
+    /* of the compute lane: in kernels; in all else; and of that, waiting for parameters to be gathered, for gradients to be
+     * reduced, for the ranks' common decision */
+    double compute_seconds, wait_seconds, gather_wait_seconds, reduce_wait_seconds, decide_wait_seconds;
+    double moving_seconds;             /* copying what is gathered, summing what is reduced: in copy mode on a lane of its own */
+    double communication_wait_seconds; /* of that lane, waiting for peers and for buffers */
     int64_t gather_bytes, reduce_bytes;
     double flops_per_second;
     struct {

@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum { HUGE_PAGES_FROM = 16 << 20 }; /* bytes: beside them the last, unfilled large page is little */
+
 static int64_t round_to_page(int64_t n) {
     int64_t page = sysconf(_SC_PAGESIZE);
     return (n + page - 1) / page * page;
@@ -39,6 +41,10 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
                                "rank %d: %" PRId64 " bytes for %s could not be mapped; try more ranks or a smaller micro-batch",
                                e->comm->rank, e->private_bytes[c], sw_memory_class_name((sw_memory_class)c));
             e->private_base[c] = base;
+            /* All of it will be touched, so large pages cost nothing and save the first step a fault for every 4 KiB. Not where
+             * windows leave holes in it. */
+            if (!window_bytes[c] && e->private_bytes[c] >= HUGE_PAGES_FROM)
+                (void)madvise(base, (size_t)e->private_bytes[c], MADV_HUGEPAGE);
         }
         if (!window_bytes[c])
             continue;
@@ -52,8 +58,7 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
                        : SW_OK;
 }
 
-/* Base of a buffer as `rank` sees its own; for shared slices the base of the whole group. */
-static char *base_of(const sw_executor *e, const sw_buffer *b, int rank) {
+char *sw_executor_base(const sw_executor *e, const sw_buffer *b, int rank) {
     switch (b->kind) {
     case SW_BUFFER_PRIVATE:
         return e->private_base[b->memory_class] + b->address;
@@ -68,7 +73,7 @@ static char *base_of(const sw_executor *e, const sw_buffer *b, int rank) {
 static void *resolve(const sw_executor *e, const sw_program *program, const sw_reference *reference) {
     if (reference->buffer < 0)
         return NULL;
-    return base_of(e, &program->buffers.item[reference->buffer], e->comm->rank) + reference->offset +
+    return sw_executor_base(e, &program->buffers.item[reference->buffer], e->comm->rank) + reference->offset +
            e->comm->rank * reference->own_stride;
 }
 
@@ -76,7 +81,7 @@ void *sw_executor_address(sw_executor *e, int index, int buffer) {
     if (buffer < 0)
         return NULL;
     const sw_buffer *b = &e->programs[index]->buffers.item[buffer];
-    return base_of(e, b, e->comm->rank) + (b->kind == SW_BUFFER_SHARED_SLICE ? e->comm->rank * b->bytes : 0);
+    return sw_executor_base(e, b, e->comm->rank) + (b->kind == SW_BUFFER_SHARED_SLICE ? e->comm->rank * b->bytes : 0);
 }
 
 /* The highest byte of its class that this operand touches in this rank's own memory. */
@@ -156,7 +161,7 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
     c->shard_bytes = group->shard * sw_dtype_bytes(c->dtype);
     const sw_reference *source = &instruction->operand[0];
     const sw_buffer *buffer = &program->buffers.item[source->buffer];
-    c->window = base_of(e, buffer, 0);
+    c->window = sw_executor_base(e, buffer, 0);
     c->offset = source->offset;
     c->rank_stride = source->own_stride + (buffer->kind == SW_BUFFER_WINDOW ? e->window_stride[buffer->memory_class] : 0);
     bound->accumulates_later = e->states->sharding.accumulate_sharded;
@@ -224,6 +229,7 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
     if (!status)
         status = sw_lanes_start(e, err);
     if (status) {
+        comm->n_channels -= n_channels; /* none of them has been used */
         sw_executor_free(e);
         return status;
     }
@@ -240,158 +246,4 @@ void sw_executor_free(sw_executor *e) {
             munmap(e->private_base[c], (size_t)e->private_bytes[c]);
     sw_arena_free(&e->arena);
     free(e);
-}
-
-const sw_executor_counts *sw_executor_count(const sw_executor *e) {
-    return &e->counts;
-}
-
-/* A gather of a group's parameters as they are now; frozen ones are published once and never again. */
-static sw_collective collective_of_parameters(const sw_executor *e, int group_id) {
-    const sw_group *group = &e->states->layout->groups[group_id];
-    const sw_buffer *copy = &e->states->buffers.item[e->states->copy[group_id]];
-    int64_t slice = group->shard * sw_dtype_bytes(e->states->sharding.parameter_dtype);
-    return (sw_collective){.channel = e->first_channel + group_id,
-                           .lane = SW_LANE_COMPUTE,
-                           .epoch = group->is_trainable ? e->epoch : 1,
-                           .unit = group->unit,
-                           .unit_name = e->states->layout->units[group->unit].name,
-                           .dtype = e->states->sharding.parameter_dtype,
-                           .shard_bytes = slice,
-                           .window = base_of(e, copy, 0),
-                           .rank_stride = slice + (copy->kind == SW_BUFFER_WINDOW ? e->window_stride[copy->memory_class] : 0)};
-}
-
-/* Parameters were put here without an instruction; those that are frozen meet no other that touches them to the end. */
-static void count_parameters(sw_executor *e) {
-    int64_t *peak = &e->counts.peak[SW_MEMORY_PARAMETERS];
-    for (int g = 0; g < e->states->layout->n_groups; g++) {
-        const sw_buffer *copy = &e->states->buffers.item[e->states->copy[g]];
-        *peak = copy->address + copy->bytes > *peak ? copy->address + copy->bytes : *peak;
-    }
-}
-
-/* Publish every group, fill what is replicated. */
-sw_status sw_executor_publish(sw_executor *e, sw_error *err) {
-    const sw_layout *layout = e->states->layout;
-    bool is_first = e->epoch++ == 0;
-    count_parameters(e);
-    if (e->states->sharding.stage == 0)
-        return SW_OK; /* every rank holds everything and put it itself */
-    for (int pass = 0; pass < 2; pass++)
-        for (int g = 0; g < layout->n_groups; g++) {
-            const sw_buffer *copy = &e->states->buffers.item[e->states->copy[g]];
-            if (!is_first && !layout->groups[g].is_trainable)
-                continue;
-            sw_collective c = collective_of_parameters(e, g);
-            c.destination = copy->kind == SW_BUFFER_WINDOW ? base_of(e, copy, e->comm->rank) : NULL;
-            sw_status status = pass == 0                        ? e->comm->vtable->gather_publish(e->comm, &c, err)
-                               : copy->kind == SW_BUFFER_WINDOW ? e->comm->vtable->gather(e->comm, &c, err)
-                                                                : SW_OK;
-            if (!status && pass == 1)
-                status = sw_lane_protect(e, g, false, false, err);
-            if (status)
-                return status;
-        }
-    return SW_OK;
-}
-
-sw_status sw_executor_reopen(sw_executor *e, sw_error *err) {
-    sw_status status = sw_barrier(e->comm, err);
-    for (int g = 0; g < e->states->layout->n_groups && !status; g++)
-        if (e->states->layout->groups[g].is_trainable)
-            status = sw_lane_protect(e, g, false, true, err);
-    return status;
-}
-
-sw_status sw_executor_gather(sw_executor *e, int group, void *destination, const void **whole, sw_error *err) {
-    sw_collective c = collective_of_parameters(e, group);
-    c.destination = destination;
-    sw_status status = e->comm->vtable->gather(e->comm, &c, err);
-    *whole = destination ? destination : c.window;
-    return status ? status : sw_lane_protect(e, group, true, false, err);
-}
-
-sw_status sw_executor_reshard(sw_executor *e, int group, sw_error *err) {
-    return sw_lane_protect(e, group, false, false, err);
-}
-
-static sw_status run_segment(sw_executor *e, int index, sw_segment segment, int slot, bool is_active, sw_error *err) {
-    sw_segment_run run = {.program = index,
-                          .segment = segment,
-                          .slot = slot,
-                          .is_active = is_active,
-                          .base = e->position,
-                          .n_contributors = e->scalars.n_contributors,
-                          .step = e->scalars.step,
-                          .epoch = e->epoch};
-    e->segment_base[segment] = e->position;
-    memcpy(run.segment_base, e->segment_base, sizeof run.segment_base);
-    e->position += e->programs[index]->segment_count[segment];
-    return sw_lanes_run(e, &run, err);
-}
-
-/* Constants of the program that ran last may lie where those of this one do. */
-static sw_status prepare(sw_executor *e, int index, sw_error *err) {
-    if (e->last_program == index)
-        return SW_OK;
-    e->last_program = index;
-    return run_segment(e, index, SW_SEGMENT_PREPARE, 0, true, err);
-}
-
-/* The other lane may be waiting for peers that wait for this one. */
-static sw_status settle(sw_executor *e, sw_status status, sw_error *err) {
-    sw_error other;
-    if (!status)
-        return sw_lanes_settle(e, err);
-    sw_lanes_abort(e, SW_LANE_COMPUTE, err);
-    (void)sw_lanes_settle(e, &other);
-    return status;
-}
-
-sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scalars *scalars, sw_error *err) {
-    e->scalars = *scalars;
-    e->scalars.n_contributors = e->comm->n_ranks;
-    sw_status status = prepare(e, index, err);
-    if (!status)
-        status = run_segment(e, index, SW_SEGMENT_FORWARD, 0, is_active, err);
-    return settle(e, status, err);
-}
-
-sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, sw_scalars *scalars, const sw_step_hooks *hooks,
-                           sw_error *err) {
-    const sw_program *program = e->programs[index];
-    int n = e->comm->n_ranks, rank = e->comm->rank, slot;
-    int n_slots = (int)((n_micro_batches + n - 1) / n);
-    sw_segment segment;
-    sw_status status = SW_OK;
-    e->scalars = *scalars;
-    e->hooks = hooks;
-    memset(&e->squares, 0, sizeof e->squares);
-    e->counts.gather_bytes = e->counts.reduce_bytes = 0;
-    e->counts.compute_seconds = e->counts.wait_seconds = e->counts.flops = 0;
-    if ((status = prepare(e, index, err)))
-        return status;
-    for (int i = 0; !status && sw_schedule_step(program, n_slots, i, &segment, &slot); i++) {
-        int64_t present = n_micro_batches - (int64_t)slot * n;
-        bool is_active = present > rank || segment == SW_SEGMENT_UPDATE;
-        e->scalars.slot = slot;
-        e->scalars.n_contributors = (int)(present < n ? present : n);
-        if (segment == SW_SEGMENT_REDUCE) {
-            e->scalars.n_contributors = (int)(n_micro_batches < n ? n_micro_batches : n);
-            is_active = rank < e->scalars.n_contributors;
-        }
-        if (segment == SW_SEGMENT_FORWARD && is_active && hooks && hooks->fill)
-            status = hooks->fill(hooks->self, slot, &e->scalars, err);
-        if (!status)
-            status = run_segment(e, index, segment, slot, is_active, err);
-        bool is_last =
-            segment == SW_SEGMENT_BACKWARD || (segment == SW_SEGMENT_FORWARD && !program->segment_count[SW_SEGMENT_BACKWARD]);
-        if (!status && is_last && is_active && hooks && hooks->collect)
-            status = hooks->collect(hooks->self, slot, err);
-    }
-    status = settle(e, status, err);
-    e->epoch += program->segment_count[SW_SEGMENT_UPDATE] > 0; /* which has published new ones */
-    *scalars = e->scalars;
-    return status;
 }

@@ -56,11 +56,32 @@ sw_status sw_executor_step(sw_executor *executor, int index, int64_t n_micro_bat
  * are there when it returns. Ranks may run different programs over the same states at once: their collectives are the same. */
 sw_status sw_executor_forward(sw_executor *executor, int index, bool is_active, sw_scalars *scalars, sw_error *err);
 
+/* One instruction of a step that took long: in working, or in waiting for peers and for the other lane. */
+typedef struct sw_long_instruction {
+    double seconds;
+    const sw_instruction *instruction; /* of the program; label, kind, unit; NULL: none */
+    int slot;
+} sw_long_instruction;
+
+enum { SW_N_LONGEST = 10 };
+
+/* What instructions wait for. GATHER: parameters (stage 0: gradients) to be there. REDUCE: gradient buffers to be read by peers,
+ * and peers' gradients. DECIDE: all ranks to come to the end of the step. */
+typedef enum sw_wait_kind { SW_WAITS_FOR_GATHER, SW_WAITS_FOR_REDUCE, SW_WAITS_FOR_DECISION, SW_N_WAIT_KINDS } sw_wait_kind;
+
+typedef struct sw_lane_counts {
+    double work_seconds, wait_seconds[SW_N_WAIT_KINDS];
+} sw_lane_counts;
+
+/* `peak` counts since creation, all else in the last step. */
 typedef struct sw_executor_counts {
-    int64_t peak[SW_N_MEMORY_CLASSES];    /* highest byte of each class that an executed operand touched, since creation */
-    int64_t gather_bytes, reduce_bytes;   /* moved by the last step */
-    double compute_seconds, wait_seconds; /* of the compute lane in the last step: kernels, everything else */
-    double flops;                         /* of the last step */
+    int64_t peak[SW_N_MEMORY_CLASSES];    /* highest byte of each class that an executed operand touched */
+    int64_t gather_bytes, reduce_bytes;   /* moved */
+    double compute_seconds, wait_seconds; /* of the compute lane: kernels, everything else */
+    double moving_seconds;                /* in which gathers copied and reductions summed, on whichever lane */
+    double flops;
+    sw_lane_counts lane[SW_LANES];
+    sw_long_instruction longest_work[SW_N_LONGEST], longest_wait[SW_N_LONGEST]; /* longest first */
 } sw_executor_counts;
 
 const sw_executor_counts *sw_executor_count(const sw_executor *executor);

@@ -1,4 +1,5 @@
-/* executor_internal.h: what executor.c (memory, binding) and lanes.c (running) share. */
+/* executor_internal.h: what the files of the executor share: executor.c (memory, binding), executor_parameters.c, executor_step.c
+ * (the order of segments), lanes.c (running them). */
 #ifndef SW_RUN_EXECUTOR_INTERNAL_H
 #define SW_RUN_EXECUTOR_INTERNAL_H
 
@@ -39,8 +40,11 @@ typedef struct sw_segment_run {
     int64_t step;                        /* completed steps */
     uint64_t epoch;                      /* of the parameters and gradients of the step */
     int64_t base;                        /* position of the segment's first instruction among all that have run */
-    int64_t segment_base[SW_N_SEGMENTS]; /* ... of the latest run of each segment, for waits across segments */
+    int64_t segment_base[SW_N_SEGMENTS]; /* ... of the run of each segment in this slot, or at the end of the step */
+    int64_t slot_before[SW_N_SEGMENTS];  /* ... in the slot before, of this step or the one before */
 } sw_segment_run;
+
+#define SW_LONG_AGO (INT64_MIN / 2) /* a position that every wait is past */
 
 enum { SW_QUEUE = 4 }; /* segment runs that the communication lane may lag behind */
 
@@ -66,8 +70,8 @@ struct sw_executor {
     sw_wide_sum squares;
     int last_program; /* whose constants are in place; -1 */
     uint64_t epoch;   /* of the trainable parameters: how often they have been made known; 0: never */
-    int64_t position;
-    int64_t segment_base[SW_N_SEGMENTS];
+    int64_t position; /* of what is laid out next */
+    int64_t segment_base[SW_N_SEGMENTS], slot_before[SW_N_SEGMENTS];
     sw_executor_counts counts;
 
     /* lanes */
@@ -77,13 +81,13 @@ struct sw_executor {
     pthread_cond_t changed;
     int64_t done[SW_LANES]; /* position that each lane has completed; under lock */
     sw_segment_run queue[SW_QUEUE];
-    int64_t n_queued, n_taken;
+    int64_t n_queued, n_taken; /* segment runs */
     bool stop, failed;
     sw_error lane_error;
 };
 
-/* Run one segment on this thread as `lane`; instructions of other lanes are passed over unless there is one lane only. */
-sw_status sw_lane_run(sw_executor *executor, int lane, const sw_segment_run *run, sw_error *err);
+/* Base of a buffer as `rank` sees its own; for shared slices the base of the whole group. */
+char *sw_executor_base(const sw_executor *executor, const sw_buffer *buffer, int rank);
 
 /* Trap mode at stage 3: what this rank may touch of a group from now on; nothing in other modes. */
 sw_status sw_lane_protect(sw_executor *executor, int group, bool is_gathered, bool is_update, sw_error *err);
@@ -91,10 +95,16 @@ sw_status sw_lane_protect(sw_executor *executor, int group, bool is_gathered, bo
 sw_status sw_lanes_start(sw_executor *executor, sw_error *err);
 void sw_lanes_stop(sw_executor *executor);
 
-/* Hand a segment to all lanes and run the compute lane's part. */
-sw_status sw_lanes_run(sw_executor *executor, sw_segment_run *run, sw_error *err);
+/* Give the next segment to the communication lane, if there is one. It may lag behind by SW_QUEUE segments. */
+void sw_lanes_give(sw_executor *executor, const sw_segment_run *run);
 
-/* End all ranks: this one failed in `lane`. */
+/* Run the compute lane's part of a segment, here. */
+sw_status sw_lanes_compute(sw_executor *executor, const sw_segment_run *run, sw_error *err);
+
+/* Counts of a step begin. */
+void sw_lanes_count_anew(sw_executor *executor);
+
+/* End all ranks: this one failed in `lane`; its other lane waits for it no longer. */
 void sw_lanes_abort(sw_executor *executor, int lane, const sw_error *error);
 
 /* Wait until the communication lane has done all that it was given. */

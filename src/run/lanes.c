@@ -41,7 +41,8 @@ static sw_status wait_other_lane(sw_executor *e, int lane, const sw_segment_run 
     if (instruction->wait >= 0) {
         const sw_program *program = e->programs[run->program];
         sw_segment segment = program->instructions.item[instruction->wait].segment;
-        position = run->segment_base[segment] + instruction->wait - program->segment_first[segment] + 1;
+        const int64_t *base = instruction->waits_for_slot_before ? run->slot_before : run->segment_base;
+        position = base[segment] + instruction->wait - program->segment_first[segment] + 1;
     }
     return wait_for(e, !lane, position, err);
 }
@@ -168,27 +169,72 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     return SW_OK;
 }
 
-static void count(sw_executor *e, int lane, const sw_bound *bound, double seconds, bool runs) {
+/* ---- counting ---- */
+
+void sw_lanes_count_anew(sw_executor *e) {
+    sw_executor_counts begun = {0};
+    memcpy(begun.peak, e->counts.peak, sizeof begun.peak);
+    e->counts = begun;
+}
+
+static void keep_if_long(sw_long_instruction *longest, const sw_instruction *instruction, int slot, double seconds) {
+    int at = SW_N_LONGEST;
+    for (; at > 0 && seconds > longest[at - 1].seconds; at--)
+        if (at < SW_N_LONGEST)
+            longest[at] = longest[at - 1];
+    if (at < SW_N_LONGEST)
+        longest[at] = (sw_long_instruction){seconds, instruction, slot};
+}
+
+static sw_wait_kind what_it_waits_for(const sw_instruction *instruction) {
+    switch (instruction->kind) {
+    case SW_DO_REDUCE_ACQUIRE:
+    case SW_DO_REDUCE_POST:
+    case SW_DO_REDUCE_SUM:
+    case SW_DO_SQUARES:
+    case SW_DO_PUBLISH: /* of a gradient, once it is summed */
+        return SW_WAITS_FOR_REDUCE;
+    case SW_DO_DECIDE:
+        return SW_WAITS_FOR_DECISION;
+    default:
+        return SW_WAITS_FOR_GATHER;
+    }
+}
+
+static void count(sw_executor *e, int lane, const sw_bound *bound, const sw_segment_run *run, double work, double wait,
+                  bool runs) {
     const sw_instruction *instruction = bound->instruction;
     bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE || instruction->kind == SW_DO_SQUARES;
+    bool moves = instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_REDUCE_SUM;
     if (e->has_lane)
         pthread_mutex_lock(&e->lock);
+    sw_executor_counts *c = &e->counts;
     for (int i = 0; i < bound->n_peaks && runs; i++) {
-        int64_t *peak = &e->counts.peak[bound->peaks[i].memory_class];
+        int64_t *peak = &c->peak[bound->peaks[i].memory_class];
         *peak = bound->peaks[i].end > *peak ? bound->peaks[i].end : *peak;
     }
     if (instruction->kind == SW_DO_GATHER)
-        e->counts.gather_bytes += instruction->moved_bytes;
+        c->gather_bytes += instruction->moved_bytes;
     if (instruction->kind == SW_DO_REDUCE_SUM)
-        e->counts.reduce_bytes += instruction->moved_bytes;
-    if (lane == SW_LANE_COMPUTE)
-        *(computes ? &e->counts.compute_seconds : &e->counts.wait_seconds) += seconds;
-    e->counts.flops += computes && runs ? instruction->flops : 0;
+        c->reduce_bytes += instruction->moved_bytes;
+    c->flops += computes && runs ? instruction->flops : 0;
+    c->lane[lane].work_seconds += work;
+    c->lane[lane].wait_seconds[what_it_waits_for(instruction)] += wait;
+    c->moving_seconds += moves ? work : 0;
+    if (lane == SW_LANE_COMPUTE) {
+        c->compute_seconds += computes ? work : 0;
+        c->wait_seconds += computes ? wait : work + wait;
+    }
+    keep_if_long(c->longest_work, instruction, run->slot, work);
+    keep_if_long(c->longest_wait, instruction, run->slot, wait);
     if (e->has_lane)
         pthread_mutex_unlock(&e->lock);
 }
 
-sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_error *err) {
+/* ---- a lane ---- */
+
+/* Run one segment on this thread as `lane`; instructions of other lanes are passed over unless there is one lane only. */
+static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, sw_error *err) {
     const sw_program *program = e->programs[run->program];
     int first = program->segment_first[run->segment], n = program->segment_count[run->segment];
     double begin = sw_seconds_now();
@@ -199,7 +245,9 @@ sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_er
             continue;
         sw_comm_enter(e->comm, lane, run->step, run->slot, first + i, instruction->label);
         bool runs = !is_passed_over(run, instruction->kind);
+        double waited_before = e->comm->waited_seconds[lane];
         sw_status status = wait_other_lane(e, lane, run, instruction, err);
+        double ready = sw_seconds_now();
         if (!status && runs)
             status = execute(e, bound, run, err);
         if (status)
@@ -207,8 +255,8 @@ sw_status sw_lane_run(sw_executor *e, int lane, const sw_segment_run *run, sw_er
 #ifdef SW_POISON
         poison(e, bound, run, first + i);
 #endif
-        double end = sw_seconds_now();
-        count(e, lane, bound, end - begin, runs);
+        double end = sw_seconds_now(), for_peers = e->comm->waited_seconds[lane] - waited_before;
+        count(e, lane, bound, run, end - ready - for_peers, ready - begin + for_peers, runs);
         begin = end;
         advance(e, lane, run->base + i + 1);
     }
@@ -228,6 +276,8 @@ static void fail(sw_executor *e, const sw_error *err) {
 
 void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
     sw_error own = *error;
+    if (e->has_lane)
+        fail(e, error);
     sw_say_where(e->comm->control, e->comm->rank, lane, &own);
     sw_comm_abort(e->comm, &own);
 }
@@ -245,10 +295,8 @@ static void *communication_lane(void *arg) {
         bool failed = e->failed;
         pthread_mutex_unlock(&e->lock);
         sw_error err = {SW_OK, ""};
-        if (!failed && sw_lane_run(e, SW_LANE_COMMUNICATION, &run, &err)) {
-            fail(e, &err);
+        if (!failed && run_lane(e, SW_LANE_COMMUNICATION, &run, &err))
             sw_lanes_abort(e, SW_LANE_COMMUNICATION, &err);
-        }
         pthread_mutex_lock(&e->lock);
         e->n_taken++;
         pthread_cond_broadcast(&e->changed);
@@ -285,19 +333,19 @@ void sw_lanes_stop(sw_executor *e) {
     e->has_lane = false;
 }
 
-sw_status sw_lanes_run(sw_executor *e, sw_segment_run *run, sw_error *err) {
-    if (e->has_lane) {
-        pthread_mutex_lock(&e->lock);
-        while (e->n_queued - e->n_taken == SW_QUEUE && !e->failed)
-            pthread_cond_wait(&e->changed, &e->lock);
-        e->queue[e->n_queued++ % SW_QUEUE] = *run;
-        pthread_cond_broadcast(&e->changed);
-        pthread_mutex_unlock(&e->lock);
-    }
-    sw_status status = sw_lane_run(e, SW_LANE_COMPUTE, run, err);
-    if (status && e->has_lane)
-        fail(e, err);
-    return status;
+void sw_lanes_give(sw_executor *e, const sw_segment_run *run) {
+    if (!e->has_lane)
+        return;
+    pthread_mutex_lock(&e->lock);
+    while (e->n_queued - e->n_taken == SW_QUEUE)
+        pthread_cond_wait(&e->changed, &e->lock);
+    e->queue[e->n_queued++ % SW_QUEUE] = *run;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+sw_status sw_lanes_compute(sw_executor *e, const sw_segment_run *run, sw_error *err) {
+    return run_lane(e, SW_LANE_COMPUTE, run, err);
 }
 
 sw_status sw_lanes_settle(sw_executor *e, sw_error *err) {

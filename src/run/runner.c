@@ -6,16 +6,16 @@
 #include "run/rank_device.h"
 
 sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
-    *r = (sw_runner){.folder = folder,
-                     .sharding = {.n_ranks = n_ranks,
-                                  .stage = 3,
-                                  .accumulate_sharded = true,
-                                  .parameter_dtype = parameter_dtype,
-                                  .mode = SW_SHM_VIEW}};
+    *r = (sw_runner){
+        .folder = folder,
+        .sharding = {
+            .n_ranks = n_ranks, .stage = 3, .accumulate_sharded = true, .parameter_dtype = parameter_dtype, .mode = SW_SHM_VIEW}};
     sw_cores_find(&r->cores);
     r->sharding.n_threads = r->cores.n > n_ranks ? r->cores.n / n_ranks : 1;
     sw_status status = sw_model_config_read(folder, &r->model, err);
     r->model.dropout = 0;
+    r->kernel_set = sw_kernel_set_best();
+    sw_gemm_choose(r->kernel_set, sw_sharding_numbers(&r->sharding), false, &r->gemm);
     return status;
 }
 
@@ -50,7 +50,7 @@ void sw_runner_free(sw_runner *r) {
 }
 
 sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
-    sw_status status = sw_rank_device_open(comm, &r->sharding, &r->cores, sw_kernel_set_best(), &r->device, err);
+    sw_status status = sw_rank_device_open(comm, &r->sharding, &r->cores, r->kernel_set, r->gemm.kind, &r->device, err);
     if (!status)
         status = sw_executor_create(comm, r->device, &r->states, r->list, r->n_programs, &r->executor, err);
     sw_masters masters = {r->executor, &r->states, comm->rank};

@@ -6,6 +6,7 @@
 #ifndef SW_RUN_RUNNER_H
 #define SW_RUN_RUNNER_H
 
+#include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
 #include "graph/graph.h"
 #include "model/model.h"
@@ -18,6 +19,8 @@ typedef struct sw_runner {
     sw_model_config model;
     sw_sharding sharding;
     sw_cores cores;
+    sw_kernel_set kernel_set;
+    sw_gemm_choice gemm;
     sw_layout layout;
     sw_states states;
     int n_programs;

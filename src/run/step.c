@@ -104,10 +104,18 @@ sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, 
     return SW_OK;
 }
 
+static double sum_of_waits(const sw_lane_counts *lane) {
+    double sum = 0;
+    for (int kind = 0; kind < SW_N_WAIT_KINDS; kind++)
+        sum += lane->wait_seconds[kind];
+    return sum;
+}
+
 /* `counts`: of the step itself, for an evaluation after it counts anew. */
 static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_executor_counts *counts, double seconds,
                       bool has_validation, double validation_loss, sw_error *err) {
     const sw_settings *s = t->run->settings;
+    const double *waits = counts->lane[SW_LANE_COMPUTE].wait_seconds;
     bool is_last = t->step == t->run->n_steps || t->stop_signal;
     bool is_logged = t->step % s->log.every == 0 || is_last || has_validation || t->skipped;
     sw_step_metrics m = {.step = t->step,
@@ -120,6 +128,11 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
                          .step_seconds = seconds,
                          .compute_seconds = counts->compute_seconds,
                          .wait_seconds = counts->wait_seconds,
+                         .gather_wait_seconds = waits[SW_WAITS_FOR_GATHER],
+                         .reduce_wait_seconds = waits[SW_WAITS_FOR_REDUCE],
+                         .decide_wait_seconds = waits[SW_WAITS_FOR_DECISION],
+                         .moving_seconds = counts->moving_seconds,
+                         .communication_wait_seconds = sum_of_waits(&counts->lane[SW_LANE_COMMUNICATION]),
                          .gather_bytes = counts->gather_bytes,
                          .reduce_bytes = counts->reduce_bytes,
                          .flops_per_second = counts->flops / seconds,

@@ -107,6 +107,7 @@ static sw_status prepare(sw_run *run, sw_error *err) {
                                   .final_ratio = s->optimizer.final_ratio,
                                   .decay_ratio = s->optimizer.decay_ratio};
     run->kernel_set = sw_kernel_set_best();
+    sw_gemm_choose(run->kernel_set, sw_sharding_numbers(&run->assembly.sharding), s->train.reproducible, &run->gemm);
     status = sw_run_price(run, err);
     if (!status)
         status = sw_run_folder_room(run, err);

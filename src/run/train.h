@@ -9,6 +9,7 @@
 #include "data/chat.h"
 #include "data/dataset.h"
 #include "data/tokenizer/tokenizer.h"
+#include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
 #include "optim/schedule.h"
 #include "run/assembly.h"
@@ -24,6 +25,7 @@ typedef struct sw_run {
     sw_dataset *data, *validation; /* validation: NULL if there is none */
     sw_schedule schedule;
     sw_kernel_set kernel_set;
+    sw_gemm_choice gemm;
     sw_cores cores;
     int64_t n_steps, n_rows; /* of the whole run; the last step may have fewer rows than the others */
     int64_t n_validation_rows;

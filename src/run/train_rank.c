@@ -182,7 +182,8 @@ static sw_status prepare(sw_training *t, sw_error *err) {
     t->all = calloc((size_t)t->comm->n_ranks, SW_PAYLOAD_BYTES);
     if (!t->values || !t->all)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to load pieces of the model", t->comm->rank);
-    sw_status status = sw_rank_device_open(t->comm, &run->assembly.sharding, &run->cores, run->kernel_set, &t->device, err);
+    sw_status status =
+        sw_rank_device_open(t->comm, &run->assembly.sharding, &run->cores, run->kernel_set, run->gemm.kind, &t->device, err);
     if (!status)
         status = agree(t, err);
     if (!status)

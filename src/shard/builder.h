@@ -65,9 +65,11 @@ int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool gr
 /* shard/lower.c: the kernel instruction of an operation. */
 void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment);
 
-/* shard/gathers.c: before and after operation `i`. */
+/* shard/gathers.c: before and after operation `i`; and at the end of the slot: what the first gather into each place of the ring
+ * waits for, which is the last touch of that place in the slot before. */
 void sw_gathers_before(sw_builder *b, int i, sw_segment segment);
 void sw_gathers_after(sw_builder *b, int i, sw_segment segment);
+void sw_gathers_end(sw_builder *b);
 
 /* shard/reductions.c: before and after operation `i`; what is left at the end of backward; the reduce segment of unsharded
  * accumulation. */

@@ -51,7 +51,7 @@ void sw_instruction_print(const sw_program *program, int index, char *line, size
     if (instruction->wait == SW_WAIT_EVERYTHING)
         put(&w, " waits for all before");
     else if (instruction->wait >= 0)
-        put(&w, " waits for %d", instruction->wait);
+        put(&w, " waits for %d%s", instruction->wait, instruction->waits_for_slot_before ? " of the slot before" : "");
     if (instruction->moved_bytes)
         put(&w, " moves %" PRId64 " B", instruction->moved_bytes);
     for (int i = 0; i < instruction->n_operands; i++) {

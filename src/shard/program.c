@@ -145,6 +145,11 @@ static int *take_ints(sw_builder *b, int n) {
     return items ? items : sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program");
 }
 
+/* Units, beside the root, that stay gathered from forward to backward: as many as the ring of gathered units holds anyway. */
+static int n_staying(const sw_builder *b) {
+    return b->sharding.reshard_after_forward ? b->sharding.prefetch + 1 : b->layout->n_units;
+}
+
 static sw_status begin(sw_builder *b) {
     sw_program *p = b->program;
     for (int i = 0; i < b->states->buffers.n; i++) { /* ids of states hold here too */
@@ -153,9 +158,7 @@ static sw_status begin(sw_builder *b) {
         if (id >= 0)
             p->buffers.item[id] = *s;
     }
-    b->status = b->status
-                    ? b->status
-                    : sw_stretches_find(b->graph, b->layout, b->sharding.reshard_after_forward, &p->arena, &b->stretches, b->err);
+    b->status = b->status ? b->status : sw_stretches_find(b->graph, b->layout, n_staying(b), &p->arena, &b->stretches, b->err);
     b->buffer_of_value = take_ints(b, b->graph->values.n);
     b->gather_place = take_ints(b, b->stretches.n_gathers);
     b->gather_instruction = take_ints(b, b->stretches.n_gathers);
@@ -185,6 +188,7 @@ static void emit_all(sw_builder *b) {
         if (is_trained)
             sw_reductions_after(b, i);
     }
+    sw_gathers_end(b);
     if (is_trained && !b->status) {
         sw_reductions_end(b);
         sw_updates_emit(b);

@@ -107,6 +107,7 @@ typedef struct sw_instruction {
     sw_lane lane;
     int wait; /* index of an instruction of the other lane, in this slot or, at the end of a step, this segment; or one of the
                  above */
+    bool waits_for_slot_before; /* `wait` is an instruction, and its run in the slot before is meant */
     sw_kernel kernel;
     bool is_recomputed;
     int unit;         /* shard unit */

@@ -35,7 +35,17 @@ static void find_stretches(const sw_layout *layout, const sw_stretches *uses, sw
         }
 }
 
-sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, bool reshard, sw_arena *arena, sw_stretches *uses,
+/* Does forward leave fewer than n_staying other units after `unit`? At any moment these units and those that are needed then are
+ * no more than the larger of both numbers: of two units, the one that forward leaves later is the one that backward needs first.
+ */
+static bool stays_gathered(const sw_layout *layout, sw_stretch (*stretch)[N_STRETCHES], int unit, int n_staying) {
+    int n_later = 0;
+    for (int u = 0; u < layout->n_units; u++)
+        n_later += !layout->units[u].is_root && stretch[u][IN_FORWARD].last > stretch[unit][IN_FORWARD].last;
+    return layout->units[unit].is_root || n_later < n_staying;
+}
+
+sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, int n_staying, sw_arena *arena, sw_stretches *uses,
                             sw_error *err) {
     *uses = (sw_stretches){0};
     size_t n_units = (size_t)layout->n_units;
@@ -53,15 +63,9 @@ sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, bool
         uses->ops[uses->n_ops++] = op;
     }
     find_stretches(layout, uses, stretch);
-    int last_of_forward = -1; /* the non-root unit that forward leaves last */
-    for (int u = 0; u < layout->n_units; u++)
-        if (!layout->units[u].is_root && stretch[u][IN_FORWARD].first >= 0 &&
-            (last_of_forward < 0 || stretch[u][IN_FORWARD].last > stretch[last_of_forward][IN_FORWARD].last))
-            last_of_forward = u;
     for (int u = 0; u < layout->n_units; u++) {
         sw_stretch forward = stretch[u][IN_FORWARD], backward = stretch[u][IN_BACKWARD];
-        bool stays = !reshard || layout->units[u].is_root || u == last_of_forward;
-        if (forward.first >= 0 && backward.first >= 0 && stays)
+        if (forward.first >= 0 && backward.first >= 0 && stays_gathered(layout, stretch, u, n_staying))
             uses->gathers[uses->n_gathers++] = (sw_stretch){u, forward.first, backward.last};
         else {
             if (forward.first >= 0)

@@ -21,9 +21,9 @@ typedef struct sw_stretches {
     sw_stretch *gradients; /* in order of `first` */
 } sw_stretches;
 
-/* Find them in `graph` under `layout`. With `reshard`, a unit that forward and backward both use has two gathers, except the root
- * and the last unit of forward, which stay. */
-sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, bool reshard, sw_arena *arena, sw_stretches *uses,
+/* Find them in `graph` under `layout`. A unit that forward and backward both use has two gathers, except the root and the
+ * n_staying units that forward leaves last: they stay gathered, and backward begins with them. */
+sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, int n_staying, sw_arena *arena, sw_stretches *uses,
                             sw_error *err);
 
 #endif

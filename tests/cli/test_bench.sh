@@ -25,4 +25,31 @@ for mode in ("view", "copy"):
     assert all(size % (1024 * int(sys.argv[2])) == 0 for size in sizes)
 PYTHON
 done
+
+# Roofs: every width that the CPU has, and products of matrices.
+expect 0 '128 bits' products -- "$shardwise" bench roofs --ranks 1
+expect 2 'no argument is taken' -- "$shardwise" bench roofs fast
+
+# A step: the work of a token by arithmetic, memory as planned, nothing left behind.
+expect 2 'an argument is missing' -- "$shardwise" bench step
+expect 2 'did you mean smollm2-135m?' -- "$shardwise" bench step smollm2-136m
+expect 2 'leaves none' -- "$shardwise" bench step llama-8m --steps 2
+expect 2 'did you mean mode?' -- "$shardwise" bench step llama-8m shard.modee=copy
+mkdir "$scratch/temporary"
+export TMPDIR=$scratch/temporary
+expect 0 tokens/s 'of roofs' activations -- "$shardwise" bench step llama-8m --ranks 2 --rows 1 --sequence 16 --steps 2 --skip 1 model.layers=1
+expect 0 -- "$shardwise" bench step llama-8m --ranks 2 --rows 1 --sequence 16 --steps 3 --skip 1 --rounds 2 --json model.layers=1 model.tied=false
+python3 - "$scratch/output" <<'PYTHON' || complain 'bench step --json'
+import json, sys
+report = json.load(open(sys.argv[1]))
+hidden, kv, ffn, vocabulary, sequence = 256, 4 * 32, 688, 4096, 16
+layer = 2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * ffn + 2 * hidden
+assert report["parameters"] == 2 * vocabulary * hidden + layer + hidden
+assert report["flops_per_token"] == 6 * (vocabulary * hidden + layer + hidden) + 6 * (sequence + 1) * hidden, report["flops_per_token"]
+assert report["memory_planned"].keys() == report["memory_measured"].keys()
+assert len(report["roofs"]) == 3 and all(roof["fma"] > 0 and roof["gemm"] > 0 for roof in report["roofs"])
+assert [len(losses) for losses in report["loss_each"]] == [3, 3] and report["loss_each"][0] == report["loss_each"][1]
+assert report["pss_bytes"] > 0 and report["tokens_per_second"] > 0 and "wait_seconds" in report["waiting"]
+PYTHON
+[ -z "$(ls "$TMPDIR")" ] || complain "bench step leaves $(ls "$TMPDIR")"
 finish

@@ -11,7 +11,7 @@
 
 #include "support/device_case.h"
 
-enum { ROWS = 37, IN = 96, OUT = 64 + 32 + 32, LARGEST = 256 * 1024 };
+enum { ROWS = 37, IN = 96, OUT = 64 + 32 + 32, LARGEST = 1024 * 1024 };
 static const int64_t OUTS[] = {64, 32, 32}; /* of IN columns: multiples of 256 elements */
 
 /* Weights [OUT, IN] in one piece, or each in a piece of its own; likewise their gradients. */

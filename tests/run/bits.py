@@ -40,6 +40,7 @@ def check_formulas(case, row, run, shapes, is_sharded):
         case.parameter_bytes,
         row["shard.mode"] == "trap",
         row["shard.reshard_after_forward"] == "true",
+        row["shard.prefetch"],
     )
     for line in run.metrics:
         n_micro_batches = -(-line["tokens"] // (case.micro * cases.LENGTH))

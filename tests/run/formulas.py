@@ -9,8 +9,8 @@ With Psi for the padded elements of all units and G slots, a rank receives (N-1)
     stages 0-2   Psi gathered once, Psi reduced G times (sharded) or once          (G+1) Psi, or 2 Psi
     stage 3      every unit gathered twice a slot, reduced likewise               3 G Psi, or (2G+1) Psi
 
-less what stays gathered between forward and backward: the root, and the unit that forward leaves last, are gathered once a slot, so
-stage 3 gathers G (2 Psi - Psi_root - Psi_last). Without reshard_after_forward every unit is gathered once.
+less what stays gathered between forward and backward: the root, and the prefetch + 1 units that forward leaves last, are gathered once
+a slot, so stage 3 gathers G (2 Psi - Psi_root - Psi_last). Without reshard_after_forward every unit is gathered once.
 """
 
 import fnmatch
@@ -59,16 +59,17 @@ def units_of(shapes, patterns=("*",), min_parameters=0):
 class Sharding:
     """Elements of a rank's shards, and what follows from them."""
 
-    def __init__(self, units, n_ranks, stage, parameter_bytes, is_trap=False, reshard=True):
+    def __init__(self, units, n_ranks, stage, parameter_bytes, is_trap=False, reshard=True, prefetch=1):
         cut = max(BLOCK, 4096 // parameter_bytes) if is_trap and stage == 3 else BLOCK
         self.units, self.n_ranks, self.stage, self.parameter_bytes, self.reshard = units, n_ranks, stage, parameter_bytes, reshard
+        self.prefetch = prefetch
         shard = lambda parameters: round_up(-(-sum(round_up(n, BLOCK) for n in parameters) // n_ranks), cut) if parameters else 0
         self.trainable = [shard(unit.trainable) for unit in units]
         self.frozen = [shard(unit.frozen) for unit in units]
 
     def _gathers(self, u):
         """Gathers of unit u a slot. Backward ends at the lowest unit that trains something; what lies below is used in forward only."""
-        stays = not self.reshard or self.units[u].is_root or u == len(self.units) - 1
+        stays = not self.reshard or self.units[u].is_root or u >= len(self.units) - 1 - self.prefetch
         lowest = 0 if self.units[0].trains_input else next((v for v in range(1, len(self.units)) if self.trainable[v]), len(self.units))
         return 1 if stays or u < lowest else 2
 

@@ -93,12 +93,12 @@ def bits_and_memory_do_not_depend_on_ranks_and_stages(case):
 
 
 def new_adapters_start_at_the_model():
-    """B is zero: the first loss is the base's. A is uniform within 1 / sqrt(in)."""
+    """B is zero: the first loss is the base's, up to where its sums are rounded. A is uniform within 1 / sqrt(in)."""
     for case in (LLAMA, GPT2):
         still = ("model.lora.adapter=null", "train.steps=1", "optimizer.learning_rate=0", "model.lora.rank=64")
         run = runs.train_well(case / "run.yaml", *still, "shard.ranks=2")
         base = runs.train_well(case / "run.yaml", "model.train=all", "model.lora=null", "train.steps=1", "optimizer.learning_rate=0")
-        runs.expect(losses(run) == losses(base), f"{case.name}: first loss {losses(run)}, of the base {losses(base)}")
+        runs.expect(math.isclose(losses(run)[0], losses(base)[0], rel_tol=1e-6), f"{case.name}: first loss {losses(run)}, of the base {losses(base)}")
         for name, (_, shape, values) in adapter(run).items():
             if "lora_B" in name:
                 runs.expect(not any(values), f"{name} does not start at zero")

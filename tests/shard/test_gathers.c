@@ -53,7 +53,9 @@ static void gather(const built_program *b, int i, gathered *state) {
                   state[other].instruction < 0 || state[other].buffer != to->buffer ||
                       state[other].offset + state[other].bytes <= to->offset || to->offset + to->bytes <= state[other].offset);
         int before = last_reshard_of(&b->program, i, to->buffer);
-        holds(b, i, gather->wait == (before < 0 ? SW_WAIT_EVERYTHING : before));
+        holds(b, i, gather->waits_for_slot_before == (before < 0));
+        holds(b, i, gather->wait == (before < 0 ? last_reshard_of(&b->program, b->program.instructions.n, to->buffer) : before));
+        holds(b, i, gather->wait >= 0);
     } else
         holds(b, i, gather->lane == SW_LANE_COMPUTE && to->buffer < 0);
     state[g] = (gathered){i, to->buffer, to->offset, whole_bytes(b, g)};
@@ -102,7 +104,7 @@ static void check_windows(const built_program *b) {
         state[g].instruction = -1;
     for (int i = 0; i < b->program.instructions.n; i++) {
         const sw_instruction *instruction = &b->program.instructions.item[i];
-        if (instruction->lane == SW_LANE_COMPUTE && instruction->wait > waited)
+        if (instruction->lane == SW_LANE_COMPUTE && !instruction->waits_for_slot_before && instruction->wait > waited)
             waited = instruction->wait;
         if (instruction->kind == SW_DO_GATHER) {
             holds(b, i, is_collective_of_slot(instruction));
@@ -133,9 +135,9 @@ static int n_gathers_of(const built_program *b, int group) {
     return n;
 }
 
-/* Blocks are gathered for forward and for backward, recompute included; the root and the block that forward leaves last once;
- * without resharding every unit once. */
-static void blocks_are_gathered_twice_and_root_and_last_block_once(void **state) {
+/* Blocks are gathered for forward and for backward, recompute included; the root and the blocks that forward leaves last, as many
+ * as the ring has places, once; without resharding every unit once. */
+static void blocks_are_gathered_twice_and_root_and_last_blocks_once(void **state) {
     (void)state;
     for (int g = 0; g < N_SMALL_MODELS + 1; g++)
         for (int i = 0; i < 3 * 4 * 2 * 2; i++) {
@@ -147,7 +149,7 @@ static void blocks_are_gathered_twice_and_root_and_last_block_once(void **state)
             built_program b;
             program_build(&c, &b);
             for (int unit = 0; unit < b.layout.n_units; unit++) {
-                bool once = !c.sharding.reshard_after_forward || unit == 0 || unit == b.layout.n_units - 1;
+                bool once = !c.sharding.reshard_after_forward || unit == 0 || unit >= b.layout.n_units - 1 - c.sharding.prefetch;
                 holds(&b, -1, n_gathers_of(&b, b.layout.units[unit].trainable_group) == (once ? 1 : 2));
             }
             program_free(&b);
@@ -221,7 +223,7 @@ static void nested_units_are_gathered_beside_their_parents(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_kernel_reads_is_gathered_there_and_held),
-        cmocka_unit_test(blocks_are_gathered_twice_and_root_and_last_block_once),
+        cmocka_unit_test(blocks_are_gathered_twice_and_root_and_last_blocks_once),
         cmocka_unit_test(gather_memory_is_depth_plus_one_blocks_and_the_root),
         cmocka_unit_test(a_prefetch_of_two_is_two_blocks_ahead),
         cmocka_unit_test(nested_units_are_gathered_beside_their_parents),

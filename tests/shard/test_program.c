@@ -21,11 +21,15 @@ static void check_waits(const built_program *b) {
         const sw_instruction *instruction = &p->instructions.item[i];
         if (b->of->sharding.mode != SW_SHM_COPY)
             holds(b, i, instruction->lane == SW_LANE_COMPUTE && instruction->wait == SW_WAIT_NOTHING);
-        holds(b, i, instruction->wait >= SW_WAIT_EVERYTHING && instruction->wait < i);
+        holds(b, i, instruction->wait >= SW_WAIT_EVERYTHING && (instruction->wait < i || instruction->waits_for_slot_before));
         if (instruction->wait < 0)
             continue;
         const sw_instruction *awaited = &p->instructions.item[instruction->wait];
         holds(b, i, awaited->lane != instruction->lane);
+        if (instruction->waits_for_slot_before) { /* which is over, or on its way, before this slot begins */
+            holds(b, i, awaited->segment == SW_SEGMENT_FORWARD || awaited->segment == SW_SEGMENT_BACKWARD);
+            continue;
+        }
         /* segments of one slot, or of the end of the step: of an older run of a segment nothing is known */
         holds(b, i,
               awaited->segment == instruction->segment ||

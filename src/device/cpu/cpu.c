@@ -41,6 +41,19 @@ static sw_status load_blas(sw_cpu_device *cpu, sw_error *err) {
     return SW_OK;
 }
 
+/* What multiplies besides the plain kernels, by the options, which this CPU can fulfil. */
+static sw_status choose_multipliers(sw_cpu_device *cpu, const sw_cpu_options *options, sw_error *err) {
+    if (options->gemm == SW_GEMM_BLAS)
+        return load_blas(cpu, err);
+    if (options->gemm == SW_GEMM_PLAIN)
+        return SW_OK;
+    cpu->multiply_f32 = cpu->multiply_bf16 = options->set == SW_SET_V4 ? sw_multiply_v4 : sw_multiply_v3;
+    if (options->gemm == SW_GEMM_OWN_BF16)
+        cpu->multiply_bf16 = sw_multiply_v4_bf16;
+    snprintf(cpu->gemm, sizeof cpu->gemm, "%s", sw_gemm_kind_name(options->gemm));
+    return SW_OK;
+}
+
 static void unpin(const sw_device *device) {
     const sw_cpu_device *cpu = (const sw_cpu_device *)device;
     if (cpu->is_pinned)
@@ -106,11 +119,9 @@ sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_erro
         .unpin = unpin,
         .close = close_cpu,
     };
-    sw_status status = SW_OK;
     cpu->multiply_plain = cpu->multiply_f32 = cpu->multiply_bf16 = sw_kernel_set_table_of(SW_NUMBERS_F32, set)->multiply_plain;
     cpu->multiply_f64 = sw_kernel_set_table_of(SW_NUMBERS_F64, set)->multiply_plain;
-    if (options->gemm == SW_GEMM_BLAS)
-        status = load_blas(cpu, err);
+    sw_status status = choose_multipliers(cpu, options, err);
     if (!status)
         status = add_threads(cpu, options, err);
     if (status) {

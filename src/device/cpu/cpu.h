@@ -61,6 +61,11 @@ typedef struct sw_blas {
  * load settles the core type for all. */
 void sw_blas_load(sw_blas *blas);
 
+/* The tuned products (device/cpu/tuned/product.c), each in the calling thread: of fp32 with bf16, and of bf16 alone. */
+void sw_multiply_v3(const sw_device *device, const sw_product *product);
+void sw_multiply_v4(const sw_device *device, const sw_product *product);
+void sw_multiply_v4_bf16(const sw_device *device, const sw_product *product);
+
 void sw_multiply_blas(const sw_device *device, const sw_product *product); /* by cpu->sgemm, in the calling thread */
 
 /* Compare the BLAS with a plain product of fp32 on shapes that are odd in every direction, turned and not, stored and added.

@@ -50,5 +50,18 @@ sw_kernel_set sw_kernel_set_best(void) {
 }
 
 bool sw_gemm_runs_here(sw_gemm_kind gemm, sw_kernel_set set) {
-    return (gemm == SW_GEMM_PLAIN || gemm == SW_GEMM_BLAS) && sw_kernel_set_runs_here(set);
+    if (!sw_kernel_set_runs_here(set))
+        return false;
+    uint32_t a = 0, b, c, d;
+    switch (gemm) {
+    case SW_GEMM_PLAIN:
+    case SW_GEMM_BLAS:
+        return true;
+    case SW_GEMM_OWN:
+        return set == SW_SET_V3 || set == SW_SET_V4;
+    case SW_GEMM_OWN_BF16:
+        return set == SW_SET_V4 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, 1u << 5 /* AVX512_BF16 */);
+    default:
+        return false;
+    }
 }

@@ -32,3 +32,17 @@ foreach(set baseline v3 v4)
     list(APPEND SW_KERNEL_OBJECTS $<TARGET_OBJECTS:${library}>)
   endforeach()
 endforeach()
+
+# The tuned matrix product, for the sets that it is written for: SW_TUNED is its name in this one.
+foreach(tuned v3 v4 v4_bf16)
+  string(REGEX REPLACE "_.*" "" set ${tuned})
+  set(library kernels_tuned_${tuned})
+  add_library(${library} OBJECT src/device/cpu/tuned/product.c)
+  target_include_directories(${library} PRIVATE include src)
+  target_compile_definitions(${library} PRIVATE SW_TUNED=sw_multiply_${tuned} SW_VECTOR_BYTES=${SW_VECTOR_BYTES_${set}})
+  target_compile_options(${library} PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
+                         ${SW_OPTIONS_${set}})
+  list(APPEND SW_KERNEL_OBJECTS $<TARGET_OBJECTS:${library}>)
+endforeach()
+target_compile_definitions(kernels_tuned_v4_bf16 PRIVATE SW_PAIRS)
+target_compile_options(kernels_tuned_v4_bf16 PRIVATE -mavx512bf16)

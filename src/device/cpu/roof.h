@@ -18,7 +18,8 @@ typedef enum sw_roof {
 const char *sw_roof_name(sw_roof roof); /* "fp32, 512 bits" */
 bool sw_roof_runs_here(sw_roof roof);
 
-/* Operations per second (a product and a sum are two) of the calling thread, over about `seconds`; 0 where it does not run. */
+/* Operations per second (a product and a sum are two) of the calling thread, over about `seconds` of its own time; 0 where it
+ * does not run. */
 double sw_roof_measure(sw_roof roof, double seconds);
 
 #endif

@@ -1,0 +1,88 @@
+/* pack.h: operands in the order in which the tile reads them, widened or paired on the way.
+ *
+ * Either units of one index of k lie side by side (B as it is, A turned: `across`), or those of one row or column do (A as it is,
+ * B turned: `along`). Both ways read whole vectors; where B has to be turned, squares of LANES x LANES units are.
+ */
+#ifndef SW_DEVICE_CPU_TUNED_PACK_H
+#define SW_DEVICE_CPU_TUNED_PACK_H
+
+#include "device/cpu/gemm.h"
+#include "device/cpu/tuned/vectors.h"
+
+/* Unit u of n places from `place` on, where rows of the matrix, as it lies, are indices of k, `k` of them. */
+static inline units across(const sw_matrix *x, int64_t k, int64_t u, int64_t place, int64_t n) {
+#ifdef SW_PAIRS
+    const uint16_t *row = (const uint16_t *)x->at + 2 * u * x->stride + place;
+    const units first = __builtin_convertvector(load_halves(row, n), units);
+    if (2 * u + 1 >= k)
+        return first;
+    return first | __builtin_convertvector(load_halves(row + x->stride, n), units) << 16;
+#else
+    (void)k;
+    return (units)load_reals(x->at, x->type, u * x->stride + place, n);
+#endif
+}
+
+/* Units u .. u + LANES - 1 of one place, where rows of the matrix, as it lies, are places; those past `k` are zero. */
+static inline units along(const sw_matrix *x, int64_t k, int64_t place, int64_t u) {
+#ifdef SW_PAIRS
+    const uint16_t *from = (const uint16_t *)x->at + place * x->stride + 2 * u;
+    units some = {0};
+    memcpy(&some, from, k - 2 * u >= 2 * LANES ? sizeof some : (size_t)(k - 2 * u) * sizeof *from);
+    return some;
+#else
+    return (units)load_reals(x->at, x->type, place * x->stride + u, k - u);
+#endif
+}
+
+/* The part of op(X) that begins at index `p` of k. */
+static inline sw_matrix from_k(const sw_matrix *x, bool k_is_outer, int64_t p) {
+    sw_matrix part = *x;
+    part.at = (const char *)x->at + (k_is_outer ? p * x->stride : p) * (x->type == SW_BF16 ? 2 : 4);
+    return part;
+}
+
+/* panel[n_units][n_vectors][LANES] = columns `column` .. of op(B), n of them; the rest are zero. */
+static void pack_panel(const sw_matrix *b, int64_t k, int64_t column, int64_t n, int n_vectors, uint32_t *panel) {
+    const int64_t n_units = (k + UNIT - 1) / UNIT, step = n_vectors * LANES;
+    if (!b->is_turned) {
+        for (int64_t u = 0; u < n_units; u++)
+            for (int64_t v = 0; v < n_vectors; v++) {
+                const units some = across(b, k, u, column + v * LANES, n - v * LANES);
+                memcpy(panel + u * step + v * LANES, &some, sizeof some);
+            }
+        return;
+    }
+    for (int64_t v = 0; v < n_vectors; v++)
+        for (int64_t u = 0; u < n_units; u += LANES) {
+            units square[LANES];
+            for (int64_t i = 0; i < LANES; i++)
+                square[i] = v * LANES + i < n ? along(b, k, column + v * LANES + i, u) : (units){0};
+            turn(square);
+            for (int64_t i = 0; i < smaller(LANES, n_units - u); i++)
+                memcpy(panel + (u + i) * step + v * LANES, &square[i], sizeof square[i]);
+        }
+}
+
+/* A strip of A is up to STRIP_ROWS rows, TILE_M at a time. Those of an A that lies turned: unit u of row i of part t at
+ * ((t * n_units) + u) * TILE_M + i. Rows past n_rows are zero. */
+static void pack_turned_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, uint32_t *strip) {
+    const int64_t n_units = (k + UNIT - 1) / UNIT;
+    for (int64_t u = 0; u < n_units; u++)
+        for (int64_t i = 0; i < n_rows; i += LANES) {
+            const units some = across(a, k, u, row + i, n_rows - i);
+            for (int64_t part = 0; part < LANES / TILE_M; part++)
+                memcpy(strip + ((i / TILE_M + part) * n_units + u) * TILE_M, (const char *)&some + part * TILE_M * 4, TILE_M * 4);
+        }
+}
+
+/* Those of an A that lies as it is: rows of `step` units, a multiple of LANES. */
+static void pack_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, int64_t step, uint32_t *strip) {
+    for (int64_t i = 0; i < n_rows; i++)
+        for (int64_t u = 0; u * UNIT < k; u += LANES) {
+            const units some = along(a, k, row + i, u);
+            memcpy(strip + i * step + u, &some, sizeof some);
+        }
+}
+
+#endif
