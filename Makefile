@@ -30,7 +30,7 @@ install: all
 	cmake --install $(BUILD)
 
 bench: packages-test all
-	@BUILD=$(BUILD) bench/step
+	@BUILD=$(BUILD) bench/all
 
 lint: packages-build packages-lint
 	scripts/lint

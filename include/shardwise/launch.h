@@ -40,6 +40,9 @@ typedef struct sw_launch_options {
     volatile sig_atomic_t *report_request;
     void (*report)(void *to, const char *line); /* takes that report, line by line; called in the supervisor */
     void *report_to;
+    /* Set by the caller's signal handler (and cleared by sw_launch) to ask the ranks to save what they have: they see it through
+     * sw_saves_requested. May be NULL. */
+    volatile sig_atomic_t *save_request;
 } sw_launch_options;
 
 #define SW_LAUNCH_OPTIONS_INIT \
@@ -59,6 +62,9 @@ SW_API int sw_comm_size(const sw_comm *comm);
 
 /* The signal that asked the run to end, 0 if none. Ranks may see it at different times: agree on it before acting. */
 SW_API int sw_stop_requested(const sw_comm *comm);
+
+/* How often save_request has been set since the ranks began. The same holds. */
+SW_API uint32_t sw_saves_requested(const sw_comm *comm);
 
 /* Collective. Wait for all ranks. Errors, here and below: SW_ABORTED (another rank failed), SW_MISMATCH (ranks are in different
  * calls). */

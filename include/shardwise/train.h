@@ -50,15 +50,17 @@ typedef struct sw_train_options {
     bool as_threads;                          /* ranks as threads of this process, for race checkers */
     const volatile sig_atomic_t *stop_signal; /* see launch.h; may be NULL */
     volatile sig_atomic_t *report_request;
+    volatile sig_atomic_t *save_request; /* see launch.h: a checkpoint is saved after the step that is running; may be NULL */
 } sw_train_options;
 
 #define SW_TRAIN_OPTIONS_INIT \
     { .size = sizeof(sw_train_options) }
 
 /* Train as run.yaml says, with overrides "section.key=value"; relative paths in both count from the folder of run.yaml. Writes
- * the run's folder (metrics, plan, final model), which must not exist yet. Ranks are forked: call it before threads are started.
+ * the run's folder (metrics, plan, checkpoints, final model); one that exists is gone on with from its newest good checkpoint
+ * (checkpoint.resume), and a run that is finished is left as it is. Ranks are forked: call it before threads are started.
  * Errors: whatever is wrong with settings, data, model, memory, disk or ranks, each with what to try. SW_INTERRUPTED and
- * SW_TERMINATED after stop_signal, with the model so far saved. */
+ * SW_TERMINATED after stop_signal, with a checkpoint saved, or without checkpoints the model so far. */
 SW_API sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides,
                                const sw_train_options *options, sw_error *err);
 

@@ -201,6 +201,26 @@ sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_
     return SW_OK;
 }
 
+sw_status sw_json_reals(const sw_json_object *object, const char *key, double *values, int capacity, int *n, sw_error *err) {
+    const json_t *found;
+    sw_status status = find(object, key, SW_JSON_REQUIRED, &found, err);
+    if (status != SW_OK)
+        return status;
+    if (!json_is_array(found))
+        return wrong_type(object, key, found, "a list of numbers", err);
+    size_t length = json_array_size(found);
+    for (size_t i = 0; i < length; i++) {
+        const json_t *item = json_array_get(found, i);
+        if (!json_is_number(item))
+            return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, numbers are needed", object->document->name, object->path, key,
+                           type_words(item));
+        if (i < (size_t)capacity)
+            values[i] = json_number_value(item);
+    }
+    *n = length > INT32_MAX ? INT32_MAX : (int)length;
+    return SW_OK;
+}
+
 sw_status sw_json_texts(const sw_json_object *object, const char *key, const char **values, int capacity, int *n, sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, SW_JSON_REQUIRED, &found, err);

@@ -50,6 +50,9 @@ sw_status sw_json_child(const sw_json_object *object, const char *key, sw_json_o
 /* A list of integers: *n is its length, at most `capacity` are stored. Required. */
 sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_t *values, int capacity, int *n, sw_error *err);
 
+/* The same of reals, integers among them. */
+sw_status sw_json_reals(const sw_json_object *object, const char *key, double *values, int capacity, int *n, sw_error *err);
+
 /* The same of a list of texts. */
 sw_status sw_json_texts(const sw_json_object *object, const char *key, const char **values, int capacity, int *n, sw_error *err);
 

@@ -62,9 +62,7 @@ static sw_status make_steps_folder(const sw_save_options *options, sw_error *err
     sw_status status = sw_path_join(path, options->folder, "steps", err);
     if (status != SW_OK)
         return status;
-    int result = storage->make_folder(storage->self, path);
-    if (result == 0)
-        result = storage->sync_folder(storage->self, options->folder);
+    int result = storage->make_folder(storage->self, path); /* the first `latest` lets its name last */
     return result == 0 || result == -EEXIST ? SW_OK : sw_storage_fail(err, path, -1, result);
 }
 

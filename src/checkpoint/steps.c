@@ -86,6 +86,10 @@ static void look_at(const char *path, sw_step *step) {
     step->validation_loss = NAN;
     if (sw_path_join(manifest, path, SW_MANIFEST_NAME, NULL) == SW_OK && lstat(manifest, &info) == 0)
         step->seconds = (double)info.st_mtime;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
+        snprintf(step->reason, sizeof step->reason, "is a link, and may lead out of the run's folder");
+        return;
+    }
     if (sw_checkpoint_open(path, &checkpoint, &err) != SW_OK) {
         snprintf(step->reason, sizeof step->reason, "%.*s", (int)sizeof step->reason - 1, err.message);
         return;

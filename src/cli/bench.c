@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 
 static const sw_verb *const parts[] = {&sw_bench_step, &sw_bench_comm, &sw_bench_roofs_part};
@@ -43,14 +44,15 @@ json_t *sw_bench_machine(void) {
                      (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "kernel", system.release, "load_before", load);
 }
 
-sw_status sw_bench_print(json_t *report, sw_error *err) {
+sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_error *err) {
     char *text = report ? json_dumps(report, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(report);
     if (!text)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the report · shardwise bench");
-    puts(text);
+    sw_status status = output->save ? sw_file_write(output->save, text, (int64_t)strlen(text), err) : SW_OK;
+    if (output->as_json)
+        puts(text);
     free(text);
-    return SW_OK;
+    return status;
 }
 
 static int by_size(const void *a, const void *b) {

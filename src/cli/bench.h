@@ -16,8 +16,20 @@ extern const sw_verb sw_bench_comm, sw_bench_roofs_part, sw_bench_step;
  * Ownership: json_decref. NULL without memory. */
 json_t *sw_bench_machine(void);
 
-/* Print `report` on stdout, and forget it. SW_NO_MEMORY where it is NULL. */
-sw_status sw_bench_print(json_t *report, sw_error *err);
+/* Where a report goes beside its table on stdout. */
+typedef struct sw_bench_output {
+    bool as_json;     /* to stdout, instead of the table */
+    const char *save; /* to this file; NULL: to none */
+} sw_bench_output;
+
+/* Put the report where it goes. SW_NO_MEMORY where it is NULL. The caller keeps it, and prints the table unless as_json. */
+sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_error *err);
+
+/* The flags of every part. */
+#define SW_BENCH_OUTPUT_FLAGS(output)                                                     \
+    {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &(output).as_json}, {       \
+        "--save", "FILE", "write the JSON object there too", SW_FLAG_TEXT, &(output).save \
+    }
 
 /* The median of `samples` [n], which are put in order. n is at least 1. */
 double sw_bench_median(double *samples, int64_t n);

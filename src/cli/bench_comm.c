@@ -295,18 +295,16 @@ static json_t *json_point(const point *at) {
     return object;
 }
 
-static sw_status print_json(const plan *p, json_t *machine, sw_error *err) {
+static json_t *make_report(const plan *p, json_t *machine) {
     json_t *calls = json_array();
     for (int i = 0; i < p->results->n && calls; i++)
         if (json_array_append_new(calls, json_point(&p->results->point[i]))) {
             json_decref(calls);
             calls = NULL;
         }
-    return sw_bench_print(json_pack("{s:{s:I, s:I, s:I, s:f, s:s}, s:o, s:o}", "configuration", "ranks", (json_int_t)p->n_ranks,
-                                    "least_bytes", (json_int_t)p->least_bytes, "most_bytes", (json_int_t)p->most_bytes,
-                                    "seconds_per_line", p->seconds, "kernel_set", sw_kernel_set_name(sw_kernel_set_best()),
-                                    "machine", machine, "calls", calls),
-                          err);
+    return json_pack("{s:{s:I, s:I, s:I, s:f, s:s}, s:o, s:o}", "configuration", "ranks", (json_int_t)p->n_ranks, "least_bytes",
+                     (json_int_t)p->least_bytes, "most_bytes", (json_int_t)p->most_bytes, "seconds_per_line", p->seconds,
+                     "kernel_set", sw_kernel_set_name(sw_kernel_set_best()), "machine", machine, "calls", calls);
 }
 
 static sw_status run_modes(plan *p, sw_error *err) {
@@ -324,7 +322,8 @@ static sw_status run_modes(plan *p, sw_error *err) {
 }
 
 static sw_status comm(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, as_json = false, goes_on;
+    bool help = false, goes_on;
+    sw_bench_output output = {0};
     const char *least = "256", *most = "256MiB";
     plan p = {.n_ranks = 2, .seconds = 0.05};
     const sw_flag flags[] = {
@@ -332,7 +331,7 @@ static sw_status comm(int n_arguments, char **arguments, sw_error *err) {
         {"--least", "BYTES", "smallest unit; 256", SW_FLAG_TEXT, &least},
         {"--most", "BYTES", "largest unit; 256MiB", SW_FLAG_TEXT, &most},
         {"--seconds", "S", "time for each line; 0.05", SW_FLAG_REAL, &p.seconds, 0, 60},
-        {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+        SW_BENCH_OUTPUT_FLAGS(output),
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
@@ -354,15 +353,16 @@ static sw_status comm(int n_arguments, char **arguments, sw_error *err) {
                     "--least %.40s --most %.40s: bytes from 1 to 64GiB, the least first · shardwise bench comm", least, most);
     if (status)
         goto done;
-    json_t *machine = sw_bench_machine(); /* before the load that it tells changes */
-    fflush(NULL);                         /* a forked rank has a copy of what is in the buffers */
+    json_t *machine = sw_bench_machine(), *report = NULL; /* before the load that it tells changes */
+    fflush(NULL);                                         /* a forked rank has a copy of what is in the buffers */
     status = run_modes(&p, err);
-    if (!status && as_json)
-        status = print_json(&p, machine, err);
+    if (!status)
+        status = sw_bench_put(report = make_report(&p, machine), &output, err);
     else
         json_decref(machine);
-    if (!status && !as_json)
+    if (!status && !output.as_json)
         print_table(&p);
+    json_decref(report);
     if (p.results && p.results != MAP_FAILED)
         munmap(p.results, sizeof *p.results);
 done:

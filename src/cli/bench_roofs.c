@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "device/cpu/choice.h"
 #include "device/cpu/gemm.h"
 #include "device/parallel.h"
 #include "device/sizes.h"
@@ -23,6 +24,7 @@ static const double roof_seconds = 0.05, gemm_seconds = 0.1;
 typedef struct sampling {
     const sw_bench_cores *cores;
     sw_cores found;
+    sw_gemm_choice gemm;
     sw_bench_roofs *roofs; /* shared with the ranks; rank 0 writes */
 } sampling;
 
@@ -73,7 +75,7 @@ static sw_status sample_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     sw_sharding sharding = {.n_ranks = sw_comm_size(comm), .n_threads = (int)s->cores->n_threads, .mode = SW_SHM_VIEW};
     double mine[SW_N_ROOFS + 1], all[SW_MAX_RANKS * (SW_N_ROOFS + 1)];
     sw_device *device = NULL;
-    sw_status status = sw_rank_device_open(comm, &sharding, &s->found, sw_kernel_set_best(), &device, err);
+    sw_status status = sw_rank_device_open(comm, &sharding, &s->found, sw_kernel_set_best(), s->gemm.kind, &device, err);
     for (int i = 0; i <= SW_N_ROOFS && !status; i++) {
         status = sw_barrier(comm, err);
         mine[i] = i < SW_N_ROOFS ? roof_of_rank(device, (sw_roof)i) : gemm_of_rank(device, s->cores);
@@ -99,6 +101,7 @@ sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roo
     if (s.roofs == MAP_FAILED)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the roofs: %s · shardwise bench", strerror(errno));
     sw_cores_find(&s.found);
+    sw_gemm_choose(sw_kernel_set_best(), cores->type == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false, &s.gemm);
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_launch(&options, sample_in_rank, &s, err);
     *roofs = *s.roofs;
@@ -115,13 +118,14 @@ double sw_bench_fma_roof(const sw_bench_roofs *roofs) {
 }
 
 static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, as_json = false, is_fp32 = false, goes_on;
+    bool help = false, is_fp32 = false, goes_on;
     sw_bench_cores cores = {.n_ranks = 2, .n_threads = 1, .m = 1024, .n = 3072, .k = 576, .type = SW_BF16};
+    sw_bench_output output = {0};
     const sw_flag flags[] = {
         {"--ranks", "N", "processes; 2", SW_FLAG_COUNT, &cores.n_ranks, 1, SW_MAX_RANKS},
         {"--threads", "N", "of each; 1", SW_FLAG_COUNT, &cores.n_threads, 1, SW_MAX_THREADS},
         {"--fp32", NULL, "multiply matrices of fp32, not bf16", SW_FLAG_SWITCH, &is_fp32},
-        {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+        SW_BENCH_OUTPUT_FLAGS(output),
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
@@ -138,19 +142,22 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
     if (status || !goes_on)
         return status;
     cores.type = is_fp32 ? SW_F32 : SW_BF16;
-    json_t *machine = sw_bench_machine();
-    if (!(status = sw_bench_roofs_sample(&cores, &found, err)) && as_json)
-        return sw_bench_print(json_pack("{s:{s:I, s:I}, s:o, s:o}", "configuration", "ranks", (json_int_t)cores.n_ranks,
-                                        "threads", (json_int_t)cores.n_threads, "machine", machine, "roofs",
-                                        sw_bench_roofs_json(&found)),
-                              err);
-    json_decref(machine);
-    for (sw_roof roof = 0; roof < SW_N_ROOFS && !status; roof++)
+    json_t *machine = sw_bench_machine(), *report = NULL;
+    if ((status = sw_bench_roofs_sample(&cores, &found, err))) {
+        json_decref(machine);
+        return status;
+    }
+    report = json_pack("{s:{s:I, s:I}, s:o, s:o}", "configuration", "ranks", (json_int_t)cores.n_ranks, "threads",
+                       (json_int_t)cores.n_threads, "machine", machine, "roofs", sw_bench_roofs_json(&found));
+    status = sw_bench_put(report, &output, err);
+    json_decref(report);
+    if (status || output.as_json)
+        return status;
+    for (sw_roof roof = 0; roof < SW_N_ROOFS; roof++)
         printf("%-16s %8.1f GFLOP/s\n", sw_roof_name(roof), found.rate[roof] / 1e9);
-    if (!status)
-        printf("%-16s %8.1f GFLOP/s   %" PRId64 " x %" PRId64 " x %" PRId64 " of %s by %s\n", "products",
-               found.rate[SW_N_ROOFS] / 1e9, cores.m, cores.n, cores.k, sw_dtype_name(cores.type), found.gemm);
-    return status;
+    printf("%-16s %8.1f GFLOP/s   %" PRId64 " x %" PRId64 " x %" PRId64 " of %s by %s\n", "products",
+           found.rate[SW_N_ROOFS] / 1e9, cores.m, cores.n, cores.k, sw_dtype_name(cores.type), found.gemm);
+    return SW_OK;
 }
 
 json_t *sw_bench_roofs_json(const sw_bench_roofs *roofs) {

@@ -290,7 +290,7 @@ static void print_report(const json_t *report) {
                sw_text_bytes((int64_t)number(measured, key), second, sizeof second));
 }
 
-static sw_status measure(bench *b, bool as_json, sw_error *err) {
+static sw_status measure(bench *b, const sw_bench_output *output, sw_error *err) {
     json_t *machine = sw_bench_machine(), *report = NULL;
     sw_status status = make_folder(b, err);
     if (!status)
@@ -306,11 +306,11 @@ static sw_status measure(bench *b, bool as_json, sw_error *err) {
         return status;
     }
     report = make_report(b, machine);
-    if (as_json || !report)
-        return sw_bench_print(report, err);
-    print_report(report);
+    status = sw_bench_put(report, output, err);
+    if (!status && !output->as_json)
+        print_report(report);
     json_decref(report);
-    return SW_OK;
+    return status;
 }
 
 static void print_shapes(void) {
@@ -321,7 +321,8 @@ static void print_shapes(void) {
 }
 
 static sw_status step(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, as_json = false, goes_on;
+    bool help = false, goes_on;
+    sw_bench_output output = {0};
     bench b = {.n_ranks = 2, .n_threads = 1, .n_rows = 2, .n_tokens = 512, .n_steps = 6, .n_skip = 2, .n_rounds = 1};
     const sw_flag flags[] = {
         {"--ranks", "N", "processes; 2", SW_FLAG_COUNT, &b.n_ranks, 1, SW_MAX_RANKS},
@@ -331,7 +332,7 @@ static sw_status step(int n_arguments, char **arguments, sw_error *err) {
         {"--steps", "N", "of each round; 6", SW_FLAG_COUNT, &b.n_steps, 1, 10000},
         {"--skip", "N", "first steps that medians leave out; 2", SW_FLAG_COUNT, &b.n_skip, 0, 9999},
         {"--rounds", "N", "how often it is trained; 1", SW_FLAG_COUNT, &b.n_rounds, 1, MOST_ROUNDS},
-        {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+        SW_BENCH_OUTPUT_FLAGS(output),
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
@@ -356,7 +357,7 @@ static sw_status step(int n_arguments, char **arguments, sw_error *err) {
     if (!(b.rounds = json_array()))
         status = sw_fail(err, SW_NO_MEMORY, "no memory · shardwise bench step");
     else
-        status = measure(&b, as_json, err);
+        status = measure(&b, &output, err);
 done:
     json_decref(b.rounds);
     sw_settings_free(&b.settings);

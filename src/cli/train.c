@@ -11,15 +11,17 @@
 #include "run/train.h"
 
 /* What the signal handler tells: the only state that the command keeps outside of functions. */
-static volatile sig_atomic_t has_begun, stop_signal, report_request;
+static volatile sig_atomic_t has_begun, stop_signal, report_request, save_request;
 
 /* The first one asks for a clean end, the second ends at once; ranks do not outlive this process. While data and model are still
  * being checked nothing is there that had to be ended, so the first one ends that. */
 static void take_signal(int signal_number) {
     static const char too_early[] = "shardwise: stopped by a signal before the run began\n";
-    static const char at_once[] = "shardwise: stopped at once by a second signal; the model is not saved\n";
+    static const char at_once[] = "shardwise: stopped at once by a second signal; nothing more is saved\n";
     if (signal_number == SIGQUIT) {
         report_request = 1;
+    } else if (signal_number == SIGUSR1) {
+        save_request = 1;
     } else if (has_begun && !stop_signal) {
         stop_signal = signal_number == SIGHUP ? SIGTERM : signal_number; /* the terminal is gone: end as if asked to */
     } else {
@@ -36,6 +38,7 @@ static void watch_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGQUIT, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
     struct sigaction inherited;
     if (!sigaction(SIGHUP, NULL, &inherited) && inherited.sa_handler != SIG_IGN) /* nohup */
         sigaction(SIGHUP, &action, NULL);
@@ -97,6 +100,7 @@ static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, s
     options.dry_run = is_dry;
     options.stop_signal = &stop_signal;
     options.report_request = &report_request;
+    options.save_request = &save_request;
     watch_signals();
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_train(settings, &options, err);

@@ -21,6 +21,10 @@ int sw_stop_requested(const sw_comm *comm) {
     return atomic_load_explicit(&comm->control->stop, memory_order_relaxed);
 }
 
+uint32_t sw_saves_requested(const sw_comm *comm) {
+    return atomic_load_explicit(&comm->control->n_saves_asked, memory_order_relaxed);
+}
+
 sw_status sw_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err) {
     return comm->vtable->exchange(comm, mine, all, bytes, err);
 }

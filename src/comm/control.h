@@ -88,7 +88,8 @@ enum { SW_RUNNING, SW_ABORTING, SW_HAS_ABORTED }; /* abort: ABORTING while the w
 
 struct sw_control {
     _Alignas(64) _Atomic uint32_t abort;
-    _Atomic int32_t stop; /* the signal that asked the run to end; the supervisor writes it */
+    _Atomic int32_t stop;           /* the signal that asked the run to end; the supervisor writes it */
+    _Atomic uint32_t n_saves_asked; /* how often the run was asked to save now; the supervisor writes it */
     int32_t n_ranks;
     sw_error error; /* the first one; valid once abort is SW_HAS_ABORTED */
     sw_control_rank rank[];

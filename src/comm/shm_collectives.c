@@ -11,7 +11,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "comm/copy.h"
 #include "comm/shm.h"
+#include "device/parallel.h"
 
 static sw_control_cell *cell_of(const sw_comm *comm, int rank, int channel) {
     return &comm->control->rank[rank].cell[channel];
@@ -116,7 +118,7 @@ static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw
     char *destination = c->destination ? (char *)c->destination + peer * c->shard_bytes : NULL;
     if (status == SW_OK && destination && c->shard_bytes > 0 &&
         destination != source) /* own slices may lie in place, and peers read them */
-        memcpy(destination, source, (size_t)c->shard_bytes);
+        sw_copy_past_caches(destination, source, (size_t)c->shard_bytes);
     return status;
 }
 
@@ -168,31 +170,44 @@ sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *er
     return status;
 }
 
+/* Contributions to one slice, and what sums them. */
+typedef struct fold_work {
+    const sw_comm *comm;
+    const sw_collective *c;
+    const sw_device *device; /* one thread of it */
+    sw_kernel_fn fold;
+} fold_work;
+
+enum { FOLD_BLOCK_BYTES = 16 << 10, FOLD_TASK_BYTES = 64 * FOLD_BLOCK_BYTES };
+
 /* Fold the contributions into `sum` [n elements of R], `first` elements from the start of the slice. */
-static void fold_block(const sw_comm *comm, const sw_collective *c, const sw_device *device, sw_kernel_fn fold, int64_t first,
-                       int64_t n, char *sum) {
+static void fold_block(const fold_work *w, int64_t first, int64_t n, char *sum) {
     enum { SOURCE, SUM };
+    const sw_collective *c = w->c;
     int64_t size = sw_dtype_bytes(c->dtype);
     for (int r = 0; r < c->n_contributors; r++) {
-        char *source = c->window + c->offset + r * c->rank_stride + comm->rank * c->shard_bytes + first * size;
+        char *source = c->window + c->offset + r * c->rank_stride + w->comm->rank * c->shard_bytes + first * size;
         sw_kernel_call call = {.operand = {source, sum}, .dim = {n}, .accumulate = r > 0 || c->accumulate ? 1u << SUM : 0};
-        fold(device, &call);
+        w->fold(w->device, &call);
     }
 }
 
 /* Blocks are summed where they fit in cache. The destination may be this rank's own contribution, so a block is put there only
  * when all contributions to it have been read. */
-static void fold_slice(const sw_comm *comm, const sw_collective *c, const sw_device *device, sw_kernel_fn fold) {
-    enum { BLOCK_BYTES = 16 << 10 };
-    _Alignas(64) char block[BLOCK_BYTES];
-    int64_t size = sw_dtype_bytes(c->dtype), n = c->shard_bytes / size, most = BLOCK_BYTES / size;
-    for (int64_t first = 0; first < n; first += most) {
-        int64_t here = n - first < most ? n - first : most;
-        char *destination = (char *)c->destination + first * size;
+static void fold_task(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const fold_work *w = arg;
+    const sw_collective *c = w->c;
+    _Alignas(64) char block[FOLD_BLOCK_BYTES];
+    int64_t begin = task * FOLD_TASK_BYTES, end = begin + FOLD_TASK_BYTES, size = sw_dtype_bytes(c->dtype);
+    end = end < c->shard_bytes ? end : c->shard_bytes;
+    for (int64_t at = begin; at < end; at += FOLD_BLOCK_BYTES) {
+        int64_t bytes = end - at < FOLD_BLOCK_BYTES ? end - at : FOLD_BLOCK_BYTES;
+        char *destination = (char *)c->destination + at;
         if (c->accumulate)
-            memcpy(block, destination, (size_t)(here * size));
-        fold_block(comm, c, device, fold, first, here, block);
-        memcpy(destination, block, (size_t)(here * size));
+            memcpy(block, destination, (size_t)bytes);
+        fold_block(w, at / size, bytes / size, block);
+        memcpy(destination, block, (size_t)bytes);
     }
 }
 
@@ -212,7 +227,8 @@ sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_devi
             status = compare(comm, r, c->channel, &mine, &cell->print, err);
     }
     if (status == SW_OK) {
-        fold_slice(comm, c, device, sw_device_kernel(device, numbers, SW_KERNEL_FOLD));
+        fold_work work = {comm, c, device->alone, sw_device_kernel(device, numbers, SW_KERNEL_FOLD)};
+        sw_parallel(device, (c->shard_bytes + FOLD_TASK_BYTES - 1) / FOLD_TASK_BYTES, fold_task, &work);
         atomic_store(&own->summed, use);
         sw_control_ring(&comm->control->rank[comm->rank]);
     }

@@ -53,8 +53,8 @@
     X(train, micro_batch_size, COUNT_AUTO, "4", "1..16777216", "sequences computed at a time; auto: chosen by the plan") \
     X(train, seed, COUNT, "1234", "0..", "of every random number of the run") \
     X(train, threads, COUNT_AUTO, "auto", "1..256", "threads that compute in each rank; auto: physical cores divided by ranks. No bit depends on it") \
-    X(train, restarts, OFF, "0", "", "restarting after a lost rank") \
-    X(train, elastic, OFF, "false", "", "going on without lost ranks") \
+    X(train, restarts, COUNT, "3", "0..1000000", "times that ranks are started again, from the newest checkpoint, after one was lost or hung") \
+    X(train, elastic, BOOL, "false", "", "start again with the ranks that are left, the batch the same; false: with as many as before") \
     X(train, reproducible, BOOL, "false", "", "refuse whatever could change a bit with ranks, threads or measurements")
 
 #define SW_OPTIONS_OPTIMIZER(X) \
@@ -93,19 +93,19 @@
     X(parallel, context, OFF, "1", "", "context parallelism")
 
 #define SW_OPTIONS_CHECKPOINT(X) \
-    X(checkpoint, path, PATH, "null", "", "the run's folder: metrics, plan, final model") \
-    X(checkpoint, every, OFF, "0", "null|false", "saving while training") \
-    X(checkpoint, keep, OFF, "0", "null|false", "keeping checkpoints") \
-    X(checkpoint, keep_every, OFF, "0", "null|false", "keeping checkpoints") \
-    X(checkpoint, async, OFF, "false", "null", "saving in the background") \
-    X(checkpoint, resume, CHOICE, "auto", "auto|never", "whether a run goes on in a folder that exists; resuming is not built yet, so both want a new folder")
+    X(checkpoint, path, PATH, "null", "", "the run's folder: metrics, plan, checkpoints, final model") \
+    X(checkpoint, every, COUNT, "200", "0..", "steps between checkpoints; one more is saved when the run ends or is asked to. 0: none at all") \
+    X(checkpoint, keep, COUNT, "3", "0..", "newest checkpoints that stay; 0: all. The best by validation loss stays too") \
+    X(checkpoint, keep_every, COUNT, "0", "0..", "checkpoints of steps that are a multiple of this stay for good; 0: none do") \
+    X(checkpoint, async, BOOL, "true", "", "save while the next step computes; false: the step waits") \
+    X(checkpoint, resume, RESUME, "auto", "", "what to do with a folder that exists. auto: go on with its run; never: refuse it; {force: [keys]}: go on although these settings (section.key) have changed")
 
 #define SW_OPTIONS_GUARD(X) \
     X(guard, nonfinite, CHOICE, "skip", "skip|stop", "a step whose loss or gradient is not finite: skip its update, or stop the run") \
     X(guard, patience, COUNT, "10", "1..", "skipped steps in a row after which the run stops") \
-    X(guard, verify_every, OFF, "0", "null|false", "cross-checking the ranks' arithmetic") \
-    X(guard, loss_spike, OFF, "null", "false|off|none", "acting on loss spikes") \
-    X(guard, limits, OFF, "{min_tokens_per_s: null, max_validation_loss: null, max_hours: null}", "null|false|off|none", "a limit on a run")
+    X(guard, verify_every, COUNT, "0", "0..", "steps between cross-checks: replicas compared, one micro-batch of each rank computed again by another; 0: none") \
+    X(guard, loss_spike, SPIKE, "null", "false|off|none", "a loss above factor times the median of the last 32: rollback to the newest checkpoint without the data that led there, skip the update, or stop. For example {factor: 3, action: rollback}; null: off") \
+    X(guard, limits, LIMITS, "{min_tokens_per_s: null, max_validation_loss: null, max_hours: null}", "", "what ends the run, saved, with exit code 6: too slow over the last 20 steps, a validation loss above, hours of training over all its starts")
 
 #define SW_OPTIONS_LOG(X) \
     X(log, every, COUNT, "10", "1..", "steps between lines of the log and of metrics.jsonl") \
@@ -135,7 +135,7 @@ enum { SW_OPTIMIZER_ADAMW, SW_OPTIMIZER_SGD };
 enum { SW_ACCUMULATE_SHARDED, SW_ACCUMULATE_UNSHARDED };
 enum { SW_PARAM_BF16, SW_PARAM_FP32 };
 enum { SW_RECOMPUTE_NONE, SW_RECOMPUTE_SELECTIVE, SW_RECOMPUTE_BLOCK };
-enum { SW_RESUME_AUTO, SW_RESUME_NEVER };
+enum { SW_SPIKE_ROLLBACK, SW_SPIKE_SKIP, SW_SPIKE_STOP };
 enum { SW_NONFINITE_SKIP, SW_NONFINITE_STOP };
 
 #endif

@@ -60,8 +60,8 @@ static const char *const about_sections[] = {
     "how parameters follow from gradients",
     "how the model is split over ranks, and what that costs in memory and exchange",
     "other ways to split",
-    "the run's folder",
-    "when to stop",
+    "the run's folder, and how the run goes on after an end that was not planned",
+    "when to step back, and when to stop",
     "what is written while training",
 };
 

@@ -3,7 +3,8 @@
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
  *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)
  *            BYTES (int64; 2GiB; null: 0)  REAL  BOOL  CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)
- *            REALS (list; null: none)  WRAP  TRAIN (`all`, `lora` or name patterns)  LORA (a map)
+ *            REALS (list; null: none)  WRAP  TRAIN (`all`, `lora` or name patterns)  LORA, LIMITS, SPIKE (maps)
+ *            RESUME (`auto`, `never` or a map)
  *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
  *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude the
  *            bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
@@ -40,6 +41,20 @@ typedef struct sw_lora_settings {
     const char *adapter; /* a folder, absolute; NULL: new adapters */
 } sw_lora_settings;
 
+typedef struct sw_spike_settings {
+    double factor; /* 0: off */
+    int action;    /* SW_SPIKE_ */
+} sw_spike_settings;
+
+typedef struct sw_limit_settings {
+    double min_tokens_per_s, max_validation_loss, max_hours; /* 0: none */
+} sw_limit_settings;
+
+typedef struct sw_resume_settings {
+    bool never;
+    sw_texts force; /* "section.key" */
+} sw_resume_settings;
+
 #define SW_AUTO (-1)
 
 #define SW_FIELD_PATH(name) const char *name;
@@ -56,6 +71,9 @@ typedef struct sw_lora_settings {
 #define SW_FIELD_WRAP(name) int64_t name;   /* 0: block; else min_parameters */
 #define SW_FIELD_TRAIN(name) sw_texts name; /* {1, {"all"}}, {1, {"lora"}} or patterns */
 #define SW_FIELD_LORA(name) sw_lora_settings name;
+#define SW_FIELD_SPIKE(name) sw_spike_settings name;
+#define SW_FIELD_LIMITS(name) sw_limit_settings name;
+#define SW_FIELD_RESUME(name) sw_resume_settings name;
 #define SW_FIELD_OFF(name)
 
 #include "config/options.h"

@@ -22,6 +22,9 @@
 #define OFFSET_WRAP(field) offsetof(sw_settings, field)
 #define OFFSET_TRAIN(field) offsetof(sw_settings, field)
 #define OFFSET_LORA(field) offsetof(sw_settings, field)
+#define OFFSET_SPIKE(field) offsetof(sw_settings, field)
+#define OFFSET_LIMITS(field) offsetof(sw_settings, field)
+#define OFFSET_RESUME(field) offsetof(sw_settings, field)
 #define OFFSET_OFF(field) 0
 
 #define ROW(section, name, kind, fallback, allowed, help) \
@@ -29,12 +32,41 @@
 #define ROWS(section, OPTIONS) OPTIONS(ROW)
 const sw_option sw_option_table[SW_N_OPTIONS] = {SW_SECTIONS(ROWS)};
 
-#define LORA_PART(name, kind, fallback, allowed) \
-    { "model.lora", #name, SW_KIND_##kind, fallback, allowed, "", offsetof(sw_settings, model.lora.name) }
-const sw_option sw_lora_parts[SW_N_LORA_PARTS] = {
-    LORA_PART(rank, COUNT, "8", "1..65536"), LORA_PART(alpha, REAL, "16", ">0.."), LORA_PART(targets, NAMES, "", ""),
-    LORA_PART(dropout, REAL, "0", "0..<1"),  LORA_PART(rslora, BOOL, "false", ""), LORA_PART(adapter, PATH, "null", ""),
+#define PART(section, map, name, kind, fallback, allowed) \
+    { #section "." #map, #name, SW_KIND_##kind, fallback, allowed, "", offsetof(sw_settings, section.map.name) }
+static const sw_option lora_parts[] = {
+    PART(model, lora, rank, COUNT, "8", "1..65536"), PART(model, lora, alpha, REAL, "16", ">0.."),
+    PART(model, lora, targets, NAMES, "", ""),       PART(model, lora, dropout, REAL, "0", "0..<1"),
+    PART(model, lora, rslora, BOOL, "false", ""),    PART(model, lora, adapter, PATH, "null", ""),
 };
+static const sw_option spike_parts[] = {
+    PART(guard, loss_spike, factor, REAL, "3", ">1.."),
+    PART(guard, loss_spike, action, CHOICE, "rollback", "rollback|skip|stop"),
+};
+static const sw_option limit_parts[] = {
+    PART(guard, limits, min_tokens_per_s, LIMIT, "null", ">0.."),
+    PART(guard, limits, max_validation_loss, LIMIT, "null", ">0.."),
+    PART(guard, limits, max_hours, LIMIT, "null", ">0.."),
+};
+
+const sw_option *sw_option_parts(const sw_option *option, int *n_parts) {
+    static const struct {
+        sw_option_id id;
+        const sw_option *parts;
+        int n;
+    } maps[] = {
+        {SW_OPTION_model_lora, lora_parts, sizeof lora_parts / sizeof *lora_parts},
+        {SW_OPTION_guard_loss_spike, spike_parts, sizeof spike_parts / sizeof *spike_parts},
+        {SW_OPTION_guard_limits, limit_parts, sizeof limit_parts / sizeof *limit_parts},
+    };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        if (&sw_option_table[maps[i].id] == option) {
+            *n_parts = maps[i].n;
+            return maps[i].parts;
+        }
+    *n_parts = 0;
+    return NULL;
+}
 
 #define SECTION_NAME(section, OPTIONS) #section,
 static const char *const sections[] = {SW_SECTIONS(SECTION_NAME)};
@@ -142,7 +174,6 @@ static const struct {
     {SW_OPTION_shard_reshard_after_forward, "#", "gathering again inside groups of ranks"},
     {SW_OPTION_shard_wrap, "[", "wrapping by name patterns"},
     {SW_OPTION_shard_reduce_dtype, "bf16", "reducing in bf16"},
-    {SW_OPTION_checkpoint_resume, "{", "resuming with force"},
 };
 
 const char *sw_option_unbuilt(const sw_option *option, const sw_yaml *value) {

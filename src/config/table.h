@@ -22,7 +22,12 @@ typedef enum sw_option_kind {
     SW_KIND_WRAP,
     SW_KIND_TRAIN,
     SW_KIND_NAMES,
-    SW_KIND_LORA,
+    SW_KIND_MAP,
+    SW_KIND_LORA = SW_KIND_MAP,
+    SW_KIND_LIMITS = SW_KIND_MAP,
+    SW_KIND_SPIKE, /* a map, or null */
+    SW_KIND_LIMIT, /* a real above 0; null: 0 */
+    SW_KIND_RESUME,
     SW_KIND_OFF
 } sw_option_kind;
 
@@ -42,9 +47,9 @@ typedef struct sw_option {
 
 extern const sw_option sw_option_table[SW_N_OPTIONS];
 
-/* The parts of model.lora, as options of a section "model.lora". */
-enum { SW_N_LORA_PARTS = 6 };
-extern const sw_option sw_lora_parts[SW_N_LORA_PARTS];
+/* The parts of an option that is a map, as options of a section "model.lora"; *n_parts of them, at most SW_MOST_PARTS. */
+enum { SW_MOST_PARTS = 6 };
+const sw_option *sw_option_parts(const sw_option *option, int *n_parts);
 
 /* Section `i` in the order of the file, NULL after the last. */
 const char *sw_option_section(int i);

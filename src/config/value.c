@@ -154,6 +154,11 @@ static sw_status read_real(const reading *in, const sw_yaml *value) {
     return SW_OK;
 }
 
+static sw_status read_limit(const reading *in, const sw_yaml *value) {
+    *(double *)in->field = 0;
+    return sw_yaml_is_null(value) ? SW_OK : read_real(in, value);
+}
+
 static sw_status read_bool(const reading *in, const sw_yaml *value) {
     return sw_yaml_boolean(value, in->field) ? SW_OK : refuse_value(in, value);
 }
@@ -263,33 +268,88 @@ static sw_status read_wrap(const reading *in, const sw_yaml *value) {
     return SW_OK;
 }
 
-/* Parts that are not there stay as they are; null is the default. */
-static sw_status read_lora(const reading *in, const sw_yaml *value) {
-    const char *names[SW_N_LORA_PARTS], *usual = in->option->fallback;
+/* The parts of a map that are there; the others stay as they are. */
+static sw_status read_parts(const reading *in, const sw_yaml *map) {
+    int n_parts;
+    const sw_option *parts = sw_option_parts(in->option, &n_parts);
+    const char *names[SW_MOST_PARTS];
     sw_status status = SW_OK;
-    if (sw_yaml_is_null(value)) {
-        sw_arena scratch = {0};
-        sw_yaml *map;
-        status = sw_yaml_parse("default", usual, strlen(usual), &scratch, &map, in->err);
-        if (!status)
-            status = sw_value_read(in->settings, in->option, map, in->place, in->err);
-        sw_arena_free(&scratch);
-        return status;
-    }
-    if (value->kind != SW_YAML_MAP)
-        return refuse_value(in, value);
-    for (int part = 0; part < SW_N_LORA_PARTS; part++)
-        names[part] = sw_lora_parts[part].key;
-    for (int i = 0; i < value->n && !status; i++) {
+    if (map->kind != SW_YAML_MAP)
+        return refuse_value(in, map);
+    for (int part = 0; part < n_parts; part++)
+        names[part] = parts[part].key;
+    for (int i = 0; i < map->n && !status; i++) {
         int part = 0;
-        while (part < SW_N_LORA_PARTS && strcmp(names[part], value->key[i]))
+        while (part < n_parts && strcmp(names[part], map->key[i]))
             part++;
-        if (part == SW_N_LORA_PARTS)
-            return unknown_part(in, value, i, names, SW_N_LORA_PARTS);
-        sw_place place = {in->place.name, in->place.line ? value->key_line[i] : 0};
-        status = sw_value_read(in->settings, &sw_lora_parts[part], value->item[i], place, in->err);
+        if (part == n_parts)
+            return unknown_part(in, map, i, names, n_parts);
+        sw_place place = {in->place.name, in->place.line ? map->key_line[i] : 0};
+        status = sw_value_read(in->settings, &parts[part], map->item[i], place, in->err);
     }
     return status;
+}
+
+/* null is the default. */
+static sw_status read_map(const reading *in, const sw_yaml *value) {
+    if (!sw_yaml_is_null(value))
+        return read_parts(in, value);
+    sw_arena scratch = {0};
+    sw_yaml *usual;
+    sw_status status = sw_yaml_parse("default", in->option->fallback, strlen(in->option->fallback), &scratch, &usual, in->err);
+    if (!status)
+        status = read_parts(in, usual);
+    sw_arena_free(&scratch);
+    return status;
+}
+
+static sw_status read_spike(const reading *in, const sw_yaml *value) {
+    sw_spike_settings *spike = in->field;
+    const char *rest = in->option->allowed, *word;
+    bool is_off = sw_yaml_is_null(value);
+    for (size_t length; value->kind == SW_YAML_SCALAR && sw_take_word(&rest, &word, &length);)
+        is_off = is_off || (strlen(value->text) == length && !memcmp(word, value->text, length));
+    if (is_off) {
+        *spike = (sw_spike_settings){0};
+        return SW_OK;
+    }
+    if (!spike->factor)
+        *spike = (sw_spike_settings){3, SW_SPIKE_ROLLBACK};
+    return read_parts(in, value);
+}
+
+/* Each key to be forced is one that there is. */
+static sw_status check_keys(const reading *in, const sw_yaml *value, const sw_texts *keys) {
+    for (int i = 0; i < keys->n; i++) {
+        char section[64], remedy[256];
+        size_t n = strcspn(keys->item[i], ".");
+        snprintf(section, sizeof section, "%.*s", (int)n, keys->item[i]);
+        const char *key = keys->item[i][n] ? keys->item[i] + n + 1 : "";
+        if (sw_option_find(section, key))
+            continue;
+        sw_option_suggest(NULL, *key ? key : section, remedy, sizeof remedy);
+        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s.force: there is no setting %.100s", in->option->section,
+                         in->option->key, keys->item[i]);
+    }
+    return SW_OK;
+}
+
+static sw_status read_resume(const reading *in, const sw_yaml *value) {
+    static const char *const parts[] = {"force"};
+    sw_resume_settings *resume = in->field;
+    *resume = (sw_resume_settings){.never = is_word(value, "never")};
+    if (resume->never || is_word(value, "auto"))
+        return SW_OK;
+    for (int i = 0; value->kind == SW_YAML_MAP && i < value->n; i++)
+        if (strcmp(value->key[i], parts[0]))
+            return unknown_part(in, value, i, parts, 1);
+    const sw_yaml *keys = sw_yaml_get(value, parts[0]);
+    if (!keys || keys->kind == SW_YAML_MAP || sw_yaml_is_null(keys))
+        return refuse_value(in, value);
+    reading force = *in;
+    force.field = &resume->force;
+    sw_status status = read_texts(&force, keys, false);
+    return status ? status : check_keys(in, keys, &resume->force);
 }
 
 static sw_status not_built(const reading *in, sw_place place, const char *part, const char *off) {
@@ -338,7 +398,8 @@ sw_status sw_value_read(sw_settings *settings, const sw_option *option, const sw
         [SW_KIND_BYTES] = read_bytes, [SW_KIND_REAL] = read_real,     [SW_KIND_BOOL] = read_bool,
         [SW_KIND_PATHS] = read_paths, [SW_KIND_CHOICE] = read_choice, [SW_KIND_TRAIN] = read_train,
         [SW_KIND_PAIR] = read_pair,   [SW_KIND_REALS] = read_reals,   [SW_KIND_WRAP] = read_wrap,
-        [SW_KIND_OFF] = read_off,     [SW_KIND_NAMES] = read_names,   [SW_KIND_LORA] = read_lora,
+        [SW_KIND_OFF] = read_off,     [SW_KIND_NAMES] = read_names,   [SW_KIND_MAP] = read_map,
+        [SW_KIND_SPIKE] = read_spike, [SW_KIND_LIMIT] = read_limit,   [SW_KIND_RESUME] = read_resume,
     };
     reading in = {settings, option, (char *)settings + option->offset, place, err};
     return readers[option->kind](&in, value);

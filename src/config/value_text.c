@@ -34,6 +34,18 @@ static bool print_texts(const sw_texts *texts, FILE *out) {
     return is_done;
 }
 
+static bool print_parts(const sw_settings *settings, const sw_option *option, FILE *out) {
+    int n_parts;
+    const sw_option *parts = sw_option_parts(option, &n_parts);
+    bool is_done = true;
+    for (int i = 0; i < n_parts; i++) {
+        fprintf(out, "%s%s: ", i ? ", " : "{", parts[i].key);
+        is_done = sw_value_print(settings, &parts[i], out) && is_done;
+    }
+    fputc('}', out);
+    return is_done;
+}
+
 bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *out) {
     const void *field = (const char *)settings + option->offset;
     char first[SW_TEXT_NUMBER_BYTES], second[SW_TEXT_NUMBER_BYTES];
@@ -58,6 +70,12 @@ bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *
     case SW_KIND_BYTES:
         fputs(*(const int64_t *)field ? sw_text_exact_bytes(*(const int64_t *)field, first, sizeof first) : "null", out);
         return true;
+    case SW_KIND_LIMIT:
+        if (*(const double *)field == 0) {
+            fputs("null", out);
+            return true;
+        }
+        /* fall through */
     case SW_KIND_REAL:
         fputs(sw_text_exact_real(*(const double *)field, first, sizeof first), out);
         return true;
@@ -75,12 +93,21 @@ bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *
     case SW_KIND_PATHS:
     case SW_KIND_NAMES:
         return print_texts(field, out);
-    case SW_KIND_LORA: {
-        bool is_done = true;
-        for (int i = 0; i < SW_N_LORA_PARTS; i++) {
-            fprintf(out, "%s%s: ", i ? ", " : "{", sw_lora_parts[i].key);
-            is_done = sw_value_print(settings, &sw_lora_parts[i], out) && is_done;
+    case SW_KIND_SPIKE:
+        if (((const sw_spike_settings *)field)->factor)
+            return print_parts(settings, option, out);
+        fputs("null", out);
+        return true;
+    case SW_KIND_MAP:
+        return print_parts(settings, option, out);
+    case SW_KIND_RESUME: {
+        const sw_resume_settings *resume = field;
+        if (!resume->force.n) {
+            fputs(resume->never ? "never" : "auto", out);
+            return true;
         }
+        fputs("{force: ", out);
+        bool is_done = print_texts(&resume->force, out);
         fputc('}', out);
         return is_done;
     }
@@ -196,8 +223,17 @@ char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
     case SW_KIND_NAMES:
         text = "a list of names";
         break;
-    case SW_KIND_LORA:
+    case SW_KIND_MAP:
         text = "a map of these";
+        break;
+    case SW_KIND_SPIKE:
+        text = "{factor: above 1, action: rollback, skip or stop} or null";
+        break;
+    case SW_KIND_LIMIT:
+        snprintf(buffer, bytes, "%s or null", describe_range(option, "a number", numbers, sizeof numbers));
+        return buffer;
+    case SW_KIND_RESUME:
+        text = "auto, never or {force: a list of section.key}";
         break;
     case SW_KIND_OFF:
         text = option->fallback;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "data/shuffle.h"
 
 enum { MARKS_AT_ONCE = 2048 };
@@ -134,10 +135,8 @@ static void find_starts(const sw_dataset *dataset, const sw_row *row, int32_t *d
         document_start[i] = (int32_t)row->n_inputs;
 }
 
-sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, int32_t *document_start,
-                         sw_error *err) {
-    assert(logical >= 0);
-    const sw_row row = row_of(dataset, logical);
+static sw_status read_row(sw_dataset *dataset, const sw_row row, int32_t *tokens, int32_t *targets, int32_t *document_start,
+                          sw_error *err) {
     const int64_t length = dataset->sequence_length;
     int64_t n_supervised = 0;
     sw_status status = sw_pieces_read_tokens(&dataset->pieces, row.position, row.n_inputs, tokens, err);
@@ -153,6 +152,34 @@ sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, 
     if (document_start)
         find_starts(dataset, &row, document_start);
     return apply_marks(dataset, &row, targets, &n_supervised, err);
+}
+
+sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, int32_t *document_start,
+                         sw_error *err) {
+    assert(logical >= 0);
+    return read_row(dataset, row_of(dataset, logical), tokens, targets, document_start, err);
+}
+
+sw_status sw_dataset_fingerprint(sw_dataset *dataset, uint64_t *hash, sw_error *err) {
+    enum { N_SAMPLED = 64 };
+    const size_t bytes = (size_t)dataset->sequence_length * sizeof(int32_t);
+    int32_t *values = malloc(3 * bytes); /* tokens, targets, starts of documents: [L] each */
+    if (!values)
+        return sw_fail(err, SW_NO_MEMORY, "no memory to sample rows of %zu bytes", 3 * bytes);
+    int32_t *targets = values + dataset->sequence_length, *starts = targets + dataset->sequence_length;
+    sw_status status = SW_OK;
+    *hash = SW_HASH_START;
+    for (int s = 0; s < dataset->n_streams && status == SW_OK; s++) {
+        const sw_rows *rows = &dataset->streams[s].rows;
+        int64_t n = rows->n_rows < N_SAMPLED ? rows->n_rows : N_SAMPLED;
+        for (int64_t i = 0; i < n && status == SW_OK; i++) {
+            int64_t row = (int64_t)((__int128)rows->n_rows * i / n);
+            status = read_row(dataset, sw_rows_find(rows, &dataset->documents, row), values, targets, starts, err);
+            *hash = status == SW_OK ? sw_hash_bytes(*hash, values, 3 * bytes) : *hash;
+        }
+    }
+    free(values);
+    return status;
 }
 
 sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_rows, int64_t *n_supervised, sw_error *err) {

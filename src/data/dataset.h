@@ -93,6 +93,10 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
 sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, int32_t *document_start,
                          sw_error *err);
 
+/* A hash of up to 64 rows of each stream, evenly spread, as they lie in the files: no seed, no shuffling and no weight changes
+ * it. By it a run knows the data that it began with. */
+sw_status sw_dataset_fingerprint(sw_dataset *dataset, uint64_t *hash, sw_error *err);
+
 /* Targets that count in logical rows first .. first + n_rows - 1. No allocation. */
 sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_rows, int64_t *n_supervised, sw_error *err);
 

@@ -106,8 +106,29 @@ void sw_json_line_text(sw_json_line *line, const char *key, const char *value) {
     put(line, "\"", 1);
 }
 
+/* A line that a power cut has left without its end would spoil the next. */
+static int cut_torn_line(int descriptor) {
+    struct stat stat;
+    if (fstat(descriptor, &stat))
+        return -1;
+    if (!S_ISREG(stat.st_mode))
+        return 0;
+    off_t end = stat.st_size;
+    for (char last = 0; end > 0; end--) {
+        if (pread(descriptor, &last, 1, end - 1) != 1)
+            return -1;
+        if (last == '\n')
+            break;
+    }
+    return end < stat.st_size ? ftruncate(descriptor, end) : 0;
+}
+
 sw_status sw_json_lines_open(const char *path, int *descriptor, sw_error *err) {
-    *descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    *descriptor = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (*descriptor >= 0 && cut_torn_line(*descriptor)) {
+        close(*descriptor);
+        *descriptor = -1;
+    }
     return *descriptor < 0 ? sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno)) : SW_OK;
 }
 

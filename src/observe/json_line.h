@@ -32,7 +32,8 @@ void sw_json_line_text(sw_json_line *line, const char *key, const char *value);
 void sw_json_line_open(sw_json_line *line, const char *key); /* an object as a member, until ... */
 void sw_json_line_close(sw_json_line *line);
 
-/* Open a file of lines for appending; it is made if it is not there. Errors: SW_NO_SPACE. */
+/* Open a file of lines for appending; it is made if it is not there, and a last line without an end is cut off. Errors:
+ * SW_NO_SPACE. */
 sw_status sw_json_lines_open(const char *path, int *descriptor, sw_error *err);
 
 /* Append an ended line. On a full disk nothing of it stays. Errors: SW_NO_SPACE; SW_BUG for a line that is too long. */

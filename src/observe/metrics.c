@@ -1,6 +1,9 @@
 /* metrics.c: the keys of a step, in order. */
 #include "observe/metrics.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +78,24 @@ void sw_metrics_close(sw_metrics *metrics) {
     close(metrics->descriptor);
     free(metrics->path);
     free(metrics);
+}
+
+sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
+    FILE *file = fopen(path, "r+e");
+    if (!file)
+        return errno == ENOENT ? SW_OK : sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
+    char *line = NULL;
+    size_t capacity = 0;
+    int64_t kept = 0, of_line;
+    for (ssize_t n; (n = getline(&line, &capacity, file)) > 0 && line[n - 1] == '\n'; kept += n)
+        if (sscanf(line, "{\"step\": %" SCNd64, &of_line) == 1 && of_line > step)
+            break;
+    sw_status status = SW_OK;
+    if (ferror(file) || ftruncate(fileno(file), kept))
+        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be cut after step %" PRId64 ": %s", path, step, strerror(errno));
+    free(line);
+    fclose(file);
+    return status;
 }
 
 sw_status sw_metrics_write(sw_metrics *metrics, const sw_step_metrics *step, sw_error *err) {

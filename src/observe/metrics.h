@@ -45,6 +45,10 @@ typedef struct sw_metrics sw_metrics;
 sw_status sw_metrics_open(const char *path, sw_metrics **metrics, sw_error *err);
 void sw_metrics_close(sw_metrics *metrics);
 
+/* A file that a run goes on with after `step`: lines of later steps are cut off, and one that was not finished. No file: nothing
+ * is done. */
+sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err);
+
 /* Append one line by one write. No allocation. */
 sw_status sw_metrics_write(sw_metrics *metrics, const sw_step_metrics *step, sw_error *err);
 

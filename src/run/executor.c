@@ -42,8 +42,8 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
                                e->comm->rank, e->private_bytes[c], sw_memory_class_name((sw_memory_class)c));
             e->private_base[c] = base;
             /* All of it will be touched, so large pages cost nothing and save the first step a fault for every 4 KiB. Not where
-             * windows leave holes in it. */
-            if (!window_bytes[c] && e->private_bytes[c] >= HUGE_PAGES_FROM)
+             * windows leave holes; nor moments, which loading would then clear together with the low halves between them. */
+            if (!window_bytes[c] && c != SW_MEMORY_OPTIMIZER && e->private_bytes[c] >= HUGE_PAGES_FROM)
                 (void)madvise(base, (size_t)e->private_bytes[c], MADV_HUGEPAGE);
         }
         if (!window_bytes[c])

@@ -46,6 +46,13 @@ sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int6
     return sw_comm_check(m->executor->comm, err);
 }
 
+float *sw_masters_moment(const sw_masters *m, bool is_second, int group, const sw_piece *piece, int64_t first) {
+    const sw_states *states = m->states;
+    int64_t in_slice = piece->shard_offset + first, shard = states->layout->groups[group].shard;
+    float *moment = sw_executor_address(m->executor, 0, (is_second ? states->second_moment : states->first_moment)[group]);
+    return moment + (states->sharding.stage == 0 ? m->owner * shard + in_slice : in_slice);
+}
+
 void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
                      float *values) {
     if (parameter->initializer == SW_INIT_NORMAL) {

@@ -1,6 +1,7 @@
-/* run_folder.c: the folder of a run: a new one, with run.yaml and plan.json in it before the first step. */
+/* run_folder.c: the folder of a run, with run.yaml and plan.json in it before the first step, and what is left when it ends. */
 #include "run/train.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -12,23 +13,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/model_files.h"
-
-static sw_status exists_already(const char *path, sw_error *err) {
-    return sw_fail(err, SW_BAD_CONFIG,
-                   "%s exists, and a run is not written over another · take another checkpoint.path, or remove that folder; "
-                   "to go on from its weights, set model.path=%s/model",
-                   path, path);
-}
-
-sw_status sw_run_folder_check(const sw_run *run, sw_error *err) {
-    const char *path = run->settings->checkpoint.path;
-    struct stat info;
-    if (lstat(path, &info) == 0)
-        return exists_already(path, err);
-    if (errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG)
-        return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take another checkpoint.path", path, strerror(errno));
-    return SW_OK;
-}
+#include "checkpoint/steps.h"
+#include "run/saving.h"
 
 static sw_dtype save_dtype(const sw_settings *s) {
     static const sw_dtype dtypes[] = {[SW_SAVE_BF16] = SW_BF16, [SW_SAVE_FP32] = SW_F32, [SW_SAVE_FP16] = SW_F16};
@@ -67,7 +53,8 @@ static sw_status make_folders(const char *path, sw_error *err) {
         if (!mkdir(part, 0777) || (errno == EEXIST && i < length))
             continue;
         if (errno == EEXIST)
-            return exists_already(path, err);
+            return sw_fail(err, SW_BAD_CONFIG, "%s exists: another run has just begun in it · take another checkpoint.path",
+                           path);
         return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take a checkpoint.path that can be written", part,
                        strerror(errno));
     }
@@ -115,49 +102,98 @@ sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     const sw_settings *settings = run->settings;
     sw_model_output output = sw_run_folder_output(run);
     int64_t need, model = sw_model_files_bytes(&output);
-    if (__builtin_add_overflow(model, 1 << 20, &need))
+    int64_t states,
+        n_checkpoints = settings->checkpoint.every ? settings->checkpoint.keep + 1 : 0; /* one before one is removed */
+    if (settings->checkpoint.every && !settings->checkpoint.keep)
+        n_checkpoints = 1; /* all are kept: how many there will be is the user's business */
+    if (__builtin_mul_overflow(n_checkpoints, sw_saving_file_bytes(&run->assembly), &states) ||
+        __builtin_add_overflow(model, 1 << 20, &need) || __builtin_add_overflow(need, states, &need))
         need = INT64_MAX;
     int64_t space = sw_file_space(settings->checkpoint.path);
     char needed[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES];
     if (space < need)
         return sw_fail(err, SW_NO_SPACE,
-                       "%s: the final model needs %s and the disk has %s left · free some, or take another checkpoint.path",
-                       settings->checkpoint.path, sw_text_bytes(need, needed, sizeof needed),
-                       sw_text_bytes(space, left, sizeof left));
+                       "%s: the final model%s needs %s and the disk has %s left · free some, %stake another checkpoint.path",
+                       settings->checkpoint.path, n_checkpoints ? " and the checkpoints that are kept" : "",
+                       sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, left, sizeof left),
+                       n_checkpoints > 1 ? "keep fewer (checkpoint.keep), " : "or ");
     return SW_OK;
 }
 
 /* What sw_run_folder_create makes, and nothing else. */
 static void remove_folder(const char *path) {
-    static const char *const names[] = {"run.yaml", "plan.json"};
+    static const char *const names[] = {"run.yaml", "plan.json", ".lock"};
     char file[SW_PATH_BYTES];
+    if (sw_path_join(file, path, "steps", NULL) == SW_OK)
+        rmdir(file);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (sw_path_join(file, path, names[i], NULL) == SW_OK)
             unlink(file);
     rmdir(path);
 }
 
-sw_status sw_run_folder_create(const sw_run *run, sw_error *err) {
+sw_status sw_run_folder_plan(const sw_run *run, sw_error *err) {
+    char *plan = plan_text(run);
+    sw_status status = write_text(run->settings->checkpoint.path, "plan.json", plan, err);
+    free(plan);
+    return status;
+}
+
+sw_status sw_run_folder_create(sw_run *run, sw_error *err) {
     const char *path = run->settings->checkpoint.path;
     sw_status status = make_folders(path, err);
     if (status)
         return status;
-    char *yaml = sw_settings_yaml(run->settings), *plan = plan_text(run);
+    if ((status = sw_run_lock_take(path, &run->lock, err))) /* another run found the new folder first: it is that one's */
+        return status;
+    char *yaml = sw_settings_yaml(run->settings);
     status = write_text(path, "run.yaml", yaml, err);
     if (!status)
-        status = write_text(path, "plan.json", plan, err);
+        status = sw_run_folder_plan(run, err);
     free(yaml);
-    free(plan);
     if (status) /* the way is free for the next attempt */
         remove_folder(path);
     return status;
 }
 
+/* ---- the final model ---- */
+
+static const char replaced[] = "model.before";
+
+/* A folder and the files in it; folders in it, which are not ours, stay, and it with them. */
+static void remove_files(const char *folder) {
+    char file[SW_PATH_BYTES];
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        if (entry->d_type != DT_DIR && sw_path_join(file, folder, entry->d_name, NULL) == SW_OK)
+            unlink(file);
+    if (entries)
+        closedir(entries);
+    rmdir(folder);
+}
+
+sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
+    char model[SW_PATH_BYTES], before[SW_PATH_BYTES];
+    sw_status status = sw_path_join(model, run->settings->checkpoint.path, "model", err);
+    if (!status)
+        status = sw_path_join(before, run->settings->checkpoint.path, replaced, err);
+    if (status || !sw_file_exists(model))
+        return status;
+    remove_files(before);
+    return rename(model, before) ? sw_fail(err, SW_NO_SPACE, "%s cannot be replaced: %s", model, strerror(errno)) : SW_OK;
+}
+
 void sw_run_folder_tidy(const sw_run *run) {
     const char *path = run->settings->checkpoint.path;
-    char file[SW_PATH_BYTES];
-    if (sw_path_join(file, path, "model", NULL) == SW_OK)
+    char file[SW_PATH_BYTES], before[SW_PATH_BYTES];
+    if (sw_path_join(file, path, "model", NULL) == SW_OK && sw_path_join(before, path, replaced, NULL) == SW_OK) {
         sw_model_files_abandon(file);
-    if (sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
+        if (sw_file_exists(file))
+            remove_files(before);
+        else
+            (void)rename(before, file); /* if it is there: the new one did not come about */
+    }
+    (void)sw_steps_clean(sw_storage_system(), path, NULL);
+    if (!run->goes_on && sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
         remove_folder(path);
 }

@@ -49,6 +49,9 @@ static sw_status collect(void *self, int slot, sw_error *err) {
 typedef struct verdict {
     sw_wide_sum loss, squares;
     int stop_signal;
+    uint32_t n_saves_asked;
+    sw_saving_stage saving;
+    sw_limit_seen limit; /* rank 0's counts: clocks differ */
 } verdict;
 
 _Static_assert(sizeof(verdict) <= SW_PAYLOAD_BYTES, "verdicts are exchanged");
@@ -56,7 +59,13 @@ _Static_assert(sizeof(verdict) <= SW_PAYLOAD_BYTES, "verdicts are exchanged");
 static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err) {
     sw_training *t = self;
     const sw_settings *s = t->run->settings;
-    verdict mine = {t->loss_sum, *squares, sw_stop_requested(t->comm)}, *all = t->all;
+    verdict mine = {.loss = t->loss_sum,
+                    .squares = *squares,
+                    .stop_signal = sw_stop_requested(t->comm),
+                    .n_saves_asked = sw_saves_requested(t->comm),
+                    .saving = t->saving ? sw_saving_look(t->saving) : SW_SAVING_NOTHING,
+                    .limit = t->limit_seen},
+            *all = t->all;
     sw_status status = sw_exchange(t->comm, &mine, all, sizeof mine, err);
     if (status)
         return status;
@@ -64,8 +73,18 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
         sw_wide_sum_merge(&all[0].loss, &all[r].loss);
         sw_wide_sum_merge(&all[0].squares, &all[r].squares);
         all[0].stop_signal = all[0].stop_signal ? all[0].stop_signal : all[r].stop_signal;
+        all[0].n_saves_asked = all[0].n_saves_asked > all[r].n_saves_asked ? all[0].n_saves_asked : all[r].n_saves_asked;
     }
     t->stop_signal = all[0].stop_signal;
+    t->n_saves_asked = all[0].n_saves_asked;
+    t->first_saving = all[0].saving;
+    t->all_have_written = true;
+    t->some_saving_failed = false;
+    for (int r = 0; r < t->comm->n_ranks; r++) {
+        t->all_have_written = t->all_have_written && all[r].saving == SW_SAVING_WRITTEN;
+        t->some_saving_failed = t->some_saving_failed || all[r].saving == SW_SAVING_FAILED;
+    }
+    sw_guard_reach(t, &all[0].limit);
     t->loss = sw_wide_sum_value(&all[0].loss) * scalars->loss_scale;
     t->grad_norm = sqrt(sw_wide_sum_value(&all[0].squares));
     scalars->clip_factor = sw_clip_factor(t->grad_norm, s->optimizer.clip_norm);
@@ -74,6 +93,9 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
                  : !isfinite(t->loss)      ? "the loss is not finite"
                  : !isfinite(t->grad_norm) ? "the gradient is not finite"
                                            : NULL;
+    t->is_spike = !t->skipped && sw_guard_is_spike(&t->guard, s->guard.loss_spike.factor, t->loss);
+    if (t->is_spike)
+        t->skipped = "the loss is a spike (guard.loss_spike)";
     scalars->proceed = !t->skipped;
     return SW_OK;
 }
@@ -104,6 +126,12 @@ sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, 
     return SW_OK;
 }
 
+/* Before the optimizer writes a group, what a save wants of it has been read. */
+static sw_status before_update(void *self, int group, sw_error *err) {
+    sw_training *t = self;
+    return t->saving ? sw_saving_wait_for_group(t->saving, group, err) : SW_OK;
+}
+
 static double sum_of_waits(const sw_lane_counts *lane) {
     double sum = 0;
     for (int kind = 0; kind < SW_N_WAIT_KINDS; kind++)
@@ -113,11 +141,11 @@ static double sum_of_waits(const sw_lane_counts *lane) {
 
 /* `counts`: of the step itself, for an evaluation after it counts anew. */
 static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_executor_counts *counts, double seconds,
-                      bool has_validation, double validation_loss, sw_error *err) {
+                      sw_error *err) {
     const sw_settings *s = t->run->settings;
     const double *waits = counts->lane[SW_LANE_COMPUTE].wait_seconds;
-    bool is_last = t->step == t->run->n_steps || t->stop_signal;
-    bool is_logged = t->step % s->log.every == 0 || is_last || has_validation || t->skipped;
+    bool is_last = t->step == t->run->n_steps || t->stop_signal || t->limit;
+    bool is_logged = t->step % s->log.every == 0 || is_last || t->has_validation || t->skipped;
     sw_step_metrics m = {.step = t->step,
                          .loss = t->loss,
                          .grad_norm = t->grad_norm,
@@ -136,8 +164,8 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
                          .gather_bytes = counts->gather_bytes,
                          .reduce_bytes = counts->reduce_bytes,
                          .flops_per_second = counts->flops / seconds,
-                         .has_validation_loss = has_validation,
-                         .validation_loss = validation_loss,
+                         .has_validation_loss = t->has_validation,
+                         .validation_loss = t->validation_loss,
                          .skipped = t->skipped};
     m.tokens_per_second = (double)m.tokens / seconds;
     sw_status status = SW_OK;
@@ -154,11 +182,11 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
                             .grad_norm = t->grad_norm,
                             .learning_rate = scalars->learning_rate,
                             .tokens_per_second = m.tokens_per_second,
-                            .seconds = sw_seconds_now() - t->begin,
+                            .seconds = t->seconds_before + sw_seconds_now() - t->begin,
                             .memory_bytes = m.memory.resident,
                             .is_logged = is_logged,
-                            .has_validation = has_validation,
-                            .validation_loss = validation_loss,
+                            .has_validation = t->has_validation,
+                            .validation_loss = t->validation_loss,
                             .skipped = t->skipped};
     if (is_logged) {
         sw_metrics_format(&m, &line);
@@ -176,12 +204,17 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
     return status;
 }
 
+/* Rows that a run of epochs has left may be fewer than a batch. */
+static int64_t rows_of_step(const sw_training *t) {
+    int64_t batch = t->run->settings->train.batch_size, left = t->run->n_rows + t->n_rows_left_out - t->next_row;
+    return left > 0 && left < batch ? left : batch;
+}
+
 static sw_status begin_step(sw_training *t, sw_scalars *scalars, sw_error *err) {
     const sw_run *run = t->run;
     const sw_settings *s = run->settings;
-    int64_t batch = s->train.batch_size;
-    t->first_row = t->step * batch;
-    t->n_rows = run->n_rows - t->first_row < batch ? run->n_rows - t->first_row : batch;
+    t->first_row = t->next_row;
+    t->n_rows = rows_of_step(t);
     memset(&t->loss_sum, 0, sizeof t->loss_sum);
     sw_status status = sw_dataset_supervised(run->data, t->first_row, t->n_rows, &t->n_supervised, err);
     *scalars = (sw_scalars){.seed = (uint64_t)s->train.seed,
@@ -193,10 +226,42 @@ static sw_status begin_step(sw_training *t, sw_scalars *scalars, sw_error *err) 
     return status;
 }
 
+/* The step is done: count it. */
+static void end_step(sw_training *t) {
+    t->step++;
+    t->next_row += t->n_rows;
+    t->n_updates += !t->skipped;
+    t->n_skipped_in_a_row = t->skipped ? t->n_skipped_in_a_row + 1 : 0;
+    t->first_loss = t->step == 1 ? t->loss : t->first_loss;
+    t->last_loss = t->loss;
+    if (!t->skipped)
+        sw_guard_remember(&t->guard, t->loss);
+}
+
+/* Does a step that changed nothing end the run? */
+static sw_status judge_skipped(sw_training *t, sw_error *err) {
+    const sw_settings *s = t->run->settings;
+    if (!t->skipped || t->n_supervised == 0)
+        return SW_OK;
+    bool stops = t->is_spike ? s->guard.loss_spike.action == SW_SPIKE_STOP : s->guard.nonfinite == SW_NONFINITE_STOP;
+    if (stops)
+        return sw_fail(err, SW_GUARD,
+                       "step %lld was stopped by guard.%s: %s; parameters are those of the step before; lower the "
+                       "learning rate, or set guard.%s",
+                       (long long)t->step, t->is_spike ? "loss_spike" : "nonfinite", t->skipped,
+                       t->is_spike ? "loss_spike.action=rollback" : "nonfinite=skip");
+    if (t->n_skipped_in_a_row >= s->guard.patience)
+        return sw_fail(
+            err, SW_GUARD,
+            "%d steps in a row were skipped (guard.patience), the last because %s; lower the learning rate or look at the data",
+            t->n_skipped_in_a_row, t->skipped);
+    return SW_OK;
+}
+
 sw_status sw_training_step(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    const sw_step_hooks hooks = {t, fill, collect, decide};
-    double begin = sw_seconds_now(), validation_loss = 0;
+    const sw_step_hooks hooks = {t, fill, collect, decide, before_update};
+    double begin = sw_seconds_now();
     sw_scalars scalars;
     sw_status status = begin_step(t, &scalars, err);
     int64_t micro = t->run->assembly.choice.micro_batch_size;
@@ -206,29 +271,18 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
         return status;
     double seconds = sw_seconds_now() - begin;
     sw_executor_counts counts = *sw_executor_count(t->executor);
-    t->step++;
-    t->n_updates += !t->skipped;
-    t->n_skipped_in_a_row = t->skipped ? t->n_skipped_in_a_row + 1 : 0;
-    t->first_loss = t->step == 1 ? t->loss : t->first_loss;
-    t->last_loss = t->loss;
+    end_step(t);
     bool is_due = t->step == t->run->n_steps || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0);
-    bool evaluates = t->run->validation && is_due && !t->stop_signal; /* who asks to stop is not made to wait */
-    if (evaluates)
-        status = sw_training_evaluate(t, &validation_loss, err);
+    t->has_validation = t->run->validation && is_due && !t->stop_signal; /* who asks to stop is not made to wait */
+    if (t->has_validation)
+        status = sw_training_evaluate(t, &t->validation_loss, err);
+    sw_guard_look(t, seconds);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "telling of the step");
     if (!status)
-        status = tell(t, &scalars, &counts, seconds, evaluates, validation_loss, err);
-    if (status || !t->skipped || t->n_supervised == 0)
-        return status;
-    if (s->guard.nonfinite == SW_NONFINITE_STOP)
-        return sw_fail(err, SW_GUARD,
-                       "step %lld was stopped by guard.nonfinite: %s; parameters are those of the step before; lower the "
-                       "learning rate, or set guard.nonfinite=skip",
-                       (long long)t->step, t->skipped);
-    if (t->n_skipped_in_a_row >= s->guard.patience)
-        return sw_fail(
-            err, SW_GUARD,
-            "%d steps in a row were skipped (guard.patience), the last because %s; lower the learning rate or look at the data",
-            t->n_skipped_in_a_row, t->skipped);
-    return SW_OK;
+        status = tell(t, &scalars, &counts, seconds, err);
+    if (!status)
+        status = judge_skipped(t, err);
+    if (!status && t->is_spike && s->guard.loss_spike.action == SW_SPIKE_ROLLBACK)
+        return sw_training_roll_back(t, err);
+    return status || !t->saving ? status : sw_training_tend_saving(t, err);
 }

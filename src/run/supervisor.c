@@ -193,6 +193,10 @@ static void sleep_until_a_death(const supervisor *s, int milliseconds) {
 void sw_serve_caller(const sw_launch_options *options, sw_control *control) {
     if (options->stop_signal && *options->stop_signal)
         atomic_store(&control->stop, (int32_t)*options->stop_signal);
+    if (options->save_request && *options->save_request) {
+        *options->save_request = 0;
+        atomic_fetch_add(&control->n_saves_asked, 1);
+    }
     if (!options->report_request || !*options->report_request)
         return;
     *options->report_request = 0;

@@ -11,6 +11,7 @@
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "comm/control.h"
+#include "run/saving.h"
 
 static int64_t divide_up(int64_t n, int64_t divisor) {
     return n / divisor + (n % divisor != 0);
@@ -50,13 +51,18 @@ static sw_status check_settings(const sw_settings *s, sw_error *err) {
     return SW_OK;
 }
 
+int64_t sw_run_transport_bytes(const sw_assembly *a) {
+    int64_t control = sw_control_bytes(a->choice.n_ranks) / a->choice.n_ranks;
+    return a->settings->checkpoint.every ? control + sw_saving_bytes(a) : control;
+}
+
 /* The plan's figures, and those of one rank that shards nothing: it adds gradients up where they are written. */
 sw_status sw_run_price(sw_run *run, sw_error *err) {
     sw_assembly_choice choice = run->assembly.choice;
     sw_settings settings = *run->settings;
     sw_assembly alone;
     sw_assembly_bytes(&run->assembly, run->planned);
-    run->planned[SW_MEMORY_TRANSPORT] = sw_control_bytes(choice.n_ranks) / choice.n_ranks;
+    run->planned[SW_MEMORY_TRANSPORT] = sw_run_transport_bytes(&run->assembly);
     choice.n_ranks = 1;
     choice.stage = 0;
     settings.shard.accumulate = SW_ACCUMULATE_UNSHARDED;
@@ -76,7 +82,7 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     sw_status status = check_settings(s, err);
     sw_cores_find(&run->cores);
     if (!status && !run->options->dry_run) /* which writes nothing */
-        status = sw_run_folder_check(run, err);
+        status = sw_run_folder_look(run, err);
     if (!status && !run->options->model)
         status = sw_assembly_model(s, &model, err);
     if (!status)
@@ -108,37 +114,38 @@ static sw_status prepare(sw_run *run, sw_error *err) {
                                   .decay_ratio = s->optimizer.decay_ratio};
     run->kernel_set = sw_kernel_set_best();
     sw_gemm_choose(run->kernel_set, sw_sharding_numbers(&run->assembly.sharding), s->train.reproducible, &run->gemm);
-    status = sw_run_price(run, err);
+    status = sw_record_create(&run->assembly, run->data, run->kernel_set, run->gemm.kind, &run->record, err);
+    if (!status && run->goes_on)
+        status = sw_run_folder_compare(run, err);
+    if (!status)
+        status = sw_run_price(run, err);
     if (!status)
         status = sw_run_folder_room(run, err);
     return status ? status : sw_fit_check(run, err);
 }
 
-static void report_rank(void *to, const char *line) {
-    sw_report_line(to, "%s", line);
+static sw_status enter_folder(sw_run *run, sw_error *err) {
+    if (!run->goes_on)
+        return sw_run_folder_create(run, err);
+    sw_run_folder_tidy(run);
+    return sw_run_folder_renew(run, err);
 }
 
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
-    sw_run run = {.settings = settings, .options = options};
+    sw_run run = {.settings = settings, .options = options, .lock = {-1}};
     sw_status status = prepare(&run, err);
     if (!status)
         sw_report_start(&run);
-    if (!status && !options->dry_run) {
-        sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
-        launch.n_ranks = run.assembly.choice.n_ranks;
-        launch.mode = (sw_shm_mode)settings->shard.mode;
-        launch.deadline_seconds = settings->shard.deadline;
-        launch.as_threads = options->as_threads;
-        launch.stop_signal = options->stop_signal;
-        launch.report_request = options->report_request;
-        launch.report = report_rank;
-        launch.report_to = &run;
-        status = sw_run_folder_create(&run, err);
-        if (!status) {
-            status = sw_launch(&launch, sw_train_rank, &run, err);
-            sw_run_folder_tidy(&run);
-        }
+    if (!status && run.is_finished)
+        sw_report_line(&run, "%s is finished: its %lld steps are done; ask for more with train.steps, or take another folder",
+                       settings->checkpoint.path, (long long)run.n_steps);
+    else if (!status && !options->dry_run) {
+        status = enter_folder(&run, err);
+        if (!status)
+            status = sw_run_launch(&run, err);
     }
+    sw_run_lock_release(&run.lock);
+    sw_record_free(&run.record);
     sw_run_data_close(&run);
     sw_assembly_free(&run.assembly);
     return status;

@@ -6,13 +6,16 @@
 
 #include "base/file.h"
 #include "checkpoint/model_files.h"
+#include "checkpoint/run_lock.h"
 #include "data/chat.h"
 #include "data/dataset.h"
 #include "data/tokenizer/tokenizer.h"
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
+#include "observe/events.h"
 #include "optim/schedule.h"
 #include "run/assembly.h"
+#include "run/record.h"
 
 /* The same with settings that are read already. */
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err);
@@ -35,12 +38,20 @@ typedef struct sw_run {
     char tokenizer_folder[SW_PATH_BYTES], tokenizer_file[SW_PATH_BYTES];
     sw_chat chat;
     double last_told; /* of progress */
+    sw_record record;
+    sw_run_lock lock;
+    bool goes_on;     /* in a folder that was there before */
+    bool is_finished; /* there is nothing left to do */
+    int n_restarts;   /* of the ranks, so far */
 } sw_run;
 
 /* run/run_data.c: the tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it. */
 sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err);
 bool sw_run_has_documents(const sw_run *run); /* may rows hold pieces that must not see each other? */
 void sw_run_data_close(sw_run *run);
+
+/* Bytes of a rank that are not in the programs: its share of the memory that ranks talk through, and the buffers of saving. */
+int64_t sw_run_transport_bytes(const sw_assembly *assembly);
 
 /* Fill in planned and unsharded from the assembly. */
 sw_status sw_run_price(sw_run *run, sw_error *err);
@@ -54,12 +65,31 @@ void sw_report_memory(const sw_run *run, const int64_t *measured); /* [SW_N_MEMO
 void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* run/run_folder.c: the folder of a run and the files written before the first step: run.yaml, plan.json. */
-sw_status sw_run_folder_check(const sw_run *run, sw_error *err);
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
-sw_status sw_run_folder_create(const sw_run *run, sw_error *err);
-sw_model_output sw_run_folder_output(const sw_run *run); /* how the final model is written */
-/* When no rank is left: a model that is half written is removed, and the folder of a run of which no rank began. */
+sw_status sw_run_folder_create(sw_run *run, sw_error *err);     /* and take its lock */
+sw_status sw_run_folder_plan(const sw_run *run, sw_error *err); /* plan.json alone, written anew */
+sw_model_output sw_run_folder_output(const sw_run *run);        /* how the final model is written */
+/* Rank 0, before the final model is written: one that is there gives way, and comes back if the new one does not come about. */
+sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err);
+/* When no rank is left: a model or a checkpoint that is half written is removed, and a new folder of which no rank began. */
 void sw_run_folder_tidy(const sw_run *run);
+
+/* run/run_folder_again.c: a folder that is there already. Look whether the run may be in it: a new one in a new folder; one that
+ * goes on (run->goes_on) in a folder of a run, whose lock is then held. Errors: SW_BAD_CONFIG: not the folder of a run, one
+ * without anything to go on from, a living run in it; SW_NO_SPACE. */
+sw_status sw_run_folder_look(sw_run *run, sw_error *err);
+/* Everything is known: may this run go on from the newest checkpoint? Sets run->is_finished. Errors: SW_BAD_CONFIG: a setting has
+ * changed; SW_BAD_FILE: no checkpoint is whole, or they are of another model. */
+sw_status sw_run_folder_compare(sw_run *run, sw_error *err);
+/* Write run.yaml anew, and keep the one that was there as run.yaml.1, .2 ...; plan.json too. */
+sw_status sw_run_folder_renew(const sw_run *run, sw_error *err);
+
+/* run/restarts.c: run the ranks, and start them again when one is lost, as train.restarts says. */
+sw_status sw_run_launch(sw_run *run, sw_error *err);
+
+/* run/restarts.c: one line of events.jsonl from the supervisor, when no rank has the file open. A failure is told and no error.
+ */
+void sw_run_event(const sw_run *run, const char *name, int64_t step, const char *reason, const sw_detail *details, int n_details);
 
 /* run/fit.c: does the plan fit into memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and
  * what would fit. */

@@ -1,4 +1,4 @@
-/* train_rank.c: the life of a rank: open the device, agree with the others, load, train, save. */
+/* train_rank.c: the life of a rank: open the device, agree with the others, load or take up a checkpoint, train, save. */
 #include "run/training.h"
 
 #include <inttypes.h>
@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
+#include "checkpoint/steps.h"
 #include "run/agree.h"
 #include "run/rank_device.h"
 
@@ -55,68 +56,6 @@ static sw_status agree(const sw_training *t, sw_error *err) {
     return status;
 }
 
-/* Values on their way into masters, and what rank 0 says about them while they come from files. */
-typedef struct loading {
-    sw_masters masters;
-    const sw_run *run;
-    bool tells;
-    int64_t n_done, n_all; /* parameters; n_all: of this rank's share */
-    double last_told;
-} loading;
-
-static const double seconds_between_lines = 2;
-
-static sw_status put_and_tell(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                              sw_error *err) {
-    loading *l = to;
-    double now = sw_seconds_now();
-    l->n_done += n;
-    if (l->tells && now - l->last_told >= seconds_between_lines) {
-        char done[SW_TEXT_NUMBER_BYTES], all[SW_TEXT_NUMBER_BYTES];
-        l->last_told = now;
-        sw_report_line(l->run, "loading %s: %s of the %s parameters that rank 0 reads", l->run->settings->model.path,
-                       sw_text_count((double)l->n_done, done, sizeof done), sw_text_count((double)l->n_all, all, sizeof all));
-    }
-    return sw_masters_put(&l->masters, group, piece, first, n, values, err);
-}
-
-/* The model's own parameters in a rank's shards. */
-static int64_t n_share(const sw_layout *layout, int rank) {
-    int64_t n = 0;
-    for (int group = 0; group < layout->n_groups; group++) {
-        sw_piece piece;
-        for (int at = 0; sw_layout_next_piece(layout, group, rank, &at, &piece);)
-            n += piece.parameter->is_adapter ? 0 : piece.length;
-    }
-    return n;
-}
-
-/* Put the first values where this rank keeps them: its own slices, or at stage 0 everyone's. */
-static sw_status load(sw_training *t, sw_error *err) {
-    const sw_run *run = t->run;
-    const sw_settings *s = run->settings;
-    const sw_assembly *a = &run->assembly;
-    bool all = a->sharding.stage == 0;
-    int first = all ? 0 : t->comm->rank, end = all ? t->comm->n_ranks : t->comm->rank + 1;
-    loading l = {.run = run, .tells = t->comm->rank == 0, .last_told = sw_seconds_now()};
-    sw_status status = SW_OK;
-    for (int owner = first; owner < end; owner++)
-        l.n_all += n_share(&a->layout, owner);
-    for (int owner = first; owner < end && !status; owner++) {
-        sw_masters masters = l.masters = (sw_masters){t->executor, &a->states, owner};
-        if (s->model.path && !run->options->model)
-            status = sw_model_files_load(s->model.path, &a->model, &a->layout, owner, put_and_tell, &l, NULL, err);
-        else
-            status =
-                sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);
-        if (!status && a->lora.rank && s->model.lora.adapter)
-            status = sw_adapter_files_load(s->model.lora.adapter, &a->model, &a->layout, owner, sw_masters_put, &masters, err);
-        else if (!status && a->lora.rank)
-            status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
-    }
-    return status ? status : sw_executor_publish(t->executor, err);
-}
-
 /* Rank 0 lays the final files out. */
 static sw_status begin_files(const sw_run *run, const char *folder, sw_model_output output, sw_error *err) {
     char *adapter_config = NULL;
@@ -134,13 +73,15 @@ static sw_status begin_files(const sw_run *run, const char *folder, sw_model_out
 
 /* The final weights, or adapters, written by all ranks side by side. What a failure leaves is removed when no rank writes any
  * more. */
-static sw_status save(sw_training *t, sw_error *err) {
+static sw_status write_model(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
     sw_model_output output = sw_run_folder_output(run);
     sw_masters masters = {t->executor, &a->states, t->comm->rank};
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
+    if (!status && t->comm->rank == 0)
+        status = sw_run_folder_set_model_aside(run, err);
     if (!status && t->comm->rank == 0)
         status = begin_files(run, folder, output, err);
     if (!status)
@@ -154,25 +95,46 @@ static sw_status save(sw_training *t, sw_error *err) {
     return status ? status : sw_barrier(t->comm, err);
 }
 
-static sw_status open_files(sw_training *t, sw_error *err) {
-    const sw_settings *s = t->run->settings;
+static sw_status open_events(sw_training *t, sw_error *err) {
     char path[SW_PATH_BYTES];
     if (t->comm->rank != 0)
         return SW_OK;
-    sw_status status = sw_path_join(path, s->checkpoint.path, "events.jsonl", err);
-    if (!status)
-        status = sw_events_open(path, &t->events, err);
-    if (!status && s->log.metrics)
-        status = sw_path_join(path, s->checkpoint.path, "metrics.jsonl", err);
-    if (!status && s->log.metrics)
-        status = sw_metrics_open(path, &t->metrics, err);
-    return status;
+    sw_status status = sw_path_join(path, t->run->settings->checkpoint.path, "events.jsonl", err);
+    return status ? status : sw_events_open(path, &t->events, err);
+}
+
+/* Steps that will be taken again are told of again. */
+static sw_status open_metrics(sw_training *t, sw_error *err) {
+    const sw_settings *s = t->run->settings;
+    char path[SW_PATH_BYTES];
+    if (t->comm->rank != 0 || !s->log.metrics)
+        return SW_OK;
+    sw_status status = sw_path_join(path, s->checkpoint.path, "metrics.jsonl", err);
+    if (!status && t->run->goes_on)
+        status = sw_metrics_cut(path, t->step, err);
+    return status ? status : sw_metrics_open(path, &t->metrics, err);
 }
 
 static sw_status event(sw_training *t, const char *name, const char *reason, sw_error *err) {
     sw_detail details[] = {sw_detail_integer("ranks", t->comm->n_ranks), sw_detail_integer("threads", t->device->n_threads),
                            sw_detail_text("kernels", t->device->kernel_set), sw_detail_text("gemm", t->device->gemm)};
     return t->events ? sw_events_write(t->events, name, t->step, reason, details, 4, err) : SW_OK;
+}
+
+/* Where the run begins, for the reader. */
+static sw_status tell_of_beginning(sw_training *t, sw_error *err) {
+    char path[SW_PATH_BYTES], reason[SW_PATH_BYTES + 32] = "no checkpoint yet: from the beginning";
+    if (!t->run->goes_on)
+        return event(t, "start", "a new run", err);
+    if (t->saved_step >= 0) {
+        sw_status status = sw_step_path(t->run->settings->checkpoint.path, t->saved_step, path, err);
+        if (status)
+            return status;
+        snprintf(reason, sizeof reason, "from %s", path);
+    }
+    if (t->comm->rank == 0)
+        sw_report_line(t->run, "resume: %s", reason);
+    return event(t, "resume", reason, err);
 }
 
 static sw_status prepare(sw_training *t, sw_error *err) {
@@ -189,47 +151,81 @@ static sw_status prepare(sw_training *t, sw_error *err) {
     if (!status)
         status = sw_executor_create(t->comm, t->device, &run->assembly.states, run->assembly.programs,
                                     run->validation ? SW_N_PROGRAMS : 1, &t->executor, err);
+    if (!status)
+        status = open_events(t, err);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, 0, 0, 0, "loading the model");
     if (!status)
-        status = load(t, err);
+        status = sw_training_restore(t, err);
     if (!status)
-        status = open_files(t, err);
-    return status ? status : event(t, "start", "a new run", err);
+        status = open_metrics(t, err);
+    if (!status && run->settings->checkpoint.every)
+        status = sw_saving_open(run, t->comm, t->executor, &t->saving, err);
+    return status ? status : tell_of_beginning(t, err);
 }
 
+/* A run that is asked to end leaves a checkpoint; one that is done leaves its model too. */
 static sw_status finish(sw_training *t, sw_error *err) {
+    const char *path = t->run->settings->checkpoint.path;
     int64_t worst[SW_N_MEMORY_CLASSES], resident;
     int rank;
-    const char *reason = t->stop_signal == SIGTERM ? "SIGTERM" : t->stop_signal ? "SIGINT" : "all steps are done";
-    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "saving the model");
-    sw_status status = save(t, err);
+    sw_error unsaved = {.status = SW_OK};
+    bool is_done = t->step >= t->run->n_steps;
+    const char *reason = t->stop_signal == SIGTERM ? "SIGTERM"
+                         : t->stop_signal          ? "SIGINT"
+                         : t->limit                ? t->limit
+                                                   : "all steps are done";
+    sw_status status = t->saving ? sw_training_save_last(t, &unsaved, err) : SW_OK;
+    bool writes_model = is_done || !t->saving;
+    if (!status && writes_model) {
+        sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "saving the model");
+        status = write_model(t, err);
+    }
     if (!status)
         status = sw_training_memory(t, worst, &resident, &rank, err);
     if (!status)
         status = event(t, "stop", reason, err);
-    if (status || t->comm->rank != 0)
-        return status;
+    if (!status && t->comm->rank == 0) {
+        sw_report_line(t->run, "loss: %.4f at step 1, %.4f at step %" PRId64, t->first_loss, t->last_loss, t->step);
+        sw_report_memory(t->run, worst);
+        if (t->saved_step >= 0)
+            sw_report_line(t->run, "checkpoint: %s/steps/%08" PRId64, path, t->saved_step);
+        if (writes_model)
+            sw_report_line(t->run, "model: %s/model", path);
+    }
+    return status || !unsaved.status ? status : sw_fail(err, unsaved.status, "%s", unsaved.message);
+}
+
+/* The status of a run that ended well, but not because all steps are done. */
+static sw_status early_end(const sw_training *t, sw_error *err) {
     const char *path = t->run->settings->checkpoint.path;
-    sw_report_line(t->run, "loss: %.4f at step 1, %.4f at step %" PRId64, t->first_loss, t->last_loss, t->step);
-    sw_report_memory(t->run, worst);
-    sw_report_line(t->run, "model: %s/model", path);
-    return SW_OK;
+    char left[SW_PATH_BYTES + 96];
+    if (t->saving)
+        snprintf(left, sizeof left, "%s/steps/%08" PRId64 " is saved, and the same command goes on from there", path,
+                 t->saved_step);
+    else
+        snprintf(left, sizeof left, "the model so far is saved in %s/model", path);
+    if (t->stop_signal)
+        return sw_fail(err, t->stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED,
+                       "stopped by %s after step %" PRId64 "; %s", t->stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C", t->step,
+                       left);
+    return t->limit ? sw_fail(err, SW_GUARD, "the run was ended after step %" PRId64 " by guard.limits: %s; %s", t->step,
+                              t->limit, left)
+                    : SW_OK;
 }
 
 sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
-    sw_training t = {.run = run, .comm = comm};
+    sw_training t = {.run = run, .comm = comm, .saved_step = -1};
     sw_status status = prepare(&t, err);
     t.begin = sw_seconds_now();
-    while (!status && t.step < t.run->n_steps && !t.stop_signal)
+    while (!status && t.step < t.run->n_steps && !t.stop_signal && !t.limit)
         status = sw_training_step(&t, err);
     if (status && t.events && status != SW_ABORTED)
         (void)sw_events_write(t.events, "stop", t.step, err->message, NULL, 0, NULL);
     if (!status)
         status = finish(&t, err);
-    if (!status && t.stop_signal)
-        status = sw_fail(err, t.stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED,
-                         "stopped by %s after step %" PRId64 "; the model so far is saved in %s/model",
-                         t.stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C", t.step, t.run->settings->checkpoint.path);
+    if (!status)
+        status = early_end(&t, err);
+    sw_saving_close(t.saving);
     sw_metrics_close(t.metrics);
     sw_events_close(t.events);
     sw_executor_free(t.executor);

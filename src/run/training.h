@@ -1,4 +1,5 @@
-/* training.h: the state of one rank's training, shared by train_rank.c (the life of a rank), step.c (one step) and evaluate.c. */
+/* training.h: the state of one rank's training, shared by train_rank.c (the life of a rank), step.c (one step), evaluate.c, and
+ * what makes it go on: saving.h, restore.c, run_state.c, guards.c, verify.c. */
 #ifndef SW_RUN_TRAINING_H
 #define SW_RUN_TRAINING_H
 
@@ -7,10 +8,27 @@
 #include "observe/resident.h"
 #include "run/executor.h"
 #include "run/masters.h"
+#include "run/saving.h"
 #include "run/train.h"
 
 /* Room for what one rank gives in an exchange of training. */
 enum { SW_PAYLOAD_BYTES = 2048 };
+
+/* What the guards remember: all of it is in a checkpoint. */
+enum { SW_GUARD_LOSSES = 32 };
+typedef struct sw_guard_state {
+    double losses[SW_GUARD_LOSSES]; /* [n_losses] the last good ones, oldest first */
+    int n_losses;
+    int n_rollbacks; /* since the last step that a checkpoint was written of */
+} sw_guard_state;
+
+/* A limit of guard.limits that rank 0's clock has seen. */
+typedef enum sw_limit_kind { SW_LIMIT_NONE, SW_LIMIT_SPEED, SW_LIMIT_HOURS } sw_limit_kind;
+typedef struct sw_limit_seen {
+    sw_limit_kind kind;
+    double value; /* tokens/s, hours */
+} sw_limit_seen;
+enum { SW_GUARD_SPEED_STEPS = 20 };
 
 typedef struct sw_training {
     const sw_run *run;
@@ -21,18 +39,39 @@ typedef struct sw_training {
     sw_events *events;   /* rank 0 */
     float *values;       /* [SW_PIECE_ELEMENTS] for loading and saving */
 
-    int64_t step;      /* completed */
-    int64_t n_updates; /* steps that changed the parameters */
+    /* what a checkpoint keeps: run_state.c */
+    int64_t step;            /* completed */
+    int64_t n_updates;       /* steps that changed the parameters */
+    int64_t next_row;        /* logical row with which the next step begins */
+    int64_t n_rows_left_out; /* by rollbacks */
     int n_skipped_in_a_row;
-    int stop_signal; /* agreed on by all ranks; 0: go on */
     double first_loss, last_loss;
-    double begin; /* of step 1, seconds */
+    double seconds_before; /* of training, before this process began */
+    sw_guard_state guard;
+
+    int stop_signal;   /* agreed on by all ranks; 0: go on */
+    const char *limit; /* the same: which of guard.limits is reached; NULL: none */
+    double begin;      /* of training in this process, seconds */
+
+    /* checkpoints: checkpoints.c */
+    sw_saving *saving;                         /* NULL: no checkpoints */
+    int64_t saved_step;                        /* of the newest checkpoint that is known to be whole; -1: none */
+    uint32_t n_saves_asked, n_saves_begun;     /* SIGUSR1: agreed on by all ranks */
+    sw_saving_stage first_saving;              /* the save that is running, at the decision of the last step: rank 0's stage */
+    bool all_have_written, some_saving_failed; /* ... and of all ranks */
+    sw_limit_seen limit_seen;                  /* rank 0's, to be told with the next decision */
+    char limit_text[128];
+    double step_seconds[SW_GUARD_SPEED_STEPS]; /* of the last steps, in a ring */
+    int n_step_seconds;
 
     /* the step that is running */
     int64_t first_row, n_rows; /* logical rows of the step */
     int64_t n_supervised;
     sw_wide_sum loss_sum; /* over this rank's micro-batches */
     double loss, grad_norm, grad_norm_clipped;
+    bool is_spike;
+    bool has_validation; /* after the step */
+    double validation_loss;
     const char *skipped;
     void *all; /* [n_ranks * SW_PAYLOAD_BYTES] what all ranks gave in an exchange */
 } sw_training;
@@ -45,6 +84,38 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err);
 
 /* Peaks of the worst rank (the largest sum), into `worst` [SW_N_MEMORY_CLASSES]; its resident bytes and number. Collective. */
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err);
+
+/* run/run_state.c: the counts of `t` as text [bytes] of a JSON object, and back from a checkpoint. */
+sw_status sw_training_state_text(const sw_training *t, char *text, size_t bytes, sw_error *err);
+sw_status sw_training_state_read(sw_training *t, const sw_checkpoint *checkpoint, sw_error *err);
+
+/* run/restore.c. Collective: put parameters, moments and counts as they are in the newest checkpoint that is good on every rank,
+ * else as they are at the beginning; the parameters are then published. Rank 0 tells of checkpoints that were passed over.
+ * Errors: SW_BAD_FILE when there are checkpoints and none is good. */
+sw_status sw_training_restore(sw_training *t, sw_error *err);
+
+/* The same between steps: parameters and moments of the newest good checkpoint; *step is -1 if there is none, and then nothing
+ * has changed. */
+sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err);
+
+/* run/checkpoints.c. Collective, after a step: see to the save that is running, and begin one that is due. */
+sw_status sw_training_tend_saving(sw_training *t, sw_error *err);
+/* Collective: wait for the save that is running, and tell what became of it. */
+sw_status sw_training_settle_saving(sw_training *t, sw_error *err);
+/* Collective, at the end: the last step is saved. `unsaved` says why it could not be; its status is SW_OK when it was. */
+sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err);
+
+/* run/guards.c. Is this loss, of a step that is otherwise good, above factor (0: never) times the median of the last good ones?
+ */
+bool sw_guard_is_spike(const sw_guard_state *guard, double factor, double loss);
+void sw_guard_remember(sw_guard_state *guard, double loss);
+/* After a step: does it reach one of guard.limits? A limit of the clock is rank 0's to see, and all ranks learn it by ... */
+void sw_guard_look(sw_training *t, double seconds);
+/* ... this, at the next decision. */
+void sw_guard_reach(sw_training *t, const sw_limit_seen *seen);
+/* Collective, after a step whose loss was a spike: back to the newest checkpoint, and on with the rows after those of the step.
+ * Without a checkpoint the update stays skipped, and no more. SW_GUARD when it has happened too often. */
+sw_status sw_training_roll_back(sw_training *t, sw_error *err);
 
 /* Rows of a micro-batch into tokens and targets: rows at and beyond `end` are blank. `documents`, where a token's document begins
  * in its row, is NULL where the program does not ask; every row is one document. */

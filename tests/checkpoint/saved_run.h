@@ -101,7 +101,7 @@ static inline void begin_run_of(saved_run *run, int n_ranks, int64_t big_rows) {
     run->graph = make_run_graph(big_rows);
     assert_int_equal(sw_layout_create(run->graph, n_ranks, (sw_wrap){0}, SW_BLOCK, &run->layout, &err), SW_OK);
     /* Many small saves go where a sync costs nothing. */
-    bool is_small = big_rows == FEW_ROWS && access("/dev/shm", W_OK) == 0;
+    bool is_small = big_rows < BIG_ROWS && access("/dev/shm", W_OK) == 0;
     strcpy(run->folder, is_small ? "/dev/shm/shardwise-run-XXXXXX" : "/tmp/shardwise-run-XXXXXX");
     assert_non_null(mkdtemp(run->folder));
 }

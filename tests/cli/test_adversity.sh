@@ -71,27 +71,34 @@ grep -q 'in "reading data": .*moving.txt' errors.out || complain "data that were
 expect 6 'error: step 2 was stopped by guard.nonfinite' -- "$shardwise" train run.yaml checkpoint.path=guarded guard.nonfinite=stop \
     optimizer.learning_rate=1e30 train.steps=9
 
-# A folder belongs to one run, whoever comes first.
+# A folder belongs to one run, whoever comes first. The others are refused; or, where runs may go on, they find it done.
 for i in 1 2 3 4 5; do
-    processes=() n_done=0
-    for _ in 1 2 3; do
-        "$shardwise" train run.yaml checkpoint.path="shared$i" --quiet 2>/dev/null &
-        processes+=($!)
+    for resume in never auto; do
+        processes=() n_done=0 path="shared-$resume$i"
+        for _ in 1 2 3; do
+            "$shardwise" train run.yaml checkpoint.path="$path" checkpoint.resume="$resume" --quiet 2>>"$path.err" &
+            processes+=($!)
+        done
+        for process in "${processes[@]}"; do
+            wait "$process"
+            case $? in
+            0) n_done=$((n_done + 1)) ;;
+            2) ;;
+            *) complain "two runs in one folder end otherwise: $(cat "$path.err")" ;;
+            esac
+        done
+        if [ $n_done = 0 ] || { [ $resume = never ] && [ $n_done != 1 ]; }; then complain "$n_done runs took the same folder"; fi
+        [ "$(grep -c '"all steps are done"' "$path/events.jsonl")" = 1 ] || complain "$path was trained more than once"
     done
-    for process in "${processes[@]}"; do
-        wait "$process"
-        case $? in 0) n_done=$((n_done + 1)) ;; 2) ;; *) complain 'two runs in one folder end otherwise' ;; esac
-    done
-    [ $n_done = 1 ] || complain "$n_done runs took the same folder"
 done
 
-# A terminal that is closed ends a run as SIGTERM does, its model saved; nohup is respected.
+# A terminal that is closed ends a run as SIGTERM does, a checkpoint saved; nohup is respected.
 "$shardwise" train run.yaml checkpoint.path=hung train.steps=1000000 --quiet 2>errors.out &
 until [ -s hung/metrics.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
 kill -HUP $!
 wait $!
 [ $? = 143 ] || complain 'SIGHUP does not end a run'
-[ -e hung/model/model.safetensors ] || complain 'SIGHUP loses the model'
+[ -e hung/latest/manifest.json ] || complain 'SIGHUP loses what was trained'
 # A second signal does not wait for the step, which here takes long.
 "$shardwise" train run.yaml checkpoint.path=twice train.batch_size=1000000 --quiet 2>errors.out &
 until [ -s twice/events.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
@@ -100,7 +107,7 @@ sleep 0.1
 kill -TERM $!
 wait $!
 [ $? = 143 ] || complain 'a second signal does not end a run'
-grep -qx 'shardwise: stopped at once by a second signal; the model is not saved' errors.out || complain "twice: $(cat errors.out)"
+grep -qx 'shardwise: stopped at once by a second signal; nothing more is saved' errors.out || complain "twice: $(cat errors.out)"
 (trap '' HUP && exec "$shardwise" train run.yaml checkpoint.path=kept train.steps=300 --quiet) &
 until [ -s kept/metrics.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
 kill -HUP $! 2>/dev/null

@@ -22,7 +22,8 @@ expect 0 gather reduce -- "$shardwise" plan run.yaml --print-program
 
 expect 0 'step 2/4' 'step 4/4' 'validation loss' -- "$shardwise" train run.yaml
 grep -q "$(printf '[\033\r]')" "$scratch/output" && complain 'a log has the marks of a terminal'
-expect 2 'run' -- "$shardwise" train run.yaml
+expect 0 'is finished' -- "$shardwise" train run.yaml
+expect 2 'run' -- "$shardwise" train run.yaml checkpoint.resume=never
 expect 0 'gradients' -- "$shardwise" train run.yaml --dry-run # which writes nothing, so the folder may be there
 expect 0 -- "$shardwise" train run.yaml --quiet checkpoint.path=quiet
 [ -z "$output$errors" ] || complain "--quiet prints: $output $errors"

@@ -204,7 +204,8 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"data: {mix: [1, 2], train: [a.txt]}\n", {"data.mix", "2 weights", "1 entries"}},
         {"data: {chat_format: chatlm}\n", {"data.chat_format", "chatml"}},
         {"data: {long: dropp}\n", {"data.long", "split, drop or error"}},
-        {"train: {restarts: 3}\n", {"train.restarts", "not built yet", "0"}},
+        {"train: {restarts: -1}\n", {"train.restarts", "a whole number from 0"}},
+        {"train: {elastic: 1}\n", {"train.elastic", "true or false"}},
         {"train: {threads: 0}\n", {"train.threads", "auto or a whole number from 1 to 256"}},
         {"shard: {replicas: 2}\n", {"shard.replicas", "hybrid sharding is not built yet", "1"}},
         {"shard: {reshard_after_forward: 4}\n", {"shard.reshard_after_forward", "not built yet", "true or false"}},
@@ -213,11 +214,18 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"shard: {reduce_dtype: bf16}\n", {"shard.reduce_dtype", "not built yet", "fp32"}},
         {"shard:\n  offload:\n    parameters: host\n", {"run.yaml:3", "shard.offload.parameters", "not built yet", "none"}},
         {"parallel: {tensor: 2}\n", {"parallel.tensor", "tensor parallelism is not built yet", "1"}},
-        {"checkpoint: {every: 200}\n", {"checkpoint.every", "not built yet", "0"}},
-        {"checkpoint: {async: true}\n", {"checkpoint.async", "not built yet", "false"}},
-        {"checkpoint: {resume: {force: [a]}}\n", {"checkpoint.resume", "not built yet"}},
-        {"guard: {loss_spike: {factor: 3, action: rollback}}\n", {"guard.loss_spike", "not built yet", "null"}},
-        {"guard: {limits: {max_hours: 3}}\n", {"guard.limits.max_hours", "not built yet", "null"}},
+        {"checkpoint: {every: -1}\n", {"checkpoint.every", "a whole number from 0"}},
+        {"checkpoint: {async: 1}\n", {"checkpoint.async", "true or false"}},
+        {"checkpoint: {resume: always}\n", {"checkpoint.resume", "auto, never or {force"}},
+        {"checkpoint: {resume: {force: }}\n", {"checkpoint.resume", "auto, never or {force"}},
+        {"checkpoint:\n  resume: {forced: [train.seed]}\n", {"run.yaml:2", "checkpoint.resume", "did you mean force?"}},
+        {"checkpoint: {resume: {force: [train.sede]}}\n", {"checkpoint.resume.force", "train.sede", "did you mean train.seed?"}},
+        {"checkpoint: {resume: {force: [learning_rate]}}\n", {"checkpoint.resume.force", "it belongs to optimizer"}},
+        {"guard: {loss_spike: {factor: 1}}\n", {"guard.loss_spike.factor", "above 1"}},
+        {"guard: {loss_spike: {factor: 2, action: rolback}}\n", {"guard.loss_spike.action", "did you mean rollback?"}},
+        {"guard: {loss_spike: 3}\n", {"guard.loss_spike", "{factor: above 1", "or null"}},
+        {"guard: {limits: {max_hours: 0}}\n", {"guard.limits.max_hours", "above 0 or null"}},
+        {"guard: {limits: {max_hours: -1}}\n", {"guard.limits.max_hours", "above 0 or null"}},
         {"log: {tensorboard: true}\n", {"log.tensorboard", "TensorBoard files is not built yet"}},
         /* options against each other */
         {"train:\n  steps: 5\n  epochs: 1\n", {"run.yaml:3", "train.steps", "train.epochs", "keep one"}},
@@ -392,8 +400,22 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
         snprintf(text, bytes, "%s", word);
         break;
     }
+    case SW_KIND_SPIKE:
+        snprintf(text, bytes, next_random(seed) % 2 ? "null" : "{factor: %.17g, action: stop}", 1 + (next_random(seed) + 1) / 1e6);
+        break;
+    case SW_KIND_RESUME: {
+        static const char *const ways[] = {"auto", "never", "{force: [optimizer.betas, data.train]}", "{force: train.seed}"};
+        snprintf(text, bytes, "%s", ways[next_random(seed) % 4]);
+        break;
+    }
     case SW_KIND_NAMES:
-    case SW_KIND_LORA:
+    case SW_KIND_LIMIT:
+    case SW_KIND_MAP:
+        if (!strcmp(option->key, "limits")) {
+            snprintf(text, bytes, next_random(seed) % 2 ? "null" : "{max_hours: %.17g, min_tokens_per_s: null}",
+                     (next_random(seed) + 1) / 1e6);
+            break;
+        }
         snprintf(text, bytes, "{rank: %u, dropout: %.17g, adapter: %s}", next_random(seed) % 9 + 1,
                  next_random(seed) / 16777217.0, paths[next_random(seed) % 5]);
         break;

@@ -83,7 +83,7 @@ def folder_of_a_run():
     yaml = config()
     first = runs.train_well(yaml, "shard.ranks=2")
     names = sorted(path.name for path in first.folder.iterdir())
-    runs.expect(names == ["events.jsonl", "metrics.jsonl", "model", "plan.json", "run.yaml"], f"a run's folder holds {names}")
+    runs.expect(names == [".lock", "events.jsonl", "metrics.jsonl", "model", "plan.json", "run.yaml"], f"a run's folder holds {names}")
     runs.expect(
         sorted(path.name for path in (first.folder / "model").iterdir())[:2] == ["config.json", "model.safetensors"],
         "model/ is a Hugging Face directory",

@@ -109,8 +109,14 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+# Checkpoints and restarts have tests of their own; where they are not asked for they only take time.
+USUAL = ("model.save_dtype=fp32", "checkpoint.every=0", "train.restarts=0")
+
+
 def arguments(config, overrides, folder):
-    return [str(COMMAND), "train", str(config), f"checkpoint.path={folder}", "model.save_dtype=fp32", *overrides]
+    given = {override.partition("=")[0] for override in overrides}
+    usual = [setting for setting in USUAL if setting.partition("=")[0] not in given]
+    return [str(COMMAND), "train", str(config), f"checkpoint.path={folder}", *usual, *overrides]
 
 
 def train(config, *overrides, **options):

@@ -52,7 +52,7 @@ static void a_long_reading_of_the_model_is_told_of(void **state) {
     if (sw_file_read(lines_path, 1 << 20, &lines, &n_bytes, &err) != SW_OK)
         fail_msg("%s", err.message);
     const char *line = strstr(lines, "loading "), *end = line ? strchr(line, '\n') : NULL;
-    if (!end || !strstr(line, "llama-untied/model: ") || !strstr(line, "parameters that rank 0 reads"))
+    if (!end || !strstr(line, "llama-untied/model: ") || !strstr(line, "values that rank 0 reads"))
         fail_msg("no line tells of it: %s", lines);
     free(lines);
     snprintf(command, sizeof command, "rm -rf '%s'", folder);

@@ -19,6 +19,7 @@ const sw_device *comm_test_device(void) {
         [SW_NUMBERS_BF16][SW_KERNEL_FOLD] = fold_float,
         [SW_NUMBERS_F64][SW_KERNEL_FOLD] = fold_double,
     };
-    static const sw_device device = {.name = "test", .kernel_set = "test", .gemm = "none", .kernels = kernels};
+    static const sw_device device = {
+        .name = "test", .kernel_set = "test", .gemm = "none", .kernels = kernels, .n_threads = 1, .alone = &device};
     return &device;
 }

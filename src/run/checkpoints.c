@@ -1,0 +1,93 @@
+/* checkpoints.c: when a training run saves, and what it says of it. All ranks come to the same decisions: they follow from the
+ * step, and from what the exchange of the step's decision has told. */
+#include "run/training.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "checkpoint/steps.h"
+
+static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
+    t->saved_step = step;
+    if (t->comm->rank != 0)
+        return SW_OK;
+    char path[SW_PATH_BYTES];
+    sw_status status = sw_step_path(t->run->settings->checkpoint.path, step, path, err);
+    return status ? status : sw_events_write(t->events, "save", step, path, NULL, 0, err);
+}
+
+/* The run goes on: the next save tries again. */
+static sw_status tell_unsaved(sw_training *t, int64_t step, const sw_error *reason, sw_error *err) {
+    if (t->comm->rank != 0)
+        return SW_OK;
+    sw_report_line(t->run, "the checkpoint of step %" PRId64 " could not be saved: %s", step, reason->message);
+    return sw_events_write(t->events, "save_failed", step, reason->message, NULL, 0, err);
+}
+
+/* *reason: of the failure, if it failed. */
+static sw_status settle(sw_training *t, sw_error *reason, sw_error *err) {
+    int64_t wanted = sw_saving_step(t->saving), saved;
+    sw_status status = sw_saving_settle(t->saving, &saved, reason, err);
+    if (status || wanted < 0)
+        return status;
+    return saved >= 0 ? tell_saved(t, saved, err) : tell_unsaved(t, wanted, reason, err);
+}
+
+sw_status sw_training_settle_saving(sw_training *t, sw_error *err) {
+    sw_error reason;
+    return settle(t, &reason, err);
+}
+
+static sw_status begin(sw_training *t, sw_error *err) {
+    char *state = t->comm->rank == 0 ? malloc(SW_SAVE_STATE_BYTES) : NULL;
+    sw_save_facts facts = {.state = "{}", .validation_loss = t->has_validation ? t->validation_loss : NAN};
+    sw_status status = SW_OK;
+    t->guard.n_rollbacks = 0;
+    t->n_saves_begun = t->n_saves_asked;
+    if (t->comm->rank == 0)
+        status = state ? sw_training_state_text(t, state, SW_SAVE_STATE_BYTES, err)
+                       : sw_fail(err, SW_NO_MEMORY, "no memory for the state of the run");
+    facts.state = state ? state : facts.state;
+    if (!status)
+        sw_saving_begin(t->saving, t->step, &facts);
+    free(state);
+    return status;
+}
+
+/* What the last decision has told of the save that is running. */
+static sw_status go_on(sw_training *t, sw_error *err) {
+    int64_t step = sw_saving_step(t->saving);
+    if (step < 0)
+        return SW_OK;
+    if (t->some_saving_failed)
+        return sw_training_settle_saving(t, err);
+    if (t->first_saving == SW_SAVING_PUBLISHED) {
+        sw_saving_end(t->saving);
+        return tell_saved(t, step, err);
+    }
+    if (t->all_have_written && t->comm->rank == 0)
+        sw_saving_publish(t->saving);
+    return SW_OK;
+}
+
+sw_status sw_training_tend_saving(sw_training *t, sw_error *err) {
+    const sw_settings *s = t->run->settings;
+    bool is_last = t->step >= t->run->n_steps || t->stop_signal || t->limit; /* sw_training_save_last comes then */
+    bool is_due = t->step % s->checkpoint.every == 0 || t->n_saves_asked != t->n_saves_begun;
+    sw_status status = go_on(t, err);
+    if (status || is_last || !is_due)
+        return status;
+    status = sw_training_settle_saving(t, err);
+    if (!status)
+        status = begin(t, err);
+    return status || s->checkpoint.async ? status : sw_training_settle_saving(t, err);
+}
+
+sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err) {
+    sw_status status = settle(t, unsaved, err);
+    if (status || t->saved_step == t->step)
+        return status;
+    status = begin(t, err);
+    return status ? status : settle(t, unsaved, err);
+}

@@ -1,0 +1,157 @@
+/* run_folder_again.c: a run in a folder that is there already: may it go on, from where, and what it leaves of the old.
+ *
+ * A folder is that of a run when it has a run.yaml; or nothing yet but what a run makes before that, so that a start that was
+ * killed at any instant can be made again. What steps/ holds decides the rest: a checkpoint to go on from; none, and then the run
+ * begins anew in its folder, unless it is a finished run without checkpoints.
+ */
+#include "run/train.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/load.h"
+#include "checkpoint/steps.h"
+
+static sw_status exists_already(const char *path, const char *why, sw_error *err) {
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "%s exists%s, and a run is not written over another · take another checkpoint.path, or remove that folder; "
+                   "to go on from its weights, set model.path=%s/model",
+                   path, why, path);
+}
+
+static bool is_of_a_start(const char *name) {
+    static const char *const names[] = {".", "..", ".lock", "run.yaml.partial", "plan.json", "plan.json.partial", "steps"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+/* Is there nothing in the folder but what a run makes before its run.yaml? */
+static bool is_begun_folder(const char *path) {
+    DIR *entries = opendir(path);
+    bool is_begun = entries;
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        is_begun = is_begun && is_of_a_start(entry->d_name);
+    if (entries)
+        closedir(entries);
+    return is_begun;
+}
+
+/* The ranks of a supervisor that was killed hold the lock until they end, which takes a moment. */
+static sw_status take_lock(sw_run *run, sw_error *err) {
+    enum { N_TRIES = 20, PAUSE_MS = 100 };
+    sw_status status = SW_BAD_CONFIG;
+    for (int i = 0; i < N_TRIES && status == SW_BAD_CONFIG; i++) {
+        if (i)
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+        status = sw_run_lock_take(run->settings->checkpoint.path, &run->lock, err);
+    }
+    return status;
+}
+
+static bool has(const char *folder, const char *name) {
+    char path[SW_PATH_BYTES];
+    return sw_path_join(path, folder, name, NULL) == SW_OK && sw_file_exists(path);
+}
+
+sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
+    const char *path = run->settings->checkpoint.path;
+    struct stat info;
+    if (stat(path, &info)) {
+        if (errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG)
+            return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take another checkpoint.path", path, strerror(errno));
+        return lstat(path, &info) ? SW_OK : exists_already(path, " as a link that leads nowhere", err);
+    }
+    if (run->settings->checkpoint.resume.never || !S_ISDIR(info.st_mode) || !(has(path, "run.yaml") || is_begun_folder(path)))
+        return exists_already(path, "", err);
+    sw_steps steps;
+    sw_status status = sw_steps_list(path, &steps, err);
+    int n_steps = status ? 0 : steps.n;
+    sw_steps_free(&steps);
+    if (status)
+        return status;
+    if (!n_steps && has(path, "model"))
+        return exists_already(path, ", is finished and has no checkpoint", err);
+    run->goes_on = true;
+    return take_lock(run, err);
+}
+
+/* The newest checkpoint whose manifest is right; NULL if there is none at all. Errors: SW_BAD_FILE: there are some, and none is.
+ */
+static sw_status open_newest(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
+    sw_steps steps;
+    char folder[SW_PATH_BYTES];
+    *checkpoint = NULL;
+    sw_status status = sw_steps_list(path, &steps, err), last = SW_OK;
+    for (int i = 0; i < steps.n && !status && !*checkpoint; i++) {
+        status = sw_step_path(path, steps.item[i].step, folder, err);
+        if (!status)
+            last = sw_checkpoint_open(folder, checkpoint, err);
+        if (last && last != SW_BAD_FILE)
+            status = last;
+    }
+    if (!status && !*checkpoint && last)
+        status = sw_fail_within(err, "no checkpoint of %s is whole; the last that was tried", path);
+    sw_steps_free(&steps);
+    return status;
+}
+
+static void forced(void *to, const char *line) {
+    sw_report_line(to, "%s", line);
+}
+
+sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
+    const sw_assembly *a = &run->assembly;
+    const char *path = run->settings->checkpoint.path;
+    sw_checkpoint *checkpoint;
+    sw_status status = open_newest(path, &checkpoint, err);
+    if (status || !checkpoint)
+        return status;
+    status = sw_record_take_kernels(&run->record, checkpoint, &run->kernel_set, &run->gemm.kind, err);
+    if (!status)
+        status = sw_record_compare(&run->record, run->settings, checkpoint, forced, run, err);
+    if (!status)
+        status = sw_checkpoint_compare(checkpoint, a->graph, sw_state_kinds_of(&a->sharding.optimizer), err);
+    if (!status)
+        run->is_finished = sw_checkpoint_step(checkpoint) >= run->n_steps && has(path, "model");
+    sw_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* Give the run.yaml that is there the next free number. */
+static sw_status keep_settings(const char *folder, const char *yaml, sw_error *err) {
+    char kept[SW_PATH_BYTES], name[32] = "run.yaml.1";
+    for (int i = 1; has(folder, name); i++)
+        snprintf(name, sizeof name, "run.yaml.%d", i);
+    sw_status status = sw_path_join(kept, folder, name, err);
+    return status ? status : sw_file_write(kept, yaml, (int64_t)strlen(yaml), err);
+}
+
+sw_status sw_run_folder_renew(const sw_run *run, sw_error *err) {
+    const char *folder = run->settings->checkpoint.path;
+    char path[SW_PATH_BYTES], *old = NULL, *yaml = sw_settings_yaml(run->settings);
+    sw_status status = yaml ? sw_path_join(path, folder, "run.yaml", err)
+                            : sw_fail(err, SW_NO_MEMORY, "%s: no memory for the settings' text", folder);
+    bool is_there = !status && sw_file_exists(path);
+    if (is_there)
+        status = sw_file_read(path, 1 << 20, &old, NULL, err);
+    bool is_same = old && !status && !strcmp(old, yaml);
+    if (is_there && !status && !is_same)
+        status = keep_settings(folder, old, err);
+    if (!status && !is_same)
+        status = sw_file_write(path, yaml, (int64_t)strlen(yaml), err);
+    if (!status)
+        status = sw_run_folder_plan(run, err);
+    free(old);
+    free(yaml);
+    return status;
+}

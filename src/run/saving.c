@@ -1,0 +1,324 @@
+/* saving.c: the thread that writes, and how ranks agree on what became of it.
+ *
+ * The thread does one job at a time: write this rank's part, or publish. The rank's own thread looks at the stage under the lock.
+ * A disk makes no progress that a watcher of ranks could see, so who waits for it says that it is alive, for as long as bytes
+ * move, and ten minutes more: a sync of all that a machine has buffered may take minutes.
+ */
+#include "run/saving.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "run/masters.h"
+
+static const double PATIENCE_SECONDS = 600; /* with a disk that does not move */
+enum { LOOK_MS = 50 };
+
+struct sw_saving {
+    sw_comm *comm;
+    const sw_layout *layout;
+    sw_masters masters;
+    sw_save *save;
+    char *model_config;
+    sw_save_facts facts;
+    char state[SW_SAVE_STATE_BYTES];
+
+    _Atomic int64_t n_fetches; /* for whoever wants to see progress */
+    atomic_bool gives_up;
+
+    int64_t step; /* that is being saved; -1: none. Changes while there is no job */
+
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* under the lock */
+    sw_saving_stage stage;
+    int n_groups_read;   /* of this rank's part */
+    bool has_job, stops; /* has_job: begun and not taken up yet */
+    sw_error error;      /* why stage is SW_SAVING_FAILED */
+};
+
+/* ---- the thread ---- */
+
+static sw_status fetch(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
+                       sw_error *err) {
+    sw_saving *s = from;
+    atomic_fetch_add(&s->n_fetches, 1);
+    if (atomic_load(&s->gives_up))
+        return sw_fail(err, SW_ABORTED, "the run ends");
+    if (kind == SW_STATE_MASTER)
+        return sw_masters_fetch(&s->masters, group, piece, first, n, values, err);
+    const float *moment = sw_masters_moment(&s->masters, kind == SW_STATE_SECOND_MOMENT, group, piece, first);
+    memcpy(values, moment, (size_t)n * sizeof *values);
+    return SW_OK;
+}
+
+static void set_stage(sw_saving *s, sw_saving_stage stage, int n_groups_read) {
+    pthread_mutex_lock(&s->lock);
+    s->stage = stage;
+    s->n_groups_read = n_groups_read;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Groups in the order in which the update comes to them. */
+static void write_part(sw_saving *s) {
+    int n_groups = s->layout->n_groups;
+    sw_error error = {SW_OK, ""};
+    sw_status status = sw_save_begin(s->save, s->step, &error);
+    for (int g = 0; g < n_groups && !status; g++) {
+        status = sw_save_group(s->save, g, &error);
+        if (!status)
+            set_stage(s, SW_SAVING_WRITING, g + 1);
+    }
+    if (!status)
+        status = sw_save_finish(s->save, &error);
+    s->error = error;
+    set_stage(s, status ? SW_SAVING_FAILED : SW_SAVING_WRITTEN, n_groups);
+}
+
+static void publish(sw_saving *s) {
+    sw_error error = {SW_OK, ""};
+    sw_status status = sw_save_publish(s->save, &s->facts, &error);
+    s->error = error;
+    set_stage(s, status ? SW_SAVING_FAILED : SW_SAVING_PUBLISHED, s->layout->n_groups);
+}
+
+static void *work(void *arg) {
+    sw_saving *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->has_job && !s->stops)
+            pthread_cond_wait(&s->changed, &s->lock);
+        if (!s->has_job)
+            break;
+        s->has_job = false;
+        sw_saving_stage stage = s->stage;
+        pthread_mutex_unlock(&s->lock);
+        if (stage == SW_SAVING_PUBLISHING)
+            publish(s);
+        else
+            write_part(s);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static void give_job(sw_saving *s, sw_saving_stage stage) {
+    pthread_mutex_lock(&s->lock);
+    s->stage = stage;
+    s->n_groups_read = stage == SW_SAVING_WRITING ? 0 : s->layout->n_groups;
+    s->has_job = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- open and close ---- */
+
+static sw_save_options options_of(const sw_assembly *a, const char *folder, int rank) {
+    const sw_settings *settings = a->settings;
+    return (sw_save_options){.storage = sw_storage_system(),
+                             .folder = folder,
+                             .graph = a->graph,
+                             .layout = &a->layout,
+                             .rank = rank,
+                             .kinds = sw_state_kinds_of(&a->sharding.optimizer),
+                             .retention = {.keep = settings->checkpoint.keep, .keep_every = settings->checkpoint.keep_every}};
+}
+
+int64_t sw_saving_bytes(const sw_assembly *assembly) {
+    sw_save_options options = options_of(assembly, assembly->settings->checkpoint.path, 0);
+    return (int64_t)sizeof(sw_saving) + sw_save_bytes(&options);
+}
+
+int64_t sw_saving_file_bytes(const sw_assembly *a) {
+    enum { SMALL_FILES_BYTES = 64 << 10, BYTES_OF_A_NAME = 512 };
+    int n_states = __builtin_popcount(sw_state_kinds_of(&a->sharding.optimizer));
+    int64_t elements = a->n_parameters + (n_states - 1) * a->n_trainable;
+    return elements * (int64_t)sizeof(float) + SMALL_FILES_BYTES + n_states * (int64_t)BYTES_OF_A_NAME * a->graph->parameters.n;
+}
+
+sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor, sw_saving **saving, sw_error *err) {
+    const sw_assembly *a = &run->assembly;
+    sw_saving *s = calloc(1, sizeof *s);
+    *saving = NULL;
+    if (!s)
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for saving checkpoints", comm->rank);
+    s->comm = comm;
+    s->layout = &a->layout;
+    s->masters = (sw_masters){executor, &a->states, comm->rank};
+    s->step = -1;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    sw_status status = run->options->model ? SW_OK : sw_model_config_write(&a->model, SW_F32, &s->model_config, err);
+    sw_save_options options = options_of(a, run->settings->checkpoint.path, comm->rank);
+    options.fetch = fetch;
+    options.from = s;
+    options.settings = run->record.item;
+    options.n_settings = run->record.n;
+    options.model_config = s->model_config;
+    if (!status)
+        status = sw_save_open(&options, &s->save, err);
+    if (!status) {
+        int code = pthread_create(&s->thread, NULL, work, s);
+        s->has_thread = code == 0;
+        if (code)
+            status = sw_fail(err, SW_NO_MEMORY,
+                             "rank %d: the thread that saves could not be started: %s; raise the limit on processes", comm->rank,
+                             strerror(code));
+    }
+    if (status)
+        sw_saving_close(s);
+    else
+        *saving = s;
+    return status;
+}
+
+void sw_saving_close(sw_saving *s) {
+    if (!s)
+        return;
+    atomic_store(&s->gives_up, true);
+    pthread_mutex_lock(&s->lock);
+    s->stops = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (s->has_thread)
+        pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    sw_save_close(s->save);
+    free(s->model_config);
+    free(s);
+}
+
+/* ---- the rank's own thread ---- */
+
+void sw_saving_begin(sw_saving *s, int64_t step, const sw_save_facts *facts) {
+    s->step = step;
+    s->facts = *facts;
+    snprintf(s->state, sizeof s->state, "%s", facts->state);
+    s->facts.state = s->state;
+    give_job(s, SW_SAVING_WRITING);
+}
+
+int64_t sw_saving_step(const sw_saving *s) {
+    return s->step;
+}
+
+typedef bool (*is_reached_fn)(const sw_saving *s, int group);
+
+static bool has_read(const sw_saving *s, int group) {
+    return s->n_groups_read > group;
+}
+
+static bool is_idle(const sw_saving *s, int group) {
+    (void)group;
+    return s->stage != SW_SAVING_WRITING && s->stage != SW_SAVING_PUBLISHING;
+}
+
+static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, sw_error *err) {
+    int64_t seen = -1;
+    double moved = sw_seconds_now();
+    sw_status status = SW_OK;
+    pthread_mutex_lock(&s->lock);
+    while (!is_reached(s, group) && !status) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&s->changed, &s->lock, &until);
+        int64_t now = atomic_load(&s->n_fetches);
+        moved = now != seen ? sw_seconds_now() : moved;
+        seen = now;
+        char label[SW_LABEL_BYTES];
+        snprintf(label, sizeof label, "waiting for the checkpoint of step %lld", (long long)s->step);
+        if (sw_seconds_now() - moved < PATIENCE_SECONDS)
+            sw_comm_enter(s->comm, SW_LANE_COMPUTE, s->step, 0, 0, label);
+        status = sw_comm_check(s->comm, err);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+sw_status sw_saving_wait_for_group(sw_saving *s, int group, sw_error *err) {
+    return s->step < 0 ? SW_OK : wait_until(s, has_read, group, err);
+}
+
+sw_saving_stage sw_saving_look(sw_saving *s) {
+    pthread_mutex_lock(&s->lock);
+    sw_saving_stage stage = s->stage;
+    pthread_mutex_unlock(&s->lock);
+    return stage;
+}
+
+void sw_saving_publish(sw_saving *s) {
+    give_job(s, SW_SAVING_PUBLISHING);
+}
+
+void sw_saving_end(sw_saving *s) {
+    s->step = -1;
+    set_stage(s, SW_SAVING_NOTHING, s->layout->n_groups);
+}
+
+/* What a rank tells of its part. */
+typedef struct part {
+    int32_t has_failed;
+    char message[SW_MESSAGE_BYTES];
+} part;
+
+/* *failed: did any rank's last job fail? Then `reason` is that of the first. */
+static sw_status compare_parts(sw_saving *s, bool *failed, sw_error *reason, sw_error *err) {
+    part mine = {.has_failed = sw_saving_look(s) == SW_SAVING_FAILED};
+    part *all = calloc((size_t)s->comm->n_ranks, sizeof *all);
+    if (!all)
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to hear of the checkpoint's parts", s->comm->rank);
+    if (mine.has_failed)
+        snprintf(mine.message, sizeof mine.message, "%s", s->error.message);
+    sw_status status = sw_exchange(s->comm, &mine, all, sizeof mine, err);
+    *failed = false;
+    for (int r = 0; r < s->comm->n_ranks && !status && !*failed; r++)
+        if (all[r].has_failed) {
+            *failed = true;
+            sw_fail(reason, SW_NO_SPACE, "%s", all[r].message);
+        }
+    free(all);
+    return status;
+}
+
+sw_status sw_saving_settle(sw_saving *s, int64_t *step, sw_error *reason, sw_error *err) {
+    int64_t wanted = s->step;
+    bool failed = false;
+    *step = -1;
+    sw_fail(reason, SW_OK, "%s", "");
+    if (wanted < 0)
+        return SW_OK;
+    sw_status status = wait_until(s, is_idle, 0, err);
+    if (!status)
+        status = compare_parts(s, &failed, reason, err);
+    if (!status && !failed && s->comm->rank == 0 && sw_saving_look(s) == SW_SAVING_WRITTEN) {
+        sw_saving_publish(s);
+        status = wait_until(s, is_idle, 0, err);
+    }
+    if (!status && !failed)
+        status = compare_parts(s, &failed, reason, err);
+    if (!status && failed && s->comm->rank != 0)
+        sw_save_abandon(s->save);
+    if (!status && failed)
+        status = sw_barrier(s->comm, err);
+    if (!status && failed && s->comm->rank == 0)
+        sw_save_abandon(s->save);
+    if (!status && failed) /* nobody begins again before the folder is gone */
+        status = sw_barrier(s->comm, err);
+    sw_saving_end(s);
+    if (!status && !failed)
+        *step = wanted;
+    return status;
+}

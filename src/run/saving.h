@@ -1,0 +1,69 @@
+/* saving.h: checkpoints while training goes on.
+ *
+ * Parameters and moments change in the update alone. So a save reads them where they lie, by a thread of the rank's own, while
+ * the next step's micro-batches compute; the update of a group waits until that group has been read. Nothing is copied aside.
+ *
+ *      step 200          step 201                        step 202
+ *   ...|update| forward backward forward backward |upd.| forward ...
+ *             |write g0 g1 g2 ..............|sync|  ^publish (rank 0), when the decision of a step has told it that all ranks
+ *                                                     are done
+ *
+ * One save at a time: the next waits for the one before. A save that fails is given up on all ranks, the checkpoints before it
+ * stay, and the run goes on.
+ */
+#ifndef SW_RUN_SAVING_H
+#define SW_RUN_SAVING_H
+
+#include "checkpoint/save.h"
+#include "run/executor.h"
+#include "run/train.h"
+
+typedef struct sw_saving sw_saving;
+
+/* How far a rank's part is. */
+typedef enum sw_saving_stage {
+    SW_SAVING_NOTHING,    /* none begun, or the last one is over */
+    SW_SAVING_WRITING,    /* this rank's part is on its way to the disk */
+    SW_SAVING_WRITTEN,    /* ... and there */
+    SW_SAVING_PUBLISHING, /* rank 0: all parts are there */
+    SW_SAVING_PUBLISHED,  /* rank 0 */
+    SW_SAVING_FAILED
+} sw_saving_stage;
+
+/* Once in a rank, before the first step. Ownership: sw_saving_close, which takes NULL, and waits for what is being written.
+ * Errors: SW_NO_MEMORY; SW_NO_SPACE. */
+sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor, sw_saving **saving, sw_error *err);
+void sw_saving_close(sw_saving *saving);
+
+/* All ranks at the same step, when the save before is over: begin the checkpoint of the state after `step` steps. facts is rank
+ * 0's and is copied. */
+void sw_saving_begin(sw_saving *saving, int64_t step, const sw_save_facts *facts);
+
+/* The step whose checkpoint is being saved, -1: none. The same on all ranks. */
+int64_t sw_saving_step(const sw_saving *saving);
+
+/* Wait until this rank's part of a group has been read; SW_OK at once when nothing is being saved. No failure of a save is an
+ * error here. Errors: SW_ABORTED. */
+sw_status sw_saving_wait_for_group(sw_saving *saving, int group, sw_error *err);
+
+/* For the exchange of a step: this rank's stage. */
+sw_saving_stage sw_saving_look(sw_saving *saving);
+
+/* Rank 0, when all ranks have written: publish, in the background. */
+void sw_saving_publish(sw_saving *saving);
+
+/* All ranks, when rank 0 has published: this save is over. */
+void sw_saving_end(sw_saving *saving);
+
+/* Collective: wait until the save is over on all ranks. *step: of the checkpoint that is now there, -1 if none was being written
+ * or it failed; then `reason` (of the rank that failed, the same on all) is that, "" if none was being written. Errors:
+ * SW_ABORTED and others of the exchange; not the save's. */
+sw_status sw_saving_settle(sw_saving *saving, int64_t *step, sw_error *reason, sw_error *err);
+
+/* Bytes of a checkpoint's files. */
+int64_t sw_saving_file_bytes(const sw_assembly *assembly);
+
+/* Bytes that saving takes of a rank, for the plan. */
+int64_t sw_saving_bytes(const sw_assembly *assembly);
+
+#endif

@@ -1,0 +1,133 @@
+/* test_steps.c: which checkpoints stay, and one run in a folder at a time. */
+#include "checkpoint/saved_run.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "checkpoint/run_lock.h"
+
+/* What stays of the steps 10, 20 ... 100 with losses, as a string of their first digits. */
+static const char *kept(int64_t keep, int64_t keep_every, const double losses[10]) {
+    static char text[16];
+    sw_kept_step list[10];
+    sw_retention retention = {keep, keep_every};
+    int n = 0;
+    for (int i = 0; i < 10; i++)
+        list[i] = (sw_kept_step){(i + 1) * 10, losses ? losses[i] : NAN};
+    for (int i = 0; i < 10; i++)
+        if (sw_retention_keeps(&retention, list, 10, i))
+            text[n++] = "1234567890"[i];
+    text[n] = 0;
+    return text;
+}
+
+static void which_stay(void **state) {
+    (void)state;
+    const double losses[10] = {NAN, 3, 2, 2, NAN, 2.5, 4, 5, 6, 7};
+    assert_string_equal(kept(0, 0, NULL), "1234567890");
+    assert_string_equal(kept(3, 0, NULL), "890");
+    assert_string_equal(kept(1, 0, NULL), "0");
+    assert_string_equal(kept(1, 30, NULL), "3690");
+    assert_string_equal(kept(2, 0, losses), "390");
+    assert_string_equal(kept(100, 7, losses), "1234567890");
+}
+
+/* The same while a run saves: newest two, every 40, and the best. */
+static void saving_removes_the_others(void **state) {
+    (void)state;
+    saved_run run;
+    sw_steps steps;
+    sw_error err;
+    char text[128] = "";
+    begin_run_of(&run, 2, FEW_ROWS);
+    save_step(&run, 5); /* was there before this run */
+    close_saves(&run);
+    run.retention = (sw_retention){2, 40};
+    for (int i = 1; i <= 10; i++) {
+        run.validation_loss = i == 3 ? 1 : i == 6 ? 2 : NAN;
+        save_step(&run, i * 10);
+        assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
+        assert_true(steps.n >= (i > 1 ? 2 : 1) && steps.item[0].step == i * 10);
+        sw_steps_free(&steps);
+    }
+    assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
+    for (int i = 0; i < steps.n; i++) {
+        sprintf(text + strlen(text), "%lld ", (long long)steps.item[i].step);
+        assert_true(steps.item[i].is_whole && steps.item[i].bytes > 0 && steps.item[i].seconds > 0);
+    }
+    sw_steps_free(&steps);
+    assert_string_equal(text, "100 90 80 40 30 ");
+    end_run(&run);
+}
+
+/* The lock is held as long as any process that inherited it lives, and not longer, even when it is killed. */
+static void a_lock_dies_with_its_last_holder(void **state) {
+    (void)state;
+    char folder[] = "/tmp/shardwise-lock-XXXXXX", command[64], words[64];
+    sw_run_lock lock, second;
+    sw_error err;
+    int ready[2];
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(pipe(ready), 0);
+    pid_t holder = fork();
+    if (holder == 0) { /* a supervisor, which has a rank */
+        if (sw_run_lock_take(folder, &lock, &err) != SW_OK)
+            _exit(1);
+        pid_t rank = fork();
+        if (rank == 0)
+            for (;;)
+                pause();
+        (void)!write(ready[1], &rank, sizeof rank);
+        for (;;)
+            pause();
+    }
+    pid_t rank;
+    assert_int_equal(read(ready[0], &rank, sizeof rank), sizeof rank);
+    assert_int_equal(sw_run_lock_take(folder, &lock, &err), SW_BAD_CONFIG);
+    snprintf(words, sizeof words, "process %ld on host", (long)holder);
+    assert_non_null(strstr(err.message, words));
+    kill(holder, SIGKILL);
+    waitpid(holder, NULL, 0);
+    assert_int_equal(sw_run_lock_take(folder, &lock, &err), SW_BAD_CONFIG); /* the rank still lives */
+    kill(rank, SIGKILL);
+    for (int i = 0; i < 1000 && sw_run_lock_take(folder, &lock, &err) != SW_OK; i++)
+        usleep(10000); /* it is not ours to wait for */
+    assert_true(lock.descriptor >= 0);
+    assert_int_equal(sw_run_lock_take(folder, &second, &err), SW_BAD_CONFIG);
+    sw_run_lock_release(&lock);
+    assert_int_equal(sw_run_lock_take(folder, &second, &err), SW_OK);
+    sw_run_lock_release(&second);
+    sw_run_lock_release(&second);
+    close(ready[0]);
+    close(ready[1]);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* A lock that is a link, or a folder that is not there. */
+static void what_cannot_be_locked(void **state) {
+    (void)state;
+    char folder[] = "/tmp/shardwise-lock-XXXXXX", path[64];
+    sw_run_lock lock;
+    sw_error err;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/.lock", folder);
+    assert_int_equal(symlink("/tmp/shardwise-elsewhere", path), 0);
+    assert_int_equal(sw_run_lock_take(folder, &lock, &err), SW_NO_SPACE);
+    assert_non_null(strstr(err.message, "link"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(sw_run_lock_take(folder, &lock, &err), SW_NO_SPACE);
+    assert_non_null(strstr(err.message, folder));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(which_stay),
+        cmocka_unit_test(saving_removes_the_others),
+        cmocka_unit_test(a_lock_dies_with_its_last_holder),
+        cmocka_unit_test(what_cannot_be_locked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
