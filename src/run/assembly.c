@@ -242,13 +242,13 @@ void sw_assembly_free(sw_assembly *a) {
 }
 
 int64_t sw_assembly_bytes(const sw_assembly *a, int64_t by_class[SW_N_MEMORY_CLASSES]) {
-    int64_t sum = 0;
+    int64_t end[SW_N_MEMORY_CLASSES], bytes[SW_N_MEMORY_CLASSES], sum = 0;
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++) {
-        int64_t train = a->program.class_bytes[c], evaluate = a->evaluation.class_bytes[c];
-        int64_t bytes = train > evaluate ? train : evaluate;
-        if (by_class)
-            by_class[c] = bytes;
-        sum += bytes;
+        int64_t train = a->program.class_end[c], evaluate = a->evaluation.class_end[c];
+        end[c] = train > evaluate ? train : evaluate;
     }
+    sw_memory_figures(end, by_class ? by_class : bytes);
+    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
+        sum += (by_class ? by_class : bytes)[c];
     return sum;
 }

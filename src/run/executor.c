@@ -1,6 +1,6 @@
 /* executor.c: memory and addresses: what a program's references mean on this rank.
  *
- * A buffer's address is an offset into the section of its class. Private buffers lie in one private mapping per class, window
+ * A buffer's address is an offset into the section of its class. Private buffers lie in one private mapping per section, window
  * buffers at the same offset of the rank's part of a shared one; the two leave holes for each other, which are never touched and
  * cost nothing. Slices of a group lie side by side in one shared object, so that a gathered group is a view of it.
  */
@@ -27,8 +27,9 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
             int64_t end = b->address + b->bytes;
             if (!b->is_persistent && b->first < 0)
                 continue;
-            int64_t *most = b->kind == SW_BUFFER_PRIVATE  ? &e->private_bytes[b->memory_class]
-                            : b->kind == SW_BUFFER_WINDOW ? &window_bytes[b->memory_class]
+            sw_memory_class section = sw_memory_section(b->memory_class);
+            int64_t *most = b->kind == SW_BUFFER_PRIVATE  ? &e->private_bytes[section]
+                            : b->kind == SW_BUFFER_WINDOW ? &window_bytes[section]
                                                           : &slice_bytes;
             *most = end > *most ? end : *most;
         }
@@ -61,7 +62,7 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
 char *sw_executor_base(const sw_executor *e, const sw_buffer *b, int rank) {
     switch (b->kind) {
     case SW_BUFFER_PRIVATE:
-        return e->private_base[b->memory_class] + b->address;
+        return e->private_base[sw_memory_section(b->memory_class)] + b->address;
     case SW_BUFFER_WINDOW:
         return e->window[b->memory_class].base + rank * e->window_stride[b->memory_class] + b->address;
     case SW_BUFFER_SHARED_SLICE:

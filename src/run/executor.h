@@ -75,7 +75,7 @@ typedef struct sw_lane_counts {
 
 /* `peak` counts since creation, all else in the last step. */
 typedef struct sw_executor_counts {
-    int64_t peak[SW_N_MEMORY_CLASSES];    /* highest byte of each class that an executed operand touched */
+    int64_t peak[SW_N_MEMORY_CLASSES];    /* highest byte of each class, in its section, that an executed operand touched */
     int64_t gather_bytes, reduce_bytes;   /* moved */
     double compute_seconds, wait_seconds; /* of the compute lane: kernels, everything else */
     double moving_seconds;                /* in which gathers copied and reductions summed, on whichever lane */

@@ -99,4 +99,8 @@ void sw_report_memory(const sw_run *run, const int64_t *measured) {
                        sw_text_bytes(p, planned, sizeof planned), sw_text_bytes(m, seen, sizeof seen),
                        sw_text_bytes(a, alone, sizeof alone));
     }
+    const sw_program *program = &run->assembly.program;
+    sw_report_line(run, "packing: activations, logits and scratch take %s, of which %.1f %% are alive at once",
+                   sw_text_bytes(program->packing_arena, planned, sizeof planned),
+                   100 * (double)program->packing_live / (double)program->packing_arena);
 }

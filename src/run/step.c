@@ -109,7 +109,7 @@ _Static_assert(sizeof(memory_of_rank) <= SW_PAYLOAD_BYTES, "figures of memory ar
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err) {
     memory_of_rank mine = {.sum = 0}, *all = t->all;
     sw_resident now;
-    memcpy(mine.peak, sw_executor_count(t->executor)->peak, sizeof mine.peak);
+    sw_memory_figures(sw_executor_count(t->executor)->peak, mine.peak);
     mine.peak[SW_MEMORY_TRANSPORT] = t->run->planned[SW_MEMORY_TRANSPORT];
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         mine.sum += mine.peak[c];

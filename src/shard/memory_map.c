@@ -1,9 +1,10 @@
 /* memory_map.c: an address for every buffer, before the first step.
  *
- * Each memory class is a section of its own: first the persistent buffers of the states, in order, then the transient ones,
- * packed by lifetime: large ones first, each at the lowest address where no buffer that lives at the same time lies. What a class
- * needs is the end of its highest buffer; that figure is the plan, and what executed operands touch must come out equal. See
- * docs/design/memory-map.md.
+ * Each memory class has a section, but logits and scratch, which lie in that of activations: all three are alive by use, and what
+ * one of them needs at one instruction, another has at the next. A section holds first the persistent buffers of the states, in
+ * order, then the transient ones, packed by lifetime: long ones first, each at the lowest address where no buffer that lives at
+ * the same time lies. What a class needs is the end of its highest buffer; that figure is the plan, and what executed operands
+ * touch must come out equal. See docs/design/memory-map.md.
  */
 #include "shard/program.h"
 
@@ -57,99 +58,126 @@ static void find_lifetimes(sw_program *program) {
             keep(program, b, 0, n);
 }
 
+/* A transient buffer of the section that is being packed. */
 typedef struct placement {
     int buffer;
-    int64_t bytes;
-    int first;
+    sw_memory_class memory_class;
+    int first, last; /* instructions */
+    int64_t bytes;   /* with what is lost to alignment */
+    int64_t address;
 } placement;
 
-static int large_first(const void *a, const void *b) {
+static int compare(int64_t a, int64_t b) {
+    return (a > b) - (a < b);
+}
+
+/* Activations first: logits and scratch, which live for one instruction, go on top, so that the room of activations does not
+ * depend on what working space there is. Of one class what lives long lies low, like a stack: values that forward keeps for
+ * backward. */
+static int long_first(const void *a, const void *b) {
     const placement *x = a, *y = b;
+    if (x->memory_class != y->memory_class)
+        return compare(x->memory_class, y->memory_class);
+    int64_t mine = x->last - x->first, other = y->last - y->first;
+    if (mine != other)
+        return compare(other, mine);
     if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return x->first != y->first ? (x->first < y->first ? -1 : 1) : (x->buffer > y->buffer) - (x->buffer < y->buffer);
+        return compare(y->bytes, x->bytes);
+    return x->first != y->first ? compare(x->first, y->first) : compare(x->buffer, y->buffer);
 }
 
-/* Place one buffer among those of its class that are placed, which `placed` lists by address. */
-static void place(sw_program *program, int *placed, int *n_placed, int64_t floor, int buffer) {
-    sw_buffer *mine = &program->buffers.item[buffer];
-    int64_t address = floor;
-    for (int i = 0; i < *n_placed; i++) {
-        const sw_buffer *other = &program->buffers.item[placed[i]];
-        bool together = mine->first <= other->last && other->first <= mine->last;
-        if (!together)
-            continue;
-        if (other->address >= address + mine->bytes)
-            break;
-        int64_t end = round_up(other->address + other->bytes);
-        address = end > address ? end : address;
+/* Give each of n buffers, in their order, an address from 0 on. `by_address` [n] is working space. Returns the highest end. */
+static int64_t pack(placement *buffers, int n, placement **by_address) {
+    int64_t highest = 0;
+    for (int i = 0; i < n; i++) {
+        placement *mine = &buffers[i];
+        mine->address = 0;
+        for (int k = 0; k < i; k++) {
+            const placement *other = by_address[k];
+            if (mine->first > other->last || other->first > mine->last)
+                continue;
+            if (other->address >= mine->address + mine->bytes)
+                break;
+            int64_t end = other->address + other->bytes;
+            mine->address = end > mine->address ? end : mine->address;
+        }
+        int at = i;
+        for (; at > 0 && by_address[at - 1]->address > mine->address; at--)
+            by_address[at] = by_address[at - 1];
+        by_address[at] = mine;
+        highest = mine->address + mine->bytes > highest ? mine->address + mine->bytes : highest;
     }
-    mine->address = address;
-    int at = *n_placed;
-    while (at > 0 && program->buffers.item[placed[at - 1]].address > address) {
-        placed[at] = placed[at - 1];
-        at--;
-    }
-    placed[at] = buffer;
-    ++*n_placed;
+    return highest;
 }
 
-/* The most transient bytes that are alive at one instruction: what no placement can go below. */
-static int64_t most_alive(const sw_program *program, int64_t *change) {
-    for (int i = 0; i <= program->instructions.n + 1; i++)
+/* The most bytes of n buffers that are alive at one instruction: what no placement can go below. change [instructions + 1] */
+static int64_t most_alive(const placement *buffers, int n, int n_instructions, int64_t *change) {
+    for (int i = 0; i <= n_instructions + 1; i++)
         change[i] = 0;
-    for (int b = 0; b < program->buffers.n; b++) {
-        const sw_buffer *buffer = &program->buffers.item[b];
-        if (buffer->is_persistent || buffer->first < 0)
-            continue;
-        change[buffer->first] += buffer->bytes;
-        change[buffer->last + 1] -= buffer->bytes;
+    for (int i = 0; i < n; i++) {
+        change[buffers[i].first] += buffers[i].bytes;
+        change[buffers[i].last + 1] -= buffers[i].bytes;
     }
     int64_t alive = 0, most = 0;
-    for (int i = 0; i <= program->instructions.n; i++) {
+    for (int i = 0; i <= n_instructions; i++) {
         alive += change[i];
         most = alive > most ? alive : most;
     }
     return most;
 }
 
+typedef struct working_space {
+    placement *buffers;     /* [n buffers] */
+    placement **by_address; /* [n buffers] */
+    int64_t *change;        /* [n instructions + 2] */
+} working_space;
+
+static void map_section(sw_program *program, sw_memory_class section, working_space *w) {
+    int64_t floor = 0;
+    int n = 0;
+    for (int b = 0; b < program->buffers.n; b++) {
+        const sw_buffer *buffer = &program->buffers.item[b];
+        if (sw_memory_section(buffer->memory_class) != section)
+            continue;
+        if (buffer->is_persistent)
+            floor = round_up(buffer->address + buffer->bytes) > floor ? round_up(buffer->address + buffer->bytes) : floor;
+        else if (buffer->first >= 0)
+            w->buffers[n++] = (placement){b, buffer->memory_class, buffer->first, buffer->last, round_up(buffer->bytes), 0};
+    }
+    qsort(w->buffers, (size_t)n, sizeof *w->buffers, long_first);
+    int64_t highest = pack(w->buffers, n, w->by_address);
+    for (int i = 0; i < n; i++)
+        program->buffers.item[w->buffers[i].buffer].address = floor + w->buffers[i].address;
+    if (section == SW_MEMORY_ACTIVATIONS) {
+        program->packing_live = most_alive(w->buffers, n, program->instructions.n, w->change);
+        program->packing_arena = highest;
+    }
+}
+
 sw_status sw_program_map_memory(sw_program *program, sw_error *err) {
     find_lifetimes(program);
-    size_t n = (size_t)program->buffers.n;
-    placement *order = calloc(n + 1, sizeof *order);
-    int *placed = calloc(n + 1, sizeof *placed);
-    int64_t *change = calloc((size_t)program->instructions.n + 2, sizeof *change);
+    size_t n = (size_t)program->buffers.n + 1;
+    working_space w = {.buffers = calloc(n, sizeof *w.buffers),
+                       .by_address = calloc(n, sizeof *w.by_address),
+                       .change = calloc((size_t)program->instructions.n + 2, sizeof *w.change)};
     sw_status status = SW_OK;
-    if (!order || !placed || !change) {
-        status = sw_fail(err, SW_NO_MEMORY, "no memory to lay out %zu buffers", n);
+    if (!w.buffers || !w.by_address || !w.change) {
+        status = sw_fail(err, SW_NO_MEMORY, "no memory to lay out %d buffers", program->buffers.n);
         goto done;
     }
-    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++) {
-        int64_t floor = 0;
-        int n_order = 0, n_placed = 0;
-        for (int b = 0; b < program->buffers.n; b++) {
-            const sw_buffer *buffer = &program->buffers.item[b];
-            if (buffer->memory_class != (sw_memory_class) class)
-                continue;
-            if (buffer->is_persistent)
-                floor = round_up(buffer->address + buffer->bytes) > floor ? round_up(buffer->address + buffer->bytes) : floor;
-            else if (buffer->first >= 0)
-                order[n_order++] = (placement){b, buffer->bytes, buffer->first};
-        }
-        qsort(order, (size_t)n_order, sizeof *order, large_first);
-        for (int i = 0; i < n_order; i++)
-            place(program, placed, &n_placed, floor, order[i].buffer);
-        int64_t end = floor;
-        for (int i = 0; i < n_placed; i++) {
-            const sw_buffer *buffer = &program->buffers.item[placed[i]];
-            end = buffer->address + buffer->bytes > end ? buffer->address + buffer->bytes : end;
-        }
-        program->class_bytes[class] = end;
+    for (int section = 0; section < SW_N_MEMORY_CLASSES; section++)
+        map_section(program, (sw_memory_class)section, &w);
+    for (int b = 0; b < program->buffers.n; b++) {
+        const sw_buffer *buffer = &program->buffers.item[b];
+        int64_t *end = &program->class_end[buffer->memory_class];
+        if (buffer->is_persistent)
+            *end = round_up(buffer->address + buffer->bytes) > *end ? round_up(buffer->address + buffer->bytes) : *end;
+        else if (buffer->first >= 0)
+            *end = buffer->address + buffer->bytes > *end ? buffer->address + buffer->bytes : *end;
     }
-    program->packing_live = most_alive(program, change);
 done:
-    free(order);
-    free(placed);
-    free(change);
+    free(w.buffers);
+    free(w.by_address);
+    free(w.change);
     return status;
 }

@@ -60,7 +60,7 @@ typedef struct sw_buffer {
     sw_buffer_kind kind;
     bool is_persistent;
     int64_t bytes;   /* this rank's memory: one slice, or one whole buffer */
-    int64_t address; /* from the start of its class's section in this rank's memory; set by the memory map */
+    int64_t address; /* from the start of the section of its class in this rank's memory; set by the memory map */
     int first, last; /* transient: first and last instruction that touches it */
 } sw_buffer;
 
@@ -135,8 +135,8 @@ typedef struct sw_program {
     SW_LIST(sw_instruction) instructions;
     int segment_first[SW_N_SEGMENTS], segment_count[SW_N_SEGMENTS];
     int n_channels;
-    int64_t class_bytes[SW_N_MEMORY_CLASSES]; /* planned peak, this rank */
-    int64_t packing_live;                     /* most transient bytes alive at once */
+    int64_t class_end[SW_N_MEMORY_CLASSES]; /* planned: the highest byte of each class in its section, this rank */
+    int64_t packing_live, packing_arena;    /* activations, logits and scratch: most bytes alive at once; room for them */
     /* what the trainer fills and reads */
     int tokens, targets, documents, loss, logits, places, token_losses; /* buffers; -1: none */
 } sw_program;

@@ -173,7 +173,7 @@ static void gather_memory_is_depth_plus_one_blocks_and_the_root(void **state) {
                 program_build(&c, &b);
                 /* norm 256, weight 1024, bias 256 of 4 x 512 = 2048 elements; embedding and head 512 each; of 2 bytes */
                 int64_t block = 2 * 2048, root = 2 * 1024;
-                holds(&b, -1, b.program.class_bytes[SW_MEMORY_GATHER] == (mode == SW_SHM_COPY ? (depth + 1) * block + root : 0));
+                holds(&b, -1, b.program.class_end[SW_MEMORY_GATHER] == (mode == SW_SHM_COPY ? (depth + 1) * block + root : 0));
                 program_free(&b);
             }
 }

@@ -56,10 +56,26 @@ static life *lives_of(const built_program *b) {
     return lives;
 }
 
+/* The figures of classes add up to the highest byte of each section; and no more is alive than there is room for. */
+static void check_figures(const built_program *b, const int64_t end[SW_N_MEMORY_CLASSES]) {
+    int64_t figures[SW_N_MEMORY_CLASSES], sum = 0, highest[SW_N_MEMORY_CLASSES] = {0};
+    sw_memory_figures(b->program.class_end, figures);
+    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++) {
+        int64_t *section = &highest[sw_memory_section((sw_memory_class) class)];
+        *section = end[class] > *section ? end[class] : *section;
+    }
+    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++) {
+        sum += figures[class] - highest[class];
+        holds(b, -1, figures[class] >= 0);
+    }
+    holds(b, -1, sum >= 0 && sum < SW_N_MEMORY_CLASSES * SW_BUFFER_ALIGNMENT);
+    holds(b, -1, b->program.packing_live <= b->program.packing_arena);
+}
+
 static void check_places(const built_program *b) {
     const sw_program *p = &b->program;
     life *lives = lives_of(b);
-    int64_t end[SW_N_MEMORY_CLASSES] = {0}, live = 0;
+    int64_t end[SW_N_MEMORY_CLASSES] = {0};
     for (int i = 0; i < p->buffers.n; i++) {
         const sw_buffer *x = &p->buffers.item[i];
         if (lives[i].first < 0)
@@ -71,16 +87,15 @@ static void check_places(const built_program *b) {
             const sw_buffer *y = &p->buffers.item[j];
             bool together = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
             holds(b, lives[i].first,
-                  lives[j].first < 0 || x->memory_class != y->memory_class || !together || x->address + x->bytes <= y->address ||
-                      y->address + y->bytes <= x->address);
+                  lives[j].first < 0 || sw_memory_section(x->memory_class) != sw_memory_section(y->memory_class) || !together ||
+                      x->address + x->bytes <= y->address || y->address + y->bytes <= x->address);
         }
     }
     for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++) {
-        int64_t slack = p->class_bytes[class] - end[class]; /* the states may end in alignment */
+        int64_t slack = p->class_end[class] - end[class]; /* the states may end in alignment */
         holds(b, -1, slack >= 0 && slack < SW_BUFFER_ALIGNMENT);
-        live += p->class_bytes[class];
     }
-    holds(b, -1, p->packing_live <= live);
+    check_figures(b, end);
     free(lives);
 }
 
@@ -115,7 +130,7 @@ typedef struct shadow {
 
 static void run_value(const built_program *b, int i, const sw_operand *operand, const sw_reference *r, shadow *s) {
     const sw_buffer *buffer = &b->program.buffers.item[r->buffer];
-    int *owner = s->owner[buffer->memory_class];
+    int *owner = s->owner[sw_memory_section(buffer->memory_class)];
     for (int64_t at = (buffer->address + r->offset) / 4; at < (buffer->address + r->offset + r->bytes) / 4; at++) {
         holds(b, i, operand->access == SW_WRITE || owner[at] == r->buffer);
         owner[at] = r->buffer;
@@ -141,7 +156,15 @@ static void fill_from_outside(const built_program *b, int buffer, shadow *s) {
         return;
     const sw_buffer *filled = &b->program.buffers.item[buffer];
     for (int64_t at = filled->address / 4; at < (filled->address + filled->bytes) / 4; at++)
-        s->owner[filled->memory_class][at] = buffer;
+        s->owner[sw_memory_section(filled->memory_class)][at] = buffer;
+}
+
+static size_t section_bytes(const built_program *b, sw_memory_class section) {
+    int64_t bytes = 0;
+    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++)
+        if (sw_memory_section((sw_memory_class) class) == section && b->program.class_end[class] > bytes)
+            bytes = b->program.class_end[class];
+    return (size_t)bytes;
 }
 
 /* Two slots, as they run: every value that is read lies where it was written, and nothing was written over it since: in the
@@ -149,7 +172,7 @@ static void fill_from_outside(const built_program *b, int buffer, shadow *s) {
 static void check_values(const built_program *b) {
     shadow s = {{NULL}};
     for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++) {
-        size_t n = (size_t)b->program.class_bytes[class] / 4 + 1;
+        size_t n = section_bytes(b, (sw_memory_class) class) / 4 + 1;
         s.owner[class] = malloc(n * sizeof(int));
         memset(s.owner[class], 0xff, n * sizeof(int));
     }
@@ -164,7 +187,7 @@ static void check_values(const built_program *b) {
         at = walk_slot(b, ops, SW_SEGMENT_BACKWARD, at, &s);
         holds(b, -1, at == n_ops);
         const sw_buffer *loss = &b->program.buffers.item[b->program.loss];
-        holds(b, -1, s.owner[loss->memory_class][loss->address / 4] == loss->id);
+        holds(b, -1, s.owner[sw_memory_section(loss->memory_class)][loss->address / 4] == loss->id);
     }
     free(ops);
     for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++)
@@ -188,7 +211,7 @@ static void with_recompute_a_block_keeps_one_value(void **state) {
         c.recompute = true;
         built_program b;
         program_build(&c, &b);
-        bytes[i] = b.program.class_bytes[SW_MEMORY_ACTIVATIONS];
+        bytes[i] = b.program.packing_live;
         program_free(&b);
     }
     assert_int_equal(bytes[1] - bytes[0], 2 * SMALL_MODEL_ROWS * SMALL_MODEL_TOKENS * 32); /* in bf16 */

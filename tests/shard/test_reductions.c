@@ -155,7 +155,7 @@ static void two_buffers_are_enough_for_blocks(void **state) {
             built_program b;
             program_build(&c, &b);
             /* in elements: norm 256, weight 1024, bias 256 in 4 x 512; embedding and head 512 each */
-            holds(&b, -1, b.program.class_bytes[SW_MEMORY_REDUCE] == 4 * ((blocks > 1 ? 2 : 1) * 2048 + 1024));
+            holds(&b, -1, b.program.class_end[SW_MEMORY_REDUCE] == 4 * ((blocks > 1 ? 2 : 1) * 2048 + 1024));
             program_free(&b);
         }
 }

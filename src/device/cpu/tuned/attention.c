@@ -91,7 +91,7 @@ static float weigh_row(int64_t n, float *scores, float scale_to_two, row_state *
         vec_put(scores + j * VEC, weight);
     }
 #endif
-    const float factor = vec_sum(vec_exp2_to_zero(vec_of((before - now) * scale_to_two))) / VEC;
+    const float factor = vec_first(vec_exp2_to_zero(vec_of((before - now) * scale_to_two)));
     *state = (row_state){now, state->sum * factor + vec_sum(sum)};
     return factor;
 }

@@ -104,21 +104,34 @@ static inline element element_of(activation x) {
 }
 #endif
 
-/* to[0 .. columns-1] = row r, zeros past its channels. */
-static inline void copy_row(const stack *s, int64_t r, int64_t columns, element *to) {
-    const activation *from = s->at + r / s->heads * s->stride + r % s->heads * s->D;
+/* A row of a stack, and the way to the next. */
+typedef struct cursor {
+    const activation *token;
+    int64_t head;
+} cursor;
+
+/* to[0 .. columns-1] = the row, zeros past its channels. Rows lie too far apart for the CPU to see what comes next, so it is
+ * told; past the last token that asks for what nobody reads. */
+static inline void copy_row(const stack *s, cursor *row, int64_t columns, element *to) {
+    enum { TOKENS_AHEAD = 8, LINE = 64 / sizeof(activation) };
+    const activation *from = row->token + row->head * s->D;
+    for (int64_t d = 0; d < s->D; d += LINE)
+        __builtin_prefetch((const char *)from + (TOKENS_AHEAD * s->stride + d) * (int64_t)sizeof *from);
     SW_ELEMENTWISE
     for (int64_t d = 0; d < s->D; d++)
         to[d] = element_of(from[d]);
-    memset(to + s->D, 0, (size_t)(columns - s->D) * sizeof *to);
+    for (int64_t d = s->D; d < columns; d++)
+        to[d] = 0;
+    if (++row->head == s->heads)
+        row->head = 0, row->token += s->stride;
 }
 
-/* Turn rows first .. first+n-1, n <= VEC, into columns of `to`, which are `width` apart from channel to channel: VEC words are
- * written at each, so what lies behind `width` is to be packed later. rows: working space [VEC][columns]. */
-static inline void pack_turned_vector(const stack *s, int64_t first, int64_t n, int64_t columns, element *rows, int64_t width,
+/* Turn the next n <= VEC rows into columns of `to`, which are `width` apart from channel to channel: VEC words are written at
+ * each, so what lies behind `width` is to be packed later. rows: working space [VEC][columns]. */
+static inline void pack_turned_vector(const stack *s, cursor *row, int64_t n, int64_t columns, element *rows, int64_t width,
                                       word *to) {
     for (int64_t i = 0; i < n; i++)
-        copy_row(s, first + i, columns, rows + i * columns);
+        copy_row(s, row, columns, rows + i * columns);
     if (n < VEC)
         memset(rows + n * columns, 0, (size_t)((VEC - n) * columns) * sizeof *rows);
     for (int64_t p = 0; p < columns / PAIR; p += VEC) {
@@ -134,18 +147,20 @@ static inline void pack_turned_vector(const stack *s, int64_t first, int64_t n, 
 /* The turned form of n rows in blocks of TILE_M (queries) or TILE_N (keys). */
 static inline void pack_turned(const stack *s, int64_t n, int64_t columns, element *rows, int64_t width, word *to) {
     const int64_t step = smaller(width, VEC);
+    cursor row = {s->at, 0};
     for (int64_t block = 0; block < n; block += width, to += width * columns / PAIR)
         for (int64_t i = 0; i < width; i += step)
-            pack_turned_vector(s, block + i, larger(0, smaller(step, n - block - i)), columns, rows, width, to + i);
+            pack_turned_vector(s, &row, larger(0, smaller(step, n - block - i)), columns, rows, width, to + i);
 }
 
 /* The panels of n rows; rows up to n_padded are zeros. From one panel to the next: panel_words. */
 static inline void pack_panels(const stack *s, int64_t n, int64_t n_padded, int64_t columns, element *rows, int64_t panel_words,
                                word *to) {
+    cursor row = {s->at, 0};
     for (int64_t r = 0; r < n_padded; r += PAIR, to += TILE_N) {
         for (int64_t i = 0; i < PAIR; i++) {
             if (r + i < n)
-                copy_row(s, r + i, columns, rows + i * columns);
+                copy_row(s, &row, columns, rows + i * columns);
             else
                 memset(rows + i * columns, 0, (size_t)columns * sizeof *rows);
         }

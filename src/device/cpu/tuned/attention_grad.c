@@ -73,11 +73,13 @@ SW_INLINE void gradient_tile(int width, const attention_shape *s, const word *q,
                              word *ds_rows) {
     const int64_t k = (s->D + PAIR - 1) / PAIR;
     vec sum[TILE_M][2], weight[TILE_M][2];
+    SW_UNROLLED
     for (int i = 0; i < TILE_M; i++)
         for (int j = 0; j < width; j++)
             sum[i][j] = vec_of(0);
     sum_tile(TILE_M, width, k, q, 1, TILE_M, keys, TILE_N, sum);
     const vec scale = vec_of(s->scale_to_two);
+    SW_UNROLLED
     for (int i = 0; i < TILE_M; i++)
         for (int j = 0; j < width; j++)
             weight[i][j] = vec_exp2_to_zero(vec_fma(sum[i][j], scale, vec_of(-row[i].log_sum)));
@@ -88,10 +90,12 @@ SW_INLINE void gradient_tile(int width, const attention_shape *s, const word *q,
                 weight[i][j] = vec_between(weight[i][j], row[i].seen.begin - first, row[i].seen.end - first, vec_of(0));
             }
     put_turned(width, (const vec(*)[2])weight, p);
+    SW_UNROLLED
     for (int i = 0; i < TILE_M; i++)
         for (int j = 0; j < width; j++)
             sum[i][j] = vec_of(0);
     sum_tile(TILE_M, width, k, dout, 1, TILE_M, values, TILE_N, sum);
+    SW_UNROLLED
     for (int i = 0; i < TILE_M; i++)
         for (int j = 0; j < width; j++)
             sum[i][j] = weight[i][j] * (sum[i][j] - vec_of(row[i].delta));
@@ -183,20 +187,24 @@ static void key_gradients(const attention_shape *s, const work *w, int64_t from,
     }
 }
 
-/* sum of x * y, lane after lane */
+/* sum of x * y, dealt to lanes that are added in halves */
 static float product_sum(int64_t n, const activation *x, const activation *y) {
-    float lane[16] = {0}, sum = 0;
+    enum { LANES = 64 };
+    float lane[LANES] = {0};
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
+    for (; i + LANES <= n; i += LANES) {
         SW_ELEMENTWISE
-        for (int64_t j = 0; j < 16; j++)
+        for (int64_t j = 0; j < LANES; j++)
             lane[j] += load(x[i + j]) * load(y[i + j]);
     }
     for (int64_t j = 0; i + j < n; j++)
         lane[j] += load(x[i + j]) * load(y[i + j]);
-    for (int j = 0; j < 16; j++)
-        sum += lane[j];
-    return sum;
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        SW_ELEMENTWISE
+        for (int j = 0; j < width; j++)
+            lane[j] += lane[j + width];
+    }
+    return lane[0];
 }
 
 /* Pack a chunk of queries and what belongs to their rows. Returns the first key that one of them sees. */

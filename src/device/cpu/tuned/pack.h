@@ -9,14 +9,16 @@
 #include "device/cpu/gemm.h"
 #include "device/cpu/tuned/vectors.h"
 
+static inline int64_t x_bytes(const sw_matrix *x) {
+    return x->type == SW_BF16 ? 2 : 4;
+}
+
 /* Unit u of n places from `place` on, where rows of the matrix, as it lies, are indices of k, `k` of them. */
 static inline units across(const sw_matrix *x, int64_t k, int64_t u, int64_t place, int64_t n) {
 #ifdef SW_PAIRS
     const uint16_t *row = (const uint16_t *)x->at + 2 * u * x->stride + place;
-    const units first = __builtin_convertvector(load_halves(row, n), units);
-    if (2 * u + 1 >= k)
-        return first;
-    return first | __builtin_convertvector(load_halves(row + x->stride, n), units) << 16;
+    const units first = extend(load_halves(row, n));
+    return 2 * u + 1 < k ? first | extend(load_halves(row + x->stride, n)) << 16 : first;
 #else
     (void)k;
     return (units)load_reals(x->at, x->type, u * x->stride + place, n);
@@ -38,7 +40,7 @@ static inline units along(const sw_matrix *x, int64_t k, int64_t place, int64_t 
 /* The part of op(X) that begins at index `p` of k. */
 static inline sw_matrix from_k(const sw_matrix *x, bool k_is_outer, int64_t p) {
     sw_matrix part = *x;
-    part.at = (const char *)x->at + (k_is_outer ? p * x->stride : p) * (x->type == SW_BF16 ? 2 : 4);
+    part.at = (const char *)x->at + (k_is_outer ? p * x->stride : p) * x_bytes(x);
     return part;
 }
 
@@ -67,13 +69,10 @@ static void pack_panel(const sw_matrix *b, int64_t k, int64_t column, int64_t n,
 /* A strip of A is up to STRIP_ROWS rows, TILE_M at a time. Those of an A that lies turned: unit u of row i of part t at
  * ((t * n_units) + u) * TILE_M + i. Rows past n_rows are zero. */
 static void pack_turned_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, uint32_t *strip) {
-    const int64_t n_units = (k + UNIT - 1) / UNIT;
-    for (int64_t u = 0; u < n_units; u++)
-        for (int64_t i = 0; i < n_rows; i += LANES) {
-            const units some = across(a, k, u, row + i, n_rows - i);
-            for (int64_t part = 0; part < LANES / TILE_M; part++)
-                memcpy(strip + ((i / TILE_M + part) * n_units + u) * TILE_M, (const char *)&some + part * TILE_M * 4, TILE_M * 4);
-        }
+    const int64_t n_units = (k + UNIT - 1) / UNIT, part = n_units * TILE_M;
+    for (int64_t u = 0; u < n_units; u++, strip += TILE_M)
+        for (int64_t i = 0; i < n_rows; i += LANES)
+            store_halves_apart(across(a, k, u, row + i, n_rows - i), strip + i / TILE_M * part, strip + (i / TILE_M + 1) * part);
 }
 
 /* Those of an A that lies as it is: rows of `step` units, a multiple of LANES. */

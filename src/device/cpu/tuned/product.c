@@ -53,11 +53,19 @@ typedef struct rows {
     bool is_turned; /* unit_step is TILE_M * 4, else 4 */
 } rows;
 
+/* Else compilers keep the sums in memory, not in registers. */
+#if defined(__clang__)
+#define SW_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define SW_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 /* sums[n_rows][n_vectors] = 0, or what they are, plus rows times panel; the numbers are constants where this is inlined. */
 static inline __attribute__((always_inline)) void sum_tile(int n_rows, int n_vectors, int64_t unit_step, int64_t n_units,
                                                            const char *a, int64_t row_step, const uint32_t *panel, bool begins,
                                                            float *sums, int64_t stride) {
     vector sum[TILE_M][TILE_VECTORS];
+    SW_UNROLL
     for (int i = 0; i < n_rows; i++)
         for (int v = 0; v < n_vectors; v++)
             sum[i][v] = begins ? (vector){0} : load_floats(sums + i * stride + v * LANES, LANES);
@@ -72,6 +80,7 @@ static inline __attribute__((always_inline)) void sum_tile(int n_rows, int n_vec
                 sum[i][v] = add_product(sum[i][v], unit, b[v]);
         }
     }
+    SW_UNROLL
     for (int i = 0; i < n_rows; i++)
         for (int v = 0; v < n_vectors; v++)
             memcpy(sums + i * stride + v * LANES, &sum[i][v], sizeof sum[i][v]);

@@ -9,6 +9,9 @@
 
 #define SW_INLINE static inline __attribute__((always_inline))
 
+/* A loop over rows of registers: only unrolled do they stay registers. */
+#define SW_UNROLLED _Pragma("GCC unroll 16")
+
 #if SW_VECTOR_BYTES == 64
 
 typedef __m512 vec;
@@ -44,6 +47,14 @@ SW_INLINE vec vec_product_unless_below(vec a, vec b, vec x, float least) {
 SW_INLINE vec vec_power_of_two(vec shifted) {
     return _mm512_castsi512_ps(
         _mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23), _mm512_set1_epi32(0x3f800000)));
+}
+
+/* Lanes 0 .. 7, and 8 .. 15. */
+SW_INLINE __m256 vec_low(vec x) {
+    return _mm512_castps512_ps256(x);
+}
+SW_INLINE __m256 vec_high(vec x) {
+    return _mm512_extractf32x8_ps(x, 1);
 }
 
 /* row[i][j] becomes row[j][i]; 32 bits each, whatever they mean. */
@@ -127,22 +138,30 @@ SW_INLINE void vec_turn(vec row[VEC]) {
 
 #endif
 
+SW_INLINE float vec_first(vec x) {
+    return x[0];
+}
+
 /* The sum of all lanes, added in halves; and the largest. */
 SW_INLINE float vec_sum(vec x) {
-    float lane[VEC];
-    vec_put(lane, x);
-    for (int width = VEC / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            lane[i] += lane[i + width];
-    return lane[0];
+#if SW_VECTOR_BYTES == 64
+    const __m256 eight = _mm256_add_ps(vec_low(x), vec_high(x));
+#else
+    const __m256 eight = x;
+#endif
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 SW_INLINE float vec_largest(vec x) {
-    float lane[VEC];
-    vec_put(lane, x);
-    for (int width = VEC / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            lane[i] = lane[i + width] > lane[i] ? lane[i + width] : lane[i];
-    return lane[0];
+#if SW_VECTOR_BYTES == 64
+    const __m256 eight = _mm256_max_ps(vec_low(x), vec_high(x));
+#else
+    const __m256 eight = x;
+#endif
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
 /* 2^x for x below 127, relative error below 2e-7; a true zero below 2^-92, for what is smaller is nothing beside a softmax's

@@ -31,25 +31,58 @@ static inline int64_t smaller(int64_t a, int64_t b) {
 /* ---- n elements, at most LANES, at any address; lanes past them are zero. Nothing beyond them is read or written. ---- */
 
 static inline vector load_floats(const float *from, int64_t n) {
-    vector x = {0};
-    if (n >= LANES)
+    if (n >= LANES) {
+        vector x;
         memcpy(&x, from, sizeof x);
-    else
-        memcpy(&x, from, (size_t)n * sizeof *from);
-    return x;
+        return x;
+    }
+    vector some = {0};
+    memcpy(&some, from, (size_t)n * sizeof *from);
+    return some;
 }
 
 static inline halves load_halves(const uint16_t *from, int64_t n) {
-    halves x = {0};
-    if (n >= LANES)
+    if (n >= LANES) {
+        halves x;
         memcpy(&x, from, sizeof x);
-    else
-        memcpy(&x, from, (size_t)n * sizeof *from);
-    return x;
+        return x;
+    }
+    halves some = {0};
+    memcpy(&some, from, (size_t)n * sizeof *from);
+    return some;
+}
+
+/* Compilers take halves apart before they extend them, so both directions are spelt out. */
+static inline units extend(halves x) {
+#if SW_VECTOR_BYTES == 64
+    return (units)_mm512_cvtepu16_epi32((__m256i)x);
+#else
+    return (units)_mm256_cvtepu16_epi32((__m128i)x);
+#endif
+}
+
+static inline halves shorten(units x) { /* each below 2^16 */
+#if SW_VECTOR_BYTES == 64
+    return (halves)_mm512_cvtepi32_epi16((__m512i)x);
+#else
+    const __m256i both = _mm256_packus_epi32((__m256i)x, (__m256i)x);
+    return (halves)_mm256_castsi256_si128(_mm256_permute4x64_epi64(both, 0x08));
+#endif
+}
+
+/* The lower half of the lanes to one place, the upper half to another. */
+static inline void store_halves_apart(units x, uint32_t *lower, uint32_t *upper) {
+#if SW_VECTOR_BYTES == 64
+    _mm256_storeu_si256((__m256i *)lower, _mm512_castsi512_si256((__m512i)x));
+    _mm256_storeu_si256((__m256i *)upper, _mm512_extracti64x4_epi64((__m512i)x, 1));
+#else
+    _mm_storeu_si128((__m128i *)lower, _mm256_castsi256_si128((__m256i)x));
+    _mm_storeu_si128((__m128i *)upper, _mm256_extracti128_si256((__m256i)x, 1));
+#endif
 }
 
 static inline vector widen(halves x) {
-    return (vector)(__builtin_convertvector(x, units) << 16);
+    return (vector)(extend(x) << 16);
 }
 
 /* To nearest, ties to even; NaN stays NaN. With SW_PAIRS numbers below 2^-126 become zero, as in its products. */
@@ -59,7 +92,7 @@ static inline halves narrow(vector x) {
 #else
     const units bits = (units)x, rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
     const units is_nan = (units)((bits & 0x7fffffffu) > 0x7f800000u);
-    return __builtin_convertvector((rounded & ~is_nan) | ((bits >> 16 | 0x40u) & is_nan), halves);
+    return shorten((rounded & ~is_nan) | ((bits >> 16 | 0x40u) & is_nan));
 #endif
 }
 
