@@ -14,8 +14,7 @@
 #include "device/cpu/gemm.h"
 #include "device/sizes.h"
 
-enum { N_ROUNDS = 3 };
-static const double seconds_of_round = 0.02, seconds_of_roof = 0.005;
+enum { N_ROUNDS = 3, ROOF_PARTS = 4 /* a roof is sampled for a fourth of the time of a round */ };
 
 /* C[m,n] = op(A) op(B), or added to C. `is_sum`: C is a gradient of parameters, fp32 whatever the operands are. */
 typedef struct bench_shape {
@@ -50,7 +49,8 @@ enum { MOST_CONTENDERS = 2 * SW_N_GEMM_KINDS };
 typedef struct contest {
     contender contenders[MOST_CONTENDERS];
     int n;
-    char *memory; /* workspace, then operands */
+    char *memory;   /* workspace, then operands */
+    double seconds; /* of a round */
     sw_machine machine;
 } contest;
 
@@ -105,15 +105,16 @@ static void try_shape(contest *all, contender *c, int shape) {
     const bench_shape *s = &shapes[shape];
     const sw_product product = product_of(s, c->type, all->memory);
     double rates[N_ROUNDS], parts[N_ROUNDS];
-    fill(s, c->type, &product);
+    if (c == all->contenders || c[-1].type != c->type)
+        fill(s, c->type, &product);
     sw_multiply(c->device, &product);
     for (int round = 0; round < N_ROUNDS; round++) {
-        const double before = sw_roof_measure(c->roof, seconds_of_roof), begin = sw_seconds_of_thread();
+        const double before = sw_roof_measure(c->roof, all->seconds / ROOF_PARTS), begin = sw_seconds_of_thread();
         double now = begin, n_calls = 0;
-        for (; now - begin < seconds_of_round; now = sw_seconds_of_thread(), n_calls++)
+        for (; now - begin < all->seconds || n_calls < 1; now = sw_seconds_of_thread(), n_calls++)
             sw_multiply(c->device, &product);
         rates[round] = n_calls * 2 * (double)s->m * (double)s->n * (double)s->k / (now - begin);
-        parts[round] = rates[round] / ((before + sw_roof_measure(c->roof, seconds_of_roof)) / 2);
+        parts[round] = rates[round] / ((before + sw_roof_measure(c->roof, all->seconds / ROOF_PARTS)) / 2);
     }
     c->rate[shape] = sw_bench_median(rates, N_ROUNDS);
     c->of_roof[shape] = sw_bench_median(parts, N_ROUNDS);
@@ -162,7 +163,7 @@ static sw_status hold(contest *all, sw_error *err) {
     snprintf(machine->version, sizeof machine->version, "%s", sw_version());
     machine->set = sw_kernel_set_best();
     for (int roof = 0; roof < SW_N_ROOFS; roof++)
-        machine->roof[roof] = sw_roof_measure((sw_roof)roof, seconds_of_round);
+        machine->roof[roof] = sw_roof_measure((sw_roof)roof, all->seconds);
     all->memory = aligned_alloc(64, (size_t)up_to_lines(SW_PRODUCT_WORKSPACE + largest_operands()));
     if (!all->memory)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the matrices · shardwise bench gemm");
@@ -233,9 +234,11 @@ static void print_choices(const sw_machine *machine, const char *path) {
 static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
     const char *output = NULL;
+    double seconds = 0.02;
     sw_bench_output report_to = {0};
     const sw_flag flags[] = {
         {"--output", "FILE", "the machine file; ~/.cache/shardwise/machine.json, which runs read", SW_FLAG_TEXT, &output},
+        {"--seconds", "S", "for each of three rounds of each shape; 0.02", SW_FLAG_REAL, &seconds, 0, 10},
         SW_BENCH_OUTPUT_FLAGS(report_to),
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
@@ -255,7 +258,7 @@ static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     if (!output && (status = sw_machine_path(path, err)))
         return status;
     output = output ? output : path;
-    contest all = {0};
+    contest all = {.seconds = seconds};
     status = hold(&all, err);
     if (!status)
         status = sw_machine_write(output, &all.machine, err);
