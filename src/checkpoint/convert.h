@@ -1,4 +1,4 @@
-/* convert.h: models between Hugging Face folders and GGUF files, by one process, tensor by tensor. */
+/* convert.h: models between Hugging Face folders, GGUF files and checkpoints of runs, by one process, tensor by tensor. */
 #ifndef SW_CHECKPOINT_CONVERT_H
 #define SW_CHECKPOINT_CONVERT_H
 
@@ -7,6 +7,7 @@
 #include <shardwise/status.h>
 
 #include "base/dtype.h"
+#include "checkpoint/load.h"
 
 /* Make the Hugging Face folder `to`, which must not exist yet, of `from`: a GGUF file, or a Hugging Face folder in another dtype.
  * Weights are written as `dtype` in files of at most max_shard_size data bytes (0: no limit). Memory: the header and one slice.
@@ -17,5 +18,18 @@ sw_status sw_checkpoint_import(const char *from, const char *to, sw_dtype dtype,
 /* Make the GGUF file `to`, which must not exist yet, of a Hugging Face folder: matrices as `dtype`, vectors as fp32, with the
  * tokenizer and the chat template of the folder if it has one and `with_tokenizer`. */
 sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype dtype, bool with_tokenizer, sw_error *err);
+
+typedef struct sw_export_options {
+    sw_dtype dtype;
+    int64_t max_shard_size; /* data bytes of one file at most; 0: no limit */
+    const char *companions; /* a folder whose tokenizer and generation files are carried along; NULL: none */
+    bool is_bytes;          /* the tokenizer is raw bytes, whatever the companions say */
+} sw_export_options;
+
+/* Make the Hugging Face folder `to`, which must not exist yet, of a run's checkpoint: what the run itself would have left in its
+ * model/. Errors: SW_BAD_FILE (damaged; without model_config; with adapters), SW_BAD_CONFIG (`to` exists; a value beyond fp16),
+ * SW_NO_SPACE. */
+sw_status sw_checkpoint_export_model(const sw_checkpoint *checkpoint, const char *to, const sw_export_options *options,
+                                     sw_error *err);
 
 #endif

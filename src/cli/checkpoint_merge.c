@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "checkpoint/adapter.h"
-#include "cli/command.h"
+#include "cli/checkpoint.h"
 
-sw_status sw_checkpoint_merge(int n_arguments, char **arguments, sw_error *err) {
+sw_status sw_checkpoint_action_merge(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
     const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
     static const sw_verb verb = {"checkpoint merge", "MODEL_DIR ADAPTER_DIR OUT_DIR",

@@ -17,9 +17,6 @@ typedef struct sw_verb {
 extern const sw_verb sw_verb_train, sw_verb_generate, sw_verb_eval, sw_verb_tokenize, sw_verb_plan, sw_verb_checkpoint,
     sw_verb_doctor, sw_verb_bench;
 
-/* cli/checkpoint_merge.c: an action of the verb checkpoint. */
-sw_status sw_checkpoint_merge(int n_arguments, char **arguments, sw_error *err);
-
 /* A flag of a verb. */
 typedef enum sw_flag_kind { SW_FLAG_SWITCH, SW_FLAG_TEXT, SW_FLAG_TEXTS, SW_FLAG_COUNT, SW_FLAG_REAL } sw_flag_kind;
 

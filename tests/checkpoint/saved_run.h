@@ -95,15 +95,19 @@ static inline sw_graph *make_run_graph(int64_t big_rows) {
 
 enum { BIG_ROWS = 601, FEW_ROWS = 2 };
 
-static inline void begin_run_of(saved_run *run, int n_ranks, int64_t big_rows) {
+/* Many small saves go where a sync costs nothing. Takes the graph over. */
+static inline void begin_run_with(saved_run *run, int n_ranks, sw_graph *graph, bool is_small) {
     sw_error err;
     *run = (saved_run){.n_ranks = n_ranks, .storage = sw_storage_system(), .kinds = ALL_ADAMW, .validation_loss = NAN};
-    run->graph = make_run_graph(big_rows);
+    run->graph = graph;
     assert_int_equal(sw_layout_create(run->graph, n_ranks, (sw_wrap){0}, SW_BLOCK, &run->layout, &err), SW_OK);
-    /* Many small saves go where a sync costs nothing. */
-    bool is_small = big_rows < BIG_ROWS && access("/dev/shm", W_OK) == 0;
+    is_small = is_small && access("/dev/shm", W_OK) == 0;
     strcpy(run->folder, is_small ? "/dev/shm/shardwise-run-XXXXXX" : "/tmp/shardwise-run-XXXXXX");
     assert_non_null(mkdtemp(run->folder));
+}
+
+static inline void begin_run_of(saved_run *run, int n_ranks, int64_t big_rows) {
+    begin_run_with(run, n_ranks, make_run_graph(big_rows), big_rows < BIG_ROWS);
 }
 
 static inline void begin_run(saved_run *run, int n_ranks) {

@@ -4,11 +4,14 @@ source "$SW_SOURCE/tests/cli/command.bash"
 cd "$scratch" || exit 1
 gguf=$SW_SOURCE/tests/checkpoint/gguf/tiny-gpt2.gguf
 
-expect 0 import export -- "$shardwise" checkpoint --help
+expect 0 list verify diff prune import export merge -- "$shardwise" checkpoint --help
 for action in list verify diff prune; do
-    grep -qw "$action" "$scratch/output" && complain "checkpoint --help lists $action, which is not built"
-    expect 2 "checkpoint $action is not built yet" -- "$shardwise" checkpoint "$action" x
+    expect 0 "shardwise checkpoint $action" -- "$shardwise" checkpoint "$action" --help
+    expect 2 'an argument is missing' -- "$shardwise" checkpoint "$action"
 done
+expect 3 'no run' -- "$shardwise" checkpoint list nowhere
+expect 3 'nowhere: cannot be read: No such file or directory' -- "$shardwise" checkpoint verify nowhere
+expect 2 'did you mean --keep?' -- "$shardwise" checkpoint prune . --kep 3
 expect 2 'an action is missing' -- "$shardwise" checkpoint
 expect 2 'did you mean import?' -- "$shardwise" checkpoint inport
 expect 0 -- "$shardwise" checkpoint import --help
@@ -16,8 +19,9 @@ expect 2 'an argument is missing' -- "$shardwise" checkpoint import "$gguf"
 expect 2 'one file and one folder' -- "$shardwise" checkpoint import "$gguf" a b
 expect 2 '--dtype is fp32, bf16 or fp16, not int8' -- "$shardwise" checkpoint import "$gguf" a --dtype int8
 expect 2 '--max-shard-size takes' -- "$shardwise" checkpoint import "$gguf" a --max-shard-size 0
-expect 2 '--format is gguf, not onnx' -- "$shardwise" checkpoint export a b --format onnx
-expect 2 '--type is F16, BF16 or F32' -- "$shardwise" checkpoint export a b --type Q4_0
+expect 2 '--format is gguf or huggingface, not onnx' -- "$shardwise" checkpoint export a b --format onnx
+expect 2 '--type is F16, BF16 or F32' -- "$shardwise" checkpoint export a b.gguf --type Q4_0
+expect 3 "neither a run's folder nor a checkpoint's" -- "$shardwise" checkpoint export . b
 expect 3 'nowhere.gguf' -- "$shardwise" checkpoint import nowhere.gguf a
 expect 3 'does not begin with GGUF' -- "$shardwise" checkpoint import "$SW_SOURCE/README.md" a
 [ -z "$(ls -d a* 2>/dev/null)" ] || complain 'a refused import leaves something'

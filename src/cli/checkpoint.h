@@ -1,0 +1,25 @@
+/* checkpoint.h: the actions of the verb checkpoint, and what they share. */
+#ifndef SW_CLI_CHECKPOINT_H
+#define SW_CLI_CHECKPOINT_H
+
+#include "checkpoint/load.h"
+#include "cli/command.h"
+
+/* checkpoint_convert.c, checkpoint_merge.c, checkpoint_steps.c, checkpoint_diff.c: one for each action. */
+sw_status sw_checkpoint_action_import(int n_arguments, char **arguments, sw_error *err);
+sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_error *err);
+sw_status sw_checkpoint_action_merge(int n_arguments, char **arguments, sw_error *err);
+sw_status sw_checkpoint_action_list(int n_arguments, char **arguments, sw_error *err);
+sw_status sw_checkpoint_action_verify(int n_arguments, char **arguments, sw_error *err);
+sw_status sw_checkpoint_action_prune(int n_arguments, char **arguments, sw_error *err);
+sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error *err);
+
+/* Is it the folder of a run, which has steps/ or nothing yet but run.yaml? Is it a checkpoint's? */
+bool sw_is_run_folder(const char *path);
+bool sw_is_checkpoint_folder(const char *path);
+
+/* The checkpoint that a path means: its folder, or the newest good one of a run's folder. Errors: SW_BAD_FILE. Ownership:
+ * sw_checkpoint_close. */
+sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err);
+
+#endif

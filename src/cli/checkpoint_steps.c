@@ -1,0 +1,231 @@
+/* checkpoint_steps.c: shardwise checkpoint list, verify, prune: the checkpoints of a run. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "checkpoint/run_lock.h"
+#include "checkpoint/steps.h"
+#include "cli/checkpoint.h"
+
+static int n_cores(void) {
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 && n < 64 ? (int)n : 1;
+}
+
+static bool has(const char *folder, const char *name) {
+    char path[SW_PATH_BYTES];
+    return sw_path_join(path, folder, name, NULL) == SW_OK && sw_file_exists(path);
+}
+
+bool sw_is_run_folder(const char *path) {
+    return !sw_is_checkpoint_folder(path) && (has(path, "steps") || has(path, "run.yaml"));
+}
+
+bool sw_is_checkpoint_folder(const char *path) {
+    return has(path, SW_MANIFEST_NAME);
+}
+
+static void tell_rejected(void *to, int64_t step, const char *message) {
+    (void)to, (void)step;
+    fprintf(stderr, "shardwise: passed over: %s\n", message);
+}
+
+sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
+    char step_path[SW_PATH_BYTES];
+    int64_t step;
+    if (!sw_is_run_folder(path))
+        return sw_checkpoint_open(path, checkpoint, err);
+    sw_status status = sw_steps_newest_good(path, n_cores(), tell_rejected, NULL, &step, err);
+    if (status == SW_OK && step < 0)
+        return sw_fail(err, SW_BAD_FILE, "%s: has no checkpoint that is good; did the run save any (checkpoint.every)?", path);
+    if (status == SW_OK)
+        status = sw_step_path(path, step, step_path, err);
+    return status == SW_OK ? sw_checkpoint_open(step_path, checkpoint, err) : status;
+}
+
+/* The run's folder that an action wants. */
+static sw_status check_run_folder(const char *path, const char *action, sw_error *err) {
+    if (sw_is_run_folder(path))
+        return SW_OK;
+    return sw_fail(err, SW_BAD_FILE, "%s: is no run's folder, which has steps/ in it · shardwise checkpoint %s runs/x", path,
+                   action);
+}
+
+/* ---- list ---- */
+
+static void print_step(const sw_step *step) {
+    char bytes[SW_TEXT_NUMBER_BYTES], when[32] = "", loss[SW_TEXT_NUMBER_BYTES] = "";
+    time_t seconds = (time_t)step->seconds;
+    struct tm local;
+    if (!step->is_whole) {
+        printf("%10" PRId64 "  damaged: %s\n", step->step, step->reason);
+        return;
+    }
+    if (localtime_r(&seconds, &local))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    if (!isnan(step->validation_loss))
+        snprintf(loss, sizeof loss, "%.4f", step->validation_loss);
+    printf("%10" PRId64 "  %10s  %-19s  %s\n", step->step, sw_text_bytes(step->bytes, bytes, sizeof bytes), when, loss);
+}
+
+sw_status sw_checkpoint_action_list(int n_arguments, char **arguments, sw_error *err) {
+    bool help = false, goes_on;
+    const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    static const sw_verb verb = {"checkpoint list", "RUN_DIR", "the checkpoints of a run, newest first; their data are not read",
+                                 NULL};
+    const char **others;
+    int n_others;
+    sw_steps steps = {0};
+    sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, 1, 1, "shardwise checkpoint list runs/x", &others,
+                                          &n_others, &goes_on, err);
+    if (!status && help)
+        sw_arguments_help(&verb, flags, 1);
+    if (status || !goes_on)
+        goto done;
+    if (n_others > 1)
+        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: one folder is taken · shardwise checkpoint list", others[1]);
+    if (!status)
+        status = check_run_folder(others[0], "list", err);
+    if (!status)
+        status = sw_steps_list(others[0], &steps, err);
+    if (!status && steps.n)
+        printf("%10s  %10s  %-19s  %s\n", "step", "size", "written", "validation loss");
+    else if (!status)
+        printf("no checkpoints\n");
+    for (int i = 0; i < steps.n && !status; i++)
+        print_step(&steps.item[i]);
+done:
+    sw_steps_free(&steps);
+    free(others);
+    return status;
+}
+
+/* ---- verify ---- */
+
+static sw_status verify(const char *path, sw_error *err) {
+    char bytes[SW_TEXT_NUMBER_BYTES];
+    sw_checkpoint *checkpoint;
+    sw_status status = sw_checkpoint_open(path, &checkpoint, err);
+    if (status != SW_OK)
+        return status;
+    status = sw_checkpoint_verify(checkpoint, n_cores(), err);
+    if (status == SW_OK)
+        printf("%s: good, %s\n", path, sw_text_bytes(sw_checkpoint_bytes(checkpoint), bytes, sizeof bytes));
+    sw_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* Each checkpoint of a run; what is wrong with all but the last that is damaged is told on the way. */
+static sw_status verify_run(const char *folder, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    sw_steps steps;
+    int n_damaged = 0;
+    sw_status status = sw_steps_list(folder, &steps, err);
+    for (int i = 0; i < steps.n && status == SW_OK; i++) {
+        sw_error reason;
+        if ((status = sw_step_path(folder, steps.item[i].step, path, err)) != SW_OK)
+            break;
+        sw_status good = steps.item[i].is_whole ? verify(path, &reason) : SW_BAD_FILE;
+        if (good != SW_OK && good != SW_BAD_FILE)
+            status = sw_fail(err, good, "%s", reason.message);
+        else if (good == SW_BAD_FILE)
+            printf("%s: damaged: %s\n", path, steps.item[i].is_whole ? reason.message : steps.item[i].reason), n_damaged++;
+    }
+    if (status == SW_OK && n_damaged)
+        status = sw_fail(err, SW_BAD_FILE, "%s: %d of %d checkpoints are damaged; a run goes on from the newest good one", folder,
+                         n_damaged, steps.n);
+    else if (status == SW_OK && !steps.n)
+        printf("no checkpoints\n");
+    sw_steps_free(&steps);
+    return status;
+}
+
+sw_status sw_checkpoint_action_verify(int n_arguments, char **arguments, sw_error *err) {
+    bool help = false, goes_on;
+    const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    static const sw_verb verb = {"checkpoint verify", "RUN_DIR|CHECKPOINT_DIR ...",
+                                 "read every byte of checkpoints and compare it with its checksum", NULL};
+    const char **others;
+    int n_others;
+    sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, 1, 1, "shardwise checkpoint verify runs/x",
+                                          &others, &n_others, &goes_on, err);
+    if (!status && help)
+        sw_arguments_help(&verb, flags, 1);
+    for (int i = 0; i < n_others && !status && goes_on; i++)
+        status = sw_is_run_folder(others[i]) ? verify_run(others[i], err) : verify(others[i], err);
+    free(others);
+    return status;
+}
+
+/* ---- prune ---- */
+
+/* Remove, oldest first, what does not stay. Checkpoints that are not whole are not counted, and not removed. */
+static sw_status prune(const char *folder, const sw_retention *retention, bool is_dry, sw_error *err) {
+    sw_steps steps;
+    int n = 0, n_removed = 0;
+    sw_status status = sw_steps_list(folder, &steps, err);
+    sw_kept_step *list = malloc(((size_t)steps.n + 1) * sizeof *list);
+    if (status == SW_OK && !list)
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for a list of checkpoints");
+    for (int i = steps.n - 1; i >= 0 && status == SW_OK; i--)
+        if (steps.item[i].is_whole)
+            list[n++] = (sw_kept_step){steps.item[i].step, steps.item[i].validation_loss};
+    for (int i = 0; i < n && status == SW_OK; i++) {
+        if (sw_retention_keeps(retention, list, n, i))
+            continue;
+        if (!is_dry)
+            status = sw_step_remove(sw_storage_system(), folder, list[i].step, err);
+        if (status == SW_OK)
+            printf("%s: step %" PRId64 "\n", is_dry ? "would be removed" : "removed", list[i].step), n_removed++;
+    }
+    if (status == SW_OK && !n_removed)
+        printf("nothing to remove\n");
+    free(list);
+    sw_steps_free(&steps);
+    return status;
+}
+
+sw_status sw_checkpoint_action_prune(int n_arguments, char **arguments, sw_error *err) {
+    bool help = false, is_dry = false, goes_on;
+    sw_retention retention = {0};
+    sw_run_lock lock = {-1};
+    const sw_flag flags[] = {
+        {"--keep", "N", "so many of the newest stay", SW_FLAG_COUNT, &retention.keep, 1, 1e9},
+        {"--keep-every", "N", "and those of steps that are a multiple of N; 0: no more", SW_FLAG_COUNT, &retention.keep_every, 0,
+         1e18},
+        {"--dry-run", NULL, "say what would be removed", SW_FLAG_SWITCH, &is_dry},
+        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+    };
+    enum { N_FLAGS = sizeof flags / sizeof *flags };
+    static const sw_verb verb = {"checkpoint prune", "RUN_DIR --keep N",
+                                 "remove old checkpoints; the one with the best validation loss stays too", NULL};
+    const char **others;
+    int n_others;
+    sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 1,
+                                          "shardwise checkpoint prune runs/x --keep 3", &others, &n_others, &goes_on, err);
+    if (!status && help)
+        sw_arguments_help(&verb, flags, N_FLAGS);
+    if (status || !goes_on)
+        goto done;
+    if (n_others > 1)
+        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: one folder is taken · shardwise checkpoint prune", others[1]);
+    else if (!retention.keep)
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "--keep is missing: how many of the newest stay · shardwise checkpoint prune · for "
+                         "example: shardwise checkpoint prune runs/x --keep 3");
+    if (!status)
+        status = check_run_folder(others[0], "prune", err);
+    if (!status && !is_dry) /* a run that goes on prunes by itself */
+        status = sw_run_lock_take(others[0], &lock, err);
+    if (!status)
+        status = prune(others[0], &retention, is_dry, err);
+    sw_run_lock_release(&lock);
+done:
+    free(others);
+    return status;
+}
