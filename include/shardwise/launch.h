@@ -43,6 +43,7 @@ typedef struct sw_launch_options {
     /* Set by the caller's signal handler (and cleared by sw_launch) to ask the ranks to save what they have: they see it through
      * sw_saves_requested. May be NULL. */
     volatile sig_atomic_t *save_request;
+    int n_threads; /* that compute in each rank, 0 is 1: where all of all ranks have cores, a wait begins with looking */
 } sw_launch_options;
 
 #define SW_LAUNCH_OPTIONS_INIT \

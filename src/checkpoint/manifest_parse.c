@@ -202,7 +202,10 @@ static sw_status parse_parameter(parser *p, sw_state_parameter *parameter) {
     if (!pass(p, ',') || !pass_key(p, "trainable"))
         return refuse(p, "parameters", "has one that is not {name, shape, trainable}");
     parameter->is_trainable = pass_word(p, "true");
-    if ((!parameter->is_trainable && !pass_word(p, "false")) || !pass(p, '}'))
+    bool is_frozen = !parameter->is_trainable && pass_word(p, "false");
+    parameter->is_left_out = is_frozen && pass(p, ',');
+    if ((!parameter->is_trainable && !is_frozen) ||
+        (parameter->is_left_out && (!pass_key(p, "left_out") || !pass_word(p, "true"))) || !pass(p, '}'))
         return refuse(p, "parameters", "has one that is not {name, shape, trainable}");
     return SW_OK;
 }

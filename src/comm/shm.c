@@ -159,18 +159,20 @@ static sw_status shake_hands(sw_bootstrap *bootstrap, sw_shm_mode mode, sw_error
     return status;
 }
 
-static bool lanes_have_cores(int n_ranks, sw_shm_mode mode) {
+static bool threads_have_cores(int n_ranks, int n_threads, sw_shm_mode mode) {
     cpu_set_t cores;
-    int n_lanes = mode == SW_SHM_COPY ? SW_LANES : 1;
-    return sched_getaffinity(0, sizeof cores, &cores) == 0 && n_ranks * n_lanes <= CPU_COUNT(&cores);
+    int64_t n_of_rank = (n_threads > 1 ? n_threads : 1) + (mode == SW_SHM_COPY); /* the communication lane's */
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 && n_ranks * n_of_rank <= CPU_COUNT(&cores);
 }
 
-sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, sw_comm *comm, sw_error *err) {
+sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, int n_threads, sw_comm *comm,
+                      sw_error *err) {
     sw_shm *shm = calloc(1, sizeof *shm);
     if (!shm)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the transport", bootstrap->rank);
-    *shm = (sw_shm){
-        .bootstrap = bootstrap, .mine = &control->rank[bootstrap->rank], .may_spin = lanes_have_cores(bootstrap->size, mode)};
+    *shm = (sw_shm){.bootstrap = bootstrap,
+                    .mine = &control->rank[bootstrap->rank],
+                    .may_spin = threads_have_cores(bootstrap->size, n_threads, mode)};
     *comm = (sw_comm){.vtable = &shm_vtable,
                       .rank = bootstrap->rank,
                       .n_ranks = bootstrap->size,

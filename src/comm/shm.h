@@ -16,13 +16,15 @@ typedef struct sw_shm_window {
 typedef struct sw_shm {
     sw_bootstrap *bootstrap;
     sw_control_rank *mine;
-    bool may_spin; /* every lane of every rank can have a core */
+    bool may_spin; /* every thread of every rank that computes or moves can have a core */
     sw_arena arena;
     sw_shm_window *windows; /* newest first */
 } sw_shm;
 
-/* Collective. Fill in `comm` for one rank. `control` and `bootstrap` must outlive it. Ownership: end with comm->vtable->close. */
-sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, sw_comm *comm, sw_error *err);
+/* Collective. Fill in `comm` for one rank, whose computing lane has n_threads threads. `control` and `bootstrap` must outlive it.
+ * Ownership: end with comm->vtable->close. */
+sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, int n_threads, sw_comm *comm,
+                      sw_error *err);
 
 /* ---- between the transport's files ---- */
 

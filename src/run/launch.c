@@ -41,7 +41,7 @@ static void finish_rank(const launch *l, int rank, sw_status status, sw_error *e
 
 static void run_rank(const launch *l, sw_bootstrap *bootstrap, sw_comm *comm) {
     sw_error error = {0};
-    sw_status status = sw_shm_open(bootstrap, l->control, l->options.mode, comm, &error);
+    sw_status status = sw_shm_open(bootstrap, l->control, l->options.mode, l->options.n_threads, comm, &error);
     if (status == SW_OK)
         status = l->fn(comm, l->arg, &error);
     finish_rank(l, bootstrap->rank, status, &error);

@@ -78,6 +78,7 @@ static sw_status launch(sw_run *run, sw_error *err) {
     const sw_train_options *options = run->options;
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
     launch.n_ranks = run->assembly.choice.n_ranks;
+    launch.n_threads = run->assembly.choice.n_threads;
     launch.mode = (sw_shm_mode)run->settings->shard.mode;
     launch.deadline_seconds = run->settings->shard.deadline;
     launch.as_threads = options->as_threads;
