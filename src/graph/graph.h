@@ -235,13 +235,13 @@ sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err);
 /* Of a graph that will not be differentiated: dropouts pass their input on, as evaluation wants. */
 sw_status sw_graph_without_dropout(sw_graph *graph, sw_error *err);
 
-/* Re-emit the forward operations of every non-root unit just before its backward, so that of what its block computed only its
- * input lives in between. Bits do not change: what is recomputed is what was computed. */
+/* Re-emit the forward operations of every non-root unit in its backward, each before the first that reads it, so that of what its
+ * block computed only its input lives in between. Bits do not change: what is recomputed is what was computed. */
 sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err);
 
-/* The same for those forward operations alone that save many bytes for little arithmetic, by their cost rules, and whose own
- * inputs are kept anyway or made again: outputs of norms, activations and rotations, mostly. */
-sw_status sw_graph_recompute_selective(sw_graph *graph, sw_error *err);
+/* The same for those forward operations alone that save many bytes, in these numbers, for little arithmetic, by their cost rules,
+ * and whose own inputs are kept anyway or made again: outputs of norms, activations and rotations, mostly. */
+sw_status sw_graph_recompute_selective(sw_graph *graph, sw_number_kind numbers, sw_error *err);
 
 /* Let outputs take the bytes of inputs that die there, where the kernel allows it (device/kernel.h, "in place"). Sets storage. */
 sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err);

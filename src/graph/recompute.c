@@ -4,7 +4,7 @@
  *   forward  block 0 | block 1 | ...  loss  ... | again block 1 | backward block 1 | again block 0 | backward block 0
  *
  * A block is an outermost unit below the root. What its backward reads of its own forward is made by clones of the forward
- * operations, placed before the first backward operation of the block; what another block or the root made (its input) is kept.
+ * operations, each placed just before the first that reads it; what another block or the root made (its input) is kept.
  * Only what is read is cloned: the block's last sum, for one, is not. The selective form leaves out clones that cost more than
  * they save, and what needs them reads what forward has kept.
  *
@@ -19,11 +19,14 @@ typedef struct recomputation {
     bool *is_wanted;  /* [n_values] a backward operation of its own block, or a clone, reads it */
     bool *is_read;    /* [n_values] a backward operation of any block reads it */
     bool *is_cheap;   /* [n_ops] selective: it may be cloned; NULL: each may */
+    bool *is_cloned;  /* [n_ops] it is to be cloned */
+    bool *is_made;    /* [n_ops] it has been */
+    sw_number_kind numbers;
 } recomputation;
 
-/* Arithmetic that is worth a byte for the time from forward to backward. What is done element by element takes less, and then
- * waits for memory; a matrix product takes half the length of its sums. */
-static const double WORTH = 8;
+/* Arithmetic that is worth a byte for the time from forward to backward. What is done element by element takes less, even where
+ * an element has two bytes: a GELU takes 9; a matrix product takes the length of its sums, or half of it. */
+static const double WORTH = 20;
 
 /* The block in whose forward pass `value` was computed, NULL if none. */
 static const sw_unit *block_of_value(const sw_value *value) {
@@ -43,7 +46,7 @@ static void want_inputs(recomputation *r, const sw_op *op) {
     }
 }
 
-static bool is_cloned(const recomputation *r, const sw_op *op) {
+static bool may_be_cloned(const recomputation *r, const sw_op *op) {
     if (op->phase != SW_PHASE_FORWARD || op->is_dropped || !sw_unit_block(op->unit) || (r->is_cheap && !r->is_cheap[op->id]))
         return false;
     for (int k = 0; k < op->n_operands; k++) {
@@ -55,20 +58,20 @@ static bool is_cloned(const recomputation *r, const sw_op *op) {
 }
 
 /* Bytes of an operation's outputs; only of those that are wanted, if `wanted` is given. */
-static double output_bytes(const sw_op *op, const bool *wanted /* [n_values]? */) {
+static double output_bytes(const recomputation *r, const sw_op *op, const bool *wanted /* [n_values]? */) {
     double bytes = 0;
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
         if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && (!wanted || wanted[operand->value->id]))
-            bytes += (double)sw_value_bytes(operand->value, SW_NUMBERS_F32);
+            bytes += (double)sw_value_bytes(operand->value, r->numbers);
     }
     return bytes;
 }
 
-static bool is_worth(const sw_op *op, const bool *wanted) {
+static bool is_worth(const recomputation *r, const sw_op *op, const bool *wanted) {
     double flops, bytes;
     sw_op_cost(op, &flops, &bytes);
-    return flops <= WORTH * output_bytes(op, wanted);
+    return flops <= WORTH * output_bytes(r, op, wanted);
 }
 
 /* Is every input there in backward: from outside, kept because some backward operation reads it, or made again? */
@@ -99,17 +102,17 @@ static void find_cheap(recomputation *r) {
     }
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
-        r->is_cheap[i] = op->phase == SW_PHASE_FORWARD && sw_unit_block(op->unit) && is_worth(op, NULL) && has_inputs(r, op);
+        r->is_cheap[i] = op->phase == SW_PHASE_FORWARD && sw_unit_block(op->unit) && is_worth(r, op, NULL) && has_inputs(r, op);
     }
 }
 
 /* Mark what must be there for backward, from the end, so that a clone's own needs are known before its inputs are judged. */
-static void find_wanted(recomputation *r, bool *clones /* [n_ops] */) {
+static void find_wanted(recomputation *r) {
     const sw_graph *graph = r->graph;
     for (int i = graph->ops.n - 1; i >= 0; i--) {
         const sw_op *op = graph->ops.item[i];
-        clones[i] = is_cloned(r, op) && (!r->is_cheap || is_worth(op, r->is_wanted));
-        if (op->phase == SW_PHASE_BACKWARD || clones[i])
+        r->is_cloned[i] = may_be_cloned(r, op) && (!r->is_cheap || is_worth(r, op, r->is_wanted));
+        if (op->phase == SW_PHASE_BACKWARD || r->is_cloned[i])
             want_inputs(r, op);
     }
 }
@@ -147,26 +150,36 @@ static sw_op *clone_op(recomputation *r, const sw_op *original) {
     return op;
 }
 
+/* Append clones of what `op` reads of its own block, and of what those read, where there are to be any and are none yet. */
+static bool make_inputs(recomputation *r, const sw_op *op) {
+    const sw_unit *block = sw_unit_block(op->unit);
+    for (int k = 0; block && k < op->n_operands; k++) {
+        const sw_operand *operand = &op->operand[k];
+        if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ || block_of_value(operand->value) != block)
+            continue;
+        const sw_op *maker = operand->value->producer;
+        if (!r->is_cloned[maker->id] || r->is_made[maker->id])
+            continue;
+        r->is_made[maker->id] = true;
+        sw_op *clone = make_inputs(r, maker) ? clone_op(r, maker) : NULL;
+        if (!clone)
+            return false;
+        r->graph->ops.item[r->graph->ops.n++] = clone;
+    }
+    return true;
+}
+
 /* The step list with clones in their places. */
-static bool rebuild(recomputation *r, sw_op **list /* [n_ops] */, const bool *clones, int n_ops, bool *is_begun /* [n_units] */) {
+static bool rebuild(recomputation *r, sw_op **list /* [n_ops] */, int n_ops) {
     sw_graph *graph = r->graph;
     graph->ops.n = 0;
     for (int i = 0; i < n_ops; i++) {
         sw_op *op = list[i];
-        const sw_unit *block = op->phase == SW_PHASE_BACKWARD ? sw_unit_block(op->unit) : NULL;
-        if (block && !is_begun[block->id]) {
-            is_begun[block->id] = true;
-            for (int k = 0; k < n_ops; k++) {
-                if (!clones[k] || sw_unit_block(list[k]->unit) != block)
-                    continue;
-                sw_op *clone = clone_op(r, list[k]);
-                if (!clone)
-                    return false;
-                graph->ops.item[graph->ops.n++] = clone;
-            }
-        }
-        if (op->phase == SW_PHASE_BACKWARD)
+        if (op->phase == SW_PHASE_BACKWARD) {
+            if (!make_inputs(r, op))
+                return false;
             read_clones(r, op);
+        }
         graph->ops.item[graph->ops.n++] = op;
     }
     for (int i = 0; i < graph->ops.n; i++)
@@ -174,37 +187,37 @@ static bool rebuild(recomputation *r, sw_op **list /* [n_ops] */, const bool *cl
     return true;
 }
 
-static sw_status recompute(sw_graph *graph, bool is_selective, sw_error *err) {
+static sw_status recompute(sw_graph *graph, bool is_selective, sw_number_kind numbers, sw_error *err) {
     if (graph->error.status)
         return sw_graph_status(graph, err);
     if (!graph->is_differentiated)
         return sw_fail(err, SW_BUG, "only a differentiated graph has something to recompute");
     size_t n_values = (size_t)graph->values.n, n_ops = (size_t)graph->ops.n;
-    recomputation r = {.graph = graph};
+    recomputation r = {.graph = graph, .numbers = numbers};
     r.clone = sw_arena_take(&graph->arena, n_values * sizeof *r.clone);
     r.is_wanted = sw_arena_take(&graph->arena, n_values * sizeof *r.is_wanted);
     r.is_read = sw_arena_take(&graph->arena, n_values * sizeof *r.is_read);
     r.is_cheap = is_selective ? sw_arena_take(&graph->arena, n_ops * sizeof *r.is_cheap) : NULL;
-    bool *clones = sw_arena_take(&graph->arena, n_ops * sizeof *clones);
-    bool *is_begun = sw_arena_take(&graph->arena, (size_t)graph->units.n * sizeof *is_begun);
+    r.is_cloned = sw_arena_take(&graph->arena, n_ops * sizeof *r.is_cloned);
+    r.is_made = sw_arena_take(&graph->arena, n_ops * sizeof *r.is_made);
     sw_op **list = graph->ops.item;
     sw_op **wider = sw_arena_take(&graph->arena, 2 * n_ops * sizeof *wider); /* each operation is cloned at most once */
-    if (!r.clone || !r.is_wanted || !r.is_read || (is_selective && !r.is_cheap) || !clones || !is_begun || !wider)
+    if (!r.clone || !r.is_wanted || !r.is_read || (is_selective && !r.is_cheap) || !r.is_cloned || !r.is_made || !wider)
         return sw_fail(err, SW_NO_MEMORY, "no memory to recompute %d operations", graph->ops.n);
     if (is_selective)
         find_cheap(&r);
-    find_wanted(&r, clones);
+    find_wanted(&r);
     graph->ops.item = wider;
     graph->ops.capacity = 2 * (int)n_ops;
-    if (!rebuild(&r, list, clones, (int)n_ops, is_begun))
+    if (!rebuild(&r, list, (int)n_ops))
         return sw_fail(err, SW_NO_MEMORY, "no memory to recompute %zu operations", n_ops);
     return sw_graph_status(graph, err);
 }
 
 sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err) {
-    return recompute(graph, false, err);
+    return recompute(graph, false, SW_NUMBERS_F32, err);
 }
 
-sw_status sw_graph_recompute_selective(sw_graph *graph, sw_error *err) {
-    return recompute(graph, true, err);
+sw_status sw_graph_recompute_selective(sw_graph *graph, sw_number_kind numbers, sw_error *err) {
+    return recompute(graph, true, numbers, err);
 }

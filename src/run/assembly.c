@@ -167,7 +167,7 @@ static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_er
     if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_BLOCK)
         status = sw_graph_recompute_blocks(*graph, err);
     if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_SELECTIVE)
-        status = sw_graph_recompute_selective(*graph, err);
+        status = sw_graph_recompute_selective(*graph, sw_sharding_numbers(&a->sharding), err);
     return status ? status : sw_graph_reuse_in_place(*graph, err);
 }
 

@@ -45,6 +45,8 @@ typedef struct sw_step_hooks {
     sw_status (*decide)(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err);
     /* Before the optimizer writes this rank's part of a group, in the order of groups; may be NULL. */
     sw_status (*before_update)(void *self, int group, sw_error *err);
+    /* This rank's contribution to a group's gradient [bytes] is complete, and will be summed; may be NULL. */
+    void (*gradient)(void *self, const void *gradient, int64_t bytes);
 } sw_step_hooks;
 
 /* Run the schedule of one step of program `index`: n_micro_batches dealt to ranks in turn. A forward program (evaluation,

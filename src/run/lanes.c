@@ -149,6 +149,8 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
             memset((float *)bound->call.operand[0] + bound->stripes[s].first, 0, (size_t)bound->stripes[s].n * sizeof(float));
         return SW_OK;
     case SW_DO_REDUCE_POST:
+        if (e->hooks->gradient)
+            e->hooks->gradient(e->hooks->self, bound->call.operand[0], instruction->operand[0].bytes);
         return v->reduce_post(e->comm, &c, err);
     case SW_DO_REDUCE_SUM:
         return v->reduce_sum(e->comm, &c, e->has_lane ? e->device->alone : e->device, e->numbers, err);

@@ -260,7 +260,7 @@ static sw_status judge_skipped(sw_training *t, sw_error *err) {
 
 sw_status sw_training_step(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    const sw_step_hooks hooks = {t, fill, collect, decide, before_update};
+    const sw_step_hooks hooks = {.self = t, .fill = fill, .collect = collect, .decide = decide, .before_update = before_update};
     double begin = sw_seconds_now();
     sw_scalars scalars;
     sw_status status = begin_step(t, &scalars, err);
@@ -282,6 +282,8 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
         status = tell(t, &scalars, &counts, seconds, err);
     if (!status)
         status = judge_skipped(t, err);
+    if (!status && s->guard.verify_every && t->step % s->guard.verify_every == 0)
+        status = sw_training_verify(t, err);
     if (!status && t->is_spike && s->guard.loss_spike.action == SW_SPIKE_ROLLBACK)
         return sw_training_roll_back(t, err);
     return status || !t->saving ? status : sw_training_tend_saving(t, err);

@@ -117,6 +117,10 @@ void sw_guard_reach(sw_training *t, const sw_limit_seen *seen);
  * Without a checkpoint the update stays skipped, and no more. SW_GUARD when it has happened too often. */
 sw_status sw_training_roll_back(sw_training *t, sw_error *err);
 
+/* run/verify.c. Collective, after a step: do the ranks' numbers agree? Replicas are compared, and micro-batches of the step are
+ * computed again by another rank. SW_GUARD names the rank whose numbers differ. Nothing of the run changes. */
+sw_status sw_training_verify(sw_training *t, sw_error *err);
+
 /* Rows of a micro-batch into tokens and targets: rows at and beyond `end` are blank. `documents`, where a token's document begins
  * in its row, is NULL where the program does not ask; every row is one document. */
 sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens,

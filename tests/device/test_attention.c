@@ -9,8 +9,8 @@
  *   dS           p (e_p |dp - delta| + (D + 8) u (|dout|.|v| + |dout|.|out|)) + h |dS|
  *   dV, dK, dQ   as the sums that they are
  *
- * where h is 2^-9 if weights and dS are rounded to bf16 before they are multiplied, else 0; and what is stored as bf16 is off by
- * 2^-9 of itself besides. All inputs are exact in every kind.
+ * where h is 2^-8 if weights and dS are rounded to bf16 before they are multiplied, else 0; and what is stored as bf16 is off by
+ * 2^-8 of itself besides. All inputs are exact in every kind.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -333,8 +333,8 @@ static sw_device *open_device(const variant *v, int n_threads) {
 static precision precision_of(const variant *v) {
     if (v->numbers == SW_NUMBERS_F64)
         return (precision){0x1p-53, 1e-15, 0, 0};
-    return (precision){0x1p-24, 2.5e-7, v->gemm == SW_GEMM_OWN_BF16 ? 0x1p-9 : 0,
-                       sw_activation_type(v->numbers) == SW_BF16 ? 0x1p-9 : 0};
+    return (precision){0x1p-24, 2.5e-7, v->gemm == SW_GEMM_OWN_BF16 ? 0x1p-8 : 0,
+                       sw_activation_type(v->numbers) == SW_BF16 ? 0x1p-8 : 0};
 }
 
 /* Is array `which` within its bound? The largest share of the bound that was used goes to *worst. */

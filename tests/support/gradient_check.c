@@ -27,7 +27,7 @@ sw_graph *gradient_check_graph(const gradient_check *check, bool differentiate) 
     if (!status && differentiate && check->recompute == RECOMPUTE_BLOCKS)
         status = sw_graph_recompute_blocks(graph, &err);
     if (!status && differentiate && check->recompute == RECOMPUTE_SELECTIVELY)
-        status = sw_graph_recompute_selective(graph, &err);
+        status = sw_graph_recompute_selective(graph, check->numbers, &err);
     if (!status && check->reuse_in_place)
         status = sw_graph_reuse_in_place(graph, &err);
     if (status)

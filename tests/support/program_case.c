@@ -154,7 +154,7 @@ void program_build(const program_case *c, built_program *built) {
     if (c->recompute == 1 && !c->is_forward)
         ensure(sw_graph_recompute_blocks(built->graph, &err), c, &err);
     if (c->recompute == 2 && !c->is_forward)
-        ensure(sw_graph_recompute_selective(built->graph, &err), c, &err);
+        ensure(sw_graph_recompute_selective(built->graph, sw_sharding_numbers(&c->sharding), &err), c, &err);
     ensure(sw_graph_reuse_in_place(built->graph, &err), c, &err);
     ensure(sw_layout_create(built->graph, c->sharding.n_ranks, c->sharding.wrap, sw_sharding_cut(&c->sharding), &built->layout,
                             &err),
