@@ -184,6 +184,22 @@ sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
     return rename(model, before) ? sw_fail(err, SW_NO_SPACE, "%s cannot be replaced: %s", model, strerror(errno)) : SW_OK;
 }
 
+/* Settings and plans whose writing was cut short by a kill. */
+static void remove_half_written(const char *folder) {
+    static const char ending[] = ".partial";
+    char file[SW_PATH_BYTES];
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        const char *name = entry->d_name;
+        size_t length = strlen(name), n = sizeof ending - 1;
+        bool is_ours = !strncmp(name, "run.yaml", 8) || !strncmp(name, "plan.json", 9);
+        if (is_ours && length > n && !strcmp(name + length - n, ending) && sw_path_join(file, folder, name, NULL) == SW_OK)
+            unlink(file);
+    }
+    if (entries)
+        closedir(entries);
+}
+
 void sw_run_folder_tidy(const sw_run *run) {
     const char *path = run->settings->checkpoint.path;
     char file[SW_PATH_BYTES], before[SW_PATH_BYTES];
@@ -195,6 +211,7 @@ void sw_run_folder_tidy(const sw_run *run) {
             (void)rename(before, file); /* if it is there: the new one did not come about */
     }
     (void)sw_steps_clean(sw_storage_system(), path, NULL);
+    remove_half_written(path);
     if (!run->goes_on && sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
         remove_folder(path);
 }
