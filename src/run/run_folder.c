@@ -65,9 +65,13 @@ static sw_status make_folders(const char *path, sw_error *err) {
 
 static json_t *classes(const int64_t bytes[SW_N_MEMORY_CLASSES]) {
     json_t *object = json_object();
+    bool is_whole = object;
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
-        json_object_set_new(object, sw_memory_class_name((sw_memory_class)c), json_integer(bytes[c]));
-    return object;
+        is_whole = !json_object_set_new(object, sw_memory_class_name((sw_memory_class)c), json_integer(bytes[c])) && is_whole;
+    if (is_whole)
+        return object;
+    json_decref(object);
+    return NULL; /* which json_pack takes for its own failure */
 }
 
 static char *plan_text(const sw_run *run) {
@@ -102,7 +106,10 @@ static sw_status write_text(const char *folder, const char *name, char *text, sw
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     const sw_settings *settings = run->settings;
     sw_model_output output = sw_run_folder_output(run);
-    int64_t need, model = sw_model_files_bytes(&output);
+    int64_t need, model;
+    sw_status status = sw_model_files_bytes(&output, &model, err);
+    if (status)
+        return status;
     int64_t states,
         n_checkpoints = settings->checkpoint.every ? settings->checkpoint.keep + 1 : 0; /* one before one is removed */
     if (settings->checkpoint.every && !settings->checkpoint.keep)

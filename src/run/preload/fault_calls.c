@@ -6,6 +6,7 @@
  */
 #include "run/fault_calls.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -32,7 +33,7 @@ typedef struct armed_fault {
 
 static armed_fault armed[SW_MAX_CALL_FAULTS];
 static _Atomic int n_armed;
-static __thread bool is_telling;
+static __thread bool is_telling; /* calls of this thread go through */
 
 EXPORTED bool sw_fault_calls_arm(const sw_call_fault *fault);
 EXPORTED bool sw_fault_calls_arm(const sw_call_fault *fault) {
@@ -103,6 +104,28 @@ EXPORTED void *mmap(void *address, size_t bytes, int protection, int flags, int 
     if (is_refused("mmap"))
         return MAP_FAILED;
     return (void *)syscall(SYS_mmap, address, bytes, protection, flags, descriptor, offset);
+}
+
+/* hwloc does not look whether it got what it asked for: a process that is short of memory while it reads the machine ends there,
+ * and nothing of ours can help it. What it asks for does not count. */
+static int pass_over(const char *name, void *topology) {
+    int (*call)(void *);
+    *(void **)&call = dlsym(RTLD_NEXT, name);
+    bool was_telling = is_telling;
+    is_telling = true;
+    int result = call ? call(topology) : -1;
+    is_telling = was_telling;
+    return result;
+}
+
+EXPORTED int hwloc_topology_init(void *topology);
+EXPORTED int hwloc_topology_init(void *topology) {
+    return pass_over("hwloc_topology_init", topology);
+}
+
+EXPORTED int hwloc_topology_load(void *topology);
+EXPORTED int hwloc_topology_load(void *topology) {
+    return pass_over("hwloc_topology_load", topology);
 }
 
 /* ---- files ---- */
