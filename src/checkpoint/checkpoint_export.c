@@ -20,6 +20,11 @@ static sw_status fetch(void *from, int group, const sw_piece *piece, int64_t fir
 static sw_status check_parameters(const sw_checkpoint *checkpoint, sw_graph *graph, sw_error *err) {
     for (int p = 0; p < graph->parameters.n; p++) {
         int found = sw_checkpoint_find_parameter(checkpoint, graph->parameters.item[p]->name);
+        if (found >= 0 && sw_checkpoint_parameter(checkpoint, found)->is_left_out)
+            return sw_fail(err, SW_BAD_FILE,
+                           "%s: \"%.200s\" was frozen and is not in the checkpoint: it is that of the model that the run began "
+                           "with; let the run end, and take its model/",
+                           sw_checkpoint_path(checkpoint), graph->parameters.item[p]->name);
         if (found >= 0 && !sw_checkpoint_parameter(checkpoint, found)->is_trainable)
             sw_parameter_freeze(graph->parameters.item[p]);
     }

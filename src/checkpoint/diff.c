@@ -15,7 +15,7 @@ typedef struct pair {
 
 static bool has_state(const sw_checkpoint *c, sw_state_kind state, int parameter) {
     return parameter >= 0 && sw_checkpoint_kinds(c) >> state & 1 &&
-           (state == SW_STATE_MASTER || sw_checkpoint_parameter(c, parameter)->is_trainable);
+           sw_state_is_stored(sw_checkpoint_parameter(c, parameter), state);
 }
 
 static bool is_alike(const sw_state_parameter *a, const sw_state_parameter *b) {

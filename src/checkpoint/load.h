@@ -42,9 +42,9 @@ sw_status sw_checkpoint_compare(const sw_checkpoint *checkpoint, const sw_graph 
 typedef sw_status (*sw_put_state_fn)(void *to, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
                                      float *values, sw_error *err);
 
-/* Read `rank`'s part of every group through `put`, of those kinds, after sw_checkpoint_compare with them and the layout's graph.
- * Memory: two buffers of SW_RANGE_BYTES. *bytes_read (may be NULL): this rank's bytes, and those of the ranges at their ends.
- * Where every rank holds all (stage 0), call it for each rank of the layout. */
+/* Read `rank`'s part of every group through `put`, of those kinds, as far as it is stored, after sw_checkpoint_compare with them
+ * and the layout's graph. Memory: two buffers of SW_RANGE_BYTES. *bytes_read (may be NULL): this rank's bytes, and those of the
+ * ranges at their ends. Where every rank holds all (stage 0), call it for each rank of the layout. */
 sw_status sw_checkpoint_load(const sw_checkpoint *checkpoint, const sw_layout *layout, int rank, unsigned kinds,
                              sw_put_state_fn put, void *to, int64_t *bytes_read, sw_error *err);
 

@@ -2,7 +2,7 @@
  *
  *   {"format": "shardwise checkpoint", "version": 1, "step": 200, "validation_loss": null,
  *    "state": {...}, "model_config": "...", "settings": {"train.seed": "1234", ...}, "settings_hash": "0123456789abcdef",
- *    "parameters": [{"name": "...", "shape": [576], "trainable": true}, ...],
+ *    "parameters": [{"name": "...", "shape": [576], "trainable": true}, ...],    (beside "trainable": false: "left_out": true)
  *    "files": [{"name": "parameters.safetensors", "bytes": 2312, "ranges": [[0, 8, "0123456789abcdef"], ...]}, ...],
  *    "checksum": "0123456789abcdef"}
  *

@@ -122,14 +122,16 @@ static sw_status parse_settings(parser *p, json_t *root) {
 
 static sw_status parse_parameter(parser *p, const json_t *from, sw_state_parameter *to) {
     const json_t *name = json_object_get(from, "name"), *shape = json_object_get(from, "shape");
-    const json_t *is_trainable = json_object_get(from, "trainable");
-    if (json_object_size(from) != 3 || !json_is_string(name) || !json_string_length(name) || !json_is_array(shape) ||
-        json_array_size(shape) > 4 || !json_is_boolean(is_trainable))
+    const json_t *is_trainable = json_object_get(from, "trainable"), *is_left_out = json_object_get(from, "left_out");
+    if (json_object_size(from) != (is_left_out ? 4 : 3) ||
+        (is_left_out && (!json_is_true(is_left_out) || !json_is_false(is_trainable))) || !json_is_string(name) ||
+        !json_string_length(name) || !json_is_array(shape) || json_array_size(shape) > 4 || !json_is_boolean(is_trainable))
         return refuse(p, "parameters", "has one that is not {name, shape, trainable}");
     *to = (sw_state_parameter){.name = sw_arena_text(&p->manifest->arena, json_string_value(name)),
                                .n_dimensions = (int)json_array_size(shape),
                                .n_elements = 1,
-                               .is_trainable = json_is_true(is_trainable)};
+                               .is_trainable = json_is_true(is_trainable),
+                               .is_left_out = is_left_out};
     if (!to->name)
         return no_memory(p);
     for (int d = 0; d < to->n_dimensions; d++)

@@ -87,7 +87,8 @@ static void put_parameters(writer *w, const sw_manifest *m) {
         put(w, ", \"shape\": [");
         for (int d = 0; d < parameter->n_dimensions; d++)
             put(w, "%s%" PRId64, d ? ", " : "", parameter->dimension[d]);
-        put(w, "], \"trainable\": %s}", parameter->is_trainable ? "true" : "false");
+        put(w, "], \"trainable\": %s%s}", parameter->is_trainable ? "true" : "false",
+            parameter->is_left_out ? ", \"left_out\": true" : "");
     }
     put(w, "]");
 }

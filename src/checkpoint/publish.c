@@ -49,7 +49,7 @@ static void list_ranges(const sw_save_options *options, const sw_state_files *fi
             sw_range_walk walk;
             sw_range_part part;
             int64_t begin = -1;
-            if (kind != SW_STATE_MASTER && !options->layout->groups[g].is_trainable)
+            if (!sw_save_has_state(options, g, kind))
                 continue;
             sw_range_walk_begin(options->layout, file->offset, g, rank, &walk);
             while (sw_range_walk_next(&walk, &part)) {

@@ -140,10 +140,12 @@ sw_status sw_checkpoint_load(const sw_checkpoint *checkpoint, const sw_layout *l
         for (int g = 0; g < layout->n_groups && status == SW_OK; g++) {
             sw_piece piece;
             int at = 0;
-            if (kind != SW_STATE_MASTER && !layout->groups[g].is_trainable)
-                continue;
-            while (status == SW_OK && sw_layout_next_piece(layout, g, rank, &at, &piece))
+            while (status == SW_OK && sw_layout_next_piece(layout, g, rank, &at, &piece)) {
+                int parameter = sw_checkpoint_find_parameter(checkpoint, piece.parameter->name);
+                if (parameter >= 0 && !sw_state_is_stored(sw_checkpoint_parameter(checkpoint, parameter), (sw_state_kind)kind))
+                    continue;
                 status = load_piece(reader, (sw_state_kind)kind, g, &piece, put, to, values, err);
+            }
         }
     }
     if (bytes_read)

@@ -15,9 +15,9 @@ static int64_t header_ranges(const sw_state_file *file) {
     return (file->header_bytes + SW_RANGE_BYTES - 1) / SW_RANGE_BYTES;
 }
 
-/* Does a group have state of that kind? */
-static bool has_state(const sw_save_options *options, const sw_state_files *files, int group, int kind) {
-    return files->file[kind].is_there && (kind == SW_STATE_MASTER || options->layout->groups[group].is_trainable);
+bool sw_save_has_state(const sw_save_options *options, int group, int kind) {
+    return options->kinds >> kind & 1 &&
+           (options->layout->groups[group].is_trainable || (kind == SW_STATE_MASTER && !options->leaves_out_frozen));
 }
 
 int64_t sw_save_count_ranges(const sw_save_options *options, const sw_state_files *files, int rank, sw_save *save) {
@@ -34,7 +34,7 @@ int64_t sw_save_count_ranges(const sw_save_options *options, const sw_state_file
             sw_range_part part;
             if (save)
                 save->first_range[kind][g] = n;
-            if (!has_state(options, files, g, kind))
+            if (!sw_save_has_state(options, g, kind))
                 continue;
             sw_range_walk_begin(options->layout, files->file[kind].offset, g, rank, &walk);
             while (sw_range_walk_next(&walk, &part))
@@ -52,7 +52,7 @@ static sw_status plan_files(const sw_save_options *options, sw_state_parameter *
     *parameters = malloc((size_t)(n ? n : 1) * sizeof **parameters);
     if (!*parameters)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the names of %d parameters", n);
-    sw_state_parameters_of(options->graph, *parameters);
+    sw_state_parameters_of(options->graph, options->leaves_out_frozen, *parameters);
     return sw_state_files_plan(*parameters, n, options->kinds, files, err);
 }
 
@@ -239,7 +239,7 @@ static sw_status write_ranges(sw_save *save, int group, int kind, sw_error *err)
 sw_status sw_save_group(sw_save *save, int group, sw_error *err) {
     sw_status status = SW_OK;
     for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++)
-        if (has_state(&save->options, &save->files, group, kind))
+        if (sw_save_has_state(&save->options, group, kind))
             status = write_ranges(save, group, kind, err);
     return status;
 }

@@ -39,7 +39,8 @@ typedef struct sw_save_options {
     const sw_graph *graph;     /* the layout's */
     const sw_layout *layout;
     int rank;
-    unsigned kinds; /* sw_state_kinds_of */
+    unsigned kinds;         /* sw_state_kinds_of */
+    bool leaves_out_frozen; /* frozen parameters are read again from where they came from, and not written */
     sw_fetch_state_fn fetch;
     void *from;
     const sw_setting_text *settings; /* [n_settings]; rank 0's are written */

@@ -61,4 +61,7 @@ int64_t sw_publisher_bytes(const sw_save_options *options, const sw_state_parame
 sw_status sw_save_write_file(const sw_save *save, const char *name, const void *data, int64_t bytes, int64_t offset, bool lasts,
                              sw_error *err);
 
+/* Does a group have state of that kind? */
+bool sw_save_has_state(const sw_save_options *options, int group, int kind);
+
 #endif

@@ -24,6 +24,10 @@ unsigned sw_state_kinds_of(const sw_optimizer_spec *optimizer) {
     return kinds;
 }
 
+bool sw_state_is_stored(const sw_state_parameter *parameter, sw_state_kind kind) {
+    return parameter->is_trainable || (kind == SW_STATE_MASTER && !parameter->is_left_out);
+}
+
 /* One file of the parameters that have state of that kind. `tensors`: room for all of them. */
 static sw_status plan_file(const sw_state_parameter *parameters, int n_parameters, sw_state_kind kind, sw_tensor_plan *tensors,
                            sw_state_file *file, sw_error *err) {
@@ -32,7 +36,7 @@ static sw_status plan_file(const sw_state_parameter *parameters, int n_parameter
     if (!file->offset)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the places of %d parameters in a checkpoint", n_parameters);
     for (int p = 0; p < n_parameters; p++) {
-        if (!parameters[p].is_trainable && kind != SW_STATE_MASTER)
+        if (!sw_state_is_stored(&parameters[p], kind))
             continue;
         tensors[n] = (sw_tensor_plan){.name = parameters[p].name, .dtype = "F32", .n_dimensions = parameters[p].n_dimensions};
         memcpy(tensors[n++].dimension, parameters[p].dimension, sizeof parameters[p].dimension);
@@ -42,7 +46,7 @@ static sw_status plan_file(const sw_state_parameter *parameters, int n_parameter
         return status;
     n = 0;
     for (int p = 0; p < n_parameters; p++)
-        file->offset[p] = parameters[p].is_trainable || kind == SW_STATE_MASTER ? tensors[n++].file_offset : -1;
+        file->offset[p] = sw_state_is_stored(&parameters[p], kind) ? tensors[n++].file_offset : -1;
     file->is_there = true;
     return SW_OK;
 }
@@ -69,13 +73,14 @@ void sw_state_files_free(sw_state_files *files) {
     *files = (sw_state_files){0};
 }
 
-void sw_state_parameters_of(const sw_graph *graph, sw_state_parameter *parameters) {
+void sw_state_parameters_of(const sw_graph *graph, bool leaves_out_frozen, sw_state_parameter *parameters) {
     for (int p = 0; p < graph->parameters.n; p++) {
         const sw_parameter *from = graph->parameters.item[p];
         parameters[p] = (sw_state_parameter){.name = from->name,
                                              .n_dimensions = from->n_dimensions,
                                              .n_elements = from->n_elements,
-                                             .is_trainable = from->is_trainable};
+                                             .is_trainable = from->is_trainable,
+                                             .is_left_out = !from->is_trainable && leaves_out_frozen};
         memcpy(parameters[p].dimension, from->dimension, sizeof from->dimension);
     }
 }

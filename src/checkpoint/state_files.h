@@ -2,7 +2,8 @@
  *
  * A checkpoint has one safetensors file for each kind of state. It holds whole parameters under their names and shapes, in their
  * order, as fp32, one behind the other: no padding, no cuts, so the files are the same bytes for any number of ranks, stage, wrap
- * or element type of the copies. parameters.safetensors has all of them, frozen ones too; the others have the trainable ones.
+ * or element type of the copies. parameters.safetensors has all of them, frozen ones too
+ * unless they are left out; the others have the trainable ones.
  */
 #ifndef SW_CHECKPOINT_STATE_FILES_H
 #define SW_CHECKPOINT_STATE_FILES_H
@@ -31,7 +32,11 @@ typedef struct sw_state_parameter {
     int64_t dimension[4];
     int64_t n_elements;
     bool is_trainable;
+    bool is_left_out; /* frozen, and its values are those of the model that the run began with: no file has it */
 } sw_state_parameter;
+
+/* Has the file of that kind this parameter? */
+bool sw_state_is_stored(const sw_state_parameter *parameter, sw_state_kind kind);
 
 typedef struct sw_state_file {
     bool is_there;
@@ -52,6 +57,6 @@ sw_status sw_state_files_plan(const sw_state_parameter *parameters, int n_parame
 void sw_state_files_free(sw_state_files *files);
 
 /* The parameters of a graph as a checkpoint knows them, into `parameters` [graph->parameters.n]; names stay the graph's. */
-void sw_state_parameters_of(const sw_graph *graph, sw_state_parameter *parameters);
+void sw_state_parameters_of(const sw_graph *graph, bool leaves_out_frozen, sw_state_parameter *parameters);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-static const sw_verb *const parts[] = {&sw_bench_step, &sw_bench_comm, &sw_bench_roofs_part};
+static const sw_verb *const parts[] = {&sw_bench_step, &sw_bench_comm, &sw_bench_gemm, &sw_bench_roofs_part};
 enum { N_PARTS = sizeof parts / sizeof *parts, BEFORE_NAME = sizeof "bench " - 1 };
 
 static void read_cpu_name(char *name, size_t bytes) {

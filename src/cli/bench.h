@@ -10,7 +10,7 @@
 #include "device/cpu/roof.h"
 
 /* A part is a verb of two words: "bench comm". */
-extern const sw_verb sw_bench_comm, sw_bench_roofs_part, sw_bench_step;
+extern const sw_verb sw_bench_comm, sw_bench_gemm, sw_bench_roofs_part, sw_bench_step;
 
 /* What a figure depends on beside the program: version, cpu, cores that may be used, memory, kernel, load before the run.
  * Ownership: json_decref. NULL without memory. */

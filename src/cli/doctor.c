@@ -16,7 +16,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
-#include "device/device.h"
+#include "device/cpu/choice.h"
 
 /* The value after "key :" in a file of such lines, as in /proc/cpuinfo; "" if there is none. */
 static char *read_field(const char *path, const char *key, char *buffer, size_t bytes) {
@@ -69,20 +69,43 @@ static void show_cpu(void) {
     printf("; used: %s\n", sw_kernel_set_name(sw_kernel_set_best()));
 }
 
-/* The BLAS as ranks will open it. Returns whether one does the work. */
-static bool show_blas(void) {
+/* Who multiplies matrices in runs, and whether the machine file says so. */
+static void show_products(void) {
+    const sw_kernel_set set = sw_kernel_set_best();
+    for (int numbers = 0; numbers < 2; numbers++) {
+        sw_gemm_choice choice;
+        sw_gemm_choose(set, numbers ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false, &choice);
+        printf("products   %s: %s; %s\n", numbers ? "bf16" : "fp32", sw_gemm_kind_name(choice.kind), choice.reason);
+    }
+    char path[SW_PATH_BYTES];
+    sw_machine machine;
+    sw_error err = {0};
+    if (sw_machine_path(path, &err))
+        printf("measured   %s\n", err.message);
+    else if (!sw_file_exists(path))
+        printf("measured   no machine file %s: shardwise bench gemm writes it\n", path);
+    else if (sw_machine_read(path, &machine, &err))
+        printf("measured   not usable: %s\n", err.message);
+    else if (!sw_machine_is_this(&machine, set))
+        printf("measured   %s is of %s, kernels %s, version %s: not this machine; measure again: shardwise bench gemm\n", path,
+               machine.cpu, sw_kernel_set_name(machine.set), machine.version);
+    else
+        printf("measured   %s\n", path);
+}
+
+/* The BLAS as ranks would open it. */
+static void show_blas(void) {
     sw_device *device = NULL;
     sw_error err = {0};
     if (sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &device, &err)) {
         printf("BLAS       cannot be opened: %s\n", err.message);
-        return false;
+        return;
     }
     bool is_found = strcmp(device->gemm, "plain") != 0;
     const char *note = sw_cpu_gemm_note(device);
-    printf("BLAS       %s%s%s\n", is_found ? device->gemm : "none: the plain kernel does the work, several times slower",
+    printf("BLAS       %s%s%s\n", is_found ? device->gemm : "none; it is used only where it is measured to be the fastest",
            *note ? "; " : "", note);
     device->close(device);
-    return is_found;
 }
 
 static void show_memory(void) {
@@ -166,13 +189,12 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
 #endif
            gnu_get_libc_version(), jansson_version_str(), yaml_get_version_string(), pcre2);
     show_cpu();
-    bool has_blas = show_blas();
+    show_products();
+    show_blas();
     show_memory();
     bool has_windows = show_shared_memory();
     show_limits();
-    if (!has_blas)
-        printf("\nMissing: a BLAS. On Debian: apt-get install libopenblas0-pthread\n");
-    else if (has_windows)
+    if (has_windows)
         printf("\nNothing is missing.\n");
     if (!has_windows)
         return sw_fail(

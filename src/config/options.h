@@ -78,7 +78,7 @@
     X(shard, wrap, WRAP, "block", "", "what is gathered together: block, or {min_parameters: N} to join small neighbours") \
     X(shard, prefetch, COUNT, "1", "0..16", "units gathered ahead") \
     X(shard, accumulate, CHOICE, "sharded", "sharded|unsharded", "reduce every micro-batch, or once per step with more memory") \
-    X(shard, param_dtype, CHOICE, "bf16", "bf16|fp32", "parameters are gathered and computed in; masters stay fp32") \
+    X(shard, param_dtype, CHOICE, "bf16", "bf16|fp32", "parameters are gathered and activations kept in; sums and masters stay fp32") \
     X(shard, reduce_dtype, CHOICE, "fp32", "fp32", "gradients are summed in") \
     X(shard, recompute, CHOICE, "none", "none|selective|block", "what backward computes again instead of keeping it; selective: what is cheap") \
     X(shard, offload, OFF, "{parameters: none, optimizer: none, path: null}", "null|none", "offloading") \

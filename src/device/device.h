@@ -36,7 +36,7 @@ sw_kernel_set sw_kernel_set_best(void); /* the widest that runs here */
 typedef enum sw_gemm_kind {
     SW_GEMM_PLAIN,    /* the plain kernels */
     SW_GEMM_OWN,      /* the tuned kernels: fused multiply-adds in fp32, bf16 being widened */
-    SW_GEMM_OWN_BF16, /* the same, and dot products of bf16 pairs where both operands are bf16 */
+    SW_GEMM_OWN_BF16, /* the same, and dot products of bf16 pairs where both operands are bf16; so in attention */
     SW_GEMM_BLAS,     /* OpenBLAS, in fp32 */
     SW_N_GEMM_KINDS
 } sw_gemm_kind;

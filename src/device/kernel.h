@@ -5,7 +5,7 @@
  *
  *   R   the real type that everything is computed in, and that statistics and gradients of parameters lie in: float, or double
  *       (the oracle)
- *   A   what activations, their gradients and caches lie in: R
+ *   A   what activations, their gradients and caches lie in: R, or bf16 beside float.
  *   P   what gathered parameters lie in: R, or bf16 beside float
  *   *   behind an operand: it is written. `+` : it is written, or added to when its bit in `accumulate` is set
  *   ?   the operand may be NULL: input absent, or output not wanted
@@ -25,88 +25,90 @@
 
 /* X(NAME, "name") */
 #define SW_KERNELS(X)                                                                                                           \
-    /* tokens i32[n], table P[V,C], y R[n,C]*                                     dims n V C */                                 \
+    /* tokens i32[n], table P[V,C], y A[n,C]*                                     dims n V C */                                 \
     X(EMBEDDING, "embedding")                                                                                                   \
-    /* tokens i32[n], dy R[n,C], dtable R[V,C]+                                   dims n V C. Without accumulate: rows that no  \
+    /* tokens i32[n], dy A[n,C], dtable R[V,C]+                                   dims n V C. Without accumulate: rows that no  \
        token names become zero */                                                                                               \
     X(EMBEDDING_GRAD, "embedding_grad")                                                                                         \
-    /* x R[B*T,C], table P[Tmax,C], y R[B*T,C]* (in place on x), documents i32[B*T]?          dims B T C Tmax. Token t of a row \
+    /* x A[B*T,C], table P[Tmax,C], y A[B*T,C]* (in place on x), documents i32[B*T]?          dims B T C Tmax. Token t of a row \
        has position t, or t - documents[t]: documents says at which token of its row a token's document begins */               \
     X(ADD_POSITIONS, "add_positions")                                                                                           \
-    /* dy R[B*T,C], dtable R[Tmax,C]+, documents i32[B*T]?                        dims B T C Tmax. Rows of no token become zero \
+    /* dy A[B*T,C], dtable R[Tmax,C]+, documents i32[B*T]?                        dims B T C Tmax. Rows of no token become zero \
        without accumulate */                                                                                                    \
     X(ADD_POSITIONS_GRAD, "add_positions_grad")                                                                                 \
-    /* x R[n,in], w0 P, w1 P?, w2 P?, b0 P[out0]?, b1 P[out1]?, b2 P[out2]?, residual R[n,out]?, y R[n,out]* (in place on       \
+    /* x A[n,in], w0 P, w1 P?, w2 P?, b0 P[out0]?, b1 P[out1]?, b2 P[out2]?, residual A[n,out]?, y A[n,out]* (in place on       \
        residual)                                        dims n in layout out0 out1 out2. Up to three products of one x, side by \
        side: columns out_i of y are x w_i + b_i + residual, rounded once. w_i is [out_i,in] (layout 0) or [in,out_i] (1);       \
        out = out0 + out1 + out2, where 0 stands for absent */                                                                   \
     X(LINEAR, "linear")                                                                                                         \
-    /* dy R[n,out], w0, w1?, w2?, dx R[n,in]+             dims as LINEAR */                                                     \
+    /* dy A[n,out], w0, w1?, w2?, dx A[n,in]+             dims as LINEAR */                                                     \
     X(LINEAR_GRAD_INPUT, "linear_grad_input")                                                                                   \
-    /* dy R[n,out], x R[n,in], dw0 R+?, dw1 R+?, dw2 R+? (as the weights lie), db0 R[out0]+?, db1 R[out1]+?, db2 R[out2]+?      \
+    /* dy A[n,out], x A[n,in], dw0 R+?, dw1 R+?, dw2 R+? (as the weights lie), db0 R[out0]+?, db1 R[out1]+?, db2 R[out2]+?      \
        dims as LINEAR */                                                                                                        \
     X(LINEAR_GRAD_WEIGHT, "linear_grad_weight")                                                                                 \
-    /* x R[n,C], weight P[C], y R[n,C]*, inverse_rms R[n]*                        dims n C; attr epsilon */                     \
+    /* x A[n,C], weight P[C], y A[n,C]*, inverse_rms R[n]*                        dims n C; attr epsilon */                     \
     X(RMSNORM, "rmsnorm")                                                                                                       \
-    /* dy R[n,C], x R[n,C], weight P[C], inverse_rms R[n], dx R[n,C]+? , dweight R[C]+?      dims n C. dx in place on dy when   \
+    /* dy A[n,C], x A[n,C], weight P[C], inverse_rms R[n], dx A[n,C]+? , dweight R[C]+?      dims n C. dx in place on dy when   \
        dx does not accumulate */                                                                                                \
     X(RMSNORM_GRAD, "rmsnorm_grad")                                                                                             \
-    /* x R[n,C], weight P[C], bias P[C]?, y R[n,C]*, mean R[n]*, inverse_deviation R[n]*     dims n C; attr epsilon */          \
+    /* x A[n,C], weight P[C], bias P[C]?, y A[n,C]*, mean R[n]*, inverse_deviation R[n]*     dims n C; attr epsilon */          \
     X(LAYERNORM, "layernorm")                                                                                                   \
-    /* dy R[n,C], x R[n,C], weight P[C], mean R[n], inverse_deviation R[n], dx R[n,C]+?, dweight R[C]+?, dbias R[C]+?           \
+    /* dy A[n,C], x A[n,C], weight P[C], mean R[n], inverse_deviation R[n], dx A[n,C]+?, dweight R[C]+?, dbias R[C]+?           \
        dims n C. dx in place on dy when dx does not accumulate */                                                               \
     X(LAYERNORM_GRAD, "layernorm_grad")                                                                                         \
     /* table R[T,D/2,2]* of amplitude (cos, sin)      dims T D ramp; attrs theta factor from to amplitude. Angles in double.    \
        f = theta^(-2i/D); kept = 0 (ramp 0), or (m - from) / (to - from) held within 0 .. 1, m being i (ramp 1) or f (ramp 2);  \
        the angle of token t is t f (kept + (1 - kept) / factor) */                                                              \
     X(ROTARY_TABLE, "rotary_table")                                                                                             \
-    /* x R[B*T,stride], table R[T,D/2,2], y R[B*T,stride]* (in place on x)      dims B T heads D stride; attr direction: 1, or  \
+    /* x A[B*T,stride], table R[T,D/2,2], y A[B*T,stride]* (in place on x)      dims B T heads D stride; attr direction: 1, or  \
        -1 turns back, which is the gradient. Channels from heads*D on pass unturned */                                          \
     X(ROTARY, "rotary")                                                                                                         \
-    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], out R[B*T,H*D]*, log_sum R[B,H,T]*, documents i32[B*T]?                        \
+    /* q A[B*T,H*D], k A[B*T,K*D], v A[B*T,K*D], out A[B*T,H*D]*, log_sum R[B,H,T]*, documents i32[B*T]?                        \
        dims B T H K D q_stride kv_stride span; attr scale. Strides: elements from one token to the next of q, and of k and v;   \
        out is dense. Query t sees keys max(0, t - span + 1, documents[t]) .. t; span 0: all before it */                        \
     X(ATTENTION, "attention")                                                                                                   \
-    /* dout R[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v), documents?       dims, attr as ATTENTION */  \
+    /* dout A[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v), documents?       dims, attr as ATTENTION */  \
     X(ATTENTION_GRAD, "attention_grad")                                                                                         \
-    /* x R[n], y R[n]* (in place)                                                 dims n function: an sw_activation */          \
+    /* x A[n], y A[n]* (in place)                                                 dims n function: an sw_activation */          \
     X(ACTIVATION, "activation")                                                                                                 \
-    /* dy R[n], x R[n], dx R[n]+ (in place on dy when not accumulating)           dims n function */                            \
+    /* dy A[n], x A[n], dx A[n]+ (in place on dy when not accumulating)           dims n function */                            \
     X(ACTIVATION_GRAD, "activation_grad")                                                                                       \
-    /* gate R[n,F], up R[n,F], y R[n,F]* (in place on either where stride is F)   dims n F stride: elements from one row of     \
+    /* gate A[n,F], up A[n,F], y A[n,F]* (in place on either where stride is F)   dims n F stride: elements from one row of     \
        gate, and of up, to the next; y is dense */                                                                              \
     X(SWIGLU, "swiglu")                                                                                                         \
-    /* dy R[n,F], gate, up, dgate*, dup* (in place on gate, up, and on dy where stride is F)   dims n F stride, of gate, up,    \
+    /* dy A[n,F], gate, up, dgate*, dup* (in place on gate, up, and on dy where stride is F)   dims n F stride, of gate, up,    \
        dgate and dup */                                                                                                         \
     X(SWIGLU_GRAD, "swiglu_grad")                                                                                               \
-    /* a R[n], b R[n], y R[n]* (in place on either)                               dims n */                                     \
+    /* a A[n], b A[n], y A[n]* (in place on either)                               dims n */                                     \
     X(ADD, "add")                                                                                                               \
-    /* x R[B*T,C], y R[B*T,C]+ (in place on x)        dims B T C stream; attr probability. Element (row, t, c) is kept when     \
+    /* x A[B*T,C], y A[B*T,C]+ (in place on x)        dims B T C stream; attr probability. Element (row, t, c) is kept when     \
        sw_dropout_keeps(seed, stream, first_row + row, t*C + c, probability) (base/philox.h); kept ones scale by 1/(1-p).       \
        The gradient is the same kernel on dy */                                                                                 \
     X(DROPOUT, "dropout")                                                                                                       \
-    /* x R[n], y R[n]+ (in place on x when not accumulating)       dims n; attr factor. The gradient is the same on dy */       \
+    /* x A[n], y A[n]+ (in place on x when not accumulating)       dims n; attr factor. The gradient is the same on dy */       \
     X(SCALE, "scale")                                                                                                           \
-    /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, losses R[n]*?                                \
+    /* x A[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, losses R[n]*?                                \
        dims n V C chunk. The sum over supervised targets, in double, token after token. `logits` is working space of one        \
        chunk; `losses` is each position's, 0 where there is no target */                                                        \
     X(CROSS_ENTROPY, "cross_entropy")                                                                                           \
-    /* x R[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, dx R[n,C]*?, dhead R[V,C]+?                  \
+    /* x A[n,C], head P[V,C], targets i32[n], logits R[chunk,V]*, loss double[1]*, dx A[n,C]*?, dhead R[V,C]+?                  \
        dims n V C chunk. As CROSS_ENTROPY, and the gradients of loss * scalars->loss_scale */                                   \
     X(CROSS_ENTROPY_GRAD, "cross_entropy_grad")                                                                                 \
-    /* x R[B*T,C], y R[B,C]*                          dims B T C. Row scalars->position of each B */                            \
+    /* x A[n,C], head P[V,C], logits R[n,V]*          dims n V C */                                                             \
+    X(LOGITS, "logits")                                                                                                         \
+    /* x A[B*T,C], y A[B,C]*                          dims B T C. Row scalars->position of each B */                            \
     X(SELECT_POSITION, "select_position")                                                                                       \
     /* ---- decoding: rows go on from what a cache holds. places i32[B,3]: for each row of the micro-batch its row of the       \
        cache, the position of its first token, and how many of its tokens are real; nobody reads the rest ---- */               \
-    /* x R[B*T,stride], table R[P,D/2,2], places, y R[B*T,stride]* (in place on x)    dims B T heads D P stride, as ROTARY */   \
+    /* x A[B*T,stride], table R[P,D/2,2], places, y A[B*T,stride]* (in place on x)    dims B T heads D P stride, as ROTARY */   \
     X(ROTARY_PLACED, "rotary_placed")                                                                                           \
-    /* x R[B*T,C], table P[P,C], places, y R[B*T,C]* (in place on x)    dims B T C P */                                         \
+    /* x A[B*T,C], table P[P,C], places, y A[B*T,C]* (in place on x)    dims B T C P */                                         \
     X(ADD_POSITIONS_PLACED, "add_positions_placed")                                                                             \
-    /* q R[B*T,H*D], k R[B*T,K*D], v R[B*T,K*D], places, keys R[rows,K,P,D], values R[rows,K,P,D] (both updated),               \
-       out R[B*T,H*D]*                                dims B T H K D q_stride kv_stride P. k and v go into the cache at their   \
+    /* q A[B*T,H*D], k A[B*T,K*D], v A[B*T,K*D], places, keys A[rows,K,P,D], values A[rows,K,P,D] (both updated),               \
+       out A[B*T,H*D]*                                dims B T H K D q_stride kv_stride P. k and v go into the cache at their   \
        positions; each token sees its row of the cache up to its own position. attrs scale, span (0: from position 0) */        \
     X(ATTENTION_CACHED, "attention_cached")                                                                                     \
-    /* x R[B*T,C], places, y R[B,C]*    dims B T C. The last real token of each row; the first of a row without */              \
+    /* x A[B*T,C], places, y A[B,C]*    dims B T C. The last real token of each row; the first of a row without */              \
     X(SELECT_LAST, "select_last")                                                                                               \
     /* y R[n]*                                        dims n */                                                                 \
     X(ZERO, "zero")                                                                                                             \
@@ -141,12 +143,13 @@ typedef enum sw_kernel {
 /* What a step is computed in: the three columns of the kernel table. */
 typedef enum sw_number_kind { SW_NUMBERS_F32, SW_NUMBERS_BF16, SW_NUMBERS_F64, SW_N_NUMBER_KINDS } sw_number_kind;
 
-/* The types R, A and P of a kind. */
+/* The types R, A and P of a kind. A is widened as it is read, and rounded once, as a result is stored: to nearest, ties to even.
+ */
 static inline sw_dtype sw_real_type(sw_number_kind numbers) {
     return numbers == SW_NUMBERS_F64 ? SW_F64 : SW_F32;
 }
 static inline sw_dtype sw_activation_type(sw_number_kind numbers) {
-    return sw_real_type(numbers);
+    return numbers == SW_NUMBERS_BF16 ? SW_BF16 : sw_real_type(numbers);
 }
 static inline sw_dtype sw_parameter_type(sw_number_kind numbers) {
     return numbers == SW_NUMBERS_BF16 ? SW_BF16 : sw_real_type(numbers);

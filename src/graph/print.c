@@ -37,6 +37,7 @@ static const char *const OPERAND_NAMES[SW_N_KERNELS][SW_MAX_OPERANDS] = {
     [SW_KERNEL_SCALE] = {"x", "y"},
     [SW_KERNEL_CROSS_ENTROPY] = {"x", "head", "targets", "logits", "loss"},
     [SW_KERNEL_CROSS_ENTROPY_GRAD] = {"x", "head", "targets", "logits", "loss", "dx", "dhead"},
+    [SW_KERNEL_LOGITS] = {"x", "head", "logits"},
     [SW_KERNEL_SELECT_POSITION] = {"x", "y"},
     [SW_KERNEL_ZERO] = {"y"},
 };

@@ -130,6 +130,7 @@ static sw_save_options options_of(const sw_assembly *a, const char *folder, int 
                              .layout = &a->layout,
                              .rank = rank,
                              .kinds = sw_state_kinds_of(&a->sharding.optimizer),
+                             .leaves_out_frozen = settings->model.path && !a->custom,
                              .retention = {.keep = settings->checkpoint.keep, .keep_every = settings->checkpoint.keep_every}};
 }
 
@@ -141,7 +142,8 @@ int64_t sw_saving_bytes(const sw_assembly *assembly) {
 int64_t sw_saving_file_bytes(const sw_assembly *a) {
     enum { SMALL_FILES_BYTES = 64 << 10, BYTES_OF_A_NAME = 512 };
     int n_states = __builtin_popcount(sw_state_kinds_of(&a->sharding.optimizer));
-    int64_t elements = a->n_parameters + (n_states - 1) * a->n_trainable;
+    int64_t masters = a->settings->model.path && !a->custom ? a->n_trainable : a->n_parameters;
+    int64_t elements = masters + (n_states - 1) * a->n_trainable;
     return elements * (int64_t)sizeof(float) + SMALL_FILES_BYTES + n_states * (int64_t)BYTES_OF_A_NAME * a->graph->parameters.n;
 }
 

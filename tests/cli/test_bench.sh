@@ -30,6 +30,23 @@ done
 expect 0 '128 bits' products -- "$shardwise" bench roofs --ranks 1
 expect 2 'no argument is taken' -- "$shardwise" bench roofs fast
 
+# Products: every way to multiply, and a machine file that says which is the fastest.
+expect 2 'no argument is taken' -- "$shardwise" bench gemm all
+export XDG_CACHE_HOME=$scratch/cache
+expect 0 'written to' -- "$shardwise" bench gemm --seconds 0 --save "$scratch/report.json"
+expect 0 'machine file: the fastest' "measured   $XDG_CACHE_HOME" -- "$shardwise" doctor
+python3 - "$scratch/report.json" "$XDG_CACHE_HOME/shardwise/machine.json" <<'PYTHON' || complain 'bench gemm'
+import json, math, sys
+report, machine = (json.load(open(path)) for path in sys.argv[1:3])
+assert machine["format"] == 1 and machine["roofs"]["fp32, 128 bits"] > 0
+for product in report["products"]:
+    results = product["results"]
+    work = [2 * r["m"] * r["n"] * r["k"] for r in results]
+    assert math.isclose(product["flops"], sum(work) / sum(w / r["flops"] for w, r in zip(work, results)), rel_tol=1e-4)
+    assert math.isclose(machine["products_of_" + product["operands"]][product["kind"]], product["flops"], rel_tol=1e-3)
+assert {product["operands"] for product in report["products"]} == {"fp32", "bf16"}
+PYTHON
+
 # A step: the work of a token by arithmetic, memory as planned, nothing left behind.
 expect 2 'an argument is missing' -- "$shardwise" bench step
 expect 2 'did you mean smollm2-135m?' -- "$shardwise" bench step smollm2-136m

@@ -40,9 +40,9 @@ typedef struct step_result {
     double loss;
 } step_result;
 
-static step_result run_step(const gradient_check *check) {
+static step_result run_step_in(const gradient_check *check, sw_number_kind numbers) {
     step_result result = {.graph = gradient_check_graph(check, true)};
-    result.it = graph_interpreter_create(result.graph, device, SW_NUMBERS_F32);
+    result.it = graph_interpreter_create(result.graph, device, numbers);
     int32_t tokens[64], targets[64];
     gradient_check_inputs(check, tokens, targets);
     graph_interpreter_set_inputs(&result.it, tokens, targets);
@@ -52,6 +52,10 @@ static step_result run_step(const gradient_check *check) {
     result.it.scalars.first_row = 40;
     result.loss = graph_interpreter_run(&result.it);
     return result;
+}
+
+static step_result run_step(const gradient_check *check) {
+    return run_step_in(check, SW_NUMBERS_F32);
 }
 
 static void free_step(step_result *result) {
@@ -69,15 +73,16 @@ static void assert_same_bits(const step_result *a, const step_result *b) {
 static void recompute_and_in_place_change_no_bit_dropout_included(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++) {
-        for (int joins = 0; joins < 2; joins++) {
+        for (int run = 0; run < 4; run++) {
+            const sw_number_kind numbers = run / 2 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32;
             gradient_check check = model_check(model);
-            check.joins_residuals = joins;
-            step_result plain = run_step(&check);
+            check.joins_residuals = run % 2;
+            step_result plain = run_step_in(&check, numbers);
             assert_true(plain.loss > 0);
             for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
                 check.recompute = passes / 2;
                 check.reuse_in_place = passes % 2;
-                step_result other = run_step(&check);
+                step_result other = run_step_in(&check, numbers);
                 assert_same_bits(&plain, &other);
                 free_step(&other);
             }

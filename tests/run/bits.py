@@ -16,10 +16,11 @@ SETTINGS = {
     "shard.stage": [0, 1, 2, 3],
     "shard.mode": ["view", "copy", "trap"],
     "shard.prefetch": [0, 1, 2, 3, 16],
-    "shard.recompute": ["none", "block"],
+    "shard.recompute": ["none", "block", "selective"],
     "shard.wrap": ["block", f"{{min_parameters: {MANY}}}"],
     "shard.reshard_after_forward": ["true", "false"],
     "shard.ranks": [1, 2, 3, 4, 7, 8],
+    "train.threads": [1, 2, 3],
     "train.threads": [1, 2, 3],
 }
 

@@ -4,6 +4,7 @@ for an end; disks that fill up. Every time: one message that says who, what and 
 Times are asserted with a wide bound (5 s, against a promise of 2 s), as machines may be busy; the longest is printed.
 """
 
+import ctypes
 import os
 import pathlib
 import random
@@ -47,6 +48,18 @@ def children(pid):
         return []
 
 
+def workers_of(pid):
+    """Threads that compute beside the rank's own."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            if (task / "comm").read_text().startswith("shardwise-"):
+                found.append(int(task.name))
+        except OSError:
+            pass
+    return found
+
+
 def wait_for(condition, what, seconds=60.0):
     until = time.monotonic() + seconds
     while not condition():
@@ -78,6 +91,10 @@ class Trial:
         self.struck = time.monotonic()
         os.kill(pid, number)
 
+    def strike_thread(self, pid, thread, number):
+        self.struck = time.monotonic()
+        ctypes.CDLL(None).tgkill(pid, thread, int(number))
+
     def wait_for_steps(self):
         path = self.folder / "metrics.jsonl"
         wait_for(lambda: self.process.poll() is not None or (path.exists() and path.stat().st_size > 0), "the first step")
@@ -107,7 +124,11 @@ def lose_a_rank(number, mode, seed):
         trial.wait_for_steps()
     time.sleep(chance.uniform(0, 0.3))
     victim = chance.randrange(trial.n_ranks)
-    trial.strike(trial.ranks[victim], number)
+    workers = workers_of(trial.ranks[victim])
+    if workers:  # what happens to a thread happens to its rank
+        trial.strike_thread(trial.ranks[victim], chance.choice(workers), number)
+    else:
+        trial.strike(trial.ranks[victim], number)
     verb = "killed" if number == signal.SIGKILL else "stopped"
     what = f"a rank {verb}, {mode}"
     code, errors = trial.end(what)

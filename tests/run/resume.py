@@ -159,6 +159,12 @@ def refused_changes():
     runs.expect(kept == ["run.yaml", "run.yaml.1", "run.yaml.2"], f"settings that were replaced: {kept}")
 
 
+def read_header(path):
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    return size, json.loads(raw[8 : 8 + size])
+
+
 def frozen_weights_are_those_of_before():
     base = runs.GOLDEN / "llama-untied" / "model"
     copy = runs.fresh("base")
@@ -167,6 +173,10 @@ def frozen_weights_are_those_of_before():
     stopped = runs.train_well(case.config, "checkpoint.every=2", "train.steps=2")
     elsewhere = runs.fresh("elsewhere")
     shutil.copytree(copy, elsewhere)
+    _, tensors = read_header(stopped.folder / "latest" / "parameters.safetensors")
+    runs.expect(tensors and all("lora" in name for name in tensors if name != "__metadata__"), f"frozen parameters are in a checkpoint: {sorted(tensors)[:3]}")
+    verified = subprocess.run([str(runs.COMMAND), "checkpoint", "verify", str(stopped.folder / "latest")], capture_output=True, text=True)
+    runs.expect(verified.returncode == 0, f"a checkpoint of adapters: {verified.stderr}")
     whole = runs.train_well(case.config, "checkpoint.every=2", f"model.path={elsewhere}", folder=stopped.folder)
     expect_same(whole, case.straight, "the base in another folder")
     raw = bytearray((elsewhere / "model.safetensors").read_bytes())

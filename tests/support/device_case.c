@@ -73,15 +73,15 @@ static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_sha
     const bool is_layer = kernel == SW_KERNEL_LAYERNORM || kernel == SW_KERNEL_LAYERNORM_GRAD;
     DIMS(s->n, s->C);
     if (is_grad)
-        ADD(REAL, s->n * s->C, IN, "");
-    double *x = ADD(REAL, s->n * s->C, IN, "");
+        ADD(ACTIVATION, s->n * s->C, IN, "");
+    double *x = ADD(ACTIVATION, s->n * s->C, IN, "");
     for (int64_t i = 0; i < s->n * s->C; i++)
         x[i] = 2 * x[i] + 0.3;
     ADD(PARAMETER, s->C, IN, "");
     if (!is_grad) {
         if (is_layer)
             ADD(PARAMETER, s->C, IN, "?");
-        ADD(REAL, s->n * s->C, OUT, "");
+        ADD(ACTIVATION, s->n * s->C, OUT, "");
         if (is_layer)
             ADD(REAL, s->n, OUT, "");
         ADD(REAL, s->n, OUT, "");
@@ -96,7 +96,7 @@ static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_sha
         ADD(REAL, s->n, IN, "");
         left_by(arena, oracle, &c, &forward, 5, 4);
     }
-    ADD(REAL, s->n * s->C, OUT, "+?");
+    ADD(ACTIVATION, s->n * s->C, OUT, "+?");
     ADD(REAL, s->C, OUT, "+?");
     if (is_layer)
         ADD(REAL, s->C, OUT, "+?");
@@ -114,9 +114,9 @@ static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_s
     const int64_t n = s->n, in = s->in, outs[] = {s->out, s->out1, s->out2}, out = outs[0] + outs[1] + outs[2];
     DIMS(n, in, s->layout, outs[0], outs[1], outs[2]);
     if (kernel != SW_KERNEL_LINEAR)
-        ADD(REAL, n * out, IN, "");
+        ADD(ACTIVATION, n * out, IN, "");
     if (kernel != SW_KERNEL_LINEAR_GRAD_INPUT)
-        ADD(REAL, n * in, IN, "");
+        ADD(ACTIVATION, n * in, IN, "");
     for (int i = 0; i < 3; i++)
         if (kernel == SW_KERNEL_LINEAR_GRAD_WEIGHT)
             ADD(REAL, in * outs[i], OUT, "+?");
@@ -128,11 +128,11 @@ static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_s
         else
             ADD(PARAMETER, outs[i], IN, "?");
     if (kernel == SW_KERNEL_LINEAR) {
-        ADD(REAL, n * out, IN, "?");
-        ADD(REAL, n * out, OUT, "");
+        ADD(ACTIVATION, n * out, IN, "?");
+        ADD(ACTIVATION, n * out, OUT, "");
     }
     if (kernel == SW_KERNEL_LINEAR_GRAD_INPUT)
-        ADD(REAL, n * in, OUT, "+");
+        ADD(ACTIVATION, n * in, OUT, "+");
     return c;
 }
 
@@ -146,12 +146,12 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     const int64_t q_n = (tokens - 1) * q_stride + s->H * s->D, kv_n = (tokens - 1) * kv_stride + s->K * s->D;
     DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride, s->span);
     if (kernel == SW_KERNEL_ATTENTION_GRAD)
-        ADD(REAL, dense, IN, "");
-    double *q = ADD(REAL, q_n, IN, ""), *k = ADD(REAL, kv_n, IN, ""), *v = ADD(REAL, kv_n, IN, "");
+        ADD(ACTIVATION, dense, IN, "");
+    double *q = ADD(ACTIVATION, q_n, IN, ""), *k = ADD(ACTIVATION, kv_n, IN, ""), *v = ADD(ACTIVATION, kv_n, IN, "");
     for (int64_t i = 0; i < q_n; i++)
         q[i] *= 3;
     if (kernel == SW_KERNEL_ATTENTION) {
-        ADD(REAL, dense, OUT, "");
+        ADD(ACTIVATION, dense, OUT, "");
         ADD(REAL, s->B * s->H * s->T, OUT, "");
         make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
         return c;
@@ -160,14 +160,14 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     forward.operand[0].value = q;
     forward.operand[1].value = k;
     forward.operand[2].value = v;
-    ADD(REAL, dense, IN, "");
+    ADD(ACTIVATION, dense, IN, "");
     ADD(REAL, s->B * s->H * s->T, IN, "");
     left_by(arena, oracle, &c, &forward, 3, 4);
     left_by(arena, oracle, &c, &forward, 4, 5);
     /* between the heads of one token and the next of a packed array, dq, dk and dv are not written */
-    ADD(REAL, q_n, OUT, "");
-    ADD(REAL, kv_n, OUT, "");
-    ADD(REAL, kv_n, OUT, "");
+    ADD(ACTIVATION, q_n, OUT, "");
+    ADD(ACTIVATION, kv_n, OUT, "");
+    ADD(ACTIVATION, kv_n, OUT, "");
     make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
     return c;
 }
@@ -191,35 +191,35 @@ static device_case make_decoding(sw_arena *arena, sw_kernel kernel, const device
     switch (kernel) {
     case SW_KERNEL_ROTARY_PLACED:
         DIMS(s->B, s->T, s->H, 2 * half, P, turned_stride(s));
-        ADD(REAL, tokens * turned_stride(s), IN, "");
+        ADD(ACTIVATION, tokens * turned_stride(s), IN, "");
         ADD(REAL, P * half * 2, IN, "");
         add_places(arena, &c, &seed, s);
-        ADD(REAL, tokens * turned_stride(s), OUT, "");
+        ADD(ACTIVATION, tokens * turned_stride(s), OUT, "");
         break;
     case SW_KERNEL_ADD_POSITIONS_PLACED:
         DIMS(s->B, s->T, s->C, P);
-        ADD(REAL, tokens * s->C, IN, "");
+        ADD(ACTIVATION, tokens * s->C, IN, "");
         ADD(PARAMETER, P * s->C, IN, "");
         add_places(arena, &c, &seed, s);
-        ADD(REAL, tokens * s->C, OUT, "");
+        ADD(ACTIVATION, tokens * s->C, OUT, "");
         break;
     case SW_KERNEL_ATTENTION_CACHED:
         DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride, P);
         c.attribute[0] = 1 / sqrt((double)s->D);
         c.attribute[1] = (double)s->span;
-        ADD(REAL, (tokens - 1) * q_stride + s->H * s->D, IN, "");
-        ADD(REAL, (tokens - 1) * kv_stride + s->K * s->D, IN, "");
-        ADD(REAL, (tokens - 1) * kv_stride + s->K * s->D, IN, "");
+        ADD(ACTIVATION, (tokens - 1) * q_stride + s->H * s->D, IN, "");
+        ADD(ACTIVATION, (tokens - 1) * kv_stride + s->K * s->D, IN, "");
+        ADD(ACTIVATION, (tokens - 1) * kv_stride + s->K * s->D, IN, "");
         add_places(arena, &c, &seed, s);
-        ADD(REAL, s->B * s->K * P * s->D, UPDATE, "");
-        ADD(REAL, s->B * s->K * P * s->D, UPDATE, "");
-        ADD(REAL, tokens * s->H * s->D, OUT, "");
+        ADD(ACTIVATION, s->B * s->K * P * s->D, UPDATE, "");
+        ADD(ACTIVATION, s->B * s->K * P * s->D, UPDATE, "");
+        ADD(ACTIVATION, tokens * s->H * s->D, OUT, "");
         break;
     default:
         DIMS(s->B, s->T, s->C);
-        ADD(REAL, tokens * s->C, IN, "");
+        ADD(ACTIVATION, tokens * s->C, IN, "");
         add_places(arena, &c, &seed, s);
-        ADD(REAL, s->B * s->C, OUT, "");
+        ADD(ACTIVATION, s->B * s->C, OUT, "");
         break;
     }
     return c;
@@ -235,24 +235,24 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         DIMS(n, s->V, C);
         make_indices(ADD(INDEX, n, IN, ""), n, s->V, false);
         ADD(PARAMETER, s->V * C, IN, "");
-        ADD(REAL, n * C, OUT, "");
+        ADD(ACTIVATION, n * C, OUT, "");
         break;
     case SW_KERNEL_EMBEDDING_GRAD:
         DIMS(n, s->V, C);
         make_indices(ADD(INDEX, n, IN, ""), n, s->V, false);
-        ADD(REAL, n * C, IN, "");
+        ADD(ACTIVATION, n * C, IN, "");
         ADD(REAL, s->V * C, OUT, "+");
         break;
     case SW_KERNEL_ADD_POSITIONS:
         DIMS(s->B, s->T, C, s->T + 2);
-        ADD(REAL, tokens * C, IN, "");
+        ADD(ACTIVATION, tokens * C, IN, "");
         ADD(PARAMETER, (s->T + 2) * C, IN, "");
-        ADD(REAL, tokens * C, OUT, "");
+        ADD(ACTIVATION, tokens * C, OUT, "");
         make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
         break;
     case SW_KERNEL_ADD_POSITIONS_GRAD:
         DIMS(s->B, s->T, C, s->T + 2);
-        ADD(REAL, tokens * C, IN, "");
+        ADD(ACTIVATION, tokens * C, IN, "");
         ADD(REAL, (s->T + 2) * C, OUT, "+");
         make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
         break;
@@ -274,65 +274,65 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
     case SW_KERNEL_ROTARY:
         DIMS(s->B, s->T, s->H, s->D / 2 * 2, turned_stride(s));
         c.attribute[0] = seed % 2 ? 1 : -1;
-        ADD(REAL, tokens * turned_stride(s), IN, "");
+        ADD(ACTIVATION, tokens * turned_stride(s), IN, "");
         ADD(REAL, s->T * (s->D / 2) * 2, IN, "");
-        ADD(REAL, tokens * turned_stride(s), OUT, "");
+        ADD(ACTIVATION, tokens * turned_stride(s), OUT, "");
         break;
     case SW_KERNEL_ATTENTION:
     case SW_KERNEL_ATTENTION_GRAD:
         return make_attention(arena, kernel, s, oracle, seed);
     case SW_KERNEL_ACTIVATION:
         DIMS(n * C, s->function);
-        value = ADD(REAL, n * C, IN, "");
+        value = ADD(ACTIVATION, n * C, IN, "");
         for (int64_t i = 0; i < n * C; i++)
             value[i] *= 6;
-        ADD(REAL, n * C, OUT, "");
+        ADD(ACTIVATION, n * C, OUT, "");
         break;
     case SW_KERNEL_ACTIVATION_GRAD:
         DIMS(n * C, s->function);
-        ADD(REAL, n * C, IN, "");
-        value = ADD(REAL, n * C, IN, "");
+        ADD(ACTIVATION, n * C, IN, "");
+        value = ADD(ACTIVATION, n * C, IN, "");
         for (int64_t i = 0; i < n * C; i++)
             value[i] *= 6;
-        ADD(REAL, n * C, OUT, "+");
+        ADD(ACTIVATION, n * C, OUT, "+");
         break;
     case SW_KERNEL_SWIGLU:
     case SW_KERNEL_SWIGLU_GRAD:
         value_n = s->packed ? (2 * n - 1) * C : n * C; /* packed: views of one array; the last row needs no full stride */
         DIMS(n, C, s->packed ? 2 * C : C);
         if (kernel == SW_KERNEL_SWIGLU_GRAD)
-            ADD(REAL, n * C, IN, "");
-        value = ADD(REAL, value_n, IN, "");
+            ADD(ACTIVATION, n * C, IN, "");
+        value = ADD(ACTIVATION, value_n, IN, "");
         for (int64_t i = 0; i < value_n; i++)
             value[i] *= 9;
-        ADD(REAL, value_n, IN, "");
-        ADD(REAL, kernel == SW_KERNEL_SWIGLU ? n * C : value_n, OUT, "");
+        ADD(ACTIVATION, value_n, IN, "");
+        ADD(ACTIVATION, kernel == SW_KERNEL_SWIGLU ? n * C : value_n, OUT, "");
         if (kernel == SW_KERNEL_SWIGLU_GRAD)
-            ADD(REAL, value_n, OUT, "");
+            ADD(ACTIVATION, value_n, OUT, "");
         break;
     case SW_KERNEL_ADD:
         DIMS(n * C);
-        ADD(REAL, n * C, IN, "");
-        ADD(REAL, n * C, IN, "");
-        ADD(REAL, n * C, OUT, "");
+        ADD(ACTIVATION, n * C, IN, "");
+        ADD(ACTIVATION, n * C, IN, "");
+        ADD(ACTIVATION, n * C, OUT, "");
         break;
     case SW_KERNEL_DROPOUT:
         DIMS(s->B, s->T, C, 7);
         c.attribute[0] = 0.25;
-        ADD(REAL, tokens * C, IN, "");
-        ADD(REAL, tokens * C, OUT, "+");
+        ADD(ACTIVATION, tokens * C, IN, "");
+        ADD(ACTIVATION, tokens * C, OUT, "+");
         break;
     case SW_KERNEL_SCALE:
         DIMS(n * C);
         c.attribute[0] = 1.7;
-        ADD(REAL, n * C, IN, "");
-        ADD(REAL, n * C, OUT, "+");
+        ADD(ACTIVATION, n * C, IN, "");
+        ADD(ACTIVATION, n * C, OUT, "+");
         break;
     case SW_KERNEL_CROSS_ENTROPY:
     case SW_KERNEL_CROSS_ENTROPY_GRAD: {
         const int64_t chunk = sw_cross_entropy_chunk(n, s->V);
         DIMS(n, s->V, C, chunk);
-        ADD(REAL, n * C, IN, "");
+        ADD(ACTIVATION, n * C, IN, "");
         value = ADD(PARAMETER, s->V * C, IN, "");
         for (int64_t i = 0; i < s->V * C; i++)
             value[i] *= 3 / sqrt((double)C);
@@ -340,17 +340,23 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         ADD(REAL, chunk * s->V, OUT, "");
         ADD(DOUBLE, 1, OUT, "");
         if (kernel == SW_KERNEL_CROSS_ENTROPY_GRAD) {
-            ADD(REAL, n * C, OUT, "?");
+            ADD(ACTIVATION, n * C, OUT, "?");
             ADD(REAL, s->V * C, OUT, "+?");
         } else
             ADD(REAL, n, OUT, "?");
         break;
     }
+    case SW_KERNEL_LOGITS:
+        DIMS(n, s->V, C);
+        ADD(ACTIVATION, n * C, IN, "");
+        ADD(PARAMETER, s->V * C, IN, "");
+        ADD(REAL, n * s->V, OUT, "");
+        break;
     case SW_KERNEL_SELECT_POSITION:
         DIMS(s->B, s->T, C);
         c.scalars.position = (int32_t)(s->T / 2);
-        ADD(REAL, tokens * C, IN, "");
-        ADD(REAL, s->B * C, OUT, "");
+        ADD(ACTIVATION, tokens * C, IN, "");
+        ADD(ACTIVATION, s->B * C, OUT, "");
         break;
     case SW_KERNEL_ROTARY_PLACED:
     case SW_KERNEL_ADD_POSITIONS_PLACED:
@@ -415,59 +421,72 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
     return c;
 }
 
+/* What an operand lies in; of a master, its copy. */
+static sw_dtype type_of(device_type type, sw_number_kind numbers) {
+    switch (type) {
+    case DEVICE_ACTIVATION:
+        return sw_activation_type(numbers);
+    case DEVICE_PARAMETER:
+    case DEVICE_MASTER:
+        return sw_parameter_type(numbers);
+    case DEVICE_LOW:
+        return SW_U16;
+    case DEVICE_INDEX:
+        return SW_I32;
+    case DEVICE_DOUBLE:
+        return SW_F64;
+    case DEVICE_REAL:
+        break;
+    }
+    return sw_real_type(numbers);
+}
+
 void device_round(device_case *c, sw_number_kind numbers) {
-    if (numbers == SW_NUMBERS_F64)
-        return;
     for (int i = 0; i < c->n_operands; i++) {
         const device_operand *o = &c->operand[i];
-        if (o->type == DEVICE_INDEX || o->type == DEVICE_DOUBLE)
-            continue;
+        const sw_dtype type = type_of(o->type, numbers);
         for (int64_t j = 0; j < o->n; j++)
-            o->value[j] = o->type == DEVICE_PARAMETER && numbers == SW_NUMBERS_BF16
-                              ? (double)sw_bf16_to_float(sw_float_to_bf16((float)o->value[j]))
-                              : (double)(float)o->value[j];
+            if (type == SW_BF16 && o->type != DEVICE_MASTER) /* a master is all there: its other half lies in DEVICE_LOW */
+                o->value[j] = (double)sw_bf16_to_float(sw_float_to_bf16((float)o->value[j]));
+            else if (numbers != SW_NUMBERS_F64 && type != SW_I32 && type != SW_F64)
+                o->value[j] = (double)(float)o->value[j];
     }
 }
 
 static size_t element_bytes(device_type type, sw_number_kind numbers) {
-    const size_t real = numbers == SW_NUMBERS_F64 ? 8 : 4;
-    switch (type) {
-    case DEVICE_PARAMETER:
-    case DEVICE_MASTER:
-        return numbers == SW_NUMBERS_BF16 ? 2 : real;
-    case DEVICE_LOW:
-        return 2;
-    case DEVICE_INDEX:
-        return 4;
-    case DEVICE_DOUBLE:
-        return 8;
-    default:
-        return real;
-    }
+    return (size_t)sw_dtype_bytes(type_of(type, numbers));
 }
 
 static void write_value(device_type type, sw_number_kind numbers, int64_t i, double x, void *to) {
     const float f = (float)x;
-    if (type == DEVICE_INDEX)
+    switch (type_of(type, numbers)) {
+    case SW_I32:
         ((int32_t *)to)[i] = (int32_t)x;
-    else if (type == DEVICE_LOW)
+        break;
+    case SW_U16:
         ((uint16_t *)to)[i] = sw_split_low(f);
-    else if (type == DEVICE_MASTER && numbers == SW_NUMBERS_BF16)
-        ((uint16_t *)to)[i] = sw_split_high(f);
-    else if (type == DEVICE_PARAMETER && numbers == SW_NUMBERS_BF16)
-        ((uint16_t *)to)[i] = sw_float_to_bf16(f);
-    else if (type == DEVICE_DOUBLE || numbers == SW_NUMBERS_F64)
+        break;
+    case SW_BF16:
+        ((uint16_t *)to)[i] = type == DEVICE_MASTER ? sw_split_high(f) : sw_float_to_bf16(f);
+        break;
+    case SW_F64:
         ((double *)to)[i] = x;
-    else
+        break;
+    default:
         ((float *)to)[i] = f;
+    }
 }
 
 static double read_value(device_type type, sw_number_kind numbers, int64_t i, const void *from, const void *low) {
-    if (type == DEVICE_MASTER && numbers == SW_NUMBERS_BF16)
-        return (double)sw_split_join(((const uint16_t *)from)[i], ((const uint16_t *)low)[i]);
-    if (type == DEVICE_DOUBLE || numbers == SW_NUMBERS_F64)
+    switch (type_of(type, numbers)) {
+    case SW_BF16:
+        return (double)(type == DEVICE_MASTER ? sw_split_join(((const uint16_t *)from)[i], ((const uint16_t *)low)[i])
+                                              : sw_bf16_to_float(((const uint16_t *)from)[i]));
+    case SW_F64:
         return ((const double *)from)[i];
-    return (double)((const float *)from)[i];
+    default:
+        return (double)((const float *)from)[i];
+    }
 }
 
 enum { GUARD = 128 };
@@ -505,7 +524,7 @@ void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers
             for (int64_t j = 0; j < o->n; j++)
                 write_value(o->type, numbers, j, o->type == DEVICE_LOW ? c->operand[i - 1].value[j] : o->value[j], at[i]);
     }
-    const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers, 1);
+    const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers, device->n_threads);
     char *space = guarded(arena, scratch, 0);
     call.scratch = space;
     sw_device_kernel(device, numbers, c->kernel)(device, &call);
@@ -546,7 +565,12 @@ static double largest_term(const device_case *c) {
     return largest;
 }
 
-double device_distance(const device_case *c, int operand, const double *got, const double *expected) {
+double device_half_unit(double x) {
+    return x == 0 ? 0 : ldexp(1, ilogb(x) - 8);
+}
+
+double device_distance(const device_case *c, sw_number_kind numbers, int operand, const double *got, const double *expected) {
+    const bool is_rounded = type_of(c->operand[operand].type, numbers) == SW_BF16 && c->operand[operand].type != DEVICE_MASTER;
     double largest = largest_term(c), difference = 0;
     for (int64_t i = 0; i < c->operand[operand].n; i++) {
         if (is_of_another_tensor(c, operand, i)) {
@@ -556,8 +580,9 @@ double device_distance(const device_case *c, int operand, const double *got, con
         }
         if (!(fabs(got[i] - expected[i]) <= 1e30))
             return INFINITY;
+        const double rounding = is_rounded ? device_half_unit(fmax(fabs(got[i]), fabs(expected[i]))) : 0;
         largest = fmax(largest, fabs(expected[i]));
-        difference = fmax(difference, fabs(got[i] - expected[i]));
+        difference = fmax(difference, fabs(got[i] - expected[i]) - rounding);
     }
     return difference / (largest > 0 ? largest : 1);
 }

@@ -10,9 +10,10 @@
 #include "device/device.h"
 
 typedef enum device_type {
-    DEVICE_REAL,
-    DEVICE_PARAMETER,
-    DEVICE_MASTER, /* a parameter that is updated; with bf16 it is split with the DEVICE_LOW that follows */
+    DEVICE_REAL,       /* R of device/kernel.h */
+    DEVICE_ACTIVATION, /* A */
+    DEVICE_PARAMETER,  /* P */
+    DEVICE_MASTER,     /* a parameter that is updated; with bf16 it is split with the DEVICE_LOW that follows */
     DEVICE_LOW,
     DEVICE_INDEX,  /* int32 */
     DEVICE_DOUBLE, /* double whatever the kind */
@@ -62,9 +63,12 @@ void device_round(device_case *c, sw_number_kind numbers);
 void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers, const device_case *c,
                 double *result[SW_MAX_OPERANDS]);
 
+/* What rounding x to bf16 may change: half a unit in the last of its eight bits. */
+double device_half_unit(double x);
+
 /* The largest difference of two results of operand i, divided by the largest |expected| (1 if that is zero); infinite if one has
- * NaN. */
-double device_distance(const device_case *c, int operand, const double *got, const double *expected);
+ * NaN. Where the operand lies in bf16 beside `numbers`, half a unit of it is not counted: results are rounded once. */
+double device_distance(const device_case *c, sw_number_kind numbers, int operand, const double *got, const double *expected);
 
 /* "attention_grad[B 2, T 65 ...] accumulate 3 absent 0": for messages. */
 const char *device_describe(sw_arena *arena, const device_case *c);

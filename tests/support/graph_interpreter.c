@@ -12,11 +12,15 @@ static void *take(size_t bytes) {
         fprintf(stderr, "no memory for a test (%zu bytes)\n", bytes);
         exit(1);
     }
-    return memset(piece, 0xFF, (bytes + 63) / 64 * 64); /* all ones is a NaN in float and double */
+    return memset(piece, 0xFF, (bytes + 63) / 64 * 64); /* all ones is a NaN in every type */
 }
 
-static size_t real_bytes(const graph_interpreter *it) {
-    return (size_t)sw_dtype_bytes(sw_real_type(it->numbers));
+static size_t bytes_of(sw_dtype type, int64_t n) {
+    return (size_t)(sw_dtype_bytes(type) * n);
+}
+
+static sw_dtype type_of_value(const graph_interpreter *it, const sw_value *value) {
+    return value->kind == SW_VALUE_REAL ? sw_activation_type(it->numbers) : sw_real_type(it->numbers);
 }
 
 graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *device, sw_number_kind numbers) {
@@ -30,9 +34,9 @@ graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *dev
     if (graph->documents)
         memset(it.values[graph->documents->id], 0, (size_t)sw_value_bytes(graph->documents, numbers));
     for (int i = 0; i < graph->parameters.n; i++) {
-        size_t bytes = (size_t)graph->parameters.item[i]->n_elements * real_bytes(&it);
-        it.parameters[i] = take(bytes);
-        it.gradients[i] = take(bytes);
+        int64_t n = graph->parameters.item[i]->n_elements;
+        it.parameters[i] = take(bytes_of(sw_parameter_type(numbers), n));
+        it.gradients[i] = take(bytes_of(sw_real_type(numbers), n));
     }
     int64_t scratch_bytes = 0;
     for (int i = 0; i < graph->ops.n; i++) {
@@ -56,25 +60,29 @@ void graph_interpreter_free(graph_interpreter *it) {
     free(it->scratch);
 }
 
-static double element(const graph_interpreter *it, const void *array, int64_t i) {
-    return it->numbers == SW_NUMBERS_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
+static double element(sw_dtype type, const void *array, int64_t i) {
+    return type == SW_F64    ? ((const double *)array)[i]
+           : type == SW_BF16 ? (double)sw_bf16_to_float(((const uint16_t *)array)[i])
+                             : (double)((const float *)array)[i];
 }
 
 double graph_interpreter_parameter(const graph_interpreter *it, int parameter, int64_t i) {
-    return element(it, it->parameters[parameter], i);
+    return element(sw_parameter_type(it->numbers), it->parameters[parameter], i);
 }
 
 double graph_interpreter_gradient(const graph_interpreter *it, int parameter, int64_t i) {
-    return element(it, it->gradients[parameter], i);
+    return element(sw_real_type(it->numbers), it->gradients[parameter], i);
 }
 
 double graph_interpreter_value(const graph_interpreter *it, const sw_value *value, int64_t i) {
-    return element(it, it->values[value->storage->id], i);
+    return element(type_of_value(it, value), it->values[value->storage->id], i);
 }
 
 void graph_interpreter_set_parameter(graph_interpreter *it, int parameter, int64_t i, double x) {
     if (it->numbers == SW_NUMBERS_F64)
         ((double *)it->parameters[parameter])[i] = x;
+    else if (it->numbers == SW_NUMBERS_BF16)
+        ((uint16_t *)it->parameters[parameter])[i] = sw_float_to_bf16((float)x);
     else
         ((float *)it->parameters[parameter])[i] = (float)x;
 }
@@ -116,13 +124,13 @@ static void forget(graph_interpreter *it) {
         if (it->values[i] && !it->graph->values.item[i]->is_input)
             memset(it->values[i], 0xFF, (size_t)sw_value_bytes(it->graph->values.item[i], it->numbers));
     for (int i = 0; i < it->graph->parameters.n; i++)
-        memset(it->gradients[i], 0xFF, (size_t)it->graph->parameters.item[i]->n_elements * real_bytes(it));
+        memset(it->gradients[i], 0xFF, bytes_of(sw_real_type(it->numbers), it->graph->parameters.item[i]->n_elements));
 }
 
 static void *address(const graph_interpreter *it, const sw_operand *operand) {
     switch (operand->kind) {
     case SW_OPERAND_VALUE:
-        return (char *)it->values[operand->value->storage->id] + (size_t)operand->offset * real_bytes(it);
+        return (char *)it->values[operand->value->storage->id] + bytes_of(type_of_value(it, operand->value), operand->offset);
     case SW_OPERAND_PARAMETER:
         return it->parameters[operand->parameter->id];
     case SW_OPERAND_GRADIENT:

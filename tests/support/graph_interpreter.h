@@ -13,10 +13,10 @@
 typedef struct graph_interpreter {
     sw_graph *graph; /* not owned */
     const sw_device *device;
-    sw_number_kind numbers; /* F32 or F64 */
-    void **values;          /* [n_values] by storage id: NULL where storage is another's */
-    void **parameters;      /* [n_parameters] */
-    void **gradients;       /* [n_parameters] */
+    sw_number_kind numbers;
+    void **values;     /* [n_values] by storage id: NULL where storage is another's */
+    void **parameters; /* [n_parameters] */
+    void **gradients;  /* [n_parameters] */
     void *scratch;
     sw_scalars scalars;
 } graph_interpreter;

@@ -48,8 +48,11 @@ static sw_status choose_multipliers(sw_cpu_device *cpu, const sw_cpu_options *op
     if (options->gemm == SW_GEMM_PLAIN)
         return SW_OK;
     cpu->multiply_f32 = cpu->multiply_bf16 = options->set == SW_SET_V4 ? sw_multiply_v4 : sw_multiply_v3;
-    if (options->gemm == SW_GEMM_OWN_BF16)
+    if (options->gemm == SW_GEMM_OWN_BF16) {
         cpu->multiply_bf16 = sw_multiply_v4_bf16;
+        cpu->kernels[SW_NUMBERS_BF16][SW_KERNEL_ATTENTION] = sw_ATTENTION_bf16_v4_dot;
+        cpu->kernels[SW_NUMBERS_BF16][SW_KERNEL_ATTENTION_GRAD] = sw_ATTENTION_GRAD_bf16_v4_dot;
+    }
     snprintf(cpu->gemm, sizeof cpu->gemm, "%s", sw_gemm_kind_name(options->gemm));
     return SW_OK;
 }

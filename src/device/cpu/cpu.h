@@ -66,6 +66,10 @@ void sw_multiply_v3(const sw_device *device, const sw_product *product);
 void sw_multiply_v4(const sw_device *device, const sw_product *product);
 void sw_multiply_v4_bf16(const sw_device *device, const sw_product *product);
 
+/* Attention with dot products of bf16 pairs, for SW_GEMM_OWN_BF16. */
+void sw_ATTENTION_bf16_v4_dot(const sw_device *device, const sw_kernel_call *call);
+void sw_ATTENTION_GRAD_bf16_v4_dot(const sw_device *device, const sw_kernel_call *call);
+
 void sw_multiply_blas(const sw_device *device, const sw_product *product); /* by cpu->sgemm, in the calling thread */
 
 /* Compare the BLAS with a plain product of fp32 on shapes that are odd in every direction, turned and not, stored and added.

@@ -36,7 +36,7 @@ endforeach()
 # Attention with dot products of bf16 pairs: a choice beside the set (sw_gemm_kind), not a set of its own.
 add_library(kernels_bf16_v4_dot OBJECT ${SW_TUNED_ATTENTION})
 target_include_directories(kernels_bf16_v4_dot PRIVATE include src)
-target_compile_definitions(kernels_bf16_v4_dot PRIVATE SW_KIND=bf16 SW_KIND_bf16 SW_ACTIVATION_bf16 SW_SET=v4_dot SW_DOT
+target_compile_definitions(kernels_bf16_v4_dot PRIVATE SW_KIND=bf16 SW_KIND_bf16 SW_SET=v4_dot SW_DOT
                            SW_VECTOR_BYTES=64)
 target_compile_options(kernels_bf16_v4_dot PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
                        ${SW_OPTIONS_v4} -mavx512bf16)

@@ -6,8 +6,8 @@
 
 #include <cpuid.h>
 #include <immintrin.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "device/device.h"
 
 enum { N_ACCUMULATORS = 14, N_ROUNDS = 4096 };
@@ -96,22 +96,15 @@ bool sw_roof_runs_here(sw_roof roof) {
     return roof != SW_ROOF_BF16_512 || (__get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5 /* AVX512_BF16 */);
 }
 
-/* What others do on the core meanwhile does not count. */
-static double seconds_of_thread(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 double sw_roof_measure(sw_roof roof, double seconds) {
     if (!sw_roof_runs_here(roof))
         return 0;
     volatile float looked_at = roofs[roof].run(); /* wakes the unit up */
-    double begin = seconds_of_thread(), now = begin, n_calls = 0;
+    double begin = sw_seconds_of_thread(), now = begin, n_calls = 0;
     while (now - begin < seconds || n_calls < 1) {
         looked_at = roofs[roof].run();
         n_calls++;
-        now = seconds_of_thread();
+        now = sw_seconds_of_thread();
     }
     (void)looked_at;
     return n_calls * N_ROUNDS * roofs[roof].n_operations / (now - begin);

@@ -58,7 +58,16 @@ typedef struct few_rows {
     const parameter *weight, *bias;         /* bias [out]? */
     const activation *residual;             /* [n,out]?, may be y */
     activation *y;
+    real *unrounded; /* in place of y, where it is given */
 } few_rows;
+
+static inline void put_result(const few_rows *f, int64_t row, int64_t output, real x) {
+    const int64_t at = row * f->y_stride + output;
+    if (f->unrounded)
+        f->unrounded[at] = x;
+    else
+        f->y[at] = stored(x);
+}
 
 static inline real begin_sum(const few_rows *f, int64_t row, int64_t output) {
     return (f->residual ? load(f->residual[row * f->y_stride + output]) : 0) + (f->bias ? widen(f->bias[output]) : 0);
@@ -99,7 +108,7 @@ static inline __attribute__((always_inline)) void dot_tile(const few_rows *f, in
         }
     for (int r = 0; r < rows; r++)
         for (int o = 0; o < outputs; o++)
-            f->y[(row + r) * f->y_stride + output + o] = stored(add_vector(sum[r][o]) + begin_sum(f, row + r, output + o));
+            put_result(f, row + r, output + o, add_vector(sum[r][o]) + begin_sum(f, row + r, output + o));
 }
 
 /* All rows of x, four, two, one at a time, against `outputs` rows of the weight. */
@@ -156,7 +165,7 @@ static void sum_few_rows(const few_rows *f, const activation *x, real *sums) {
         }
     for (int64_t row = 0; row < n; row++)
         for (int64_t o = 0; o < out; o++)
-            f->y[row * f->y_stride + o] = stored(sums[row * out + o]);
+            put_result(f, row, o, sums[row * out + o]);
 }
 
 /* `f` but for its x, which is x [n,in] as it lies; its weight [out,in] if is_out_in, else [in,out]. scratch: [n, out], or of

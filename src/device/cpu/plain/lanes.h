@@ -20,7 +20,7 @@ static inline vector load_vector(const real *x) {
 
 /* The values of VECTOR_LANES activations. */
 static inline vector load_activations(const activation *x) {
-#ifdef SW_ACTIVATION_bf16
+#ifdef SW_KIND_bf16
     typedef uint16_t halves __attribute__((vector_size(SW_VECTOR_BYTES / 2)));
     typedef uint32_t words __attribute__((vector_size(SW_VECTOR_BYTES)));
     halves half;

@@ -1,7 +1,8 @@
 /* real.h: the three types that a kernel file is written in, and how it is named.
  *
  *   real         what everything is computed in, and statistics and gradients of parameters lie in: float or double
- *   activation   what activations and their gradients lie in. load(a) is its value, stored(x) is x rounded to it, once
+ *   activation   what activations and their gradients lie in: real, or bf16 beside float. load(a) is its value, stored(x) is x
+ *                rounded to it, once
  *   parameter    what gathered parameters lie in: real, or bf16 beside float. widen(p) is its value
  *
  * Every file of this folder is compiled for three kinds of numbers and three kernel sets. SW_LOCAL(x) is x's name in this one of
@@ -48,19 +49,10 @@ typedef float real;
 #endif
 
 #ifdef SW_KIND_bf16
-typedef uint16_t parameter;
+typedef uint16_t parameter, activation;
 static inline real widen(parameter x) {
     return sw_bf16_to_float(x);
 }
-#else
-typedef real parameter;
-static inline real widen(parameter x) {
-    return x;
-}
-#endif
-
-#ifdef SW_ACTIVATION_bf16
-typedef uint16_t activation;
 static inline real load(activation x) {
     return sw_bf16_to_float(x);
 }
@@ -68,7 +60,10 @@ static inline activation stored(real x) {
     return sw_float_to_bf16(x);
 }
 #else
-typedef real activation;
+typedef real parameter, activation;
+static inline real widen(parameter x) {
+    return x;
+}
 static inline real load(activation x) {
     return x;
 }

@@ -1,0 +1,186 @@
+/* machine.c: see machine.h. */
+#include "device/cpu/machine.h"
+
+#include <cpuid.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/json.h"
+
+enum { FORMAT = 1, MOST_BYTES = 64 * 1024 };
+
+void sw_cpu_name(char name[SW_CPU_NAME_BYTES]) {
+    uint32_t a = 0, b = 0, c = 0, d = 0, brand[12] = {0};
+    char maker[13] = "", model[49] = "";
+    if (__get_cpuid(0, &a, &b, &c, &d)) {
+        memcpy(maker, &b, 4);
+        memcpy(maker + 4, &d, 4);
+        memcpy(maker + 8, &c, 4);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        __get_cpuid(0x80000002u + i, &brand[4 * i], &brand[4 * i + 1], &brand[4 * i + 2], &brand[4 * i + 3]);
+    memcpy(model, brand, sizeof brand);
+    a = 0;
+    __get_cpuid(1, &a, &b, &c, &d);
+    const uint32_t family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
+    snprintf(name, SW_CPU_NAME_BYTES, "%s family %u model %u stepping %u, %.48s", maker, family, (a >> 4 & 15) | (a >> 12 & 0xf0),
+             a & 15, model + strspn(model, " "));
+    for (char *at = name; *at; at++) /* whatever the CPU, or what pretends to be one, says */
+        *at = *at < ' ' || *at > '~' || *at == '"' || *at == '\\' ? '?' : *at;
+    for (size_t n = strlen(name); n && name[n - 1] == ' '; n--)
+        name[n - 1] = 0;
+}
+
+sw_status sw_machine_path(char path[SW_PATH_BYTES], sw_error *err) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/')
+        return sw_path_join(path, cache, "shardwise/machine.json", err);
+    if (home && *home)
+        return sw_path_join(path, home, ".cache/shardwise/machine.json", err);
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "the machine file has no place: neither XDG_CACHE_HOME nor HOME is set · name one with --output");
+}
+
+/* A rate: finite, not negative. */
+static sw_status get_rate(const sw_json_object *object, const char *key, double *rate, sw_error *err) {
+    sw_status status = sw_json_real(object, key, SW_JSON_OPTIONAL, rate, err);
+    if (!status && !(*rate >= 0 && *rate < 1e18))
+        status = sw_fail(err, SW_BAD_FILE, "%s: %s%s is %g operations per second · measure again: shardwise bench gemm",
+                         sw_json_name(object), object->path, key, *rate);
+    return status;
+}
+
+static sw_status get_text(const sw_json_object *object, const char *key, char *to, size_t bytes, sw_error *err) {
+    const char *text = NULL;
+    sw_status status = sw_json_text(object, key, SW_JSON_REQUIRED, &text, err);
+    if (!status && strlen(text) >= bytes)
+        status = sw_fail(err, SW_BAD_FILE, "%s: %s is longer than %zu bytes · measure again: shardwise bench gemm",
+                         sw_json_name(object), key, bytes - 1);
+    if (!status)
+        snprintf(to, bytes, "%s", text);
+    return status;
+}
+
+static sw_status get_rates(const sw_json_object *root, const char *key, double rates[SW_N_GEMM_KINDS], sw_error *err) {
+    sw_json_object object;
+    sw_status status = sw_json_child(root, key, &object, err);
+    for (int kind = 0; kind < SW_N_GEMM_KINDS && !status; kind++)
+        status = get_rate(&object, sw_gemm_kind_name((sw_gemm_kind)kind), &rates[kind], err);
+    return status;
+}
+
+static sw_status get_machine(const sw_json_object *root, sw_machine *machine, sw_error *err) {
+    int64_t format = 0;
+    char set[32];
+    sw_json_object roofs;
+    *machine = (sw_machine){.set = SW_N_KERNEL_SETS};
+    sw_status status = sw_json_integer(root, "format", SW_JSON_REQUIRED, &format, err);
+    if (!status && format != FORMAT)
+        status = sw_fail(err, SW_BAD_FILE, "%s: format %lld, this version reads %d · measure again: shardwise bench gemm",
+                         sw_json_name(root), (long long)format, FORMAT);
+    if (!status)
+        status = get_text(root, "cpu", machine->cpu, sizeof machine->cpu, err);
+    if (!status)
+        status = get_text(root, "version", machine->version, sizeof machine->version, err);
+    if (!status)
+        status = get_text(root, "kernel_set", set, sizeof set, err);
+    for (int i = 0; i < SW_N_KERNEL_SETS && !status; i++)
+        if (!strcmp(set, sw_kernel_set_name((sw_kernel_set)i)))
+            machine->set = (sw_kernel_set)i;
+    if (!status && machine->set == SW_N_KERNEL_SETS)
+        status = sw_fail(err, SW_BAD_FILE, "%s: there is no kernel set %s · measure again: shardwise bench gemm",
+                         sw_json_name(root), set);
+    if (!status)
+        status = sw_json_child(root, "roofs", &roofs, err);
+    for (int roof = 0; roof < SW_N_ROOFS && !status; roof++)
+        status = get_rate(&roofs, sw_roof_name((sw_roof)roof), &machine->roof[roof], err);
+    if (!status)
+        status = get_rates(root, "products_of_fp32", machine->fp32, err);
+    if (!status)
+        status = get_rates(root, "products_of_bf16", machine->bf16, err);
+    return status;
+}
+
+static sw_status take_document(sw_json *document, sw_machine *machine, sw_error *err) {
+    const sw_json_object root = sw_json_root(document);
+    sw_status status = get_machine(&root, machine, err);
+    sw_json_free(document);
+    return status;
+}
+
+sw_status sw_machine_parse(const char *name, const char *text, int64_t bytes, sw_machine *machine, sw_error *err) {
+    sw_json *document = NULL;
+    sw_status status = sw_json_parse(name, text, bytes, &document, err);
+    return status ? status : take_document(document, machine, err);
+}
+
+sw_status sw_machine_read(const char *path, sw_machine *machine, sw_error *err) {
+    sw_json *document = NULL;
+    sw_status status = sw_json_read(path, MOST_BYTES, &document, err);
+    return status ? status : take_document(document, machine, err);
+}
+
+static void print_rates(FILE *out, const char *key, const double rates[SW_N_GEMM_KINDS]) {
+    fprintf(out, ",\n \"%s\": {", key);
+    const char *comma = "";
+    for (int kind = 0; kind < SW_N_GEMM_KINDS; kind++)
+        if (rates[kind] > 0) {
+            fprintf(out, "%s\"%s\": %.4g", comma, sw_gemm_kind_name((sw_gemm_kind)kind), rates[kind]);
+            comma = ", ";
+        }
+    fputc('}', out);
+}
+
+static void print_machine(FILE *out, const sw_machine *m) {
+    fprintf(out, "{\"format\": %d,\n \"cpu\": \"%s\",\n \"version\": \"%s\",\n \"kernel_set\": \"%s\",\n \"roofs\": {", FORMAT,
+            m->cpu, m->version, sw_kernel_set_name(m->set));
+    const char *comma = "";
+    for (int roof = 0; roof < SW_N_ROOFS; roof++)
+        if (m->roof[roof] > 0) {
+            fprintf(out, "%s\"%s\": %.4g", comma, sw_roof_name((sw_roof)roof), m->roof[roof]);
+            comma = ", ";
+        }
+    fputc('}', out);
+    print_rates(out, "products_of_fp32", m->fp32);
+    print_rates(out, "products_of_bf16", m->bf16);
+    fprintf(out, "}\n");
+}
+
+/* The folders that `path` is to lie in. */
+static sw_status make_folders(const char *path, sw_error *err) {
+    char folder[SW_PATH_BYTES];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(folder, 0777) && errno != EEXIST)
+            return sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s · may this user write there?", folder, strerror(errno));
+        *slash = '/';
+    }
+    return SW_OK;
+}
+
+sw_status sw_machine_write(const char *path, const sw_machine *machine, sw_error *err) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out)
+        print_machine(out, machine);
+    if (!out || fclose(out)) {
+        free(text);
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the machine file", path);
+    }
+    sw_status status = make_folders(path, err);
+    if (!status)
+        status = sw_file_write(path, text, (int64_t)bytes, err);
+    free(text);
+    return status;
+}
+
+bool sw_machine_is_this(const sw_machine *machine, sw_kernel_set set) {
+    char cpu[SW_CPU_NAME_BYTES];
+    sw_cpu_name(cpu);
+    return machine->set == set && !strcmp(machine->cpu, cpu) && !strcmp(machine->version, SW_VERSION);
+}
