@@ -1,15 +1,21 @@
-/* manifest_parse.c: a manifest is believed when its bytes are those that were written, and what they say holds together. */
+/* manifest_parse.c: a manifest is believed when its bytes are those that were written, and what they say holds together.
+ *
+ * Members come in the one order in which they are written, so reading is a walk: the text is copied once, strings are unescaped
+ * where they stand, and nothing else is allocated but the lists of ranges and parameters.
+ */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/manifest_format.h"
+#include "checkpoint/scanner.h"
 
 typedef struct parser {
     const char *name; /* of the file */
+    sw_scanner at;    /* its messages are not used: they speak of another format */
     sw_manifest *manifest;
     sw_error *err;
 } parser;
@@ -54,136 +60,204 @@ static sw_status check_text(const parser *p, const char *text, int64_t bytes) {
     return SW_OK;
 }
 
-static bool get_count(const json_t *value, int64_t *count) {
-    *count = json_is_integer(value) ? json_integer_value(value) : -1;
-    return *count >= 0;
+/* ---- words ---- */
+
+static bool pass(parser *p, char c) {
+    return sw_scan_pass(&p->at, c);
 }
 
-static sw_status parse_head(parser *p, const json_t *root) {
+static bool pass_word(parser *p, const char *word) {
+    size_t n = strlen(word);
+    sw_scan_blanks(&p->at);
+    if ((size_t)(p->at.end - p->at.at) < n || memcmp(p->at.at, word, n) != 0)
+        return false;
+    p->at.at += n;
+    return true;
+}
+
+static bool get_text(parser *p, const char **text) {
+    char *found = NULL;
+    bool is_there = sw_scan_string(&p->at, "", &found) == SW_OK;
+    *text = found;
+    return is_there;
+}
+
+static bool get_count(parser *p, int64_t *count) {
+    return sw_scan_integer(&p->at, "", count) == SW_OK;
+}
+
+/* The key of the next member, which must be this one. */
+static bool pass_key(parser *p, const char *key) {
+    const char *found;
+    return get_text(p, &found) && strcmp(found, key) == 0 && pass(p, ':');
+}
+
+static bool get_checksum(parser *p, uint64_t *checksum) {
+    const char *digits;
+    return get_text(p, &digits) && parse_checksum(digits, (int64_t)strlen(digits), checksum);
+}
+
+/* One more item in a list of the arena's; NULL when memory is short. */
+static void *add_item(parser *p, void **items, int n, int *capacity, size_t item_bytes) {
+    void *grown = sw_arena_grow(&p->manifest->arena, *items, n, capacity, item_bytes);
+    if (!grown)
+        return NULL;
+    *items = grown;
+    return (char *)grown + (size_t)n * item_bytes;
+}
+
+/* ---- members ---- */
+
+static sw_status parse_head(parser *p) {
     sw_manifest *m = p->manifest;
-    const char *format = json_string_value(json_object_get(root, "format"));
+    const char *format;
     int64_t version;
-    if (!format || strcmp(format, SW_MANIFEST_FORMAT) != 0)
+    if (!pass(p, '{') || !pass_key(p, "format") || !get_text(p, &format) || strcmp(format, SW_MANIFEST_FORMAT) != 0)
         return refuse(p, "format", "is not \"" SW_MANIFEST_FORMAT "\"");
-    if (!get_count(json_object_get(root, "version"), &version) || version < 1)
+    if (!pass(p, ',') || !pass_key(p, "version") || !get_count(p, &version) || version < 1)
         return refuse(p, "version", "is no positive integer");
     if (version > SW_MANIFEST_VERSION)
         return sw_fail(p->err, SW_BAD_FILE,
                        "%s: has version %" PRId64
                        " of the format, and %d is read; use the shardwise that wrote it or a newer one",
                        p->name, version, SW_MANIFEST_VERSION);
-    if (json_object_size(root) != 11)
-        return refuse(p, "the object", "has not the 11 members of version 1");
-    if (!get_count(json_object_get(root, "step"), &m->step))
+    if (!pass(p, ',') || !pass_key(p, "step") || !get_count(p, &m->step))
         return refuse(p, "step", "is no count");
-    const json_t *loss = json_object_get(root, "validation_loss"), *config = json_object_get(root, "model_config");
-    if (!json_is_number(loss) && !json_is_null(loss))
-        return refuse(p, "validation_loss", "is neither a number nor null");
-    m->validation_loss = json_is_number(loss) ? json_number_value(loss) : NAN;
-    if (!json_is_string(config) && !json_is_null(config))
-        return refuse(p, "model_config", "is neither text nor null");
-    if (json_is_string(config) && !(m->model_config = sw_arena_text(&m->arena, json_string_value(config))))
-        return no_memory(p);
-    const json_t *state = json_object_get(root, "state");
-    if (!json_is_object(state))
-        return refuse(p, "state", "is no object");
-    char *text = json_dumps(state, JSON_PRESERVE_ORDER);
-    m->state = text ? sw_arena_text(&m->arena, text) : NULL;
-    free(text);
-    return m->state ? SW_OK : no_memory(p);
+    return SW_OK;
 }
 
-static sw_status parse_settings(parser *p, json_t *root) {
-    sw_manifest *m = p->manifest;
-    json_t *settings = json_object_get(root, "settings"), *value;
-    const char *key;
-    if (!json_is_object(settings) || json_object_size(settings) > 10000)
-        return refuse(p, "settings", "is no object of settings");
-    sw_setting_text *list = sw_arena_take(&m->arena, (json_object_size(settings) + 1) * sizeof *list);
-    if (!list)
+static sw_status parse_loss(parser *p) {
+    char number[64];
+    size_t n = 0;
+    if (!pass(p, ',') || !pass_key(p, "validation_loss"))
+        return refuse(p, "validation_loss", "is missing");
+    p->manifest->validation_loss = NAN;
+    if (pass_word(p, "null"))
+        return SW_OK;
+    for (; n < sizeof number - 1 && p->at.at < p->at.end && strchr("+-.0123456789eE", *p->at.at); n++)
+        number[n] = *p->at.at++;
+    number[n] = 0;
+    return sw_text_parse_real(number, &p->manifest->validation_loss)
+               ? SW_OK
+               : refuse(p, "validation_loss", "is neither a number nor null");
+}
+
+/* The caller's object, as it stands. */
+static sw_status parse_state(parser *p) {
+    if (!pass(p, ',') || !pass_key(p, "state"))
+        return refuse(p, "state", "is missing");
+    sw_scan_blanks(&p->at);
+    const char *end = sw_manifest_object_end(p->at.at, p->at.end);
+    if (!end)
+        return refuse(p, "state", "is no object");
+    size_t bytes = (size_t)(end - p->at.at);
+    char *state = sw_arena_take(&p->manifest->arena, bytes + 1);
+    if (!state)
         return no_memory(p);
-    m->setting = list;
-    json_object_foreach(settings, key, value) {
-        if (!json_is_string(value))
-            return refuse(p, "settings", "has a value that is no text");
-        sw_setting_text *setting = &list[m->n_settings++];
-        setting->key = sw_arena_text(&m->arena, key);
-        setting->value = sw_arena_text(&m->arena, json_string_value(value));
-        if (!setting->key || !setting->value)
+    memcpy(state, p->at.at, bytes);
+    p->manifest->state = state;
+    p->at.at += bytes;
+    return SW_OK;
+}
+
+static sw_status parse_config(parser *p) {
+    if (!pass(p, ',') || !pass_key(p, "model_config") || (!pass_word(p, "null") && !get_text(p, &p->manifest->model_config)))
+        return refuse(p, "model_config", "is neither text nor null");
+    return SW_OK;
+}
+
+static sw_status parse_settings(parser *p) {
+    sw_manifest *m = p->manifest;
+    void *list = NULL;
+    int capacity = 0;
+    uint64_t hash;
+    if (!pass(p, ',') || !pass_key(p, "settings") || !pass(p, '{'))
+        return refuse(p, "settings", "is no object");
+    while (!pass(p, '}')) {
+        sw_setting_text *setting = add_item(p, &list, m->n_settings, &capacity, sizeof *setting);
+        if (!setting)
             return no_memory(p);
+        if ((m->n_settings && !pass(p, ',')) || !get_text(p, &setting->key) || !pass(p, ':') || !get_text(p, &setting->value))
+            return refuse(p, "settings", "has one that is not a key and text");
+        m->n_settings++;
+        m->setting = list;
     }
-    const json_t *hash = json_object_get(root, "settings_hash");
-    uint64_t checksum;
-    if (!json_is_string(hash) || !parse_checksum(json_string_value(hash), (int64_t)json_string_length(hash), &checksum) ||
-        checksum != sw_manifest_settings_hash(m))
+    if (!pass(p, ',') || !pass_key(p, "settings_hash") || !get_checksum(p, &hash) || hash != sw_manifest_settings_hash(m))
         return refuse(p, "settings_hash", "is not that of the settings");
     return SW_OK;
 }
 
-static sw_status parse_parameter(parser *p, const json_t *from, sw_state_parameter *to) {
-    const json_t *name = json_object_get(from, "name"), *shape = json_object_get(from, "shape");
-    const json_t *is_trainable = json_object_get(from, "trainable"), *is_left_out = json_object_get(from, "left_out");
-    if (json_object_size(from) != (is_left_out ? 4 : 3) ||
-        (is_left_out && (!json_is_true(is_left_out) || !json_is_false(is_trainable))) || !json_is_string(name) ||
-        !json_string_length(name) || !json_is_array(shape) || json_array_size(shape) > 4 || !json_is_boolean(is_trainable))
+static sw_status parse_parameter(parser *p, sw_state_parameter *parameter) {
+    *parameter = (sw_state_parameter){.n_elements = 1};
+    if (!pass(p, '{') || !pass_key(p, "name") || !get_text(p, &parameter->name) || !*parameter->name || !pass(p, ',') ||
+        !pass_key(p, "shape") || !pass(p, '['))
         return refuse(p, "parameters", "has one that is not {name, shape, trainable}");
-    *to = (sw_state_parameter){.name = sw_arena_text(&p->manifest->arena, json_string_value(name)),
-                               .n_dimensions = (int)json_array_size(shape),
-                               .n_elements = 1,
-                               .is_trainable = json_is_true(is_trainable),
-                               .is_left_out = is_left_out};
-    if (!to->name)
-        return no_memory(p);
-    for (int d = 0; d < to->n_dimensions; d++)
-        if (!get_count(json_array_get(shape, (size_t)d), &to->dimension[d]) ||
-            __builtin_mul_overflow(to->n_elements, to->dimension[d], &to->n_elements) || to->n_elements > INT64_C(1) << 56)
+    while (!pass(p, ']')) {
+        int d = parameter->n_dimensions++;
+        if (d == 4 || (d && !pass(p, ',')) || !get_count(p, &parameter->dimension[d]) ||
+            __builtin_mul_overflow(parameter->n_elements, parameter->dimension[d], &parameter->n_elements) ||
+            parameter->n_elements > INT64_C(1) << 56)
             return refuse(p, "parameters", "has a shape that no model has");
+    }
+    if (!pass(p, ',') || !pass_key(p, "trainable"))
+        return refuse(p, "parameters", "has one that is not {name, shape, trainable}");
+    parameter->is_trainable = pass_word(p, "true");
+    bool is_frozen = !parameter->is_trainable && pass_word(p, "false");
+    parameter->is_left_out = is_frozen && pass(p, ',');
+    if ((!parameter->is_trainable && !is_frozen) ||
+        (parameter->is_left_out && (!pass_key(p, "left_out") || !pass_word(p, "true"))) || !pass(p, '}'))
+        return refuse(p, "parameters", "has one that is not {name, shape, trainable}");
     return SW_OK;
 }
 
-static sw_status parse_parameters(parser *p, const json_t *root) {
+static sw_status parse_parameters(parser *p) {
     sw_manifest *m = p->manifest;
-    const json_t *list = json_object_get(root, "parameters");
-    if (!json_is_array(list) || json_array_size(list) > INT32_MAX)
+    void *list = NULL;
+    int capacity = 0;
+    if (!pass(p, ',') || !pass_key(p, "parameters") || !pass(p, '['))
         return refuse(p, "parameters", "is no list");
-    sw_state_parameter *parameters = sw_arena_take(&m->arena, (json_array_size(list) + 1) * sizeof *parameters);
-    if (!parameters)
-        return no_memory(p);
-    m->parameter = parameters;
-    sw_status status = SW_OK;
-    for (size_t i = 0; i < json_array_size(list) && status == SW_OK; i++, m->n_parameters++)
-        status = parse_parameter(p, json_array_get(list, i), &parameters[i]);
-    return status;
+    while (!pass(p, ']')) {
+        sw_state_parameter *parameter = add_item(p, &list, m->n_parameters, &capacity, sizeof *parameter);
+        if (!parameter)
+            return no_memory(p);
+        if (m->n_parameters && !pass(p, ','))
+            return refuse(p, "parameters", "is no list");
+        sw_status status = parse_parameter(p, parameter);
+        if (status != SW_OK)
+            return status;
+        m->n_parameters++;
+        m->parameter = list;
+    }
+    return SW_OK;
 }
 
 /* Ranges lie one behind the other, none is empty or too long, and together they are the file. */
-static sw_status parse_ranges(parser *p, const json_t *list, sw_manifest_file *file) {
-    int64_t n = (int64_t)json_array_size(list), end = 0;
-    file->range = sw_arena_take(&p->manifest->arena, (size_t)(n + 1) * sizeof *file->range);
-    if (!file->range)
-        return no_memory(p);
-    for (int64_t i = 0; i < n; i++) {
-        const json_t *from = json_array_get(list, (size_t)i);
-        sw_file_range *to = &file->range[i];
-        const json_t *checksum = json_array_get(from, 2);
-        if (json_array_size(from) != 3 || !get_count(json_array_get(from, 0), &to->offset) ||
-            !get_count(json_array_get(from, 1), &to->bytes) || !json_is_string(checksum) ||
-            !parse_checksum(json_string_value(checksum), (int64_t)json_string_length(checksum), &to->checksum))
+static sw_status parse_ranges(parser *p, sw_manifest_file *file) {
+    void *list = NULL;
+    int capacity = 0;
+    int64_t end = 0;
+    while (!pass(p, ']')) {
+        sw_file_range *range =
+            file->n_ranges < INT32_MAX / 2 ? add_item(p, &list, (int)file->n_ranges, &capacity, sizeof *range) : NULL;
+        if (!range)
+            return no_memory(p);
+        if ((file->n_ranges && !pass(p, ',')) || !pass(p, '[') || !get_count(p, &range->offset) || !pass(p, ',') ||
+            !get_count(p, &range->bytes) || !pass(p, ',') || !get_checksum(p, &range->checksum) || !pass(p, ']'))
             return refuse(p, "ranges", "has one that is not [offset, bytes, checksum]");
-        if (to->offset != end || to->bytes < 1 || to->bytes > SW_RANGE_BYTES || __builtin_add_overflow(end, to->bytes, &end))
+        if (range->offset != end || range->bytes < 1 || range->bytes > SW_RANGE_BYTES ||
+            __builtin_add_overflow(end, range->bytes, &end))
             return refuse(p, "ranges", "are not one behind the other");
+        file->n_ranges++;
+        file->range = list;
     }
-    if (end != file->bytes)
-        return refuse(p, "ranges", "do not cover their file");
-    file->n_ranges = n;
-    return SW_OK;
+    return end == file->bytes ? SW_OK : refuse(p, "ranges", "do not cover their file");
 }
 
-static sw_status parse_file(parser *p, const json_t *from) {
-    const json_t *ranges = json_object_get(from, "ranges");
-    const char *name = json_string_value(json_object_get(from, "name"));
+static sw_status parse_file(parser *p) {
+    const char *name;
     int64_t bytes;
-    if (json_object_size(from) != 3 || !name || !json_is_array(ranges) || !get_count(json_object_get(from, "bytes"), &bytes))
+    if (!pass(p, '{') || !pass_key(p, "name") || !get_text(p, &name) || !pass(p, ',') || !pass_key(p, "bytes") ||
+        !get_count(p, &bytes) || !pass(p, ',') || !pass_key(p, "ranges") || !pass(p, '['))
         return refuse(p, "files", "has one that is not {name, bytes, ranges}");
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++) {
         sw_manifest_file *file = &p->manifest->file[kind];
@@ -192,44 +266,46 @@ static sw_status parse_file(parser *p, const json_t *from) {
         if (file->is_there)
             return refuse(p, "files", "has a name twice");
         *file = (sw_manifest_file){.is_there = true, .bytes = bytes};
-        return parse_ranges(p, ranges, file);
+        sw_status status = parse_ranges(p, file);
+        return status != SW_OK || pass(p, '}') ? status : refuse(p, "files", "has one that is not {name, bytes, ranges}");
     }
     return refuse(p, "files", "has a name that no checkpoint has"); /* names lead nowhere else */
 }
 
-static sw_status parse_files(parser *p, const json_t *root) {
-    const json_t *list = json_object_get(root, "files");
+/* Then nothing follows but the checksum. */
+static sw_status parse_files(parser *p) {
     sw_status status = SW_OK;
-    if (!json_is_array(list))
+    if (!pass(p, ',') || !pass_key(p, "files") || !pass(p, '['))
         return refuse(p, "files", "is no list");
-    for (size_t i = 0; i < json_array_size(list) && status == SW_OK; i++)
-        status = parse_file(p, json_array_get(list, i));
+    for (int n = 0; !pass(p, ']') && status == SW_OK; n++)
+        status = n && !pass(p, ',') ? refuse(p, "files", "is no list") : parse_file(p);
     if (status == SW_OK && !p->manifest->file[SW_STATE_MASTER].is_there)
         return refuse(p, "files", "has no parameters.safetensors");
+    if (status == SW_OK && p->at.at != p->at.end)
+        return refuse(p, "the list of files", "is not the last member");
     return status;
 }
 
 sw_status sw_manifest_parse(const char *name, const char *text, int64_t bytes, sw_manifest *manifest, sw_error *err) {
-    parser p = {name, manifest, err};
-    json_error_t error;
+    static sw_status (*const members[])(parser *) = {parse_head,     parse_loss,       parse_state, parse_config,
+                                                     parse_settings, parse_parameters, parse_files};
+    parser p = {.name = name, .manifest = manifest, .err = err};
     *manifest = (sw_manifest){.validation_loss = NAN};
     sw_status status = check_text(&p, text, bytes);
     if (status != SW_OK)
         return status;
-    json_t *root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!root)
-        return json_error_code(&error) == json_error_out_of_memory ? no_memory(&p) : refuse(&p, "the text", "is not valid JSON");
-    if (!json_is_object(root))
-        status = refuse(&p, "the text", "is no JSON object");
-    if (status == SW_OK)
-        status = parse_head(&p, root);
-    if (status == SW_OK)
-        status = parse_settings(&p, root);
-    if (status == SW_OK)
-        status = parse_parameters(&p, root);
-    if (status == SW_OK)
-        status = parse_files(&p, root);
-    json_decref(root);
+    if (!sw_text_is_utf8(text, (size_t)bytes))
+        return refuse(&p, "the text", "is not UTF-8");
+    char *copy = sw_arena_take(&manifest->arena, (size_t)bytes + 1);
+    if (!copy)
+        return no_memory(&p);
+    memcpy(copy, text, (size_t)bytes);
+    int64_t end =
+        bytes - (int64_t)(sizeof SW_MANIFEST_BEFORE_CHECKSUM - 1 + SW_CHECKSUM_DIGITS + sizeof SW_MANIFEST_AFTER_CHECKSUM - 1);
+    copy[end] = 0;
+    p.at = (sw_scanner){.path = name, .text = copy, .at = copy, .end = copy + end};
+    for (size_t i = 0; i < sizeof members / sizeof *members && status == SW_OK; i++)
+        status = members[i](&p);
     return status;
 }
 

@@ -28,6 +28,22 @@ uint64_t sw_manifest_settings_hash(const sw_manifest *manifest) {
     return hash;
 }
 
+const char *sw_manifest_object_end(const char *text, const char *end) {
+    int64_t depth = 0;
+    bool is_quoted = false;
+    if (text == end || *text != '{')
+        return NULL;
+    for (; text < end; text++) {
+        if (is_quoted && *text == '\\' && text + 1 < end)
+            text++;
+        else if (*text == '"')
+            is_quoted = !is_quoted;
+        else if (!is_quoted && (*text == '{' || *text == '}') && (depth += *text == '{' ? 1 : -1) == 0)
+            return text + 1;
+    }
+    return NULL;
+}
+
 /* Text that grows in [room] bytes; without `at` it is only counted. */
 typedef struct writer {
     char *at;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint/manifest_format.h"
 #include "checkpoint/ranges.h"
 #include "checkpoint/save_internal.h"
 
@@ -213,26 +214,11 @@ static sw_status read_table(sw_save *save, sw_error *err) {
     return status;
 }
 
-/* Is it an object, as far as braces and quotes tell? A manifest with anything else could not be read. */
-static bool is_object(const char *text) {
-    int depth = 0;
-    bool is_quoted = false;
-    if (*text != '{')
-        return false;
-    for (; *text; text++) {
-        if (is_quoted && *text == '\\' && text[1])
-            text++;
-        else if (*text == '"')
-            is_quoted = !is_quoted;
-        else if (!is_quoted && (*text == '{' || *text == '}') && (depth += *text == '{' ? 1 : -1) == 0)
-            return !text[1];
-    }
-    return false;
-}
-
 static sw_status write_manifest(sw_save *save, const sw_save_facts *facts, sw_error *err) {
     sw_publisher *p = save->publisher;
-    if (!is_object(facts->state) || strlen(facts->state) > SW_SAVE_STATE_BYTES)
+    size_t state_bytes = strlen(facts->state);
+    const char *state_end = facts->state + state_bytes;
+    if (state_bytes > SW_SAVE_STATE_BYTES || sw_manifest_object_end(facts->state, state_end) != state_end)
         return sw_fail(err, SW_BUG, "the state of a run is no JSON object of at most %d bytes", SW_SAVE_STATE_BYTES);
     p->manifest.step = save->step;
     p->manifest.validation_loss = facts->validation_loss;

@@ -78,9 +78,10 @@ static int newest_first(const void *a, const void *b) {
     return left > right ? -1 : left < right;
 }
 
-static void look_at(const char *path, sw_step *step) {
+/* Errors: no memory, which says nothing about the checkpoint. */
+static sw_status look_at(const char *path, sw_step *step, sw_error *err) {
     sw_checkpoint *checkpoint;
-    sw_error err;
+    sw_error reason;
     struct stat info;
     char manifest[SW_PATH_BYTES];
     step->validation_loss = NAN;
@@ -88,11 +89,14 @@ static void look_at(const char *path, sw_step *step) {
         step->seconds = (double)info.st_mtime;
     if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
         snprintf(step->reason, sizeof step->reason, "is a link, and may lead out of the run's folder");
-        return;
+        return SW_OK;
     }
-    if (sw_checkpoint_open(path, &checkpoint, &err) != SW_OK) {
-        snprintf(step->reason, sizeof step->reason, "%.*s", (int)sizeof step->reason - 1, err.message);
-        return;
+    sw_status status = sw_checkpoint_open(path, &checkpoint, &reason);
+    if (status == SW_NO_MEMORY)
+        return sw_fail(err, status, "%s", reason.message);
+    if (status != SW_OK) {
+        snprintf(step->reason, sizeof step->reason, "%.*s", (int)sizeof step->reason - 1, reason.message);
+        return SW_OK;
     }
     if (sw_checkpoint_step(checkpoint) == step->step) {
         step->is_whole = true;
@@ -102,6 +106,7 @@ static void look_at(const char *path, sw_step *step) {
         snprintf(step->reason, sizeof step->reason, "holds step %" PRId64 ": it was renamed", sw_checkpoint_step(checkpoint));
     }
     sw_checkpoint_close(checkpoint);
+    return SW_OK;
 }
 
 /* The folder `folder`/steps; *open_folder is NULL where there is none. */
@@ -118,6 +123,8 @@ static sw_status open_steps(const char *folder, char path[SW_PATH_BYTES], DIR **
         return sw_fail(err, SW_BAD_FILE, "%s: is a link, and may lead out of the run's folder; put the folder itself there",
                        path);
     *open_folder = opendir(path);
+    if (!*open_folder && errno == ENOMEM)
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory to read it", path);
     if (!*open_folder)
         return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; is it a folder of this user?", path, strerror(errno));
     return SW_OK;
@@ -147,7 +154,7 @@ sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
         if ((status = sw_path_join(entry_path, path, entry->d_name, err)) != SW_OK)
             break;
         steps->item[steps->n] = (sw_step){.step = step};
-        look_at(entry_path, &steps->item[steps->n++]);
+        status = look_at(entry_path, &steps->item[steps->n++], err);
     }
     closedir(open_folder);
     if (steps->n)
