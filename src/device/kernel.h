@@ -64,7 +64,7 @@
        -1 turns back, which is the gradient. Channels from heads*D on pass unturned */                                          \
     X(ROTARY, "rotary")                                                                                                         \
     /* q A[B*T,H*D], k A[B*T,K*D], v A[B*T,K*D], out A[B*T,H*D]*, log_sum R[B,H,T]*, documents i32[B*T]?                        \
-       dims B T H K D q_stride kv_stride span; attr scale. Strides: elements from one token to the next of q, and of k and v;   \
+       dims B T H K D q_stride kv_stride span; attr scale > 0. Strides: elements from one token to the next of q, of k and v;   \
        out is dense. Query t sees keys max(0, t - span + 1, documents[t]) .. t; span 0: all before it */                        \
     X(ATTENTION, "attention")                                                                                                   \
     /* dout A[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v), documents?       dims, attr as ATTENTION */  \

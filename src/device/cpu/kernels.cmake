@@ -1,4 +1,5 @@
-# The kernels, compiled once for each kind of numbers and each kernel set: nine object libraries of the same sources.
+# The kernels, compiled once for each kind of numbers and each kernel set: nine object libraries of the same sources,
+# but where a tuned kernel takes a plain one's place.
 # SW_KIND and SW_SET name the table that a library exports (src/device/cpu/plain/table.c).
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   message(FATAL_ERROR "the kernels are for x86-64, this is ${CMAKE_SYSTEM_PROCESSOR}: src/device/cpu/kernels.cmake lists the sets")
