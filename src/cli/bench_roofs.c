@@ -147,8 +147,9 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
         json_decref(machine);
         return status;
     }
-    report = json_pack("{s:{s:I, s:I}, s:o, s:o}", "configuration", "ranks", (json_int_t)cores.n_ranks, "threads",
-                       (json_int_t)cores.n_threads, "machine", machine, "roofs", sw_bench_roofs_json(&found));
+    report = json_pack("{s:{s:I, s:I, s:s, s:s}, s:o, s:o}", "configuration", "ranks", (json_int_t)cores.n_ranks, "threads",
+                       (json_int_t)cores.n_threads, "kernel_set", found.kernel_set, "gemm", found.gemm, "machine", machine,
+                       "roofs", sw_bench_roofs_json(&found));
     status = sw_bench_put(report, &output, err);
     json_decref(report);
     if (status || output.as_json)

@@ -221,11 +221,12 @@ static json_t *waiting(const bench *b) {
 
 /* `key` of each step of each round. */
 static json_t *each(const bench *b, const char *key) {
-    json_t *rounds = json_array(), *round, *step;
-    size_t r, i;
-    json_array_foreach(b->rounds, r, round) {
+    json_t *rounds = json_array();
+    for (size_t r = 0; r < json_array_size(b->rounds); r++) {
+        const json_t *steps = json_object_get(json_array_get(b->rounds, r), "steps");
         json_t *values = json_array();
-        json_array_foreach(json_object_get(round, "steps"), i, step) json_array_append(values, json_object_get(step, key));
+        for (size_t i = 0; i < json_array_size(steps); i++)
+            json_array_append(values, json_object_get(json_array_get(steps, i), key));
         json_array_append_new(rounds, values);
     }
     return rounds;
@@ -247,6 +248,7 @@ static json_t *configuration(const bench *b) {
 static json_t *make_report(const bench *b, json_t *machine) {
     const json_t *last = json_array_get(b->rounds, (size_t)(b->n_rounds - 1)), *plan = json_object_get(last, "plan");
     const json_t *steps = json_object_get(last, "steps"), *step = json_array_get(steps, json_array_size(steps) - 1);
+    const json_t *start_event = json_object_get(last, "start");
     double seconds = median_of(b, "step_seconds"), tokens = median_of(b, "tokens");
     double flops = flops_per_token(b, json_integer_value(json_object_get(plan, "parameters")));
     double rate = seconds > 0 ? tokens / seconds : 0, start[MOST_ROUNDS], pss[MOST_ROUNDS];
@@ -260,11 +262,12 @@ static json_t *make_report(const bench *b, json_t *machine) {
     }
     const json_t *memory = json_object_get(step, "memory");
     return json_pack("{s:o, s:o, s:s, s:s, s:O, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:I, s:O, s:O, s:o, s:o, s:o}",
-                     "configuration", configuration(b), "machine", machine, "kernel_set", b->roofs[0].kernel_set, "gemm",
-                     b->roofs[0].gemm, "parameters", json_object_get(plan, "parameters"), "flops_per_token", flops,
-                     "tokens_per_second", rate, "step_seconds", seconds, "flops_per_second", rate * flops, "of_fma_roof",
-                     rate * flops / roof_of(b, -1), "of_gemm", rate * flops / roof_of(b, SW_N_ROOFS), "waiting", waiting(b),
-                     "start_to_step_1_seconds", sw_bench_median(start, b->n_rounds), "pss_bytes",
+                     "configuration", configuration(b), "machine", machine, "kernel_set",
+                     json_string_value(json_object_get(start_event, "kernels")), "gemm",
+                     json_string_value(json_object_get(start_event, "gemm")), "parameters", json_object_get(plan, "parameters"),
+                     "flops_per_token", flops, "tokens_per_second", rate, "step_seconds", seconds, "flops_per_second",
+                     rate * flops, "of_fma_roof", rate * flops / roof_of(b, -1), "of_gemm", rate * flops / roof_of(b, SW_N_ROOFS),
+                     "waiting", waiting(b), "start_to_step_1_seconds", sw_bench_median(start, b->n_rounds), "pss_bytes",
                      (json_int_t)sw_bench_median(pss, b->n_rounds), "memory_planned", json_object_get(memory, "planned"),
                      "memory_measured", json_object_get(memory, "peak"), "roofs", roofs, "step_seconds_each",
                      each(b, "step_seconds"), "loss_each", each(b, "loss"));
@@ -286,15 +289,17 @@ static void print_report(const json_t *report) {
            number(report, "flops_per_token") / 1e6, number(report, "flops_per_second") / 1e9);
     printf("of roofs        %.3f of fused multiply-adds, %.3f of products of matrices, by the same cores around the run\n",
            number(report, "of_fma_roof"), number(report, "of_gemm"));
-    json_object_foreach(json_object_get(report, "waiting"), key, value)
-        printf("%-22s %.4f s of a step\n", key, json_number_value(value));
+    json_object_foreach(json_object_get(report, "waiting"), key, value) {
+        printf("%-27s %.4f s of a step\n", key, json_number_value(value));
+    }
     printf("start to step 1 %.2f s\n", number(report, "start_to_step_1_seconds"));
     printf("memory          %s: proportional set sizes, all ranks\n\n%-14s %14s %14s\n",
            sw_text_bytes((int64_t)number(report, "pss_bytes"), first, sizeof first), "per rank", "planned", "measured");
     const json_t *measured = json_object_get(report, "memory_measured");
-    json_object_foreach(json_object_get(report, "memory_planned"), key, value)
+    json_object_foreach(json_object_get(report, "memory_planned"), key, value) {
         printf("%-14s %14s %14s\n", key, sw_text_bytes(json_integer_value(value), first, sizeof first),
                sw_text_bytes((int64_t)number(measured, key), second, sizeof second));
+    }
 }
 
 static sw_status measure(bench *b, const sw_bench_output *output, sw_error *err) {
