@@ -157,6 +157,13 @@ static double of_rounding_within(const device_case *c, int operand, double *cons
     return most / (largest > 0 ? largest : 1);
 }
 
+/* With dot products of bf16, attention rounds its weights to bf16 between two products: test_attention.c says how far off that
+ * may be. */
+static bool is_bounded_elsewhere(sw_kernel kernel, const variant *v) {
+    return (kernel == SW_KERNEL_ATTENTION || kernel == SW_KERNEL_ATTENTION_GRAD) && v->numbers == SW_NUMBERS_BF16 &&
+           !strcmp(v->device->gemm, sw_gemm_kind_name(SW_GEMM_OWN_BF16));
+}
+
 static void every_kernel_gives_what_the_oracle_gives(void **state) {
     const fixture *f = *state;
     int n_cases = 0, n_wrong = 0;
@@ -180,7 +187,8 @@ static void every_kernel_gives_what_the_oracle_gives(void **state) {
                     device_run(&arena, f->oracle, SW_NUMBERS_F64, &c, expected);
                     const double sure = numbers == SW_NUMBERS_F64 ? 1e-13 : tolerance((sw_kernel)kernel);
                     for (int v = 0; v < f->n_variants; v++) {
-                        if (f->variants[v].numbers != (sw_number_kind)numbers)
+                        if (f->variants[v].numbers != (sw_number_kind)numbers ||
+                            is_bounded_elsewhere((sw_kernel)kernel, &f->variants[v]))
                             continue;
                         device_run(&arena, f->variants[v].device, (sw_number_kind)numbers, &c, got);
                         for (int o = 0; o < c.n_operands; o++) {
