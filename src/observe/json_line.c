@@ -74,15 +74,28 @@ void sw_json_line_integer(sw_json_line *line, const char *key, int64_t value) {
     put(line, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
 }
 
-void sw_json_line_real(sw_json_line *line, const char *key, double value) {
+static void put_real(sw_json_line *line, double value) {
     char text[SW_TEXT_NUMBER_BYTES];
-    put_key(line, key);
-    if (!isfinite(value)) {
-        put(line, "null", 4);
-        return;
-    }
-    sw_text_exact_real(value, text, sizeof text);
+    if (isfinite(value))
+        sw_text_exact_real(value, text, sizeof text);
+    else
+        snprintf(text, sizeof text, "null");
     put(line, text, strlen(text));
+}
+
+void sw_json_line_real(sw_json_line *line, const char *key, double value) {
+    put_key(line, key);
+    put_real(line, value);
+}
+
+void sw_json_line_reals(sw_json_line *line, const char *key, const double *values, int n) {
+    put_key(line, key);
+    put(line, "[", 1);
+    for (int i = 0; i < n; i++) {
+        put(line, ", ", i ? 2 : 0);
+        put_real(line, values[i]);
+    }
+    put(line, "]", 1);
 }
 
 void sw_json_line_text(sw_json_line *line, const char *key, const char *value) {

@@ -6,38 +6,26 @@
 #include "run/training.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 
-static json_t *real(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-sw_status sw_training_state_text(const sw_training *t, char *text, size_t bytes, sw_error *err) {
-    json_t *losses = json_array();
-    for (int i = 0; i < t->guard.n_losses; i++)
-        json_array_append_new(losses, real(t->guard.losses[i]));
-    json_t *state = json_pack(
-        "{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:i, s:o}", "step", (json_int_t)t->step, "updates", (json_int_t)t->n_updates,
-        "next_row", (json_int_t)t->next_row, "rows_left_out", (json_int_t)t->n_rows_left_out, "skipped_in_a_row",
-        t->n_skipped_in_a_row, "first_loss", real(t->first_loss), "last_loss", real(t->last_loss), "seconds",
-        real(t->seconds_before + sw_seconds_now() - t->begin), "rollbacks", t->guard.n_rollbacks, "good_losses", losses);
-    char *written = state ? json_dumps(state, 0) : NULL;
-    json_decref(state);
-    sw_status status = SW_OK;
-    if (!written)
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for the state of the run");
-    else if (strlen(written) >= bytes)
-        status = sw_fail(err, SW_BUG, "the state of the run has %zu bytes, there is room for %zu", strlen(written), bytes);
-    else
-        memcpy(text, written, strlen(written) + 1);
-    free(written);
-    return status;
+void sw_training_state_text(const sw_training *t, sw_json_line *text) {
+    sw_json_line_begin(text);
+    sw_json_line_integer(text, "step", t->step);
+    sw_json_line_integer(text, "updates", t->n_updates);
+    sw_json_line_integer(text, "next_row", t->next_row);
+    sw_json_line_integer(text, "rows_left_out", t->n_rows_left_out);
+    sw_json_line_integer(text, "skipped_in_a_row", t->n_skipped_in_a_row);
+    sw_json_line_real(text, "first_loss", t->first_loss);
+    sw_json_line_real(text, "last_loss", t->last_loss);
+    sw_json_line_real(text, "seconds", t->seconds_before + sw_seconds_now() - t->begin);
+    sw_json_line_integer(text, "rollbacks", t->guard.n_rollbacks);
+    sw_json_line_reals(text, "good_losses", t->guard.losses, t->guard.n_losses);
+    sw_json_line_end(text);
+    text->text[text->n - 1] = 0; /* the newline */
 }
 
 /* A count from 0 on that the checkpoint must have. */
