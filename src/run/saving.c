@@ -22,6 +22,7 @@ enum { LOOK_MS = 50 };
 struct sw_saving {
     sw_comm *comm;
     const sw_layout *layout;
+    const sw_cores *cores;
     sw_masters masters;
     sw_save *save;
     char *model_config;
@@ -31,7 +32,8 @@ struct sw_saving {
     _Atomic int64_t n_fetches; /* for whoever wants to see progress */
     atomic_bool gives_up;
 
-    int64_t step; /* that is being saved; -1: none. Changes while there is no job */
+    int64_t step;                          /* that is being saved; -1: none. Changes while there is no job */
+    double began, waited_seconds, seconds; /* of this save */
 
     pthread_t thread;
     bool has_thread;
@@ -90,8 +92,18 @@ static void publish(sw_saving *s) {
     set_stage(s, status ? SW_SAVING_FAILED : SW_SAVING_PUBLISHED, s->layout->n_groups);
 }
 
+/* The rank's own threads are pinned to cores that they fill; this one, which mostly waits, takes what is free. */
+static void let_run_anywhere(const sw_cores *cores) {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int i = 0; i < cores->n; i++)
+        CPU_SET((unsigned)cores->cpu[i], &all);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof all, &all); /* a wish */
+}
+
 static void *work(void *arg) {
     sw_saving *s = arg;
+    let_run_anywhere(s->cores);
     pthread_mutex_lock(&s->lock);
     for (;;) {
         while (!s->has_job && !s->stops)
@@ -155,6 +167,7 @@ sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for saving checkpoints", comm->rank);
     s->comm = comm;
     s->layout = &a->layout;
+    s->cores = &run->cores;
     s->masters = (sw_masters){executor, &a->states, comm->rank};
     s->step = -1;
     pthread_mutex_init(&s->lock, NULL);
@@ -204,6 +217,8 @@ void sw_saving_close(sw_saving *s) {
 
 void sw_saving_begin(sw_saving *s, int64_t step, const sw_save_facts *facts) {
     s->step = step;
+    s->began = sw_seconds_now();
+    s->waited_seconds = 0;
     s->facts = *facts;
     snprintf(s->state, sizeof s->state, "%s", facts->state);
     s->facts.state = s->state;
@@ -227,7 +242,7 @@ static bool is_idle(const sw_saving *s, int group) {
 
 static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, sw_error *err) {
     int64_t seen = -1;
-    double moved = sw_seconds_now();
+    double began = sw_seconds_now(), moved = began;
     sw_status status = SW_OK;
     pthread_mutex_lock(&s->lock);
     while (!is_reached(s, group) && !status) {
@@ -247,11 +262,16 @@ static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, s
         status = sw_comm_check(s->comm, err);
     }
     pthread_mutex_unlock(&s->lock);
+    s->waited_seconds += sw_seconds_now() - began;
     return status;
 }
 
 sw_status sw_saving_wait_for_group(sw_saving *s, int group, sw_error *err) {
     return s->step < 0 ? SW_OK : wait_until(s, has_read, group, err);
+}
+
+sw_saving_time sw_saving_took(const sw_saving *s) {
+    return (sw_saving_time){s->seconds, s->waited_seconds};
 }
 
 sw_saving_stage sw_saving_look(sw_saving *s) {
@@ -266,6 +286,7 @@ void sw_saving_publish(sw_saving *s) {
 }
 
 void sw_saving_end(sw_saving *s) {
+    s->seconds = sw_seconds_now() - s->began;
     s->step = -1;
     set_stage(s, SW_SAVING_NOTHING, s->layout->n_groups);
 }

@@ -55,6 +55,7 @@ typedef struct sw_training {
 
     /* checkpoints: checkpoints.c */
     sw_saving *saving;                         /* NULL: no checkpoints */
+    const char *why_saved;                     /* the save that is running */
     int64_t saved_step;                        /* of the newest checkpoint that is known to be whole; -1: none */
     uint32_t n_saves_asked, n_saves_begun;     /* SIGUSR1: agreed on by all ranks */
     sw_saving_stage first_saving;              /* the save that is running, at the decision of the last step: rank 0's stage */
