@@ -294,8 +294,8 @@ sw_status sw_manifest_parse(const char *name, const char *text, int64_t bytes, s
     sw_status status = check_text(&p, text, bytes);
     if (status != SW_OK)
         return status;
-    if (!sw_text_is_utf8(text, (size_t)bytes))
-        return refuse(&p, "the text", "is not UTF-8");
+    if (!sw_text_is_utf8(text, (size_t)bytes) || memchr(text, 0, (size_t)bytes))
+        return refuse(&p, "the text", "is not UTF-8, or holds a NUL");
     char *copy = sw_arena_take(&manifest->arena, (size_t)bytes + 1);
     if (!copy)
         return no_memory(&p);

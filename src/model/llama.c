@@ -89,15 +89,21 @@ static sw_value *block(sw_graph *g, void *self, sw_value *x) {
     return sw_add(g, h, mlp(g, b, sw_rmsnorm(g, h, b->mlp_norm, b->config->norm_epsilon)));
 }
 
-static projection declare_projection(sw_graph *g, sw_unit *unit, const llama_block *b, const char *name, int64_t out, int64_t in,
-                                     bool has_bias) {
-    projection p = {0};
-    p.weight = sw_declare(g, unit, (sw_declaration){SW_INIT_NORMAL, b->config->init_std, 2, {out, in}},
-                          "model.layers.%" PRId64 ".%s.weight", b->layer, name);
-    if (has_bias)
-        p.bias =
-            sw_declare(g, unit, (sw_declaration){SW_INIT_ZEROS, 0, 1, {out}}, "model.layers.%" PRId64 ".%s.bias", b->layer, name);
-    return p;
+typedef struct projection_declaration {
+    projection *to;
+    const char *name;
+    int64_t out, in;
+} projection_declaration;
+
+/* Weights one after another, so that those of one x can be multiplied as one; biases behind them. */
+static void declare_projections(sw_graph *g, sw_unit *unit, int64_t layer, double std, int n, const projection_declaration *p,
+                                bool has_bias) {
+    for (int i = 0; i < n; i++)
+        p[i].to->weight = sw_declare(g, unit, (sw_declaration){SW_INIT_NORMAL, std, 2, {p[i].out, p[i].in}},
+                                     "model.layers.%" PRId64 ".%s.weight", layer, p[i].name);
+    for (int i = 0; i < n && has_bias; i++)
+        p[i].to->bias = sw_declare(g, unit, (sw_declaration){SW_INIT_ZEROS, 0, 1, {p[i].out}}, "model.layers.%" PRId64 ".%s.bias",
+                                   layer, p[i].name);
 }
 
 static sw_parameter *declare_norm(sw_graph *g, sw_unit *unit, const llama_block *b, const char *name, int64_t channels) {
@@ -107,20 +113,24 @@ static sw_parameter *declare_norm(sw_graph *g, sw_unit *unit, const llama_block 
 
 static llama_block declare_block(sw_graph *g, sw_unit *unit, const sw_model_config *c, int64_t layer) {
     llama_block b = {.config = c, .layer = layer};
-    int64_t q_channels = c->heads * c->head_channels, kv_channels = c->kv_heads * c->head_channels;
+    const int64_t q = c->heads * c->head_channels, kv = c->kv_heads * c->head_channels;
+    const projection_declaration qkv[] = {{&b.q, "self_attn.q_proj", q, c->hidden},
+                                          {&b.k, "self_attn.k_proj", kv, c->hidden},
+                                          {&b.v, "self_attn.v_proj", kv, c->hidden}};
+    const projection_declaration o = {&b.o, "self_attn.o_proj", c->hidden, q};
+    const projection_declaration gate_up[] = {{&b.gate, "mlp.gate_proj", c->ffn, c->hidden},
+                                              {&b.up, "mlp.up_proj", c->ffn, c->hidden}};
+    const projection_declaration down = {&b.down, "mlp.down_proj", c->hidden, c->ffn};
     b.attention_norm = declare_norm(g, unit, &b, "input_layernorm", c->hidden);
-    b.q = declare_projection(g, unit, &b, "self_attn.q_proj", q_channels, c->hidden, c->qkv_bias);
-    b.k = declare_projection(g, unit, &b, "self_attn.k_proj", kv_channels, c->hidden, c->qkv_bias);
-    b.v = declare_projection(g, unit, &b, "self_attn.v_proj", kv_channels, c->hidden, c->qkv_bias);
+    declare_projections(g, unit, layer, c->init_std, 3, qkv, c->qkv_bias);
     if (c->qk_norm) {
         b.q_norm = declare_norm(g, unit, &b, "self_attn.q_norm", c->head_channels);
         b.k_norm = declare_norm(g, unit, &b, "self_attn.k_norm", c->head_channels);
     }
-    b.o = declare_projection(g, unit, &b, "self_attn.o_proj", c->hidden, q_channels, c->o_bias);
+    declare_projections(g, unit, layer, c->init_std, 1, &o, c->o_bias);
     b.mlp_norm = declare_norm(g, unit, &b, "post_attention_layernorm", c->hidden);
-    b.gate = declare_projection(g, unit, &b, "mlp.gate_proj", c->ffn, c->hidden, c->mlp_bias);
-    b.up = declare_projection(g, unit, &b, "mlp.up_proj", c->ffn, c->hidden, c->mlp_bias);
-    b.down = declare_projection(g, unit, &b, "mlp.down_proj", c->hidden, c->ffn, c->mlp_bias);
+    declare_projections(g, unit, layer, c->init_std, 2, gate_up, c->mlp_bias);
+    declare_projections(g, unit, layer, c->init_std, 1, &down, c->mlp_bias);
     return b;
 }
 

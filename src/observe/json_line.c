@@ -76,11 +76,10 @@ void sw_json_line_integer(sw_json_line *line, const char *key, int64_t value) {
 
 static void put_real(sw_json_line *line, double value) {
     char text[SW_TEXT_NUMBER_BYTES];
-    if (!isfinite(value)) {
-        put(line, "null", 4);
-        return;
-    }
-    sw_text_exact_real(value, text, sizeof text);
+    if (isfinite(value))
+        sw_text_exact_real(value, text, sizeof text);
+    else
+        snprintf(text, sizeof text, "null");
     put(line, text, strlen(text));
 }
 

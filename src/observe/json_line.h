@@ -28,9 +28,9 @@ void sw_json_line_end(sw_json_line *line);
  * Text that is not UTF-8 has U+FFFD in place of each byte that does not belong; NULL text is null. */
 void sw_json_line_integer(sw_json_line *line, const char *key, int64_t value);
 void sw_json_line_real(sw_json_line *line, const char *key, double value);
-void sw_json_line_reals(sw_json_line *line, const char *key, const double *values, int n); /* a list of such */
 void sw_json_line_text(sw_json_line *line, const char *key, const char *value);
-void sw_json_line_open(sw_json_line *line, const char *key); /* an object as a member, until ... */
+void sw_json_line_reals(sw_json_line *line, const char *key, const double *values, int n); /* a list */
+void sw_json_line_open(sw_json_line *line, const char *key);                               /* an object as a member, until ... */
 void sw_json_line_close(sw_json_line *line);
 
 /* Open a file of lines for appending; it is made if it is not there, and a last line without an end is cut off. Errors:

@@ -4,17 +4,15 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-
-#include "checkpoint/steps.h"
 
 static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
     t->saved_step = step;
     if (t->comm->rank != 0)
         return SW_OK;
-    char path[SW_PATH_BYTES];
-    sw_status status = sw_step_path(t->run->settings->checkpoint.path, step, path, err);
-    return status ? status : sw_events_write(t->events, "save", step, path, NULL, 0, err);
+    sw_saving_time took = sw_saving_took(t->saving);
+    sw_detail details[] = {sw_detail_real("seconds", took.seconds), sw_detail_real("waited_seconds", took.waited_seconds),
+                           sw_detail_integer("bytes", sw_saving_file_bytes(&t->run->assembly))};
+    return sw_events_write(t->events, "save", step, t->why_saved, details, 3, err);
 }
 
 /* The run goes on: the next save tries again. */
@@ -39,20 +37,14 @@ sw_status sw_training_settle_saving(sw_training *t, sw_error *err) {
     return settle(t, &reason, err);
 }
 
-static sw_status begin(sw_training *t, sw_error *err) {
-    char *state = t->comm->rank == 0 ? malloc(SW_SAVE_STATE_BYTES) : NULL;
-    sw_save_facts facts = {.state = "{}", .validation_loss = t->has_validation ? t->validation_loss : NAN};
-    sw_status status = SW_OK;
+static void begin(sw_training *t, const char *why) {
+    sw_json_line state;
+    t->why_saved = why;
     t->guard.n_rollbacks = 0;
     t->n_saves_begun = t->n_saves_asked;
-    if (t->comm->rank == 0)
-        status = state ? sw_training_state_text(t, state, SW_SAVE_STATE_BYTES, err)
-                       : sw_fail(err, SW_NO_MEMORY, "no memory for the state of the run");
-    facts.state = state ? state : facts.state;
-    if (!status)
-        sw_saving_begin(t->saving, t->step, &facts);
-    free(state);
-    return status;
+    sw_training_state_text(t, &state);
+    sw_save_facts facts = {.state = state.text, .validation_loss = t->has_validation ? t->validation_loss : NAN};
+    sw_saving_begin(t->saving, t->step, &facts);
 }
 
 /* What the last decision has told of the save that is running. */
@@ -80,7 +72,7 @@ sw_status sw_training_tend_saving(sw_training *t, sw_error *err) {
         return status;
     status = sw_training_settle_saving(t, err);
     if (!status)
-        status = begin(t, err);
+        begin(t, t->step % s->checkpoint.every == 0 ? "checkpoint.every" : "SIGUSR1 asked for it");
     return status || s->checkpoint.async ? status : sw_training_settle_saving(t, err);
 }
 
@@ -88,6 +80,6 @@ sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err
     sw_status status = settle(t, unsaved, err);
     if (status || t->saved_step == t->step)
         return status;
-    status = begin(t, err);
-    return status ? status : settle(t, unsaved, err);
+    begin(t, "the run ends here");
+    return settle(t, unsaved, err);
 }

@@ -81,7 +81,7 @@ static void poison(const sw_executor *e, const sw_bound *bound, const sw_segment
         const sw_buffer *buffer = &program->buffers.item[b];
         if (!buffer->is_persistent && buffer->kind == SW_BUFFER_PRIVATE && buffer->last == index &&
             buffer->memory_class != SW_MEMORY_GATHER)
-            memset(e->private_base[buffer->memory_class] + buffer->address, 0xff, (size_t)buffer->bytes);
+            memset(e->private_base[sw_memory_section(buffer->memory_class)] + buffer->address, 0xff, (size_t)buffer->bytes);
     }
 }
 #endif

@@ -11,27 +11,21 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "observe/json_line.h"
 
-sw_status sw_training_state_text(const sw_training *t, char *text, size_t bytes, sw_error *err) {
-    sw_json_line line;
-    sw_json_line_begin(&line);
-    sw_json_line_integer(&line, "step", t->step);
-    sw_json_line_integer(&line, "updates", t->n_updates);
-    sw_json_line_integer(&line, "next_row", t->next_row);
-    sw_json_line_integer(&line, "rows_left_out", t->n_rows_left_out);
-    sw_json_line_integer(&line, "skipped_in_a_row", t->n_skipped_in_a_row);
-    sw_json_line_real(&line, "first_loss", t->first_loss);
-    sw_json_line_real(&line, "last_loss", t->last_loss);
-    sw_json_line_real(&line, "seconds", t->seconds_before + sw_seconds_now() - t->begin);
-    sw_json_line_integer(&line, "rollbacks", t->guard.n_rollbacks);
-    sw_json_line_reals(&line, "good_losses", t->guard.losses, t->guard.n_losses);
-    sw_json_line_end(&line);
-    line.text[--line.n] = 0; /* the newline */
-    if (line.is_too_long || line.n >= bytes)
-        return sw_fail(err, SW_BUG, "the state of the run does not fit into %zu bytes", bytes);
-    memcpy(text, line.text, line.n + 1);
-    return SW_OK;
+void sw_training_state_text(const sw_training *t, sw_json_line *text) {
+    sw_json_line_begin(text);
+    sw_json_line_integer(text, "step", t->step);
+    sw_json_line_integer(text, "updates", t->n_updates);
+    sw_json_line_integer(text, "next_row", t->next_row);
+    sw_json_line_integer(text, "rows_left_out", t->n_rows_left_out);
+    sw_json_line_integer(text, "skipped_in_a_row", t->n_skipped_in_a_row);
+    sw_json_line_real(text, "first_loss", t->first_loss);
+    sw_json_line_real(text, "last_loss", t->last_loss);
+    sw_json_line_real(text, "seconds", t->seconds_before + sw_seconds_now() - t->begin);
+    sw_json_line_integer(text, "rollbacks", t->guard.n_rollbacks);
+    sw_json_line_reals(text, "good_losses", t->guard.losses, t->guard.n_losses);
+    sw_json_line_end(text);
+    text->text[text->n - 1] = 0; /* the newline */
 }
 
 /* A count from 0 on that the checkpoint must have. */

@@ -14,24 +14,34 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "observe/json_line.h"
 #include "run/masters.h"
 
 static const double PATIENCE_SECONDS = 600; /* with a disk that does not move */
 enum { LOOK_MS = 50 };
 
+/* What a rank tells of its part. */
+typedef struct sw_saving_part {
+    int32_t has_failed;
+    char message[SW_MESSAGE_BYTES];
+} sw_saving_part;
+
 struct sw_saving {
     sw_comm *comm;
     const sw_layout *layout;
+    const sw_cores *cores;
     sw_masters masters;
     sw_save *save;
     char *model_config;
     sw_save_facts facts;
-    char state[SW_SAVE_STATE_BYTES];
+    char state[SW_JSON_LINE_BYTES];
+    sw_saving_part *parts; /* [n_ranks] as all ranks tell of theirs */
 
     _Atomic int64_t n_fetches; /* for whoever wants to see progress */
     atomic_bool gives_up;
 
-    int64_t step; /* that is being saved; -1: none. Changes while there is no job */
+    int64_t step;                          /* that is being saved; -1: none. Changes while there is no job */
+    double began, waited_seconds, seconds; /* of this save */
 
     pthread_t thread;
     bool has_thread;
@@ -90,8 +100,18 @@ static void publish(sw_saving *s) {
     set_stage(s, status ? SW_SAVING_FAILED : SW_SAVING_PUBLISHED, s->layout->n_groups);
 }
 
+/* The rank's own threads are pinned to cores that they fill; this one, which mostly waits, takes what is free. */
+static void let_run_anywhere(const sw_cores *cores) {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int i = 0; i < cores->n; i++)
+        CPU_SET((unsigned)cores->cpu[i], &all);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof all, &all); /* a wish */
+}
+
 static void *work(void *arg) {
     sw_saving *s = arg;
+    let_run_anywhere(s->cores);
     pthread_mutex_lock(&s->lock);
     for (;;) {
         while (!s->has_job && !s->stops)
@@ -136,7 +156,7 @@ static sw_save_options options_of(const sw_assembly *a, const char *folder, int 
 
 int64_t sw_saving_bytes(const sw_assembly *assembly) {
     sw_save_options options = options_of(assembly, assembly->settings->checkpoint.path, 0);
-    return (int64_t)sizeof(sw_saving) + sw_save_bytes(&options);
+    return (int64_t)sizeof(sw_saving) + assembly->choice.n_ranks * (int64_t)sizeof(sw_saving_part) + sw_save_bytes(&options);
 }
 
 int64_t sw_saving_file_bytes(const sw_assembly *a) {
@@ -155,11 +175,15 @@ sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for saving checkpoints", comm->rank);
     s->comm = comm;
     s->layout = &a->layout;
+    s->cores = &run->cores;
     s->masters = (sw_masters){executor, &a->states, comm->rank};
     s->step = -1;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    sw_status status = run->options->model ? SW_OK : sw_model_config_write(&a->model, SW_F32, &s->model_config, err);
+    s->parts = calloc((size_t)comm->n_ranks, sizeof *s->parts);
+    sw_status status = s->parts ? SW_OK : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to hear of saves", comm->rank);
+    if (!status && !run->options->model)
+        status = sw_model_config_write(&a->model, SW_F32, &s->model_config, err);
     sw_save_options options = options_of(a, run->settings->checkpoint.path, comm->rank);
     options.fetch = fetch;
     options.from = s;
@@ -197,6 +221,7 @@ void sw_saving_close(sw_saving *s) {
     pthread_mutex_destroy(&s->lock);
     sw_save_close(s->save);
     free(s->model_config);
+    free(s->parts);
     free(s);
 }
 
@@ -204,6 +229,8 @@ void sw_saving_close(sw_saving *s) {
 
 void sw_saving_begin(sw_saving *s, int64_t step, const sw_save_facts *facts) {
     s->step = step;
+    s->began = sw_seconds_now();
+    s->waited_seconds = 0;
     s->facts = *facts;
     snprintf(s->state, sizeof s->state, "%s", facts->state);
     s->facts.state = s->state;
@@ -227,7 +254,7 @@ static bool is_idle(const sw_saving *s, int group) {
 
 static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, sw_error *err) {
     int64_t seen = -1;
-    double moved = sw_seconds_now();
+    double began = sw_seconds_now(), moved = began;
     sw_status status = SW_OK;
     pthread_mutex_lock(&s->lock);
     while (!is_reached(s, group) && !status) {
@@ -247,11 +274,16 @@ static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, s
         status = sw_comm_check(s->comm, err);
     }
     pthread_mutex_unlock(&s->lock);
+    s->waited_seconds += sw_seconds_now() - began;
     return status;
 }
 
 sw_status sw_saving_wait_for_group(sw_saving *s, int group, sw_error *err) {
     return s->step < 0 ? SW_OK : wait_until(s, has_read, group, err);
+}
+
+sw_saving_time sw_saving_took(const sw_saving *s) {
+    return (sw_saving_time){s->seconds, s->waited_seconds};
 }
 
 sw_saving_stage sw_saving_look(sw_saving *s) {
@@ -266,32 +298,23 @@ void sw_saving_publish(sw_saving *s) {
 }
 
 void sw_saving_end(sw_saving *s) {
+    s->seconds = sw_seconds_now() - s->began;
     s->step = -1;
     set_stage(s, SW_SAVING_NOTHING, s->layout->n_groups);
 }
 
-/* What a rank tells of its part. */
-typedef struct part {
-    int32_t has_failed;
-    char message[SW_MESSAGE_BYTES];
-} part;
-
 /* *failed: did any rank's last job fail? Then `reason` is that of the first. */
 static sw_status compare_parts(sw_saving *s, bool *failed, sw_error *reason, sw_error *err) {
-    part mine = {.has_failed = sw_saving_look(s) == SW_SAVING_FAILED};
-    part *all = calloc((size_t)s->comm->n_ranks, sizeof *all);
-    if (!all)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to hear of the checkpoint's parts", s->comm->rank);
+    sw_saving_part mine = {.has_failed = sw_saving_look(s) == SW_SAVING_FAILED};
     if (mine.has_failed)
         snprintf(mine.message, sizeof mine.message, "%s", s->error.message);
-    sw_status status = sw_exchange(s->comm, &mine, all, sizeof mine, err);
+    sw_status status = sw_exchange(s->comm, &mine, s->parts, sizeof mine, err);
     *failed = false;
     for (int r = 0; r < s->comm->n_ranks && !status && !*failed; r++)
-        if (all[r].has_failed) {
+        if (s->parts[r].has_failed) {
             *failed = true;
-            sw_fail(reason, SW_NO_SPACE, "%s", all[r].message);
+            sw_fail(reason, SW_NO_SPACE, "%s", s->parts[r].message);
         }
-    free(all);
     return status;
 }
 

@@ -60,6 +60,12 @@ void sw_saving_end(sw_saving *saving);
  * SW_ABORTED and others of the exchange; not the save's. */
 sw_status sw_saving_settle(sw_saving *saving, int64_t *step, sw_error *reason, sw_error *err);
 
+/* The save that was over last: from its beginning to its end on this rank, and how much of that the rank's own thread waited. */
+typedef struct sw_saving_time {
+    double seconds, waited_seconds;
+} sw_saving_time;
+sw_saving_time sw_saving_took(const sw_saving *saving);
+
 /* Bytes of a checkpoint's files. */
 int64_t sw_saving_file_bytes(const sw_assembly *assembly);
 

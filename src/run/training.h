@@ -56,6 +56,7 @@ typedef struct sw_training {
 
     /* checkpoints: checkpoints.c */
     sw_saving *saving;                         /* NULL: no checkpoints */
+    const char *why_saved;                     /* the save that is running */
     int64_t saved_step;                        /* of the newest checkpoint that is known to be whole; -1: none */
     uint32_t n_saves_asked, n_saves_begun;     /* SIGUSR1: agreed on by all ranks */
     sw_saving_stage first_saving;              /* the save that is running, at the decision of the last step: rank 0's stage */
@@ -86,8 +87,8 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err);
 /* Peaks of the worst rank (the largest sum), into `worst` [SW_N_MEMORY_CLASSES]; its resident bytes and number. Collective. */
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err);
 
-/* run/run_state.c: the counts of `t` as text [bytes] of a JSON object, and back from a checkpoint. */
-sw_status sw_training_state_text(const sw_training *t, char *text, size_t bytes, sw_error *err);
+/* run/run_state.c: the counts of `t` as the text of a JSON object, and back from a checkpoint. */
+void sw_training_state_text(const sw_training *t, sw_json_line *text);
 sw_status sw_training_state_read(sw_training *t, const sw_checkpoint *checkpoint, sw_error *err);
 
 /* run/restore.c. Collective: put parameters, moments and counts as they are in the newest checkpoint that is good on every rank,

@@ -34,6 +34,7 @@ typedef struct saved_run {
     sw_retention retention;
     const char *model_config;
     unsigned kinds;
+    bool leaves_out_frozen;
     /* of the save that goes on */
     int64_t step;
     double validation_loss;
@@ -146,6 +147,7 @@ static inline sw_save_options save_options(saved_run *run, int rank) {
                              .layout = &run->layout,
                              .rank = rank,
                              .kinds = run->kinds,
+                             .leaves_out_frozen = run->leaves_out_frozen,
                              .fetch = fetch_state,
                              .from = run,
                              .settings = RUN_SETTINGS,

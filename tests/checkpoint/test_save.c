@@ -221,6 +221,42 @@ static void kinds_follow_the_optimizer(void **state) {
     end_run(&run);
 }
 
+/* Frozen parameters that are left out are in no file; what is there is loaded by any number of ranks, and nothing is asked of
+ * them. */
+static sw_status put_trained(void *to, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
+                             float *values, sw_error *err) {
+    (void)kind, (void)group, (void)first, (void)values, (void)err;
+    assert_true(piece->parameter->is_trainable);
+    *(int64_t *)to += n;
+    return SW_OK;
+}
+
+static void frozen_parameters_may_be_left_out(void **state) {
+    (void)state;
+    saved_run run;
+    sw_error err;
+    int64_t n_loaded = 0, n_trained = 0, with, without;
+    begin_run_of(&run, 3, FEW_ROWS);
+    save_step(&run, 10);
+    close_saves(&run);
+    run.leaves_out_frozen = true;
+    save_step(&run, 20);
+    free(file_bytes(step_folder(&run, 10), "parameters.safetensors", &with));
+    free(file_bytes(step_folder(&run, 20), "parameters.safetensors", &without));
+    assert_true(with - without > 4 * 71 * 33 && with - without < 4 * 71 * 33 + 200); /* its bytes and its line in the header */
+    for (int p = 0; p < run.graph->parameters.n; p++)
+        n_trained += run.graph->parameters.item[p]->is_trainable ? run.graph->parameters.item[p]->n_elements : 0;
+    change_ranks(&run, 2);
+    sw_checkpoint *checkpoint = open_step(&run, 20);
+    assert_int_equal(sw_checkpoint_compare(checkpoint, run.graph, ALL_ADAMW, &err), SW_OK);
+    assert_int_equal(sw_checkpoint_verify(checkpoint, 2, &err), SW_OK);
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(sw_checkpoint_load(checkpoint, &run.layout, rank, ALL_ADAMW, put_trained, &n_loaded, NULL, &err), SW_OK);
+    assert_int_equal(n_loaded, 3 * n_trained);
+    sw_checkpoint_close(checkpoint);
+    end_run(&run);
+}
+
 /* Python reads it without our code. */
 static void python_reads_it(void **state) {
     (void)state;
@@ -245,6 +281,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_left_beside_it),
         cmocka_unit_test(a_step_is_saved_again),
         cmocka_unit_test(kinds_follow_the_optimizer),
+        cmocka_unit_test(frozen_parameters_may_be_left_out),
         cmocka_unit_test(python_reads_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static device_case make(sw_arena *arena, sw_kernel kernel, const sw_device *orac
 
 static void chunks_change_nothing(void **state) {
     (void)state;
-    sw_device *oracle = device_open(SW_SET_BASELINE, false), *device = device_open(sw_kernel_set_best(), true);
+    sw_device *oracle = device_open(SW_SET_BASELINE, SW_GEMM_PLAIN), *device = device_open(sw_kernel_set_best(), SW_GEMM_BLAS);
     for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++)
         for (int supervised = 0; supervised < 3; supervised++)
             for (int add = 0; add < 2; add++) {
@@ -63,7 +63,7 @@ static void chunks_change_nothing(void **state) {
 /* Nothing supervised: loss and dx are zero, dhead is zero or what it was. */
 static void no_targets_no_gradient(void **state) {
     (void)state;
-    sw_device *oracle = device_open(SW_SET_BASELINE, false);
+    sw_device *oracle = device_open(SW_SET_BASELINE, SW_GEMM_PLAIN);
     for (int add = 0; add < 2; add++)
         for (int i = 0; i < N_CHUNKS; i++) {
             sw_arena arena = {0};
@@ -87,7 +87,7 @@ _Alignas(64) static char workspace[SW_PRODUCT_WORKSPACE];
  */
 static void large_logits_stay_finite(void **state) {
     (void)state;
-    sw_device *device = device_open(sw_kernel_set_best(), false);
+    sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);
     const float x[2] = {200, 200}, head[3] = {0, 1, -1};
     const int32_t targets[2] = {0, 1};
     float logits[6], dx[2], dhead[3];
@@ -110,7 +110,7 @@ static void not_a_number_reaches_the_loss(void **state) {
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
         if (!sw_kernel_set_runs_here((sw_kernel_set)set))
             continue;
-        sw_device *device = device_open((sw_kernel_set)set, false);
+        sw_device *device = device_open((sw_kernel_set)set, SW_GEMM_PLAIN);
         for (int place = 0; place < 70; place++) {
             float x[1] = {1}, head[70] = {0}, logits[70];
             const int32_t target = 69;

@@ -115,7 +115,7 @@ static void check_pair(const sw_device *device, const pair *p, const device_shap
 
 static void gradients_are_slopes(void **state) {
     (void)state;
-    sw_device *device = device_open(SW_SET_BASELINE, false);
+    sw_device *device = device_open(SW_SET_BASELINE, SW_GEMM_PLAIN);
     for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (int function = 0; function < (pairs[p].forward == SW_KERNEL_ACTIVATION ? SW_N_ACTIVATIONS : 1); function++) {
@@ -129,7 +129,7 @@ static void gradients_are_slopes(void **state) {
 /* <rotary(x), y> = <x, rotary back(y)>: turning back is the gradient. */
 static void turning_back_is_rotary_s_gradient(void **state) {
     (void)state;
-    sw_device *device = device_open(SW_SET_BASELINE, false);
+    sw_device *device = device_open(SW_SET_BASELINE, SW_GEMM_PLAIN);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         sw_arena arena = {0};
         if (shapes[s].D < 2)

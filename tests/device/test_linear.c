@@ -118,7 +118,7 @@ static void weights_apart_give_what_weights_together_give(void **state) {
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
         if (!sw_kernel_set_runs_here((sw_kernel_set)set))
             continue;
-        sw_device *device = device_open((sw_kernel_set)set, false);
+        sw_device *device = device_open((sw_kernel_set)set, SW_GEMM_PLAIN);
         for (int numbers = SW_NUMBERS_F32; numbers <= SW_NUMBERS_BF16; numbers++)
             for (int adds = 0; adds < 2; adds++) {
                 pieces together = make(0), apart = make(512);

@@ -76,7 +76,7 @@ static void rounding_to_16_bits_is_to_nearest_even(void **state) {
 /* Any 32 bits, numbers or not, come back; and the copy of a number is the bf16 nearest to it, ties away from zero. */
 static void split_masters_lose_nothing(void **state) {
     (void)state;
-    sw_device *device = device_open(sw_kernel_set_best(), false);
+    sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);
     enum { N = 1 << 16 };
     uint32_t *master = malloc(sizeof *master * N), *back = malloc(sizeof *back * N);
     uint16_t *copy = malloc(sizeof *copy * N), *low = malloc(sizeof *low * N);
@@ -169,7 +169,7 @@ static void squares_do_not_depend_on_cuts(void **state) {
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
         if (!sw_kernel_set_runs_here((sw_kernel_set)set))
             continue;
-        sw_device *device = device_open((sw_kernel_set)set, false);
+        sw_device *device = device_open((sw_kernel_set)set, SW_GEMM_PLAIN);
         for (int cut = 1; cut <= BLOCKS; cut += 5) {
             sw_wide_sum sum = {0};
             for (int64_t from = 0; from < N; from += cut * SW_BLOCK) {

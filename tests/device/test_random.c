@@ -28,7 +28,7 @@ static void normals_are_normal(void **state) {
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
         if (!sw_kernel_set_runs_here((sw_kernel_set)set))
             continue;
-        sw_device *device = device_open((sw_kernel_set)set, false);
+        sw_device *device = device_open((sw_kernel_set)set, SW_GEMM_PLAIN);
         normals(device, N, 1, 0, 1234, 1, y);
         double sum = 0, squares = 0, fourth = 0, neighbours = 0;
         int64_t beyond[4] = {0};
@@ -57,7 +57,7 @@ static void normals_are_normal(void **state) {
 /* Against the recipe written out in double for single numbers, far counters included. */
 static void normals_follow_the_recipe(void **state) {
     (void)state;
-    sw_device *device = device_open(sw_kernel_set_best(), false);
+    sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);
     const int64_t firsts[] = {0, 1, 255, 256, 1001, ((int64_t)1 << 34) - 3, ((int64_t)1 << 40) + 2};
     for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++) {
         float y[300];
@@ -84,7 +84,7 @@ static void any_cut_gives_the_same_numbers(void **state) {
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
         if (!sw_kernel_set_runs_here((sw_kernel_set)set))
             continue;
-        sw_device *device = device_open((sw_kernel_set)set, false);
+        sw_device *device = device_open((sw_kernel_set)set, SW_GEMM_PLAIN);
         normals(device, n, 4, 100, 5, 1, whole);
         uint64_t seed = 77;
         for (int at = 0; at < n;) {
@@ -119,7 +119,7 @@ static void dropout_keeps_what_philox_keeps(void **state) {
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
         if (!sw_kernel_set_runs_here((sw_kernel_set)set))
             continue;
-        sw_device *device = device_open((sw_kernel_set)set, false);
+        sw_device *device = device_open((sw_kernel_set)set, SW_GEMM_PLAIN);
         for (int p = 0; p < 4; p++)
             for (int r = 0; r < 3; r++) {
                 drop(device, B, T, C, rows[r], probabilities[p], x, y);
@@ -140,7 +140,7 @@ static void dropout_follows_the_logical_row(void **state) {
     uint64_t seed = 1;
     for (int i = 0; i < B * T * C; i++)
         x[i] = (float)device_random(&seed);
-    sw_device *device = device_open(sw_kernel_set_best(), false);
+    sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);
     drop(device, B, T, C, 10, 0.3, x, together);
     for (int b = 0; b < B; b++)
         drop(device, 1, T, C, 10 + b, 0.3, x + b * T * C, alone + b * T * C);
@@ -153,7 +153,7 @@ static void dropout_keeps_its_share(void **state) {
     float *x = malloc(sizeof *x * N), *y = malloc(sizeof *y * N);
     for (int i = 0; i < N; i++)
         x[i] = 1;
-    sw_device *device = device_open(sw_kernel_set_best(), false);
+    sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);
     const double probabilities[] = {0.1, 0.5, 0.9};
     for (int p = 0; p < 3; p++) {
         drop(device, 16, N / 16 / 64, 64, 0, probabilities[p], x, y);

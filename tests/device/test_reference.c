@@ -69,7 +69,7 @@ static sw_device *oracle;
 
 static int open_oracle(void **state) {
     (void)state;
-    oracle = device_open(SW_SET_BASELINE, false);
+    oracle = device_open(SW_SET_BASELINE, SW_GEMM_PLAIN);
     return 0;
 }
 
@@ -352,7 +352,7 @@ static void every_activation_follows_its_formula(void **state) {
     enum { N = 8001 };
     static double wide[N], wide_y[N];
     static float narrow[N], narrow_y[N];
-    sw_device *device = device_open(sw_kernel_set_best(), false);
+    sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);
     for (int function = 0; function < SW_N_ACTIVATIONS; function++) {
         for (int i = 0; i < N; i++)
             wide[i] = narrow[i] = (float)(i - N / 2) / 100;

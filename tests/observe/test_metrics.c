@@ -282,6 +282,76 @@ static void a_line_that_is_too_long_is_refused(void **state) {
     free(longest);
 }
 
+static void put_text(const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect_text(const char *wanted) {
+    char found[512] = "";
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t n = fread(found, 1, sizeof found - 1, file);
+    fclose(file);
+    found[n] = 0;
+    assert_string_equal(found, wanted);
+}
+
+/* A run that goes on after step 20: what later steps left is gone, and what was not finished. */
+static void lines_of_later_steps_are_cut_off(void **state) {
+    static const char first[] = "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 2}\n";
+    static const char *const rest[] = {"", "{\"step\": 21, \"loss\": 3}\n{\"step\": 22}\n", "{\"step\": 30, \"lo", "{",
+                                       "{\"step\": 20"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "%s%s", first, rest[i]);
+        put_text(text);
+        assert_int_equal(sw_metrics_cut(path, 20, NULL), SW_OK);
+        expect_text(first);
+    }
+    assert_int_equal(sw_metrics_cut(path, 0, NULL), SW_OK);
+    expect_text("");
+    assert_int_equal(sw_metrics_cut("/tmp/shardwise-no-such-file", 3, NULL), SW_OK);
+}
+
+/* A line that a power cut has left without its end does not spoil the next. */
+static void a_torn_line_gives_way_to_the_next(void **state) {
+    static const char *const torn[] = {"", "{\"event\": \"sa", "x"};
+    (void)state;
+    for (size_t i = 0; i < sizeof torn / sizeof *torn; i++) {
+        char text[128];
+        sw_events *events;
+        snprintf(text, sizeof text, "{\"event\": \"start\"}\n%s", torn[i]);
+        put_text(text);
+        assert_int_equal(sw_events_open(path, &events, NULL), SW_OK);
+        sw_events_close(events);
+        expect_text("{\"event\": \"start\"}\n");
+    }
+}
+
+static void a_list_of_reals_reads_back_as_the_same_numbers(void **state) {
+    const double values[] = {0.1, 1e300, -2.5e-300, NAN, 3};
+    sw_json_line line;
+    (void)state;
+    for (int n = 0; n <= 5; n++) {
+        sw_json_line_begin(&line);
+        sw_json_line_reals(&line, "list", values, n);
+        sw_json_line_integer(&line, "after", 1);
+        sw_json_line_end(&line);
+        json_t *root = json_loads(line.text, 0, NULL), *list = json_object_get(root, "list");
+        assert_int_equal(json_array_size(list), n);
+        for (int i = 0; i < n; i++) {
+            const json_t *item = json_array_get(list, (size_t)i);
+            assert_true(isfinite(values[i]) ? json_number_value(item) == values[i] : json_is_null(item));
+        }
+        assert_int_equal(json_integer_value(json_object_get(root, "after")), 1);
+        json_decref(root);
+    }
+}
+
 #define FILE_TEST(test) cmocka_unit_test_setup_teardown(test, make_file, remove_file)
 
 int main(void) {
@@ -289,6 +359,9 @@ int main(void) {
         cmocka_unit_test(a_step_has_exactly_the_keys_of_the_contract),
         cmocka_unit_test(numbers_read_back_as_the_same_numbers),
         cmocka_unit_test(what_is_not_finite_is_null),
+        cmocka_unit_test(a_list_of_reals_reads_back_as_the_same_numbers),
+        FILE_TEST(lines_of_later_steps_are_cut_off),
+        FILE_TEST(a_torn_line_gives_way_to_the_next),
         FILE_TEST(lines_are_appended_to_what_is_there),
         cmocka_unit_test(a_file_that_cannot_be_written_is_an_error_with_its_name),
         FILE_TEST(half_a_line_is_taken_back),

@@ -55,11 +55,11 @@ def states_fall_with_ranks():
         run.forget()
 
 
-def resident_memory_is_the_planned(mode, stage, n_ranks, dtype):
+def resident_memory_is_the_planned(mode, stage, n_ranks, dtype, every=0):
     """The sum of proportional set sizes over ranks, sampled while it trains: the plan and a constant per rank, and never less than the states."""
     folder = runs.fresh()
     process = subprocess.Popen(
-        runs.arguments(config(dtype, 4), (f"shard.mode={mode}", f"shard.stage={stage}", f"shard.ranks={n_ranks}", "--quiet"), folder)
+        runs.arguments(config(dtype, 4), (f"shard.mode={mode}", f"shard.stage={stage}", f"shard.ranks={n_ranks}", f"checkpoint.every={every}", "--quiet"), folder)
     )
     highest = 0
     while process.poll() is None:
@@ -70,7 +70,7 @@ def resident_memory_is_the_planned(mode, stage, n_ranks, dtype):
     memory = run.plan["memory"]
     planned = n_ranks * sum(memory.values())
     states = n_ranks * sum(memory[key] for key in ("parameters", "gradients", "optimizer"))
-    what = f"{mode}, stage {stage}, {n_ranks} ranks, {dtype}: {highest / 2**20:.1f} MiB resident, {planned / 2**20:.1f} MiB planned, {(highest - planned) / n_ranks / 2**20:.1f} MiB a rank beside"
+    what = f"{mode}, stage {stage}, {n_ranks} ranks, {dtype}, saved every {every} steps: {highest / 2**20:.1f} MiB resident, {planned / 2**20:.1f} MiB planned, {(highest - planned) / n_ranks / 2**20:.1f} MiB a rank beside"
     print(what)
     runs.expect(states <= highest <= planned + n_ranks * PROCESS_BYTES, what)
     told = max(line["memory"]["resident"] for line in run.metrics)
@@ -81,7 +81,7 @@ def resident_memory_is_the_planned(mode, stage, n_ranks, dtype):
 if sys.platform != "linux" or not pathlib.Path("/proc/self/smaps_rollup").exists():
     print("no /proc/PID/smaps_rollup here: resident memory is not measured")
 else:
-    for choice in [("view", 3, 2, "fp32"), ("copy", 3, 4, "bf16"), ("view", 0, 2, "bf16"), ("copy", 2, 2, "fp32"), ("trap", 3, 3, "bf16")]:
+    for choice in [("view", 3, 2, "fp32"), ("copy", 3, 4, "bf16"), ("view", 0, 2, "bf16"), ("copy", 2, 2, "fp32"), ("trap", 3, 3, "bf16"), ("view", 3, 2, "bf16", 1), ("copy", 0, 3, "fp32", 1)]:
         resident_memory_is_the_planned(*choice)
 states_fall_with_ranks()
 runs.finish()

@@ -180,10 +180,27 @@ static void nor_where_steps_are_skipped(void **state) {
     expect_nothing_allocated(overrides, 4, SW_OK);
 }
 
+/* Nor where every second step is saved while the next computes, and where the ranks' numbers are compared. The step after the
+ * last that is counted ends the run. */
+static void nor_where_checkpoints_are_written(void **state) {
+    static const char *const modes[] = {"shard.mode=view", "shard.mode=copy"};
+    static const char *const stages[] = {"shard.stage=0", "shard.stage=3"};
+    (void)state;
+    if (!COUNTS)
+        skip();
+    for (int mode = 0; mode < 2; mode++)
+        for (int stage = 0; stage < 2; stage++) {
+            const char *const overrides[] = {modes[mode], stages[stage], "checkpoint.every=2", "guard.verify_every=3",
+                                             "shard.ranks=2"};
+            expect_nothing_allocated(overrides, 5, SW_OK);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_rank_allocates_from_step_3_on),
         cmocka_unit_test(nor_where_steps_are_skipped),
+        cmocka_unit_test(nor_where_checkpoints_are_written),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -24,7 +24,7 @@ static const char settings[] =
     "data: {train: [text.txt], validation: [text.txt], validation_rows: 5, tokenizer: bytes, sequence_length: 16}\n"
     "train: {steps: 3, batch_size: 5, micro_batch_size: 1, validate_every: 2}\n"
     "optimizer: {learning_rate: 1e-2}\n"
-    "checkpoint: {path: run}\n"
+    "checkpoint: {path: run, every: 1}\n"
     "log: {every: 1}\n";
 
 static int make_folder(void **state) {

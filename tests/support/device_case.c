@@ -593,10 +593,10 @@ const char *device_describe(sw_arena *arena, const device_case *c) {
                            (long)c->dim[6], (long)c->dim[7], c->accumulate, c->absent);
 }
 
-sw_device *device_open(sw_kernel_set set, bool use_blas) {
+sw_device *device_open(sw_kernel_set set, sw_gemm_kind gemm) {
     sw_device *device;
     sw_error err;
-    if (sw_cpu_open(&(sw_cpu_options){.set = set, .gemm = use_blas ? SW_GEMM_BLAS : SW_GEMM_PLAIN}, &device, &err) != SW_OK)
+    if (sw_cpu_open(&(sw_cpu_options){.set = set, .gemm = gemm}, &device, &err) != SW_OK)
         fatal(err.message);
     return device;
 }

@@ -74,6 +74,6 @@ double device_distance(const device_case *c, sw_number_kind numbers, int operand
 const char *device_describe(sw_arena *arena, const device_case *c);
 
 /* A device of a set that runs here, opened or the test fails. */
-sw_device *device_open(sw_kernel_set set, bool use_blas);
+sw_device *device_open(sw_kernel_set set, sw_gemm_kind gemm);
 
 #endif

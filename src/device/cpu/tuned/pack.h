@@ -69,10 +69,10 @@ static void pack_panel(const sw_matrix *b, int64_t k, int64_t column, int64_t n,
 /* A strip of A is up to STRIP_ROWS rows, TILE_M at a time. Those of an A that lies turned: unit u of row i of part t at
  * ((t * n_units) + u) * TILE_M + i. Rows past n_rows are zero. */
 static void pack_turned_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, uint32_t *strip) {
-    const int64_t n_units = (k + UNIT - 1) / UNIT, part = n_units * TILE_M;
+    const int64_t n_units = (k + UNIT - 1) / UNIT, tile = n_units * TILE_M;
     for (int64_t u = 0; u < n_units; u++, strip += TILE_M)
-        for (int64_t i = 0; i < n_rows; i += LANES)
-            store_halves_apart(across(a, k, u, row + i, n_rows - i), strip + i / TILE_M * part, strip + (i / TILE_M + 1) * part);
+        for (int64_t i = 0; i < n_rows; i += LANES / TILE_M * TILE_M)
+            store_tiles(across(a, k, u, row + i, n_rows - i), strip + i / TILE_M * tile, tile);
 }
 
 /* Those of an A that lies as it is: rows of `step` units, a multiple of LANES. */

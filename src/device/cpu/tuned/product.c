@@ -1,6 +1,6 @@
 /* product.c: the tuned matrix product (gemm.h), compiled for AVX2, for AVX-512, and for AVX-512 with dot products of bf16 pairs.
  *
- * A tile of C, TILE_M rows by three vectors, is summed in registers over all of k. Columns of B are packed into panels as wide as
+ * A tile of C, TILE_M rows by a few vectors, is summed in registers over all of k. Columns of B are packed into panels as wide as
  * a tile, as many as fit the second cache; then each TILE_M rows of A, which stay in the first cache, meet one panel after the
  * other. Rows of A are not turned: a unit is broadcast from where it lies, which is A itself if its units are as the tile wants
  * them.
@@ -21,14 +21,12 @@
 #include "device/sizes.h"
 
 #if SW_VECTOR_BYTES == 64
-enum { TILE_M = 8, BLOCK_UNITS = 192 * 1024 }; /* 24 of 32 registers hold the tile */
+enum { TILE_M = 8, TILE_VECTORS = 3, STRIP_ROWS = 32, BLOCK_UNITS = 192 * 1024 }; /* 24 of 32 registers hold the tile */
 #else
-enum { TILE_M = 4, BLOCK_UNITS = 96 * 1024 }; /* 12 of 16 */
+enum { TILE_M = 6, TILE_VECTORS = 2, STRIP_ROWS = 48, BLOCK_UNITS = 96 * 1024 }; /* 12 of 16 */
 #endif
 enum {
-    TILE_VECTORS = 3,
     TILE_N = TILE_VECTORS * LANES,
-    STRIP_ROWS = 32,
     DEPTH = 3072,                    /* units of k that are summed without a cut */
     CUT_N = 4 * TILE_N,              /* columns of a block whose sums are kept */
     CUT_DEPTH = BLOCK_UNITS / CUT_N, /* units of each cut */
@@ -96,25 +94,17 @@ typedef void (*tile_fn)(bool is_turned, int64_t n_units, const char *a, int64_t 
         else                                                                                                            \
             sum_tile(m, v, 4, n_units, a, row_step, panel, begins, sums, stride);                                       \
     }
+#if SW_VECTOR_BYTES == 64
 #define TILES(m) TILE(m, 1) TILE(m, 2) TILE(m, 3)
-TILES(1)
-TILES(2)
-TILES(3)
-TILES(4)
-#if SW_VECTOR_BYTES == 64
-TILES(5)
-TILES(6)
-TILES(7)
-TILES(8)
+#define TILES_OF(m) {tile_##m##_1, tile_##m##_2, tile_##m##_3},
+#define HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#else
+#define TILES(m) TILE(m, 1) TILE(m, 2)
+#define TILES_OF(m) {tile_##m##_1, tile_##m##_2},
+#define HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #endif
-#define TILES_OF(m) \
-    { tile_##m##_1, tile_##m##_2, tile_##m##_3 }
-static const tile_fn tiles[TILE_M][TILE_VECTORS] = {
-    TILES_OF(1), TILES_OF(2), TILES_OF(3), TILES_OF(4),
-#if SW_VECTOR_BYTES == 64
-    TILES_OF(5), TILES_OF(6), TILES_OF(7), TILES_OF(8),
-#endif
-};
+HEIGHTS(TILES)
+static const tile_fn tiles[TILE_M][TILE_VECTORS] = {HEIGHTS(TILES_OF)};
 
 /* C = alpha sums + bias + addend for n columns of a row; what is there is constant where this is inlined. */
 static inline __attribute__((always_inline)) void finish_row(const sw_product *p, bool has_bias, bool has_addend, sw_dtype type,

@@ -70,14 +70,15 @@ static inline halves shorten(units x) { /* each below 2^16 */
 #endif
 }
 
-/* The lower half of the lanes to one place, the upper half to another. */
-static inline void store_halves_apart(units x, uint32_t *lower, uint32_t *upper) {
-#if SW_VECTOR_BYTES == 64
-    _mm256_storeu_si256((__m256i *)lower, _mm512_castsi512_si256((__m512i)x));
-    _mm256_storeu_si256((__m256i *)upper, _mm512_extracti64x4_epi64((__m512i)x, 1));
-#else
-    _mm_storeu_si128((__m128i *)lower, _mm256_castsi256_si128((__m256i)x));
-    _mm_storeu_si128((__m128i *)upper, _mm256_extracti128_si256((__m256i)x, 1));
+/* The rows of tiles that one vector holds, those of each tile to its own place, `apart` units on. */
+static inline void store_tiles(units x, uint32_t *to, int64_t apart) {
+#if SW_VECTOR_BYTES == 64 /* two tiles of 8 rows */
+    _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256((__m512i)x));
+    _mm256_storeu_si256((__m256i *)(to + apart), _mm512_extracti64x4_epi64((__m512i)x, 1));
+#else /* one of 6 */
+    (void)apart;
+    _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128((__m256i)x));
+    _mm_storel_epi64((__m128i *)(to + 4), _mm256_extracti128_si256((__m256i)x, 1));
 #endif
 }
 
