@@ -298,6 +298,7 @@ def damage_is_passed_over():
         runs.expect(len(passed) == 1 and passed[0]["step"] == 5 and name in passed[0]["reason"], f"a damaged {name}: {passed}")
         runs.expect("the checkpoint of step 5 is passed over" in run.output, f"a damaged {name}: {run.output}")
         runs.expect([e["step"] for e in events(folder, "resume")] == [4], f"a damaged {name}: {events(folder, 'resume')}")
+        runs.expect(steps_left(folder) == ["00000002", "00000004", "00000006"], f"a damaged {name}: steps/ holds {steps_left(folder)}")
     folder = runs.fresh()
     shutil.copytree(kept, folder, symlinks=True)
     for step in (folder / "steps").iterdir():
