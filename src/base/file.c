@@ -137,7 +137,7 @@ sw_status sw_file_check_name(const char *path, sw_error *err) {
     if (lstat(path, &info) != 0 || S_ISREG(info.st_mode))
         return SW_OK; /* what else is wrong with it, writing says */
     const char *what = S_ISDIR(info.st_mode) ? "folder" : S_ISLNK(info.st_mode) ? "link" : "pipe or device";
-    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s and is not replaced by a file; choose another name", path, what);
+    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s where a file is written; remove it or choose another name", path, what);
 }
 
 sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_error *err) {
