@@ -71,7 +71,7 @@ sw_status sw_run_price(sw_run *run, sw_error *err) {
     if (status)
         return status;
     sw_assembly_bytes(&alone, run->unsharded);
-    run->unsharded[SW_MEMORY_TRANSPORT] = sw_control_bytes(1);
+    run->unsharded[SW_MEMORY_TRANSPORT] = sw_run_transport_bytes(&alone);
     sw_assembly_free(&alone);
     return SW_OK;
 }
