@@ -51,6 +51,10 @@ typedef struct sw_train_options {
     const volatile sig_atomic_t *stop_signal; /* see launch.h; may be NULL */
     volatile sig_atomic_t *report_request;
     volatile sig_atomic_t *save_request; /* see launch.h: a checkpoint is saved after the step that is running; may be NULL */
+    /* [n_faults] to inject on purpose, for drills: "kill:rank=1,step=3" (docs/reference.md, docs/design/faults.md). Those of
+     * allocations and files need the library of faults loaded before all others (LD_PRELOAD), as the command does. */
+    const char *const *faults;
+    int n_faults;
 } sw_train_options;
 
 #define SW_TRAIN_OPTIONS_INIT \

@@ -89,8 +89,8 @@ const char *sw_json_name(const sw_json_object *object) {
     return object->document->name;
 }
 
-static const char *type_words(const json_t *value) {
-    switch (json_typeof(value)) {
+const char *sw_json_type_words(const void *value) {
+    switch (json_typeof((const json_t *)value)) {
     case JSON_OBJECT:
         return "an object";
     case JSON_ARRAY:
@@ -120,8 +120,8 @@ static sw_status find(const sw_json_object *object, const char *key, sw_json_nee
 
 static sw_status wrong_type(const sw_json_object *object, const char *key, const json_t *value, const char *needed,
                             sw_error *err) {
-    return sw_fail(err, SW_BAD_FILE, "%s: %s%s is %s, %s is needed", object->document->name, object->path, key, type_words(value),
-                   needed);
+    return sw_fail(err, SW_BAD_FILE, "%s: %s%s is %s, %s is needed", object->document->name, object->path, key,
+                   sw_json_type_words(value), needed);
 }
 
 sw_status sw_json_integer(const sw_json_object *object, const char *key, sw_json_need need, int64_t *value, sw_error *err) {
@@ -193,7 +193,7 @@ sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_
         const json_t *item = json_array_get(found, i);
         if (!json_is_integer(item))
             return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, integers are needed", object->document->name, object->path, key,
-                           type_words(item));
+                           sw_json_type_words(item));
         if (i < (size_t)capacity)
             values[i] = json_integer_value(item);
     }
@@ -213,7 +213,7 @@ sw_status sw_json_reals(const sw_json_object *object, const char *key, double *v
         const json_t *item = json_array_get(found, i);
         if (!json_is_number(item))
             return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, numbers are needed", object->document->name, object->path, key,
-                           type_words(item));
+                           sw_json_type_words(item));
         if (i < (size_t)capacity)
             values[i] = json_number_value(item);
     }
@@ -233,7 +233,7 @@ sw_status sw_json_texts(const sw_json_object *object, const char *key, const cha
         const json_t *item = json_array_get(found, i);
         if (!json_is_string(item))
             return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, strings are needed", object->document->name, object->path, key,
-                           type_words(item));
+                           sw_json_type_words(item));
         if (i < (size_t)capacity)
             values[i] = json_string_value(item);
     }

@@ -208,6 +208,16 @@ char *sw_text_exact_real(double value, char *buffer, size_t buffer_bytes) {
     return buffer;
 }
 
+bool sw_text_close(FILE *out, char **text) {
+    bool has_failed = !out || ferror(out);
+    has_failed = (out && fclose(out)) || has_failed;
+    if (has_failed) {
+        free(*text);
+        *text = NULL;
+    }
+    return *text != NULL;
+}
+
 bool sw_text_is_utf8(const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text, *end = at + bytes;
     while (at < end) {

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Insertions, deletions, replacements and swaps of neighbours (Damerau's optimal string alignment) that turn a into b; '-' is '_'
  * and case does not count. Words beyond 64 characters count as different in all of them. */
@@ -28,6 +29,10 @@ char *sw_text_exact_bytes(int64_t bytes, char *buffer, size_t buffer_bytes);
 bool sw_text_parse_real(const char *text, double *value);
 /* The shortest decimal that reads back as the same double, whatever the locale. */
 char *sw_text_exact_real(double value, char *buffer, size_t buffer_bytes);
+
+/* Close a stream of open_memstream (NULL: it could not be opened). True if all that was printed is in *text; else *text is NULL.
+ * Where memory is short for the last byte, fclose says nothing and leaves no text. */
+bool sw_text_close(FILE *out, char **text);
 
 /* Is the text UTF-8? */
 bool sw_text_is_utf8(const char *text, size_t bytes);

@@ -253,8 +253,7 @@ sw_status sw_adapter_config_write(const sw_lora *lora, const sw_lora_layers *lay
     is_done = put_targets(out, lora, layers) && is_done;
     fprintf(out, "\n  ],\n  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": false,\n  \"use_rslora\": %s\n}\n",
             lora->is_rank_stabilised ? "true" : "false");
-    is_done = !ferror(out) && is_done;
-    is_done = !fclose(out) && is_done;
+    is_done = sw_text_close(out, json_text) && is_done;
     if (is_done)
         return SW_OK;
     free(*json_text);

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 
 /* Bytes that are printable characters of Latin-1 stand for themselves; the others are U+0100 and on, in their order. */
 static bool is_printable(int byte) {
@@ -75,11 +76,8 @@ sw_status sw_bytes_tokenizer_write(const char *directory, sw_error *err) {
     fputs(before_vocabulary, out);
     put_vocabulary(out);
     fputs(after_vocabulary, out);
-    bool has_failed = ferror(out) != 0;
-    if (fclose(out) != 0 || has_failed) {
-        free(text);
+    if (!sw_text_close(out, &text))
         return sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer.json");
-    }
     sw_status status = sw_path_join(path, directory, "tokenizer.json", err);
     if (status == SW_OK)
         status = sw_file_write(path, text, (int64_t)bytes, err);

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/gguf_write.h"
@@ -150,8 +151,7 @@ static sw_status make_header(exporter *e, bool with_tokenizer, sw_error *err) {
         if (with_tokenizer)
             status = sw_gguf_write_tokenizer(&w, e->folder, e->config.vocabulary, err);
     }
-    bool has_failed = w.out && ferror(w.out);
-    has_failed |= w.out && fclose(w.out) != 0;
+    bool has_failed = !sw_text_close(w.out, &values);
     if (status == SW_OK && !has_failed) {
         fwrite("GGUF", 4, 1, out);
         sw_gguf_put_32(out, 3);
@@ -162,8 +162,7 @@ static sw_status make_header(exporter *e, bool with_tokenizer, sw_error *err) {
         for (int64_t at = ftell(out); at % ALIGNMENT; at++)
             fputc(0, out);
     }
-    has_failed |= out && ferror(out);
-    has_failed |= out && fclose(out) != 0;
+    has_failed |= !sw_text_close(out, &e->header);
     free(values);
     return status == SW_OK && has_failed ? sw_fail(err, SW_NO_MEMORY, "no memory for the header") : status;
 }

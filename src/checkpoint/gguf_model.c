@@ -311,8 +311,7 @@ sw_status sw_gguf_config(sw_gguf *file, sw_dtype dtype, char **json_text, sw_err
     if (!out)
         return sw_fail(err, SW_NO_MEMORY, "no memory for config.json");
     put_config(&r, out, dtype);
-    bool has_failed = ferror(out) != 0;
-    if ((fclose(out) != 0 || has_failed) && r.status == SW_OK)
+    if (!sw_text_close(out, &text) && r.status == SW_OK)
         r.status = sw_fail(err, SW_NO_MEMORY, "no memory for config.json");
     if (r.status == SW_OK)
         *json_text = text;

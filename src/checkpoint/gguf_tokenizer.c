@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "checkpoint/gguf_vocabulary.h"
 
 enum { LONGEST_CUT_PIECE = 512 };
@@ -258,8 +259,7 @@ static sw_status make_tokenizer(sw_gguf_vocabulary *v, const sw_gguf_split *spli
     if (!out)
         return sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer.json");
     sw_status status = split ? put_byte_level(v, split, out, err) : put_sentence_piece(v, out, err);
-    bool has_failed = ferror(out) != 0;
-    if ((fclose(out) != 0 || has_failed) && status == SW_OK)
+    if (!sw_text_close(out, text) && status == SW_OK)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer.json");
     return status;
 }
@@ -289,12 +289,9 @@ static sw_status make_configs(const sw_gguf_vocabulary *v, sw_gguf_tokenizer_fil
         }
         fputs("  \"clean_up_tokenization_spaces\": false\n}\n", out);
         fputs("  \"use_cache\": true\n}\n", generation);
-        has_failed = ferror(out) || ferror(generation);
     }
-    if (out)
-        has_failed |= fclose(out) != 0;
-    if (generation)
-        has_failed |= fclose(generation) != 0;
+    has_failed |= !sw_text_close(out, &files->tokenizer_config);
+    has_failed |= !sw_text_close(generation, &files->generation_config);
     return has_failed ? sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer_config.json") : SW_OK;
 }
 

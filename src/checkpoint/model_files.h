@@ -58,7 +58,8 @@ void sw_model_files_abandon(const char *directory);
 /* The folder that is written into until it is finished, for callers that put more files into it. */
 sw_status sw_model_files_partial(const char *directory, char path[SW_PATH_BYTES], sw_error *err);
 
-/* Bytes that the directory will take, companions included: for the check before the start. */
-int64_t sw_model_files_bytes(const sw_model_output *output);
+/* Bytes that the directory will take, companions included: for the check before the start. Errors: SW_NO_MEMORY; those of a
+ * model that cannot be written: SW_BAD_CONFIG. */
+sw_status sw_model_files_bytes(const sw_model_output *output, int64_t *bytes, sw_error *err);
 
 #endif

@@ -97,17 +97,20 @@ static int count_files(const sw_model_output *output) {
     return n > 1 ? n : 1;
 }
 
-int64_t sw_model_files_bytes(const sw_model_output *output) {
+sw_status sw_model_files_bytes(const sw_model_output *output, int64_t *bytes, sw_error *err) {
     char *header;
     int64_t header_bytes, file_bytes;
-    if (plan_file(output, 0, output->graph->parameters.n, &header, &header_bytes, &file_bytes, NULL) != SW_OK)
-        return INT64_MAX; /* no disk has room for it */
+    /* As one file: names that are there twice are found, whatever files they are in, and sums that do not fit into 63 bits. */
+    sw_status status = plan_file(output, 0, output->graph->parameters.n, &header, &header_bytes, &file_bytes, err);
+    if (status != SW_OK)
+        return status;
     free(header);
     /* The index repeats the names, with less beside them than the header has. */
     int64_t small = SMALL_FILES_BYTES + header_bytes + (int64_t)FILE_BYTES * count_files(output);
     if (output->companions)
         small += sw_companions_bytes(output->companions);
-    return file_bytes + small;
+    *bytes = file_bytes + small;
+    return SW_OK;
 }
 
 static void name_file(const sw_model_output *output, int file, int n_files, char name[64]) {
@@ -183,10 +186,8 @@ static sw_status write_index(const sw_model_output *output, const char *folder, 
         fprintf(out, "%s\n    %s: \"%s\"", i ? "," : "", quoted, name);
     }
     fputs("\n  }\n}\n", out);
-    if (ferror(out))
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for %s", index_name);
 done:
-    if (out && fclose(out) != 0 && status == SW_OK)
+    if (!sw_text_close(out, &text) && status == SW_OK)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for %s", index_name);
     if (status == SW_OK)
         status = sw_path_join(path, folder, index_name, err);
@@ -232,20 +233,18 @@ static sw_status write_config(const sw_model_output *output, const char *folder,
 }
 
 sw_status sw_model_files_begin(const char *directory, const sw_model_output *output, sw_error *err) {
-    char folder[SW_PATH_BYTES], *header;
-    int64_t header_bytes, file_bytes;
+    char folder[SW_PATH_BYTES];
+    int64_t need;
     sw_status status = sw_model_files_partial(directory, folder, err);
     if (status != SW_OK)
         return status;
     if (sw_file_exists(directory))
         return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name",
                        directory);
-    /* As one file: names that are there twice are found, whatever files they are in, and sums that do not fit into 63 bits. */
-    if ((status = plan_file(output, 0, output->graph->parameters.n, &header, &header_bytes, &file_bytes, err)) != SW_OK)
+    if ((status = sw_model_files_bytes(output, &need, err)) != SW_OK)
         return status;
-    free(header);
     sw_model_files_abandon(directory);
-    if ((status = check_space(folder, sw_model_files_bytes(output), err)) != SW_OK)
+    if ((status = check_space(folder, need, err)) != SW_OK)
         return status;
     if (mkdir(folder, 0777) != 0)
         return sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s", folder, strerror(errno));

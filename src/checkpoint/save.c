@@ -120,7 +120,7 @@ void sw_save_close(sw_save *save) {
 int64_t sw_save_bytes(const sw_save_options *options) {
     sw_state_parameter *parameters = NULL;
     sw_state_files files;
-    int64_t n = options->graph->parameters.n, bytes = INT64_MAX;
+    int64_t n = options->graph->parameters.n, bytes = INT64_C(1) << 50; /* without memory to count: more than there is */
     if (plan_files(options, &parameters, &files, NULL) == SW_OK) {
         bytes = (int64_t)sizeof(sw_save) + sw_bounce_memory() + n * (int64_t)sizeof(sw_state_parameter) +
                 SW_N_STATE_KINDS * options->layout->n_groups * (int64_t)sizeof(int64_t) +

@@ -298,7 +298,7 @@ static sw_status decode(const request *r, const sw_tokenizer *t, const char *con
     sw_status status = out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the text");
     for (int i = 0; !status && i < n_paths; i++)
         status = decode_file(t, paths[i], out, err);
-    if (out && out != stdout && fclose(out) && !status)
+    if (out && out != stdout && !sw_text_close(out, &text) && !status)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for the text");
     if (!status && r->out)
         status = sw_file_write(r->out, text, (int64_t)n_text, err);

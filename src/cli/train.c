@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/faults.h"
 #include "cli/progress.h"
 #include "config/settings.h"
+#include "run/faults.h"
 #include "run/train.h"
 
 /* What the signal handler tells: the only state that the command keeps outside of functions. */
@@ -54,6 +56,7 @@ static void print_keys(bool as_markdown) {
         printf("\nKeys of RUN.yaml with their defaults. On the command line: section.key=value, the value as in YAML; relative\n"
                "paths count from the folder of RUN.yaml in both.\n\n");
     sw_settings_reference(print_line, stdout, as_markdown);
+    sw_faults_reference(print_line, stdout, as_markdown);
 }
 
 static sw_status print_config(const sw_settings *settings, sw_error *err) {
@@ -88,7 +91,7 @@ static void report_step(void *to, const sw_progress *progress) {
         *out->is_cut = true;
 }
 
-static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, sw_error *err) {
+static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, const sw_flag_texts *faults, sw_error *err) {
     sw_display display = {.out = stdout, .show = show};
     report out = {sw_display_listener(&display), settings, NULL};
     void *shared = mmap(NULL, sizeof *out.is_cut, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -101,6 +104,8 @@ static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, s
     options.stop_signal = &stop_signal;
     options.report_request = &report_request;
     options.save_request = &save_request;
+    options.faults = faults->item;
+    options.n_faults = faults->n;
     watch_signals();
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_train(settings, &options, err);
@@ -115,11 +120,13 @@ static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, s
 
 static sw_status train(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, as_markdown = false, print_only = false, is_dry = false, is_quiet = false, is_json = false, goes_on;
+    sw_flag_texts faults = {.n = 0};
     const sw_flag flags[] = {
         {"--dry-run", NULL, "print the settings and the plan, and stop", SW_FLAG_SWITCH, &is_dry},
         {"--print-config", NULL, "print all settings, defaults too, as a RUN.yaml, and stop", SW_FLAG_SWITCH, &print_only},
         {"--quiet", NULL, "print nothing but errors", SW_FLAG_SWITCH, &is_quiet},
         {"--json", NULL, "print the objects of metrics.jsonl and nothing else", SW_FLAG_SWITCH, &is_json},
+        {"--inject", "FAULT", "inject a fault on purpose, as listed below; may be repeated", SW_FLAG_TEXTS, &faults},
         {"--markdown", NULL, "with --help: the keys as the page docs/reference.md", SW_FLAG_SWITCH, &as_markdown},
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
@@ -135,11 +142,13 @@ static sw_status train(int n_arguments, char **arguments, sw_error *err) {
         print_keys(as_markdown);
     if (status || !goes_on)
         goto done;
+    if ((status = sw_faults_load(sw_verb_train.name, &faults, n_arguments, arguments, err)))
+        goto done;
     status = sw_settings_read(others[0], others + 1, n_others - 1, &settings, err);
     if (!status && print_only)
         status = print_config(&settings, err);
     else if (!status && !(status = sw_settings_complete(&settings, others[0], true, err)))
-        status = start(&settings, is_dry, sw_show_for(stdout, is_quiet, is_json), err);
+        status = start(&settings, is_dry, sw_show_for(stdout, is_quiet, is_json), &faults, err);
 done:
     sw_settings_free(&settings);
     free(others);

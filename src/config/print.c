@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "config/settings.h"
 #include "config/table.h"
 #include "config/value.h"
@@ -24,8 +25,7 @@ char *sw_settings_yaml(const sw_settings *settings) {
         is_done = sw_value_print(settings, option, out) && is_done;
         fputc('\n', out);
     }
-    is_done = !ferror(out) && is_done;
-    is_done = !fclose(out) && is_done;
+    is_done = sw_text_close(out, &text) && is_done;
     if (!is_done) {
         free(text);
         return NULL;
@@ -47,7 +47,7 @@ void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const 
             n++;
             sw_value_print(settings, option, out);
         }
-        if (out && !fclose(out) && n)
+        if (sw_text_close(out, &text) && n)
             line(to, text);
         free(text);
     }

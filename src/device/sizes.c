@@ -1,6 +1,7 @@
 /* sizes.c: working space of the kernels, from shapes alone, so that a plan made on one machine holds on another. */
 #include "device/sizes.h"
 
+#include "base/integer.h"
 #include "device/kernel.h"
 
 enum {
@@ -16,13 +17,6 @@ enum {
     COLUMN_BLOCKS = 64, /* at most */
 };
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 int64_t sw_few_rows_stride(int64_t length) {
     return (length + 31) / 32 * 32;
 }
@@ -34,10 +28,6 @@ int64_t sw_attention_queries(int64_t n_tokens) {
 int64_t sw_attention_stride(int64_t n_tokens, int64_t span) {
     int64_t keys = span > 0 && span < n_tokens ? smaller(n_tokens, span - 1 + sw_attention_queries(n_tokens)) : n_tokens;
     return (keys + 15) / 16 * 16;
-}
-
-static int64_t round_up(int64_t x, int64_t multiple) {
-    return (x + multiple - 1) / multiple * multiple;
 }
 
 sw_attention_sizes sw_attention_sizes_of(const int64_t *dim, bool is_gradient) {

@@ -165,11 +165,8 @@ sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, c
     put_text(out, "dtype", dtype_text);
     put_text(out, "torch_dtype", dtype_text);
     fputs("  \"use_cache\": true\n}\n", out);
-    bool has_failed = ferror(out) != 0;
-    if (fclose(out) != 0 || has_failed) {
-        free(text);
+    if (!sw_text_close(out, &text))
         return sw_fail(err, SW_NO_MEMORY, "no memory for config.json");
-    }
     *json_text = text;
     return SW_OK;
 }

@@ -87,11 +87,14 @@ sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
     char *line = NULL;
     size_t capacity = 0;
     int64_t kept = 0, of_line;
-    for (ssize_t n; (n = getline(&line, &capacity, file)) > 0 && line[n - 1] == '\n'; kept += n)
+    ssize_t n;
+    for (; (n = getline(&line, &capacity, file)) > 0 && line[n - 1] == '\n'; kept += n)
         if (sscanf(line, "{\"step\": %" SCNd64, &of_line) == 1 && of_line > step)
             break;
     sw_status status = SW_OK;
-    if (ferror(file) || ftruncate(fileno(file), kept))
+    if (n < 0 && !feof(file)) /* no end, but no memory for a line, or no line from the disk: nothing may be cut */
+        status = sw_fail(err, errno == ENOMEM ? SW_NO_MEMORY : SW_NO_SPACE, "%s: cannot be read: %s", path, strerror(errno));
+    else if (ftruncate(fileno(file), kept))
         status = sw_fail(err, SW_NO_SPACE, "%s: cannot be cut after step %" PRId64 ": %s", path, step, strerror(errno));
     free(line);
     fclose(file);

@@ -3,15 +3,12 @@
 
 #include <string.h>
 
+#include "base/integer.h"
 #include "device/sizes.h"
 
 /* Tokens of a piece of a prompt. A short piece costs little more than one token does, as both are bound by reading the weights.
  */
 enum { SHORT_PIECE = SW_FEW_ROWS, LONG_PIECE = 64 };
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 static sw_status add_program(sw_decoder *d, int64_t n_rows, int64_t n_tokens, sw_error *err) {
     sw_graph *graph;

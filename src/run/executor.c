@@ -10,14 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
+
+#include "base/page.h"
 
 enum { HUGE_PAGES_FROM = 16 << 20 }; /* bytes: beside them the last, unfilled large page is little */
-
-static int64_t round_to_page(int64_t n) {
-    int64_t page = sysconf(_SC_PAGESIZE);
-    return (n + page - 1) / page * page;
-}
 
 static sw_status map_sections(sw_executor *e, sw_error *err) {
     int64_t window_bytes[SW_N_MEMORY_CLASSES] = {0}, slice_bytes = 0;
@@ -49,7 +45,7 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
         }
         if (!window_bytes[c])
             continue;
-        e->window_stride[c] = round_to_page(window_bytes[c]);
+        e->window_stride[c] = sw_round_to_page(window_bytes[c]);
         sw_status status = e->comm->vtable->window_create(e->comm, sw_memory_class_name((sw_memory_class)c),
                                                           e->comm->n_ranks * e->window_stride[c], &e->window[c], err);
         if (status)

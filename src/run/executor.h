@@ -49,6 +49,24 @@ typedef struct sw_step_hooks {
     void (*gradient)(void *self, const void *gradient, int64_t bytes);
 } sw_step_hooks;
 
+/* Where an instruction begins or ends, on its lane's thread. */
+typedef struct sw_boundary {
+    int lane;
+    int64_t step; /* completed steps */
+    int program, index;
+    const sw_instruction *instruction;
+} sw_boundary;
+
+/* Who looks on: before and after each instruction that runs. An error ends the run as the instruction's own would. */
+typedef struct sw_executor_observer {
+    void *self;
+    sw_status (*before)(void *self, const sw_boundary *boundary, sw_error *err);
+    sw_status (*after)(void *self, const sw_boundary *boundary, sw_error *err);
+} sw_executor_observer;
+
+/* Between steps. The observer must outlive the executor; NULL: nobody, which costs nothing. */
+void sw_executor_observe(sw_executor *executor, const sw_executor_observer *observer);
+
 /* Run the schedule of one step of program `index`: n_micro_batches dealt to ranks in turn. A forward program (evaluation,
  * generation) has no decision. */
 sw_status sw_executor_step(sw_executor *executor, int index, int64_t n_micro_batches, sw_scalars *scalars,

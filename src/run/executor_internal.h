@@ -67,6 +67,7 @@ struct sw_executor {
 
     sw_scalars scalars;
     const sw_step_hooks *hooks;
+    const sw_executor_observer *observer; /* NULL: nobody */
     sw_wide_sum squares;
     int last_program; /* whose constants are in place; -1 */
     uint64_t epoch;   /* of the trainable parameters: how often they have been made known; 0: never */

@@ -11,6 +11,10 @@ const sw_executor_counts *sw_executor_count(const sw_executor *e) {
     return &e->counts;
 }
 
+void sw_executor_observe(sw_executor *e, const sw_executor_observer *observer) {
+    e->observer = observer;
+}
+
 /* Positions of a run of a segment that comes after all that has been laid out so far. */
 static sw_segment_run lay(sw_executor *e, int index, sw_segment segment, int slot, bool is_active, int n_contributors) {
     sw_segment_run run = {.program = index,

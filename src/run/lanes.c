@@ -81,7 +81,7 @@ static void poison(const sw_executor *e, const sw_bound *bound, const sw_segment
         const sw_buffer *buffer = &program->buffers.item[b];
         if (!buffer->is_persistent && buffer->kind == SW_BUFFER_PRIVATE && buffer->last == index &&
             buffer->memory_class != SW_MEMORY_GATHER)
-            memset(e->private_base[buffer->memory_class] + buffer->address, 0xff, (size_t)buffer->bytes);
+            memset(e->private_base[sw_memory_section(buffer->memory_class)] + buffer->address, 0xff, (size_t)buffer->bytes);
     }
 }
 #endif
@@ -171,6 +171,15 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     return SW_OK;
 }
 
+static sw_status execute_observed(sw_executor *e, int lane, sw_bound *bound, const sw_segment_run *run, int index,
+                                  sw_error *err) {
+    const sw_boundary boundary = {lane, run->step, run->program, index, bound->instruction};
+    sw_status status = e->observer->before(e->observer->self, &boundary, err);
+    if (!status)
+        status = execute(e, bound, run, err);
+    return status ? status : e->observer->after(e->observer->self, &boundary, err);
+}
+
 /* ---- counting ---- */
 
 void sw_lanes_count_anew(sw_executor *e) {
@@ -251,7 +260,7 @@ static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, s
         sw_status status = wait_other_lane(e, lane, run, instruction, err);
         double ready = sw_seconds_now();
         if (!status && runs)
-            status = execute(e, bound, run, err);
+            status = e->observer ? execute_observed(e, lane, bound, run, first + i, err) : execute(e, bound, run, err);
         if (status)
             return status;
 #ifdef SW_POISON

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/condition.h"
 #include "comm/bootstrap.h"
 #include "comm/shm.h"
 #include "run/supervisor.h"
@@ -108,15 +108,6 @@ static void *run_in_thread(void *arg) {
     return NULL;
 }
 
-static void wait_for_a_return(thread_launch *all) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 50 * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&all->returned, &all->lock, &until);
-}
-
 /* Progress is watched as in processes; but a thread cannot be killed, so a lost one is only named, and waited for. */
 static void watch_threads(thread_launch *all, int n_started) {
     launch *l = all->launch;
@@ -126,7 +117,7 @@ static void watch_threads(thread_launch *all, int n_started) {
     while (all->n_returned < n_started) {
         int64_t cpu_ns[SW_MAX_RANKS];
         sw_error error = {0};
-        wait_for_a_return(all);
+        sw_condition_wait_ms(&all->returned, &all->lock, 50);
         sw_serve_caller(&l->options, l->control);
         for (int r = 0; r < n_started; r++) {
             clockid_t clock;
@@ -141,7 +132,8 @@ static void watch_threads(thread_launch *all, int n_started) {
 }
 
 static sw_status launch_threads(launch *l, sw_error *err) {
-    thread_launch all = {.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER, .returned = PTHREAD_COND_INITIALIZER};
+    thread_launch all = {.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER};
+    sw_condition_init(&all.returned);
     sw_status status = sw_thread_meeting_create(l->control, &all.meeting, err);
     if (status != SW_OK)
         return status;

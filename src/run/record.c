@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "checkpoint/model_source.h"
 #include "config/table.h"
 #include "config/value.h"
@@ -69,7 +70,7 @@ static sw_status add_setting(sw_record *record, const sw_settings *settings, sw_
     size_t bytes = 0;
     FILE *out = open_memstream(&value, &bytes);
     bool is_done = out && sw_value_print(settings, option, out);
-    is_done = out && !fclose(out) && is_done;
+    is_done = sw_text_close(out, &value) && is_done;
     snprintf(key, sizeof key, "%s.%s", option->section, option->key);
     sw_status status = is_done ? add(record, key, value, err) : no_memory(err);
     free(value);

@@ -234,5 +234,8 @@ sw_status sw_training_restore(sw_training *t, sw_error *err) {
     if (!status && step < 0 && !has_frozen)
         status = load_first_values(t, err);
     t->saved_step = step;
+    /* Those that were passed over are no part of the run any more. */
+    if (!status && step >= 0 && t->comm->rank == 0)
+        status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, step, err);
     return status ? status : sw_executor_publish(t->executor, err);
 }

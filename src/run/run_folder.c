@@ -65,9 +65,13 @@ static sw_status make_folders(const char *path, sw_error *err) {
 
 static json_t *classes(const int64_t bytes[SW_N_MEMORY_CLASSES]) {
     json_t *object = json_object();
+    bool is_whole = object;
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
-        json_object_set_new(object, sw_memory_class_name((sw_memory_class)c), json_integer(bytes[c]));
-    return object;
+        is_whole = !json_object_set_new(object, sw_memory_class_name((sw_memory_class)c), json_integer(bytes[c])) && is_whole;
+    if (is_whole)
+        return object;
+    json_decref(object);
+    return NULL; /* which json_pack takes for its own failure */
 }
 
 static char *plan_text(const sw_run *run) {
@@ -102,7 +106,10 @@ static sw_status write_text(const char *folder, const char *name, char *text, sw
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     const sw_settings *settings = run->settings;
     sw_model_output output = sw_run_folder_output(run);
-    int64_t need, model = sw_model_files_bytes(&output);
+    int64_t need, model;
+    sw_status status = sw_model_files_bytes(&output, &model, err);
+    if (status)
+        return status;
     int64_t states,
         n_checkpoints = settings->checkpoint.every ? settings->checkpoint.keep + 1 : 0; /* one before one is removed */
     if (settings->checkpoint.every && !settings->checkpoint.keep)
@@ -184,6 +191,22 @@ sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
     return rename(model, before) ? sw_fail(err, SW_NO_SPACE, "%s cannot be replaced: %s", model, strerror(errno)) : SW_OK;
 }
 
+/* Settings and plans whose writing was cut short by a kill. */
+static void remove_half_written(const char *folder) {
+    static const char ending[] = ".partial";
+    char file[SW_PATH_BYTES];
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        const char *name = entry->d_name;
+        size_t length = strlen(name), n = sizeof ending - 1;
+        bool is_ours = !strncmp(name, "run.yaml", 8) || !strncmp(name, "plan.json", 9);
+        if (is_ours && length > n && !strcmp(name + length - n, ending) && sw_path_join(file, folder, name, NULL) == SW_OK)
+            unlink(file);
+    }
+    if (entries)
+        closedir(entries);
+}
+
 void sw_run_folder_tidy(const sw_run *run) {
     const char *path = run->settings->checkpoint.path;
     char file[SW_PATH_BYTES], before[SW_PATH_BYTES];
@@ -195,6 +218,7 @@ void sw_run_folder_tidy(const sw_run *run) {
             (void)rename(before, file); /* if it is there: the new one did not come about */
     }
     (void)sw_steps_clean(sw_storage_system(), path, NULL);
+    remove_half_written(path);
     if (!run->goes_on && sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
         remove_folder(path);
 }

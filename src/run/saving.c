@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "observe/json_line.h"
 #include "run/masters.h"
 
@@ -179,7 +179,7 @@ sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor
     s->masters = (sw_masters){executor, &a->states, comm->rank};
     s->step = -1;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
+    sw_condition_init(&s->changed);
     s->parts = calloc((size_t)comm->n_ranks, sizeof *s->parts);
     sw_status status = s->parts ? SW_OK : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to hear of saves", comm->rank);
     if (!status && !run->options->model)
@@ -258,12 +258,7 @@ static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, s
     sw_status status = SW_OK;
     pthread_mutex_lock(&s->lock);
     while (!is_reached(s, group) && !status) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&s->changed, &s->lock, &until);
+        sw_condition_wait_ms(&s->changed, &s->lock, LOOK_MS);
         int64_t now = atomic_load(&s->n_fetches);
         moved = now != seen ? sw_seconds_now() : moved;
         seen = now;

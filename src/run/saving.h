@@ -35,8 +35,8 @@ typedef enum sw_saving_stage {
 sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor, sw_saving **saving, sw_error *err);
 void sw_saving_close(sw_saving *saving);
 
-/* All ranks at the same step, when the save before is over: begin the checkpoint of the state after `step` steps. facts is rank
- * 0's and is copied. */
+/* All ranks at the same step, when the save before is over: begin the checkpoint of the state after `step` steps. facts are
+ * copied; rank 0's are written. */
 void sw_saving_begin(sw_saving *saving, int64_t step, const sw_save_facts *facts);
 
 /* The step whose checkpoint is being saved, -1: none. The same on all ranks. */

@@ -11,17 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "base/page.h"
 #include "run/agree.h"
 #include "run/masters.h"
 
 enum { MAX_GRADIENT_BUFFERS = 256 };
-
-static int64_t round_to_page(int64_t n) {
-    int64_t page = sysconf(_SC_PAGESIZE);
-    return (n + page - 1) / page * page;
-}
 
 /* ---- options ---- */
 
@@ -209,7 +204,7 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
     for (int u = 0; u < layout->n_units; u++)
         s->units[u].buffer = -1;
     for (int g = 0; g < layout->n_groups; g++) {
-        int64_t bytes = round_to_page(layout->groups[g].shard * layout->n_ranks * (int64_t)sizeof(float));
+        int64_t bytes = sw_round_to_page(layout->groups[g].shard * layout->n_ranks * (int64_t)sizeof(float));
         s->copy_offset[g] = s->copies_bytes;
         s->copies_bytes += bytes;
         if (layout->groups[g].is_trainable && bytes > s->buffer_bytes)

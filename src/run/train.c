@@ -11,6 +11,7 @@
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "comm/control.h"
+#include "run/faults.h"
 #include "run/saving.h"
 
 static int64_t divide_up(int64_t n, int64_t divisor) {
@@ -70,7 +71,7 @@ sw_status sw_run_price(sw_run *run, sw_error *err) {
     if (status)
         return status;
     sw_assembly_bytes(&alone, run->unsharded);
-    run->unsharded[SW_MEMORY_TRANSPORT] = sw_control_bytes(1);
+    run->unsharded[SW_MEMORY_TRANSPORT] = sw_run_transport_bytes(&alone);
     sw_assembly_free(&alone);
     return SW_OK;
 }
@@ -80,6 +81,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     sw_assembly_choice choice;
     sw_model_config model = {0};
     sw_status status = check_settings(s, err);
+    if (!status && run->options->as_threads && run->faults)
+        status = sw_fail(err, SW_BAD_CONFIG, "faults are injected into processes; ranks as threads would all be struck");
     sw_cores_find(&run->cores);
     if (!status && !run->options->dry_run) /* which writes nothing */
         status = sw_run_folder_look(run, err);
@@ -89,6 +92,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
         status = sw_run_data_open(run, run->options->model ? run->options->model->vocabulary : model.vocabulary, err);
     if (!status)
         status = sw_assembly_choose(s, run->cores.n, &choice, run->ranks_reason, sizeof run->ranks_reason, err);
+    if (!status)
+        status = sw_faults_check(run->faults, choice.n_ranks, err);
     if (status)
         return status;
     choice.keeps_documents_apart = sw_run_has_documents(run);
@@ -133,7 +138,11 @@ static sw_status enter_folder(sw_run *run, sw_error *err) {
 
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
     sw_run run = {.settings = settings, .options = options, .lock = {-1}};
-    sw_status status = prepare(&run, err);
+    sw_status status = sw_faults_open(options->faults, options->n_faults, &run.faults, err);
+    if (!status)
+        status = sw_faults_begin(run.faults, err);
+    if (!status)
+        status = prepare(&run, err);
     if (!status)
         sw_report_start(&run);
     if (!status && run.is_finished)
@@ -143,11 +152,13 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
         status = enter_folder(&run, err);
         if (!status)
             status = sw_run_launch(&run, err);
+        sw_faults_report(&run);
     }
     sw_run_lock_release(&run.lock);
     sw_record_free(&run.record);
     sw_run_data_close(&run);
     sw_assembly_free(&run.assembly);
+    sw_faults_close(run.faults);
     return status;
 }
 

@@ -20,6 +20,8 @@
 /* The same with settings that are read already. */
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err);
 
+typedef struct sw_faults sw_faults;
+
 /* All that is known before ranks exist; ranks inherit it and do not change it. */
 typedef struct sw_run {
     const sw_settings *settings;
@@ -40,9 +42,10 @@ typedef struct sw_run {
     double last_told; /* of progress */
     sw_record record;
     sw_run_lock lock;
-    bool goes_on;     /* in a folder that was there before */
-    bool is_finished; /* there is nothing left to do */
-    int n_restarts;   /* of the ranks, so far */
+    bool goes_on;      /* in a folder that was there before */
+    bool is_finished;  /* there is nothing left to do */
+    int n_restarts;    /* of the ranks, so far */
+    sw_faults *faults; /* faults.h; NULL: none */
 } sw_run;
 
 /* run/run_data.c: the tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it. */

@@ -13,6 +13,7 @@
 #include "checkpoint/model_files.h"
 #include "checkpoint/steps.h"
 #include "run/agree.h"
+#include "run/faults.h"
 #include "run/rank_device.h"
 
 static void program_line(const void *self, int64_t i, char *line, size_t bytes) {
@@ -152,6 +153,8 @@ static sw_status prepare(sw_training *t, sw_error *err) {
         status = sw_executor_create(t->comm, t->device, &run->assembly.states, run->assembly.programs,
                                     run->validation ? SW_N_PROGRAMS : 1, &t->executor, err);
     if (!status)
+        sw_rank_faults_watch(t->faults, t->executor);
+    if (!status)
         status = open_events(t, err);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, 0, 0, 0, "loading the model");
     if (!status)
@@ -215,7 +218,9 @@ static sw_status early_end(const sw_training *t, sw_error *err) {
 
 sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     sw_training t = {.run = run, .comm = comm, .saved_step = -1};
-    sw_status status = prepare(&t, err);
+    sw_status status = sw_rank_faults_open(t.run, comm, &t.faults, err);
+    if (!status)
+        status = prepare(&t, err);
     t.begin = sw_seconds_now();
     while (!status && t.step < t.run->n_steps && !t.stop_signal && !t.limit)
         status = sw_training_step(&t, err);
@@ -229,6 +234,7 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     sw_metrics_close(t.metrics);
     sw_events_close(t.events);
     sw_executor_free(t.executor);
+    sw_rank_faults_close(t.faults);
     if (t.device)
         t.device->close(t.device);
     free(t.values);

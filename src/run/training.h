@@ -35,9 +35,10 @@ typedef struct sw_training {
     sw_comm *comm;
     sw_device *device;
     sw_executor *executor;
-    sw_metrics *metrics; /* rank 0 */
-    sw_events *events;   /* rank 0 */
-    float *values;       /* [SW_PIECE_ELEMENTS] for loading and saving */
+    sw_metrics *metrics;           /* rank 0 */
+    sw_events *events;             /* rank 0 */
+    struct sw_rank_faults *faults; /* faults.h; NULL: none are for this rank */
+    float *values;                 /* [SW_PIECE_ELEMENTS] for loading and saving */
 
     /* what a checkpoint keeps: run_state.c */
     int64_t step;            /* completed */

@@ -9,9 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-static int64_t round_up(int64_t n, int64_t multiple) {
-    return (n + multiple - 1) / multiple * multiple;
-}
+#include "base/integer.h"
 
 static int64_t parameters_of(const sw_graph *graph, const sw_unit *unit) {
     int64_t n = 0;

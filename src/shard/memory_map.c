@@ -10,8 +10,10 @@
 
 #include <stdlib.h>
 
-static int64_t round_up(int64_t n) {
-    return (n + SW_BUFFER_ALIGNMENT - 1) / SW_BUFFER_ALIGNMENT * SW_BUFFER_ALIGNMENT;
+#include "base/integer.h"
+
+static int64_t aligned(int64_t n) {
+    return round_up(n, SW_BUFFER_ALIGNMENT);
 }
 
 static void touch(sw_program *program, int buffer, int instruction) {
@@ -140,9 +142,9 @@ static void map_section(sw_program *program, sw_memory_class section, working_sp
         if (sw_memory_section(buffer->memory_class) != section)
             continue;
         if (buffer->is_persistent)
-            floor = round_up(buffer->address + buffer->bytes) > floor ? round_up(buffer->address + buffer->bytes) : floor;
+            floor = aligned(buffer->address + buffer->bytes) > floor ? aligned(buffer->address + buffer->bytes) : floor;
         else if (buffer->first >= 0)
-            w->buffers[n++] = (placement){b, buffer->memory_class, buffer->first, buffer->last, round_up(buffer->bytes), 0};
+            w->buffers[n++] = (placement){b, buffer->memory_class, buffer->first, buffer->last, aligned(buffer->bytes), 0};
     }
     qsort(w->buffers, (size_t)n, sizeof *w->buffers, long_first);
     int64_t highest = pack(w->buffers, n, w->by_address);
@@ -171,7 +173,7 @@ sw_status sw_program_map_memory(sw_program *program, sw_error *err) {
         const sw_buffer *buffer = &program->buffers.item[b];
         int64_t *end = &program->class_end[buffer->memory_class];
         if (buffer->is_persistent)
-            *end = round_up(buffer->address + buffer->bytes) > *end ? round_up(buffer->address + buffer->bytes) : *end;
+            *end = aligned(buffer->address + buffer->bytes) > *end ? aligned(buffer->address + buffer->bytes) : *end;
         else if (buffer->first >= 0)
             *end = buffer->address + buffer->bytes > *end ? buffer->address + buffer->bytes : *end;
     }

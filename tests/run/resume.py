@@ -44,7 +44,7 @@ class Case:
             "checkpoint: {path: run, every: 3}\nlog: {every: 1}\n",
             name,
         )
-        self.straight = runs.train_well(self.config, "shard.ranks=1", "shard.stage=0")
+        self.straight = runs.train_well(self.config, "shard.ranks=1", "shard.stage=0", "checkpoint.every=3")
 
 
 def cases():
@@ -88,6 +88,8 @@ def stopped_and_gone_on(case, row):
     stopped = runs.train_well(case.config, "checkpoint.every=3", *first)
     run = runs.train_well(case.config, "checkpoint.every=3", *second, folder=stopped.folder)
     expect_same(run, case.straight, what)
+    for path in sorted((case.straight.folder / "latest").glob("*.safetensors")):
+        runs.expect(path.read_bytes() == (run.folder / "latest" / path.name).read_bytes(), f"{what}: {path.name} of the last checkpoint differs")
     names = [event["event"] for event in run.events if event["event"] != "save"]
     runs.expect(names == ["start", "stop", "resume", "stop"], f"{what}: events {names}")
     saved = [event["step"] for event in run.events if event["event"] == "save"]
@@ -296,6 +298,7 @@ def damage_is_passed_over():
         runs.expect(len(passed) == 1 and passed[0]["step"] == 5 and name in passed[0]["reason"], f"a damaged {name}: {passed}")
         runs.expect("the checkpoint of step 5 is passed over" in run.output, f"a damaged {name}: {run.output}")
         runs.expect([e["step"] for e in events(folder, "resume")] == [4], f"a damaged {name}: {events(folder, 'resume')}")
+        runs.expect(steps_left(folder) == ["00000002", "00000004", "00000006"], f"a damaged {name}: steps/ holds {steps_left(folder)}")
     folder = runs.fresh()
     shutil.copytree(kept, folder, symlinks=True)
     for step in (folder / "steps").iterdir():

@@ -5,28 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
+
 /* "where.key", or one of them. */
 static void name_place(const sw_part *part, const char *key, char *place, size_t n_place) {
     snprintf(place, n_place, "%s%s%s", part->where, *part->where ? "." : "", key);
-}
-
-static const char *words_for(const json_t *value) {
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "a list";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-        return "an integer";
-    case JSON_REAL:
-        return "a fraction";
-    case JSON_NULL:
-        return "null";
-    default:
-        return "true or false";
-    }
 }
 
 /* The value of a key that is there and not null and has the right type; NULL with SW_OK when it may be absent. */
@@ -41,7 +24,7 @@ static sw_status find(const sw_part *part, const char *key, sw_need need, json_t
         return need == SW_NEEDED ? sw_fail(err, SW_BAD_FILE, "%s: %s is missing; %s is needed", part->file, place, wanted)
                                  : SW_OK;
     if (json_typeof(*value) != type)
-        return sw_fail(err, SW_BAD_FILE, "%s: %s is %s; %s is needed", part->file, place, words_for(*value), wanted);
+        return sw_fail(err, SW_BAD_FILE, "%s: %s is %s; %s is needed", part->file, place, sw_json_type_words(*value), wanted);
     return SW_OK;
 }
 
@@ -61,7 +44,7 @@ sw_status sw_part_bool(const sw_part *part, const char *key, sw_need need, bool 
         return need == SW_NEEDED ? sw_fail(err, SW_BAD_FILE, "%s: %s is missing; true or false is needed", part->file, place)
                                  : SW_OK;
     if (!json_is_boolean(found))
-        return sw_fail(err, SW_BAD_FILE, "%s: %s is %s; true or false is needed", part->file, place, words_for(found));
+        return sw_fail(err, SW_BAD_FILE, "%s: %s is %s; true or false is needed", part->file, place, sw_json_type_words(found));
     *value = json_is_true(found);
     return SW_OK;
 }
@@ -100,7 +83,8 @@ sw_status sw_part_element(const sw_part *part, const char *key, json_t *list, si
     name_place(part, key, place, sizeof place);
     snprintf(child->where, sizeof child->where, "%.80s[%zu]", place, i);
     if (!json_is_object(child->object))
-        return sw_fail(err, SW_BAD_FILE, "%s: %s is %s; an object is needed", part->file, child->where, words_for(child->object));
+        return sw_fail(err, SW_BAD_FILE, "%s: %s is %s; an object is needed", part->file, child->where,
+                       sw_json_type_words(child->object));
     return SW_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/integer.h"
 #include "device/cpu/cpu.h"
 #include "device/sizes.h"
 
@@ -17,10 +18,6 @@ typedef struct space {
     float sums[SIDE * SIDE];
 } space;
 _Static_assert(sizeof(space) <= SW_PRODUCT_WORKSPACE, "one thread's workspace holds a block of each matrix");
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 /* A block of op(X), as it lies: where it is, or widened. */
 static sw_matrix as_floats(const sw_matrix *x, int64_t row, int64_t column, int64_t n_rows, int64_t n_columns, float *widened) {

@@ -7,6 +7,7 @@
  */
 #include "device/cpu/gemm.h"
 
+#include "base/integer.h"
 #include "device/cpu/cpu.h"
 #include "device/parallel.h"
 #include "device/sizes.h"
@@ -19,13 +20,6 @@ enum {
     BLAS_BLOCK = 1 << 27, /* multiplications of one task of the BLAS */
     BLAS_BLOCKS = 64,     /* at most */
 };
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t up_to_multiple(int64_t n, int64_t of) {
-    return (n + of - 1) / of * of;
-}
 
 typedef struct blocks {
     const sw_device *device;
@@ -42,9 +36,9 @@ static int64_t cut(blocks *b, int64_t wanted) {
     b->n_across = 1;
     while (n_down * b->n_across < wanted && (b->rows > BLOCK_M || b->columns > BLOCK_N)) {
         if (b->columns > BLOCK_N && (b->columns >= b->rows || b->rows <= BLOCK_M))
-            b->columns = up_to_multiple((b->columns + 1) / 2, BLOCK_N);
+            b->columns = round_up((b->columns + 1) / 2, BLOCK_N);
         else
-            b->rows = up_to_multiple((b->rows + 1) / 2, BLOCK_M);
+            b->rows = round_up((b->rows + 1) / 2, BLOCK_M);
         n_down = (p->m + b->rows - 1) / b->rows;
         b->n_across = (p->n + b->columns - 1) / b->columns;
     }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/json.h"
+#include "base/text.h"
 
 enum { FORMAT = 1, MOST_BYTES = 64 * 1024 };
 
@@ -168,10 +169,8 @@ sw_status sw_machine_write(const char *path, const sw_machine *machine, sw_error
     FILE *out = open_memstream(&text, &bytes);
     if (out)
         print_machine(out, machine);
-    if (!out || fclose(out)) {
-        free(text);
+    if (!sw_text_close(out, &text))
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the machine file", path);
-    }
     sw_status status = make_folders(path, err);
     if (!status)
         status = sw_file_write(path, text, (int64_t)bytes, err);

@@ -4,7 +4,6 @@
  */
 #include "device/cpu/roof.h"
 
-#include <cpuid.h>
 #include <immintrin.h>
 
 #include "base/clock.h"
@@ -90,10 +89,7 @@ const char *sw_roof_name(sw_roof roof) {
 }
 
 bool sw_roof_runs_here(sw_roof roof) {
-    uint32_t a, b, c, d;
-    if (!sw_kernel_set_runs_here(roofs[roof].set))
-        return false;
-    return roof != SW_ROOF_BF16_512 || (__get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5 /* AVX512_BF16 */);
+    return roof == SW_ROOF_BF16_512 ? sw_gemm_runs_here(SW_GEMM_OWN_BF16, SW_SET_V4) : sw_kernel_set_runs_here(roofs[roof].set);
 }
 
 double sw_roof_measure(sw_roof roof, double seconds) {

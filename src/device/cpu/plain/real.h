@@ -18,6 +18,7 @@
 #include <stddef.h>
 
 #include "base/dtype.h"
+#include "base/integer.h"
 #include "device/cpu/cpu.h"
 #include "device/kernel.h"
 #include "device/sizes.h"
@@ -71,13 +72,6 @@ static inline activation stored(real x) {
     return x;
 }
 #endif
-
-static inline int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static inline int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
 
 static inline bool accumulates(const sw_kernel_call *call, int operand) {
     return call->accumulate >> operand & 1;

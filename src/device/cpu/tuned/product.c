@@ -17,7 +17,7 @@
  * them. An element of C is one left fold over k whatever the cuts and the tiles are.
  */
 #include "device/cpu/cpu.h"
-#include "device/cpu/tuned/vectors.h"
+#include "device/cpu/tuned/units.h"
 #include "device/sizes.h"
 
 #if SW_VECTOR_BYTES == 64
@@ -26,12 +26,12 @@ enum { TILE_M = 8, TILE_VECTORS = 3, STRIP_ROWS = 32, BLOCK_UNITS = 192 * 1024 }
 enum { TILE_M = 6, TILE_VECTORS = 2, STRIP_ROWS = 48, BLOCK_UNITS = 96 * 1024 }; /* 12 of 16 */
 #endif
 enum {
-    TILE_N = TILE_VECTORS * LANES,
+    TILE_N = TILE_VECTORS * VEC,
     DEPTH = 3072,                    /* units of k that are summed without a cut */
     CUT_N = 4 * TILE_N,              /* columns of a block whose sums are kept */
     CUT_DEPTH = BLOCK_UNITS / CUT_N, /* units of each cut */
     CUT_M = 256 * 1024 / CUT_N / STRIP_ROWS * STRIP_ROWS,
-    STEP_MORE = LANES /* between rows of a strip, so that rows of a power of two do not share few sets of the cache */
+    STEP_MORE = VEC /* between rows of a strip, so that rows of a power of two do not share few sets of the cache */
 };
 
 #include "device/cpu/tuned/pack.h"
@@ -62,16 +62,16 @@ typedef struct rows {
 static inline __attribute__((always_inline)) void sum_tile(int n_rows, int n_vectors, int64_t unit_step, int64_t n_units,
                                                            const char *a, int64_t row_step, const uint32_t *panel, bool begins,
                                                            float *sums, int64_t stride) {
-    const vector zero = {0};
-    vector sum[TILE_M][TILE_VECTORS];
+    const vec zero = {0};
+    vec sum[TILE_M][TILE_VECTORS];
     SW_UNROLL
     for (int i = 0; i < n_rows; i++)
         for (int v = 0; v < n_vectors; v++)
-            sum[i][v] = begins ? zero : load_floats(sums + i * stride + v * LANES, LANES);
-    for (int64_t u = 0; u < n_units; u++, a += unit_step, panel += n_vectors * LANES) {
+            sum[i][v] = begins ? zero : load_floats(sums + i * stride + v * VEC, VEC);
+    for (int64_t u = 0; u < n_units; u++, a += unit_step, panel += n_vectors * VEC) {
         units b[TILE_VECTORS];
         for (int v = 0; v < n_vectors; v++)
-            memcpy(&b[v], panel + v * LANES, sizeof b[v]);
+            memcpy(&b[v], panel + v * VEC, sizeof b[v]);
         for (int i = 0; i < n_rows; i++) {
             uint32_t unit;
             memcpy(&unit, a + i * row_step, sizeof unit);
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) void sum_tile(int n_rows, int n_vec
     SW_UNROLL
     for (int i = 0; i < n_rows; i++)
         for (int v = 0; v < n_vectors; v++)
-            memcpy(sums + i * stride + v * LANES, &sum[i][v], sizeof sum[i][v]);
+            memcpy(sums + i * stride + v * VEC, &sum[i][v], sizeof sum[i][v]);
 }
 
 typedef void (*tile_fn)(bool is_turned, int64_t n_units, const char *a, int64_t row_step, const uint32_t *panel, bool begins,
@@ -111,8 +111,8 @@ static const tile_fn tiles[TILE_M][TILE_VECTORS] = {HEIGHTS(TILES_OF)};
 static inline __attribute__((always_inline)) void finish_row(const sw_product *p, bool has_bias, bool has_addend, sw_dtype type,
                                                              int64_t row, int64_t column, int64_t n, const float *sums) {
     const float alpha = (float)p->alpha;
-    for (int64_t j = 0; j < n; j += LANES) {
-        vector x = alpha * load_floats(sums + j, LANES);
+    for (int64_t j = 0; j < n; j += VEC) {
+        vec x = alpha * load_floats(sums + j, VEC);
         if (has_bias)
             x += load_reals(p->bias, p->bias_type, column + j, n - j);
         if (has_addend)
@@ -164,9 +164,9 @@ static void pack_block(const part *p) {
     uint32_t *panel = p->space->block;
     for (int64_t j = 0; j < p->n_columns; j += TILE_N) {
         const int64_t n = smaller(TILE_N, p->n_columns - j);
-        const int n_vectors = (int)((n + LANES - 1) / LANES);
+        const int n_vectors = (int)((n + VEC - 1) / VEC);
         pack_panel(&p->b, p->k, p->column + j, n, n_vectors, panel);
-        panel += p->n_units * n_vectors * LANES;
+        panel += p->n_units * n_vectors * VEC;
     }
 }
 
@@ -185,7 +185,7 @@ static void multiply_rows(const part *p, const rows *a, int64_t row, int64_t n_r
     const uint32_t *panel = p->space->block;
     for (int64_t j = 0; j < p->n_columns; j += TILE_N) {
         const int64_t n = smaller(TILE_N, p->n_columns - j);
-        const int n_vectors = (int)((n + LANES - 1) / LANES);
+        const int n_vectors = (int)((n + VEC - 1) / VEC);
         const tile_fn tile = tiles[n_rows - 1][n_vectors - 1];
         if (sums) {
             tile(a->is_turned, p->n_units, a->at, a->row_step, panel, begins, sums + j, CUT_N);
@@ -194,13 +194,13 @@ static void multiply_rows(const part *p, const rows *a, int64_t row, int64_t n_r
             tile(a->is_turned, p->n_units, a->at, a->row_step, panel, true, p->space->tile, TILE_N);
             finish(p->product, row, n_rows, p->column + j, n, p->space->tile, TILE_N);
         }
-        panel += p->n_units * n_vectors * LANES;
+        panel += p->n_units * n_vectors * VEC;
     }
 }
 
 /* Rows `row` .. of A meet the packed columns, a strip at a time. */
 static void multiply_strips(const part *p, int64_t row, int64_t n_rows, bool begins, float *sums) {
-    const int64_t step = (p->n_units + LANES - 1) / LANES * LANES + STEP_MORE;
+    const int64_t step = (p->n_units + VEC - 1) / VEC * VEC + STEP_MORE;
     const bool in_place = is_read_in_place(&p->a, p->k);
     for (int64_t i = 0; i < n_rows; i += STRIP_ROWS) {
         const int64_t n = smaller(STRIP_ROWS, n_rows - i);

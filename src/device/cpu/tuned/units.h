@@ -1,18 +1,16 @@
-/* vectors.h: what the tuned product works in, for each set that it is compiled for.
+/* units.h: what the tuned product multiplies, made from numbers of either type and from parts of vectors.
  *
  * A *unit* is the 32 bits that one lane multiplies at a time: a float; or, with SW_PAIRS, two bf16 numbers that follow each other
  * along k, the first in the low half. Packed operands consist of units, so one scheme of packing serves both.
  */
-#ifndef SW_DEVICE_CPU_TUNED_VECTORS_H
-#define SW_DEVICE_CPU_TUNED_VECTORS_H
+#ifndef SW_DEVICE_CPU_TUNED_UNITS_H
+#define SW_DEVICE_CPU_TUNED_UNITS_H
 
-#include <immintrin.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/dtype.h"
-
-enum { LANES = SW_VECTOR_BYTES / 4 };
+#include "base/integer.h"
+#include "device/cpu/tuned/vector.h"
 
 #ifdef SW_PAIRS
 enum { UNIT = 2 }; /* elements of k in a unit */
@@ -20,29 +18,21 @@ enum { UNIT = 2 }; /* elements of k in a unit */
 enum { UNIT = 1 };
 #endif
 
-typedef float vector __attribute__((vector_size(SW_VECTOR_BYTES)));
 typedef uint32_t units __attribute__((vector_size(SW_VECTOR_BYTES)));
 typedef uint16_t halves __attribute__((vector_size(SW_VECTOR_BYTES / 2)));
 
-static inline int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
+/* ---- n elements, at most VEC, at any address; lanes past them are zero. Nothing beyond them is read or written. ---- */
 
-/* ---- n elements, at most LANES, at any address; lanes past them are zero. Nothing beyond them is read or written. ---- */
-
-static inline vector load_floats(const float *from, int64_t n) {
-    if (n >= LANES) {
-        vector x;
-        memcpy(&x, from, sizeof x);
-        return x;
-    }
-    vector some = {0};
+static inline vec load_floats(const float *from, int64_t n) {
+    if (n >= VEC)
+        return vec_at(from);
+    vec some = {0};
     memcpy(&some, from, (size_t)n * sizeof *from);
     return some;
 }
 
 static inline halves load_halves(const uint16_t *from, int64_t n) {
-    if (n >= LANES) {
+    if (n >= VEC) {
         halves x;
         memcpy(&x, from, sizeof x);
         return x;
@@ -82,12 +72,12 @@ static inline void store_tiles(units x, uint32_t *to, int64_t apart) {
 #endif
 }
 
-static inline vector widen(halves x) {
-    return (vector)(extend(x) << 16);
+static inline vec widen(halves x) {
+    return (vec)(extend(x) << 16);
 }
 
 /* To nearest, ties to even; NaN stays NaN. With SW_PAIRS numbers below 2^-126 become zero, as in its products. */
-static inline halves narrow(vector x) {
+static inline halves narrow(vec x) {
 #ifdef SW_PAIRS
     return (halves)_mm512_cvtneps_pbh((__m512)x);
 #else
@@ -98,55 +88,27 @@ static inline halves narrow(vector x) {
 }
 
 /* Elements at, at + 1 .. of an array of fp32 or bf16. */
-static inline vector load_reals(const void *from, sw_dtype type, int64_t at, int64_t n) {
+static inline vec load_reals(const void *from, sw_dtype type, int64_t at, int64_t n) {
     return type == SW_BF16 ? widen(load_halves((const uint16_t *)from + at, n)) : load_floats((const float *)from + at, n);
 }
 
-static inline void store_reals(void *to, sw_dtype type, int64_t at, int64_t n, vector x) {
+static inline void store_reals(void *to, sw_dtype type, int64_t at, int64_t n, vec x) {
     if (type == SW_BF16) {
         const halves rounded = narrow(x);
-        memcpy((uint16_t *)to + at, &rounded, n >= LANES ? sizeof rounded : (size_t)n * sizeof(uint16_t));
+        memcpy((uint16_t *)to + at, &rounded, n >= VEC ? sizeof rounded : (size_t)n * sizeof(uint16_t));
     } else {
-        memcpy((float *)to + at, &x, n >= LANES ? sizeof x : (size_t)n * sizeof(float));
+        memcpy((float *)to + at, &x, n >= VEC ? sizeof x : (size_t)n * sizeof(float));
     }
 }
 
 /* ---- arithmetic ---- */
 
 /* sum + a * b in every lane, a being one unit. */
-static inline vector add_product(vector sum, uint32_t a, units b) {
+static inline vec add_product(vec sum, uint32_t a, units b) {
 #ifdef SW_PAIRS
-    return (vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
+    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
 #else
-    return sum + sw_bits_float(a) * (vector)b;
-#endif
-}
-
-/* ---- a square of units, turned: row i becomes column i. In step d, 1, 2, 4 .., rows that differ in bit d of their number
- * exchange what lies on the wrong side of it. ---- */
-
-#define SW_UPPER(d, i) ((i) & (d) ? LANES + (i) - (d) : (i))
-#define SW_LOWER(d, i) ((i) & (d) ? LANES + (i) : (i) + (d))
-#define SW_EIGHT(M, d, i) M(d, i), M(d, i + 1), M(d, i + 2), M(d, i + 3), M(d, i + 4), M(d, i + 5), M(d, i + 6), M(d, i + 7)
-#if SW_VECTOR_BYTES == 64
-#define SW_ALL(M, d) SW_EIGHT(M, d, 0), SW_EIGHT(M, d, 8)
-#else
-#define SW_ALL(M, d) SW_EIGHT(M, d, 0)
-#endif
-#define SW_EXCHANGE(rows, d)                                                                          \
-    for (int i = 0; i < LANES; i++)                                                                   \
-        if (!(i & (d))) {                                                                             \
-            const units upper = __builtin_shufflevector(rows[i], rows[i + (d)], SW_ALL(SW_UPPER, d)); \
-            rows[i + (d)] = __builtin_shufflevector(rows[i], rows[i + (d)], SW_ALL(SW_LOWER, d));     \
-            rows[i] = upper;                                                                          \
-        }
-
-static inline __attribute__((always_inline)) void turn(units rows[LANES]) {
-    SW_EXCHANGE(rows, 1)
-    SW_EXCHANGE(rows, 2)
-    SW_EXCHANGE(rows, 4)
-#if SW_VECTOR_BYTES == 64
-    SW_EXCHANGE(rows, 8)
+    return sum + sw_bits_float(a) * (vec)b;
 #endif
 }
 

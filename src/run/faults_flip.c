@@ -1,0 +1,113 @@
+/* faults_flip.c: one bit that changes in memory or in a file, as a broken chip or disk would have it.
+ *
+ * Parameters and moments change before an instruction of the compute lane, when nobody writes them; a gradient when it is summed
+ * and before it counts in the norm; an activation when the kernel that made it is done.
+ */
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "run/executor_internal.h"
+#include "run/faults.h"
+
+static bool names_unit(const sw_fault *fault, const char *unit) {
+    return !*fault->unit || !fnmatch(fault->unit, unit, 0);
+}
+
+static sw_status flip(const sw_executor *e, const sw_fault *fault, const char *unit, char *memory, int64_t bytes, sw_error *err) {
+    int64_t at = fault->bit / 8;
+    if (at >= bytes)
+        return sw_fail(err, SW_BAD_CONFIG, "--inject %s: of unit %s this buffer has %" PRId64 " bits on rank %d", fault->text,
+                       unit, bytes * 8, e->comm->rank);
+    memory[at] = (char)(memory[at] ^ 1 << fault->bit % 8);
+    return SW_OK;
+}
+
+/* In trap mode the own slice may be read only, outside of its update. */
+static sw_status flip_parameter(sw_executor *e, const sw_fault *fault, const sw_shard_unit *unit, int group, sw_error *err) {
+    int index = e->states->copy[group];
+    const sw_buffer *buffer = &e->states->buffers.item[index];
+    char *own = sw_executor_address(e, 0, index);
+    bool is_guarded = e->states->sharding.mode == SW_SHM_TRAP && e->states->sharding.stage == 3;
+    sw_status status = is_guarded ? sw_comm_protect(e->comm, own, (size_t)buffer->bytes, SW_PAGE_WRITE, err) : SW_OK;
+    if (!status)
+        status = flip(e, fault, unit->name, own, buffer->bytes, err);
+    if (!status && is_guarded)
+        status = sw_comm_protect(e->comm, own, (size_t)buffer->bytes, SW_PAGE_READ, err);
+    return status;
+}
+
+static sw_status flip_state(sw_executor *e, const sw_fault *fault, bool *is_done, sw_error *err) {
+    const sw_layout *layout = e->states->layout;
+    bool is_moment = fault->buffer == SW_FAULT_MOMENTS;
+    for (int u = 0; u < layout->n_units; u++) {
+        const sw_shard_unit *unit = &layout->units[u];
+        int group = unit->trainable_group >= 0 || is_moment ? unit->trainable_group : unit->frozen_group;
+        if (group < 0 || !names_unit(fault, unit->name))
+            continue;
+        int moment = is_moment ? e->states->first_moment[group] : -1;
+        if (is_moment && moment < 0)
+            continue;
+        *is_done = true;
+        if (!is_moment)
+            return flip_parameter(e, fault, unit, group, err);
+        return flip(e, fault, unit->name, sw_executor_address(e, 0, moment), e->states->buffers.item[moment].bytes, err);
+    }
+    return sw_fail(err, SW_BAD_CONFIG, "--inject %s: no unit of that name has this buffer", fault->text);
+}
+
+/* The operand that this instruction is the first to touch is the one that it writes. */
+static const sw_reference *made_by(const sw_program *program, int index) {
+    const sw_instruction *instruction = &program->instructions.item[index];
+    for (int o = 0; o < instruction->n_operands; o++) {
+        const sw_reference *reference = &instruction->operand[o];
+        if (reference->buffer < 0)
+            continue;
+        const sw_buffer *buffer = &program->buffers.item[reference->buffer];
+        if (buffer->first == index && !buffer->is_persistent && buffer->memory_class == SW_MEMORY_ACTIVATIONS)
+            return reference;
+    }
+    return NULL;
+}
+
+sw_status sw_fault_flip(sw_executor *e, const sw_fault *fault, const sw_boundary *boundary, bool is_after, bool *is_done,
+                        sw_error *err) {
+    const sw_instruction *instruction = boundary->instruction;
+    const sw_bound *bound = &e->bound[boundary->program][boundary->index];
+    const char *unit = instruction->unit >= 0 ? e->states->layout->units[instruction->unit].name : "";
+    *is_done = false;
+    if (boundary->lane != SW_LANE_COMPUTE)
+        return SW_OK;
+    if (fault->buffer == SW_FAULT_PARAMETERS || fault->buffer == SW_FAULT_MOMENTS)
+        return is_after ? SW_OK : flip_state(e, fault, is_done, err);
+    if (fault->buffer == SW_FAULT_GRADIENTS) {
+        *is_done = !is_after && instruction->kind == SW_DO_SQUARES && names_unit(fault, unit);
+        return *is_done ? flip(e, fault, unit, bound->call.operand[0], instruction->operand[0].bytes, err) : SW_OK;
+    }
+    if (!is_after || instruction->kind != SW_DO_KERNEL || instruction->segment != SW_SEGMENT_FORWARD || !names_unit(fault, unit))
+        return SW_OK;
+    const sw_reference *made = made_by(e->programs[boundary->program], boundary->index);
+    *is_done = made != NULL;
+    return made ? flip(e, fault, unit, bound->call.operand[made - instruction->operand], made->bytes, err) : SW_OK;
+}
+
+sw_status sw_fault_flip_file(const char *folder, const sw_fault *fault, bool *is_done, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    unsigned char byte;
+    *is_done = false;
+    sw_status status = sw_path_join(path, folder, fault->file, err);
+    if (status)
+        return status;
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return SW_OK; /* not there yet */
+    bool is_read = pread(fd, &byte, 1, fault->bit / 8) == 1;
+    byte = (unsigned char)(byte ^ 1 << fault->bit % 8);
+    *is_done = is_read && pwrite(fd, &byte, 1, fault->bit / 8) == 1;
+    close(fd);
+    return *is_done ? SW_OK
+                    : sw_fail(err, SW_BAD_CONFIG, "--inject %s: %s has no such bit, or cannot be written", fault->text, path);
+}
