@@ -39,9 +39,9 @@ static void tell_people(const sw_plan_options *options, const sw_run *run, int n
     sw_program_traffic(&a->program, n_slots, &gather, &reduce);
     sw_text_count((double)a->n_parameters, parameters, sizeof parameters);
     sw_text_count(flops_of(&a->program, n_slots), flops, sizeof flops);
-    say(options, "%s parameters in %d units, %d ranks of %d threads, stage %d, micro-batches of %" PRId64 ", %d slots a step",
-        parameters, a->layout.n_units, a->choice.n_ranks, a->choice.n_threads, a->choice.stage, a->choice.micro_batch_size,
-        n_slots);
+    say(options, "%s parameters in %d units, %d ranks of %d thread%s, stage %d, micro-batches of %" PRId64 ", %d slots a step",
+        parameters, a->layout.n_units, a->choice.n_ranks, a->choice.n_threads, a->choice.n_threads == 1 ? "" : "s",
+        a->choice.stage, a->choice.micro_batch_size, n_slots);
     say(options, "a step on one rank: %d instructions in the program, %sFLOP, %s gathered, %s reduced", a->program.instructions.n,
         flops, sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
     sw_report_memory(run, NULL);

@@ -33,8 +33,8 @@ sw_status sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choi
     choice->n_threads = (int)s->train.threads;
     if (s->train.threads == SW_AUTO) {
         choice->n_threads = n_cores > choice->n_ranks ? n_cores / choice->n_ranks : 1;
-        snprintf(threads_why, sizeof threads_why, "%d threads each: %d cores for %d ranks", choice->n_threads, n_cores,
-                 choice->n_ranks);
+        snprintf(threads_why, sizeof threads_why, "%d thread%s each: %d cores for %d ranks", choice->n_threads,
+                 choice->n_threads == 1 ? "" : "s", n_cores, choice->n_ranks);
     }
     if (why && why_bytes)
         snprintf(why, why_bytes, "%s%s%s", ranks_why, ranks_why[0] && threads_why[0] ? "; " : "", threads_why);

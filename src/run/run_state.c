@@ -6,6 +6,7 @@
 #include "run/training.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,10 +29,10 @@ void sw_training_state_text(const sw_training *t, sw_json_line *text) {
     text->text[text->n - 1] = 0; /* the newline */
 }
 
-/* A count from 0 on that the checkpoint must have. */
-static sw_status count(const sw_json_object *object, const char *key, int64_t *value, sw_error *err) {
+/* A count from 0 to `most` that the checkpoint must have. */
+static sw_status count(const sw_json_object *object, const char *key, int64_t most, int64_t *value, sw_error *err) {
     sw_status status = sw_json_integer(object, key, SW_JSON_REQUIRED, value, err);
-    if (!status && (*value < 0 || *value > INT64_MAX / 4))
+    if (!status && (*value < 0 || *value > most))
         status = sw_fail(err, SW_BAD_FILE, "%s: %s is %" PRId64, sw_json_name(object), key, *value);
     return status;
 }
@@ -47,15 +48,12 @@ sw_status sw_training_state_read(sw_training *t, const sw_checkpoint *checkpoint
     t->first_loss = t->last_loss = NAN;
     const struct {
         const char *key;
-        int64_t *value;
-    } counts[] = {{"step", &t->step},
-                  {"updates", &t->n_updates},
-                  {"next_row", &t->next_row},
-                  {"rows_left_out", &t->n_rows_left_out},
-                  {"skipped_in_a_row", &skipped},
-                  {"rollbacks", &rollbacks}};
+        int64_t most, *value;
+    } counts[] = {{"step", INT64_MAX / 4, &t->step},         {"updates", INT64_MAX / 4, &t->n_updates},
+                  {"next_row", INT64_MAX / 4, &t->next_row}, {"rows_left_out", INT64_MAX / 4, &t->n_rows_left_out},
+                  {"skipped_in_a_row", INT_MAX, &skipped},   {"rollbacks", INT_MAX, &rollbacks}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts && !status; i++)
-        status = count(&root, counts[i].key, counts[i].value, err);
+        status = count(&root, counts[i].key, counts[i].most, counts[i].value, err);
     if (!status && t->step != sw_checkpoint_step(checkpoint))
         status = sw_fail(err, SW_BAD_FILE, "%s: the state is that of step %" PRId64, sw_checkpoint_path(checkpoint), t->step);
     if (!status)
