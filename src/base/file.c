@@ -144,7 +144,18 @@ sw_status sw_file_write_at(int descriptor, const char *path, const void *data, i
     return SW_OK;
 }
 
+sw_status sw_file_check_name(const char *path, sw_error *err) {
+    struct stat info;
+    if (lstat(path, &info) != 0 || S_ISREG(info.st_mode))
+        return SW_OK; /* what else is wrong with it, writing says */
+    const char *what = S_ISDIR(info.st_mode) ? "folder" : S_ISLNK(info.st_mode) ? "link" : "pipe or device";
+    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s where a file is written; remove it or choose another name", path, what);
+}
+
 sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_error *err) {
+    sw_status named = sw_file_check_name(path, err);
+    if (named)
+        return named;
     char partial[SW_PATH_BYTES + 16];
     snprintf(partial, sizeof partial, "%s.partial", path);
     int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
