@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,17 @@ sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char 
 bool sw_file_exists(const char *path) {
     struct stat info;
     return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]) {
+    struct stat info;
+    struct passwd user, *found = NULL;
+    char text[4096];
+    if (stat(path, &info) != 0 || info.st_uid == geteuid() || getpwuid_r(info.st_uid, &user, text, sizeof text, &found) != 0 ||
+        !found)
+        return false;
+    snprintf(owner, SW_USER_BYTES, "%s", user.pw_name);
+    return true;
 }
 
 static sw_status cannot_read(const char *path, int error, sw_error *err) {

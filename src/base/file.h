@@ -13,12 +13,16 @@
 #include <shardwise/status.h>
 
 #define SW_PATH_BYTES 4096
+#define SW_USER_BYTES 64
 
 /* "folder/name" into path. Errors: SW_BAD_CONFIG when it is too long. */
 sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char *name, sw_error *err);
 
 /* Is something of any kind there? */
 bool sw_file_exists(const char *path);
+
+/* Does it belong to another user whose name is known? out: the name, then. A link is followed. */
+bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]);
 
 /* Open a regular file (a folder, pipe or device is refused) for reading. out: *descriptor (the caller closes it), *bytes its
  * size. */
