@@ -43,7 +43,9 @@ typedef struct sw_launch_options {
     /* Set by the caller's signal handler (and cleared by sw_launch) to ask the ranks to save what they have: they see it through
      * sw_saves_requested. May be NULL. */
     volatile sig_atomic_t *save_request;
-    int n_threads; /* that compute in each rank, 0 is 1: where all of all ranks have cores, a wait begins with looking */
+    /* Threads that compute in each rank; 0 counts as 1. Where every thread of every rank has a core, a rank that waits looks for
+     * a while before it sleeps. */
+    int n_threads;
 } sw_launch_options;
 
 #define SW_LAUNCH_OPTIONS_INIT \
