@@ -56,12 +56,16 @@ static void a_step_allocates_nothing(void **state) {
     const sw_sampling sampling = {.temperature = 0.8, .top_k = 50, .top_p = 0.9, .seed = 1};
     static float logits[V];
     static int32_t work[V];
+    char folder[] = "/tmp/sw-allocation-XXXXXX", metrics_path[64], events_path[64];
     sw_dataset *dataset;
     sw_metrics *metrics;
     sw_events *events;
+    assert_non_null(mkdtemp(folder));
+    snprintf(metrics_path, sizeof metrics_path, "%s/metrics.jsonl", folder);
+    snprintf(events_path, sizeof events_path, "%s/events.jsonl", folder);
     assert_int_equal(sw_dataset_open(&options, &dataset, NULL), SW_OK);
-    assert_int_equal(sw_metrics_open("/dev/null", &metrics, NULL), SW_OK);
-    assert_int_equal(sw_events_open("/dev/null", &events, NULL), SW_OK);
+    assert_int_equal(sw_metrics_open(metrics_path, &metrics, NULL), SW_OK);
+    assert_int_equal(sw_events_open(events_path, &events, NULL), SW_OK);
 
     const int64_t before = n_allocations;
     int n_failed = 0;
@@ -89,6 +93,9 @@ static void a_step_allocates_nothing(void **state) {
     sw_events_close(events);
     sw_metrics_close(metrics);
     sw_dataset_close(dataset);
+    unlink(metrics_path);
+    unlink(events_path);
+    rmdir(folder);
 }
 
 int main(void) {
