@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,17 @@ sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char 
 bool sw_file_exists(const char *path) {
     struct stat info;
     return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]) {
+    struct stat info;
+    struct passwd user, *found = NULL;
+    char text[4096];
+    if (stat(path, &info) != 0 || info.st_uid == geteuid() || getpwuid_r(info.st_uid, &user, text, sizeof text, &found) != 0 ||
+        !found)
+        return false;
+    snprintf(owner, SW_USER_BYTES, "%s", user.pw_name);
+    return true;
 }
 
 static sw_status cannot_read(const char *path, int error, sw_error *err) {
@@ -132,7 +144,18 @@ sw_status sw_file_write_at(int descriptor, const char *path, const void *data, i
     return SW_OK;
 }
 
+sw_status sw_file_check_name(const char *path, sw_error *err) {
+    struct stat info;
+    if (lstat(path, &info) != 0 || S_ISREG(info.st_mode))
+        return SW_OK; /* what else is wrong with it, writing says */
+    const char *what = S_ISDIR(info.st_mode) ? "folder" : S_ISLNK(info.st_mode) ? "link" : "pipe or device";
+    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s where a file is written; remove it or choose another name", path, what);
+}
+
 sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_error *err) {
+    sw_status named = sw_file_check_name(path, err);
+    if (named)
+        return named;
     char partial[SW_PATH_BYTES + 16];
     snprintf(partial, sizeof partial, "%s.partial", path);
     int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -13,12 +13,16 @@
 #include <shardwise/status.h>
 
 #define SW_PATH_BYTES 4096
+#define SW_USER_BYTES 64
 
 /* "folder/name" into path. Errors: SW_BAD_CONFIG when it is too long. */
 sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char *name, sw_error *err);
 
 /* Is something of any kind there? */
 bool sw_file_exists(const char *path);
+
+/* Does it belong to another user whose name is known? out: the name, then. A link is followed. */
+bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]);
 
 /* Open a regular file (a folder, pipe or device is refused) for reading. out: *descriptor (the caller closes it), *bytes its
  * size. */
@@ -34,7 +38,13 @@ sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t
 /* All of `bytes` at `offset`. */
 sw_status sw_file_write_at(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset, sw_error *err);
 
-/* Make or replace a file: under its name there is the old content or the new, whole and on disk, never something between. */
+/* May a file be written under the name `path`? Nothing has it, or a file. A rename would put a file in the place of a device, a
+ * pipe or a link (/dev/null and /dev/stdout among them), and root is not kept from that; appending would follow a link out of its
+ * folder. Errors: SW_BAD_CONFIG. */
+sw_status sw_file_check_name(const char *path, sw_error *err);
+
+/* Make or replace a file: under its name there is the old content or the new, whole and on disk, never something between. Names
+ * that sw_file_check_name refuses are refused. */
 sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_error *err);
 
 /* Reserve `bytes` of an open file, so that later writes cannot find the disk full. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
+
 enum { CHUNK = SW_RANGE_BYTES / sizeof(float) };
 
 typedef struct pair {
@@ -27,7 +29,7 @@ static void compare_values(const float *a, const float *b, int64_t n, sw_differe
     if (memcmp(a, b, (size_t)n * sizeof *a) == 0)
         return;
     for (int64_t i = 0; i < n; i++) {
-        if (memcmp(&a[i], &b[i], sizeof *a) == 0)
+        if (sw_float_bits(a[i]) == sw_float_bits(b[i])) /* a NaN is equal to itself, 0 is not -0 */
             continue;
         double distance = fabs((double)a[i] - (double)b[i]);
         d->n_different++;

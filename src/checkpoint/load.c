@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +19,14 @@ enum { MAX_MANIFEST_BYTES = INT32_MAX };
 /* ---- open ---- */
 
 static sw_status cannot_open(const char *path, int error, sw_error *err) {
-    struct stat info;
-    const struct passwd *owner = NULL;
+    char owner[SW_USER_BYTES];
     const char *hint = error == ENOENT    ? "this part is missing; take another checkpoint"
                        : error == ENOTDIR ? "a checkpoint is a folder; check the path"
                        : error == ELOOP   ? "it is a link, and may lead out of the folder; put the file itself there"
                        : error == EMFILE || error == ENFILE ? "raise the limit with ulimit -n"
                                                             : "give this user the right to read it";
-    if (error == EACCES && lstat(path, &info) == 0 && info.st_uid != geteuid())
-        owner = getpwuid(info.st_uid);
-    if (owner)
-        return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; it belongs to user %s: %s", path, strerror(error),
-                       owner->pw_name, hint);
+    if (error == EACCES && sw_file_is_foreign(path, owner))
+        return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; it belongs to user %s: %s", path, strerror(error), owner, hint);
     return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; %s", path, strerror(error), hint);
 }
 

@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -34,12 +32,9 @@ static void read_holder(int descriptor, char holder[HOLDER_BYTES]) {
 }
 
 static sw_status cannot_lock(const char *folder, int error, sw_error *err) {
-    struct stat info;
-    const struct passwd *owner = NULL;
-    if ((error == EACCES || error == EPERM) && stat(folder, &info) == 0 && info.st_uid != geteuid())
-        owner = getpwuid(info.st_uid);
-    if (owner)
-        return sw_fail(err, SW_NO_SPACE, "%s belongs to user %s: %s; take a checkpoint.path of your own", folder, owner->pw_name,
+    char owner[SW_USER_BYTES];
+    if ((error == EACCES || error == EPERM) && sw_file_is_foreign(folder, owner))
+        return sw_fail(err, SW_NO_SPACE, "%s belongs to user %s: %s; take a checkpoint.path of your own", folder, owner,
                        strerror(error));
     return sw_fail(err, SW_NO_SPACE, "%s: its lock cannot be taken: %s; take a checkpoint.path that can be written", folder,
                    error == ELOOP ? "its file .lock is a link" : strerror(error));

@@ -78,6 +78,32 @@ static sw_status write_model(const bench *b, char *text, size_t bytes, sw_error 
     return SW_OK;
 }
 
+/* What settings behind MODEL may not say: the bench says it, reads its figures from where it put them, or removes it. */
+static sw_status check_overrides(const bench *b, sw_error *err) {
+    static const struct {
+        const char *key, *instead; /* a key, or a section up to its point; NULL: nothing can be said */
+    } held[] = {
+        {"data.sequence_length=", "--sequence"},
+        {"data.", NULL},
+        {"train.steps=", "--steps"},
+        {"train.micro_batch_size=", "--rows"},
+        {"train.epochs=", NULL},
+        {"train.tokens=", NULL},
+        {"train.batch_size=", "--ranks, --rows"},
+        {"checkpoint.", NULL},
+        {"log.", NULL},
+        {"train.threads=", "--threads"},
+        {"shard.ranks=", "--ranks"},
+    };
+    for (int i = 0; i < b->n_overrides; i++)
+        for (size_t k = 0; k < sizeof held / sizeof *held; k++)
+            if (!strncmp(b->overrides[i], held[k].key, strlen(held[k].key)))
+                return sw_fail(err, SW_BAD_CONFIG, "%.100s: a bench sets this itself · shardwise bench step · %s%s",
+                               b->overrides[i], held[k].instead ? "say it with " : "leave it out",
+                               held[k].instead ? held[k].instead : "");
+    return SW_OK;
+}
+
 static sw_status make_settings(bench *b, sw_error *err) {
     char model[8 * SW_PATH_BYTES], *text = NULL;
     sw_status status = write_model(b, model, sizeof model, err);
@@ -146,8 +172,8 @@ static sw_status make_folder(bench *b, sw_error *err) {
 
 static sw_status run_rounds(bench *b, sw_error *err) {
     const sw_settings *s = &b->settings;
-    sw_bench_cores cores = {.n_ranks = s->shard.ranks == SW_AUTO ? b->n_ranks : s->shard.ranks,
-                            .n_threads = s->train.threads == SW_AUTO ? b->n_threads : s->train.threads,
+    sw_bench_cores cores = {.n_ranks = b->n_ranks,
+                            .n_threads = b->n_threads,
                             .m = b->n_rows * s->data.sequence_length,
                             .n = 2 * b->config.ffn,
                             .k = b->config.hidden,
@@ -304,7 +330,9 @@ static void print_report(const json_t *report) {
 
 static sw_status measure(bench *b, const sw_bench_output *output, sw_error *err) {
     json_t *machine = sw_bench_machine(), *report = NULL;
-    sw_status status = make_folder(b, err);
+    sw_status status = check_overrides(b, err);
+    if (!status)
+        status = make_folder(b, err);
     if (!status)
         status = make_settings(b, err);
     if (!status)

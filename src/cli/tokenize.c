@@ -28,8 +28,9 @@ typedef struct npy_writer {
 
 static sw_status open_writer(npy_writer *w, const char *path, sw_dtype dtype, sw_error *err) {
     *w = (npy_writer){.path = path, .descriptor = -1, .dtype = dtype, .element_bytes = sw_dtype_bytes(dtype)};
-    if (!path)
-        return SW_OK;
+    sw_status status = path ? sw_file_check_name(path, err) : SW_OK;
+    if (status || !path)
+        return status;
     w->buffer = malloc((size_t)(BUFFERED_NUMBERS * w->element_bytes));
     if (!w->buffer)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 
 enum { RESERVED = 2 + 8 }; /* newline and NUL, and braces to close what is open */
@@ -137,6 +138,10 @@ static int cut_torn_line(int descriptor) {
 }
 
 sw_status sw_json_lines_open(const char *path, int *descriptor, sw_error *err) {
+    *descriptor = -1;
+    sw_status status = sw_file_check_name(path, err);
+    if (status)
+        return status;
     *descriptor = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (*descriptor >= 0 && cut_torn_line(*descriptor)) {
         close(*descriptor);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 struct sw_metrics {
     int descriptor;
     char *path;
@@ -81,6 +83,9 @@ void sw_metrics_close(sw_metrics *metrics) {
 }
 
 sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
+    sw_status status = sw_file_check_name(path, err);
+    if (status)
+        return status;
     FILE *file = fopen(path, "r+e");
     if (!file)
         return errno == ENOENT ? SW_OK : sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
@@ -91,7 +96,6 @@ sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
     for (; (n = getline(&line, &capacity, file)) > 0 && line[n - 1] == '\n'; kept += n)
         if (sscanf(line, "{\"step\": %" SCNd64, &of_line) == 1 && of_line > step)
             break;
-    sw_status status = SW_OK;
     if (n < 0 && !feof(file)) /* no end, but no memory for a line, or no line from the disk: nothing may be cut */
         status = sw_fail(err, errno == ENOMEM ? SW_NO_MEMORY : SW_NO_SPACE, "%s: cannot be read: %s", path, strerror(errno));
     else if (ftruncate(fileno(file), kept))

@@ -26,9 +26,9 @@ struct sw_rank_faults {
     sw_comm *comm;
     sw_executor *executor;
     sw_executor_observer observer;
-    int64_t step; /* that the executor was in last */
+    _Atomic int64_t step; /* that the executor was in last; both lanes tell */
     double began[SW_LANES], waited_before[SW_LANES];
-    bool is_armed[SW_MAX_FAULTS];
+    atomic_bool is_armed[SW_MAX_FAULTS];
     sw_call_teller teller[SW_MAX_FAULTS];
     pthread_mutex_t lock; /* of `events`, which both lanes write */
     sw_events *events;
@@ -78,6 +78,8 @@ void sw_faults_close(sw_faults *faults) {
     if (!faults)
         return;
     disarm();
+    for (int i = 0; i < faults->n_timers; i++)
+        timer_delete(faults->timer[i]);
     if (faults->n_struck)
         munmap(faults->n_struck, SW_MAX_FAULTS * sizeof *faults->n_struck);
     free(faults);
@@ -99,14 +101,13 @@ bool sw_fault_calls_are_loaded(void) {
 }
 
 /* Send this process the signal in so many seconds. */
-static sw_status set_timer(const sw_fault *fault, sw_error *err) {
-    timer_t timer;
+static sw_status set_timer(const sw_fault *fault, timer_t *timer, sw_error *err) {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = fault->kind == SW_FAULT_KILL ? SIGKILL : SIGSTOP};
     struct itimerspec when = {.it_value = {.tv_sec = (time_t)fault->at}};
     when.it_value.tv_nsec = (long)((fault->at - (double)when.it_value.tv_sec) * 1e9);
     if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0)
         when.it_value.tv_nsec = 1; /* zero would be never */
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &when, NULL))
+    if (timer_create(CLOCK_MONOTONIC, &event, timer) || timer_settime(*timer, 0, &when, NULL))
         return sw_fail(err, SW_NO_MEMORY, "--inject %s: no timer is to be had", fault->text);
     return SW_OK;
 }
@@ -114,7 +115,7 @@ static sw_status set_timer(const sw_fault *fault, sw_error *err) {
 static void tell(sw_rank_faults *mine, int fault, const char *where) {
     sw_detail details[] = {sw_detail_integer("rank", mine->comm->rank), sw_detail_text("at", where)};
     pthread_mutex_lock(&mine->lock);
-    (void)sw_events_write(mine->events, "inject", mine->step, mine->faults->item[fault].text, details, 2, NULL);
+    (void)sw_events_write(mine->events, "inject", atomic_load(&mine->step), mine->faults->item[fault].text, details, 2, NULL);
     pthread_mutex_unlock(&mine->lock);
 }
 
@@ -148,7 +149,10 @@ sw_status sw_faults_begin(sw_faults *faults, sw_error *err) {
         if (fault->rank != SW_FAULT_SUPERVISOR)
             continue;
         faults->teller[i] = (sw_call_teller){NULL, faults, i};
-        status = is_call(fault) ? arm(&faults->teller[i], err) : set_timer(fault, err);
+        if (is_call(fault))
+            status = arm(&faults->teller[i], err);
+        else if (!(status = set_timer(fault, &faults->timer[faults->n_timers], err)))
+            faults->n_timers++;
     }
     return status;
 }
@@ -211,7 +215,7 @@ static sw_status flip(sw_rank_faults *mine, int i, const sw_boundary *boundary, 
 static sw_status before(void *self, const sw_boundary *boundary, sw_error *err) {
     sw_rank_faults *mine = self;
     sw_status status = SW_OK;
-    mine->step = boundary->step;
+    atomic_store(&mine->step, boundary->step);
     for (int i = 0; i < mine->faults->n && !status; i++) {
         const sw_fault *fault = &mine->faults->item[i];
         if (!is_here(mine, fault, boundary))
@@ -236,9 +240,8 @@ static sw_status before(void *self, const sw_boundary *boundary, sw_error *err) 
             break;
         case SW_FAULT_ALLOCATION:
         case SW_FAULT_WRITE:
-            if (!mine->is_armed[i] && !atomic_load(&mine->faults->n_struck[i]))
+            if (!atomic_load(&mine->faults->n_struck[i]) && !atomic_exchange(&mine->is_armed[i], true))
                 status = arm(&mine->teller[i], err);
-            mine->is_armed[i] = true;
             break;
         }
     }
@@ -276,12 +279,13 @@ static sw_status begin_at_once(sw_rank_faults *mine, sw_error *err) {
         if (!is_mine(mine, fault) || fault->step || atomic_load(&mine->faults->n_struck[i]))
             continue;
         if (is_call(fault)) {
-            mine->is_armed[i] = true;
+            atomic_store(&mine->is_armed[i], true);
             status = arm(&mine->teller[i], err);
         } else if (fault->at >= 0) {
             char when[64];
+            timer_t timer; /* which ends with the rank's process */
             snprintf(when, sizeof when, "%g s from now", fault->at);
-            status = set_timer(fault, err);
+            status = set_timer(fault, &timer, err);
             if (!status && claim(mine, i))
                 tell(mine, i, when);
         }

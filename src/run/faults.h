@@ -9,6 +9,7 @@
 #define SW_RUN_FAULTS_H
 
 #include <stdatomic.h>
+#include <time.h>
 
 #include "run/executor.h"
 #include "run/train.h"
@@ -66,8 +67,10 @@ typedef struct sw_rank_faults sw_rank_faults;
 struct sw_faults {
     int n;
     sw_fault item[SW_MAX_FAULTS];
-    sw_call_teller teller[SW_MAX_FAULTS]; /* the supervisor's */
-    _Atomic int32_t *n_struck;            /* [SW_MAX_FAULTS] shared memory */
+    sw_call_teller teller[SW_MAX_FAULTS]; /* the supervisor's, as are */
+    timer_t timer[SW_MAX_FAULTS];         /* [n_timers] which must not outlive the run */
+    int n_timers;
+    _Atomic int32_t *n_struck; /* [SW_MAX_FAULTS] shared memory */
 };
 
 /* ---- faults_parse.c ---- */

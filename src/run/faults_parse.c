@@ -176,6 +176,15 @@ static sw_status check(const sw_fault *fault, uint32_t given, sw_error *err) {
     return SW_OK;
 }
 
+static sw_status unknown_kind(const char *text, const char *name, sw_error *err) {
+    const char *names[N_KINDS];
+    for (int i = 0; i < N_KINDS; i++)
+        names[i] = kinds[i].name;
+    const char *nearest = sw_text_nearest(name, names, N_KINDS);
+    return sw_fail(err, SW_BAD_CONFIG, "--inject %s: there is no fault \"%s\"%s%s%s · shardwise train --help lists them", text,
+                   name, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
 sw_status sw_fault_parse(const char *text, sw_fault *fault, sw_error *err) {
     char copy[sizeof fault->text];
     *fault = (sw_fault){.rank = SW_FAULT_EVERY_RANK, .at = -1, .n = 1};
@@ -189,11 +198,7 @@ sw_status sw_fault_parse(const char *text, sw_fault *fault, sw_error *err) {
     while (kind < N_KINDS && strcmp(kinds[kind].name, copy))
         kind++;
     if (kind == N_KINDS)
-        return sw_fail(
-            err, SW_BAD_CONFIG,
-            "--inject %s: there is no fault %s; there are kill, stop, slow, delay, flip, allocation, write · for example "
-            "kill:rank=1,step=3",
-            text, copy);
+        return unknown_kind(text, copy, err);
     fault->kind = (sw_fault_kind)kind;
     uint32_t given = 0;
     sw_status status = SW_OK;

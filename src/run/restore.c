@@ -192,7 +192,11 @@ static sw_status load_newest_good(sw_training *t, int64_t *step, sw_error *err) 
         status = sw_step_path(folder, *step, path, err);
         if (status)
             break;
-        status = agree_on(t, load_checkpoint(t, path, &own), &own, &damage);
+        sw_status mine = load_checkpoint(t, path, &own);
+        /* A link, or a folder of another step: right in itself, and not the run's. */
+        if (!mine && t->comm->rank == 0 && !steps.item[i].is_whole)
+            mine = sw_fail(&own, SW_BAD_FILE, "%s: %s", path, steps.item[i].reason);
+        status = agree_on(t, mine, &own, &damage);
         if (!status)
             break;
         if (status == SW_BAD_FILE)

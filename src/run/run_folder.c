@@ -121,10 +121,10 @@ sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     char needed[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES];
     if (space < need)
         return sw_fail(err, SW_NO_SPACE,
-                       "%s: the final model%s needs %s and the disk has %s left · free some, %stake another checkpoint.path",
-                       settings->checkpoint.path, n_checkpoints ? " and the checkpoints that are kept" : "",
+                       "%s: the final model%s %s and the disk has %s left · free some, %stake another checkpoint.path",
+                       settings->checkpoint.path, n_checkpoints ? " and the checkpoints that are kept need" : " needs",
                        sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, left, sizeof left),
-                       n_checkpoints > 1 ? "keep fewer (checkpoint.keep), " : "or ");
+                       n_checkpoints > 1 ? "keep fewer (checkpoint.keep), or " : "or ");
     return SW_OK;
 }
 

@@ -96,6 +96,11 @@ static sw_status open_newest(const char *path, sw_checkpoint **checkpoint, sw_er
         status = sw_step_path(path, steps.item[i].step, folder, err);
         if (!status)
             last = sw_checkpoint_open(folder, checkpoint, err);
+        if (*checkpoint && !steps.item[i].is_whole) { /* a link, or of another step */
+            sw_checkpoint_close(*checkpoint);
+            *checkpoint = NULL;
+            last = sw_fail(err, SW_BAD_FILE, "%s: %s", folder, steps.item[i].reason);
+        }
         if (last && last != SW_BAD_FILE)
             status = last;
     }

@@ -81,8 +81,6 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     sw_assembly_choice choice;
     sw_model_config model = {0};
     sw_status status = check_settings(s, err);
-    if (!status && run->options->as_threads && run->faults)
-        status = sw_fail(err, SW_BAD_CONFIG, "faults are injected into processes; ranks as threads would all be struck");
     sw_cores_find(&run->cores);
     if (!status && !run->options->dry_run) /* which writes nothing */
         status = sw_run_folder_look(run, err);
@@ -139,6 +137,8 @@ static sw_status enter_folder(sw_run *run, sw_error *err) {
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
     sw_run run = {.settings = settings, .options = options, .lock = {-1}};
     sw_status status = sw_faults_open(options->faults, options->n_faults, &run.faults, err);
+    if (!status && run.faults && options->as_threads)
+        status = sw_fail(err, SW_BAD_CONFIG, "faults are injected into processes; ranks as threads would all be struck");
     if (!status)
         status = sw_faults_begin(run.faults, err);
     if (!status)

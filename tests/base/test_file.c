@@ -106,6 +106,27 @@ static void a_failed_write_changes_nothing(void **state) {
     assert_non_null(strstr(err.message, "/nowhere/x: cannot be written: No such file"));
 }
 
+/* A rename would put a file in their place, which for root goes as far as /dev/null. */
+static void only_regular_files_are_replaced(void **state) {
+    (void)state;
+    char other[300];
+    sw_error err = {0};
+    struct stat info;
+    snprintf(other, sizeof other, "%s/other", folder);
+    assert_int_equal(mkfifo(other, 0600), 0);
+    assert_int_equal(sw_file_write(other, "a", 1, &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "is a pipe or device"));
+    assert_int_equal(lstat(other, &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(symlink("x", other), 0);
+    assert_int_equal(sw_file_write(other, "a", 1, &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "is a link"));
+    assert_int_equal(sw_file_write(folder, "a", 1, &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "is a folder"));
+    assert_int_equal(unlink(other), 0);
+}
+
 static void publishing_never_replaces(void **state) {
     (void)state;
     char other[300];
@@ -162,13 +183,10 @@ static void paths_are_joined_with_one_slash(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(what_is_too_long_or_ends_early_is_refused),
-        cmocka_unit_test(only_regular_files_are_read),
-        cmocka_unit_test(a_failed_write_changes_nothing),
-        cmocka_unit_test(publishing_never_replaces),
-        cmocka_unit_test(reserving_makes_the_file_as_long),
-        cmocka_unit_test(space_is_asked_of_the_nearest_folder_that_exists),
+        cmocka_unit_test(what_is_written_is_read),          cmocka_unit_test(what_is_too_long_or_ends_early_is_refused),
+        cmocka_unit_test(only_regular_files_are_read),      cmocka_unit_test(a_failed_write_changes_nothing),
+        cmocka_unit_test(only_regular_files_are_replaced),  cmocka_unit_test(publishing_never_replaces),
+        cmocka_unit_test(reserving_makes_the_file_as_long), cmocka_unit_test(space_is_asked_of_the_nearest_folder_that_exists),
         cmocka_unit_test(paths_are_joined_with_one_slash),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -30,6 +30,13 @@ done
 expect 0 '128 bits' products -- "$shardwise" bench roofs --ranks 1
 expect 2 'no argument is taken' -- "$shardwise" bench roofs fast
 
+# A report takes no name of a device or a link: root could lose /dev/null that way.
+mkfifo "$scratch/pipe"
+ln -s pipe "$scratch/link"
+expect 2 'is a pipe or device' -- "$shardwise" bench roofs --ranks 1 --save "$scratch/pipe"
+expect 2 'is a link' -- "$shardwise" bench roofs --ranks 1 --save "$scratch/link"
+[ -p "$scratch/pipe" ] && [ -L "$scratch/link" ] || complain 'bench replaced a pipe or a link'
+
 # Products: every way to multiply, and a machine file that says which is the fastest.
 expect 2 'no argument is taken' -- "$shardwise" bench gemm all
 export XDG_CACHE_HOME=$scratch/cache
@@ -52,6 +59,10 @@ expect 2 'an argument is missing' -- "$shardwise" bench step
 expect 2 'did you mean smollm2-135m?' -- "$shardwise" bench step smollm2-136m
 expect 2 'leaves none' -- "$shardwise" bench step llama-8m --steps 2
 expect 2 'did you mean mode?' -- "$shardwise" bench step llama-8m shard.modee=copy
+for key in checkpoint.path=$scratch/run log.metrics=false data.shuffle=true train.steps=4 shard.ranks=1; do
+    expect 2 'a bench sets this itself' -- "$shardwise" bench step llama-8m $key
+done
+expect 2 'say it with --rows' -- "$shardwise" bench step llama-8m train.micro_batch_size=4
 mkdir "$scratch/temporary"
 export TMPDIR=$scratch/temporary
 expect 0 tokens/s 'of roofs' activations -- "$shardwise" bench step llama-8m --ranks 2 --rows 1 --sequence 16 --steps 2 --skip 1 model.layers=1

@@ -401,7 +401,8 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
         break;
     }
     case SW_KIND_SPIKE:
-        snprintf(text, bytes, next_random(seed) % 2 ? "null" : "{factor: %.17g, action: stop}", 1 + (next_random(seed) + 1) / 1e6);
+        snprintf(text, bytes, next_random(seed) % 2 ? "null" : "{factor: %.17g, action: stop}",
+                 1 + (next_random(seed) + 1) / 1e6);
         break;
     case SW_KIND_RESUME: {
         static const char *const ways[] = {"auto", "never", "{force: [optimizer.betas, data.train]}", "{force: train.seed}"};

@@ -3,6 +3,9 @@ allocation of a rank and of the supervisor, in a new run and in one that goes on
 a STRIDE, every STRIDE-th of them.
 """
 
+import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -36,8 +39,8 @@ def told(run):
     return [(line["step"], line["loss"], line["grad_norm"]) for line in run.metrics]
 
 
-def is_same(run):
-    return run.weights() == straight.weights() and told(run) == told(straight)
+def is_same(run, other=straight):
+    return run.weights() == other.weights() and told(run) == told(other)
 
 
 def half_written(run):
@@ -122,24 +125,39 @@ def refuses(text):
 # ---- in turn ----
 
 
-def refuse_allocation(fault, goes_on):
-    """One message and exit code 4, or the run is as good as any. *goes_on: it takes up a checkpoint."""
+BUSY = ("shard.mode=copy", "train.threads=2", "shard.param_dtype=bf16", "shard.stage=1", "checkpoint.async=true", f"data.validation=[{tokens}]")
+busy = runs.train_well(yaml, EVERY, "shard.ranks=2", *BUSY)
+
+
+def begin(settings):
+    """The folder of a run that was killed on its way."""
+    run = inject(["kill:rank=1,step=7"], *settings)
+    runs.expect(run.code == 5 and of(run, "save"), f"a run to go on with: {run.code} {run.errors}")
+    return run.folder
+
+
+begun = {settings: begin(settings) for settings in ((), BUSY)}
+
+
+def refuse_allocation(rank, k, goes_on, settings, undisturbed):
+    """One message and exit code 4, or the run is as good as any. goes_on: it takes up a checkpoint. False: there are fewer calls."""
+    fault = f"allocation:rank={rank},k={k}"
     folder = runs.fresh()
     if goes_on:
-        begun = inject(["kill:rank=1,step=6"], folder=folder)
-        runs.expect(begun.code == 5 and of(begun, "save"), f"a run to go on with: {begun.code} {begun.errors}")
-    run = inject([fault], folder=folder)
-    what = f"{fault}, goes on {goes_on}"
+        shutil.copytree(begun[settings], folder, symlinks=True)
+    run = inject([fault], *settings, folder=folder)
+    what = f"{fault}, goes on {goes_on}, {settings}"
     if run.code == 0:
-        runs.expect(is_same(run), f"{what}: not the same numbers")
+        runs.expect(is_same(run, undisturbed), f"{what}: not the same numbers")
         config = (run.folder / "model" / "config.json").read_text()
-        runs.expect(config == (straight.folder / "model" / "config.json").read_text(), f"{what}: another config.json")
+        runs.expect(config == (undisturbed.folder / "model" / "config.json").read_text(), f"{what}: another config.json")
     else:
         runs.expect(run.code == 4 and len(run.errors.splitlines()) == 1 and run.message, f"{what}: {run.code} {run.errors}")
     runs.expect(not half_written(run), f"{what}: half written: {half_written(run)}")
-    again = run if run.code == 0 else runs.train(yaml, EVERY, "shard.ranks=2", folder=folder)
-    runs.expect(again.code == 0 and is_same(again), f"{what}, and again: {again.code} {again.errors}")
+    again = run if run.code == 0 else runs.train(yaml, EVERY, "shard.ranks=2", *settings, folder=folder)
+    runs.expect(again.code == 0 and is_same(again, undisturbed), f"{what}, and again: {again.code} {again.errors}")
     run.forget()
+    return run.code != 0 or f"{fault} has not struck" not in run.output
 
 
 def refuse_write(error, rank, k, is_async):
@@ -171,7 +189,7 @@ n_refused = 0
 def in_turn(refuse, what):
     """refuse(k) for k = 1, ... until the run has fewer calls."""
     global n_refused
-    for k in range(1, 500, STRIDE):
+    for k in range(1, 3000, STRIDE):
         if not refuse(k):
             print(f"{what}: {k - 1} at most")
             return
@@ -183,7 +201,9 @@ def writes_of(error, rank, is_async):
     in_turn(lambda k: refuse_write(error, rank, k, is_async), f"calls of saves that change a file, {error}, rank {rank}, async {is_async}")
 
 
-N_ALLOCATIONS = {"0": 130, "1": 130, "supervisor": 320}  # more than there are
+def allocations_of(rank, goes_on, settings, undisturbed):
+    what = f"allocations, rank {rank}, goes on {goes_on}, {settings[:1]}"
+    in_turn(lambda k: refuse_allocation(rank, k, goes_on, settings, undisturbed), what)
 
 
 for fault, rank, name, step in [
@@ -203,15 +223,17 @@ runs.both(
 )
 runs.both(lambda test: test(), [(names_who_differs,), (falls_back,), (loses_the_supervisor,), (says_what_has_not_struck,)])
 runs.both(refuses, [(text,) for text in REFUSED])
+if not (pathlib.Path(os.environ["SW_BUILD"]) / "libshardwise-faults.so").exists():
+    print("built without the library of faults: allocations and writes are left out")
+    runs.finish()
 runs.both(
-    refuse_allocation,
+    allocations_of,
     [
-        (f"allocation:rank={rank},k={k}", goes_on)
-        for goes_on in (False, True)
-        for rank, n in N_ALLOCATIONS.items()
-        for k in range(1 + 3 * goes_on, n, STRIDE)
+        (rank, *variant)
+        for variant in ((False, (), straight), (True, (), straight), (True, BUSY, busy))
+        for rank in ("supervisor", 0, 1)
     ],
 )
 runs.both(writes_of, [(error, rank, is_async) for error in ("ENOSPC", "EIO", "short") for rank in (0, 1) for is_async in ("true", "false")])
-print(f"{n_refused} calls of saves refused")
+print(f"{n_refused} calls refused")
 runs.finish()

@@ -307,6 +307,36 @@ def damage_is_passed_over():
     runs.expect(run.code == 3 and "no checkpoint of" in run.message, f"no checkpoint is whole: {run.code} {run.errors}")
 
 
+def nothing_is_taken_from_elsewhere():
+    """A link, or a step under another step's name, is no checkpoint of the run; no line is written through a link."""
+    case = Case("elsewhere", train="steps: 6", dtype="bf16")
+    kept = runs.train_well(case.config, "checkpoint.every=2", "train.steps=5", "shard.ranks=2").folder
+    for what, reason in (("a link", "is a link"), ("a step renamed", "holds step 4")):
+        folder = runs.fresh()
+        shutil.copytree(kept, folder, symlinks=True)
+        newest = folder / "steps" / "00000005"
+        shutil.rmtree(newest)
+        if what == "a link":
+            newest.symlink_to(kept / "steps" / "00000005")
+        else:
+            shutil.copytree(kept / "steps" / "00000004", newest)
+        run = runs.train_well(case.config, "checkpoint.every=2", "shard.ranks=3", folder=folder)
+        expect_same(run, case.straight, what)
+        passed = events(folder, "fallback")
+        runs.expect(len(passed) == 1 and passed[0]["step"] == 5 and reason in passed[0]["reason"], f"{what}: {passed}")
+        runs.expect([e["step"] for e in events(folder, "resume")] == [4], f"{what}: {events(folder, 'resume')}")
+        runs.expect((kept / "steps" / "00000005" / "manifest.json").exists(), f"{what}: the other run has lost a file")
+    for name in ("metrics.jsonl", "events.jsonl", "run.yaml"):
+        folder, other = runs.fresh(), runs.fresh()
+        shutil.copytree(kept, folder, symlinks=True)
+        other.write_text('{"step": 99}\n')
+        (folder / name).unlink()
+        (folder / name).symlink_to(other)
+        run = runs.train(case.config, "checkpoint.every=2", folder=folder)
+        runs.expect(run.code == 2 and f"{name}: is a link" in run.errors, f"{name} is a link: {run.code} {run.errors}")
+        runs.expect(other.read_text() == '{"step": 99}\n', f"{name} is a link: the file behind it was changed")
+
+
 if sys.argv[1] == "fast":
     tests = (
         refused_changes,
@@ -316,6 +346,7 @@ if sys.argv[1] == "fast":
         two_runs_in_one_folder,
         saved_when_asked,
         damage_is_passed_over,
+        nothing_is_taken_from_elsewhere,
     )
     runs.both(lambda test: test(), [(test,) for test in tests])
 continued(sys.argv[1])

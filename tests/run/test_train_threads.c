@@ -78,20 +78,13 @@ static void threads_compute_what_processes_compute(void **state) {
         const char *mode, *more;
         int stage, n_ranks;
     } runs[] = {
-        {"view", "shard.recompute=none", 3, 2},
-        {"view", "shard.recompute=block", 2, 4},
-        {"view", "shard.prefetch=2", 0, 3},
-        {"view", "shard.prefetch=0", 1, 4},
-        {"view", "train.threads=2", 3, 2},
-        {"copy", "train.threads=3", 3, 2},
-        {"copy", "train.threads=2", 2, 3},
-        {"copy", "shard.recompute=none", 3, 4},
-        {"copy", "shard.recompute=block", 3, 2},
-        {"copy", "shard.prefetch=3", 3, 3},
-        {"copy", "shard.prefetch=0", 2, 4},
-        {"copy", "shard.prefetch=1", 1, 3},
-        {"copy", "shard.recompute=block", 0, 4},
-        {"copy", "shard.reshard_after_forward=false", 3, 4},
+        {"view", "shard.recompute=none", 3, 2},  {"view", "shard.recompute=block", 2, 4},
+        {"view", "shard.prefetch=2", 0, 3},      {"view", "shard.prefetch=0", 1, 4},
+        {"view", "train.threads=2", 3, 2},       {"copy", "train.threads=3", 3, 2},
+        {"copy", "train.threads=2", 2, 3},       {"copy", "shard.recompute=none", 3, 4},
+        {"copy", "shard.recompute=block", 3, 2}, {"copy", "shard.prefetch=3", 3, 3},
+        {"copy", "shard.prefetch=0", 2, 4},      {"copy", "shard.prefetch=1", 1, 3},
+        {"copy", "shard.recompute=block", 0, 4}, {"copy", "shard.reshard_after_forward=false", 3, 4},
     };
     int64_t bytes, found_bytes;
     char *wanted = train(*state, false, "view", 3, 2, "shard.prefetch=1", &bytes);

@@ -62,11 +62,12 @@ typedef struct rows {
 static inline __attribute__((always_inline)) void sum_tile(int n_rows, int n_vectors, int64_t unit_step, int64_t n_units,
                                                            const char *a, int64_t row_step, const uint32_t *panel, bool begins,
                                                            float *sums, int64_t stride) {
+    const vec zero = {0};
     vec sum[TILE_M][TILE_VECTORS];
     SW_UNROLL
     for (int i = 0; i < n_rows; i++)
         for (int v = 0; v < n_vectors; v++)
-            sum[i][v] = begins ? (vec){0} : load_floats(sums + i * stride + v * VEC, VEC);
+            sum[i][v] = begins ? zero : load_floats(sums + i * stride + v * VEC, VEC);
     for (int64_t u = 0; u < n_units; u++, a += unit_step, panel += n_vectors * VEC) {
         units b[TILE_VECTORS];
         for (int v = 0; v < n_vectors; v++)
