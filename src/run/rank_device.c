@@ -1,3 +1,4 @@
+/* rank_device.c: see rank_device.h. */
 #include "run/rank_device.h"
 
 sw_status sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding, const sw_cores *cores, sw_kernel_set set,
