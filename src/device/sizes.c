@@ -5,7 +5,7 @@
 #include "device/kernel.h"
 
 enum {
-    CHUNK = 256,                           /* tokens of a cross-entropy chunk; fewer read the head too often */
+    CHUNK = 128,                           /* tokens of a cross-entropy chunk; fewer read the head too often */
     CHUNK_LOGITS = 64 * 1024 * 1024,       /* at most, unless a chunk would fall below CHUNK_LEAST */
     SMALL_VOCABULARY_LOGITS = 1024 * 1024, /* small vocabularies may have longer chunks */
     CHUNK_LEAST = 32,

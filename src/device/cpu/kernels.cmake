@@ -49,6 +49,10 @@ foreach(tuned v3 v4 v4_bf16)
   set(library kernels_tuned_${tuned})
   add_library(${library} OBJECT src/device/cpu/tuned/product.c)
   target_include_directories(${library} PRIVATE include src)
+  if(SW_SANITIZE MATCHES "address" OR SW_FUZZ)
+    # Checks between the lines of unrolled tiles take compilers minutes; tests/device/test_gemm.c has guard pages around every operand.
+    target_compile_options(${library} PRIVATE -fno-sanitize=all)
+  endif()
   target_compile_definitions(${library} PRIVATE SW_TUNED=sw_multiply_${tuned} SW_VECTOR_BYTES=${SW_VECTOR_BYTES_${set}})
   target_compile_options(${library} PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
                          ${SW_OPTIONS_${set}})
