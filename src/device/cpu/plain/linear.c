@@ -65,7 +65,7 @@ static sw_matrix weight_matrix(const shape *s, const product *p, const void *wei
 static void multiply_few(const shape *s, const sw_kernel_call *call, const activation *x, const activation *residual,
                          activation *y) {
     int64_t first = 0;
-    for (int i = 0; i < PARTS; first += s->outs[i++])
+    for (int i = 0; i < PARTS && s->outs[i] > 0; first += s->outs[i++])
         multiply_few_rows((few_rows){.n = s->n,
                                      .in = s->in,
                                      .out = s->outs[i],

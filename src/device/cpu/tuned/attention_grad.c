@@ -129,7 +129,7 @@ static void block_gradient(const attention_shape *s, const work *w, int64_t bloc
     const row_state *row = w->row + first_row;
     for (int64_t j = vectors.begin; j < vectors.end; j += 2) {
         const int64_t key = from + j * VEC, at = key * columns / PAIR;
-        word *ds_rows = w->ds_of_block + j * VEC / PAIR;
+        word *ds_rows = w->ds_of_block ? w->ds_of_block + j * VEC / PAIR : NULL; /* pairs alone have one */
         if (j + 1 < vectors.end)
             gradient_tile(2, s, q, w->k_turned + at, dout, w->v_turned + at, key, &w->range[block].all, row, p + j * VEC,
                           ds + j * VEC, ds_rows);
