@@ -16,6 +16,7 @@
  */
 #include "device/cpu/plain/lanes.h"
 #include "device/cpu/plain/math.h"
+#include "device/cpu/plain/sight.h"
 #include "device/sizes.h"
 
 typedef struct shape {
@@ -45,10 +46,9 @@ static shape shape_of(const sw_kernel_call *call, int documents) {
     };
 }
 
-/* The first key that query t of row b sees; it sees itself whatever `documents` says. */
+/* The first key that query t of row b sees. */
 static int64_t first_key(const shape *s, int64_t b, int64_t t) {
-    const int64_t first = larger(0, t - s->span + 1);
-    return s->documents ? larger(first, smaller(t, s->documents[b * s->T + t])) : first;
+    return first_key_in_sight(s->T, s->span, s->documents, b, t);
 }
 
 /* The first key that any of n queries from `first` on sees. */

@@ -12,6 +12,7 @@
 #define SW_DEVICE_CPU_TUNED_ATTENTION_BLOCK_H
 
 #include "device/cpu/plain/math.h"
+#include "device/cpu/plain/sight.h"
 #include "device/cpu/tuned/attention_tile.h"
 #include "device/parallel.h"
 #include "device/sizes.h"
@@ -52,10 +53,8 @@ typedef struct key_range {
     int64_t begin, end;
 } key_range;
 
-/* Query t of row b sees itself whatever `documents` says. */
 static inline key_range keys_of_query(const attention_shape *s, int64_t b, int64_t t) {
-    const int64_t first = larger(0, t - s->span + 1);
-    return (key_range){s->documents ? larger(first, smaller(t, s->documents[b * s->T + t])) : first, t + 1};
+    return (key_range){first_key_in_sight(s->T, s->span, s->documents, b, t), t + 1};
 }
 
 /* Keys that some row of a block of TILE_M sees, and keys that all rows see. Rows that are not there see none. */
