@@ -303,6 +303,22 @@ static sw_status read_map(const reading *in, const sw_yaml *value) {
     return status;
 }
 
+/* Every part of a map as its own line of the table has it. */
+static sw_status read_usual_parts(const reading *in) {
+    int n_parts;
+    const sw_option *parts = sw_option_parts(in->option, &n_parts);
+    sw_arena scratch = {0};
+    sw_status status = SW_OK;
+    for (int part = 0; part < n_parts && !status; part++) {
+        sw_yaml *usual;
+        status = sw_yaml_parse("default", parts[part].fallback, strlen(parts[part].fallback), &scratch, &usual, in->err);
+        if (!status)
+            status = sw_value_read(in->settings, &parts[part], usual, (sw_place){"default", 0}, in->err);
+    }
+    sw_arena_free(&scratch);
+    return status;
+}
+
 static sw_status read_spike(const reading *in, const sw_yaml *value) {
     sw_spike_settings *spike = in->field;
     const char *rest = in->option->allowed, *word;
@@ -313,9 +329,8 @@ static sw_status read_spike(const reading *in, const sw_yaml *value) {
         *spike = (sw_spike_settings){0};
         return SW_OK;
     }
-    if (!spike->factor)
-        *spike = (sw_spike_settings){3, SW_SPIKE_ROLLBACK};
-    return read_parts(in, value);
+    sw_status status = spike->factor ? SW_OK : read_usual_parts(in);
+    return status ? status : read_parts(in, value);
 }
 
 /* Each key to be forced is one that there is. */
