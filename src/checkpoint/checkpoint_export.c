@@ -1,77 +1,151 @@
-/* checkpoint_export.c: the masters of a run's checkpoint become a Hugging Face folder.
+/* checkpoint_export.c: the masters of a run's checkpoint become a Hugging Face folder, and adapters one that PEFT reads.
  *
  * It is a save by one rank whose values come out of the checkpoint: the model's configuration, which the checkpoint carries, says
- * which parameters there must be.
+ * which parameters there must be. Those that were frozen and left out come from the model that the run began with.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/adapter.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/load.h"
 #include "checkpoint/model_files.h"
+#include "checkpoint/model_source.h"
+
+typedef struct exporting {
+    const sw_checkpoint *checkpoint;
+    const sw_export_options *options;
+    sw_model_config config;
+    sw_graph *graph;
+    sw_lora_layers layers; /* of adapters */
+    sw_layout layout;
+    sw_checkpoint_reader *reader;
+    sw_model_source base; /* open if parameters were left out */
+} exporting;
 
 static sw_status fetch(void *from, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
-    sw_checkpoint_reader *reader = from;
+    exporting *e = from;
     (void)group;
-    int parameter = sw_checkpoint_find_parameter(sw_checkpoint_reader_checkpoint(reader), piece->parameter->name);
-    return sw_checkpoint_read(reader, SW_STATE_MASTER, parameter, piece->first + first, n, values, err);
+    int parameter = sw_checkpoint_find_parameter(e->checkpoint, piece->parameter->name);
+    if (!sw_checkpoint_parameter(e->checkpoint, parameter)->is_left_out)
+        return sw_checkpoint_read(e->reader, SW_STATE_MASTER, parameter, piece->first + first, n, values, err);
+    sw_tensor_place place = sw_model_source_find(&e->base, &e->config, piece->parameter->name);
+    if (!place.tensor || place.tensor->n_elements != piece->parameter->n_elements)
+        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", e->base.path,
+                       piece->parameter->name);
+    return sw_safetensors_read(place.file, place.tensor, piece->first + first, n, values, err);
+}
+
+static sw_status trace(exporting *e, sw_error *err) {
+    const sw_lora *lora = e->options->lora;
+    sw_status status = sw_graph_create(1, 8, &e->graph, err);
+    if (status == SW_OK && lora)
+        return sw_lora_trace(&e->config, lora, SW_ENDS_IN_LOSS, e->graph, &e->layers, err);
+    return status == SW_OK ? sw_model_trace(&e->config, SW_ENDS_IN_LOSS, e->graph, err) : status;
 }
 
 /* The graph's parameters are frozen where the checkpoint's were, so that nothing but another model differs. */
-static sw_status check_parameters(const sw_checkpoint *checkpoint, sw_graph *graph, sw_error *err) {
-    for (int p = 0; p < graph->parameters.n; p++) {
-        int found = sw_checkpoint_find_parameter(checkpoint, graph->parameters.item[p]->name);
-        if (found >= 0 && sw_checkpoint_parameter(checkpoint, found)->is_left_out)
-            return sw_fail(err, SW_BAD_FILE,
-                           "%s: \"%.200s\" was frozen and is not in the checkpoint: it is that of the model that the run began "
-                           "with; let the run end, and take its model/",
-                           sw_checkpoint_path(checkpoint), graph->parameters.item[p]->name);
-        if (found >= 0 && !sw_checkpoint_parameter(checkpoint, found)->is_trainable)
-            sw_parameter_freeze(graph->parameters.item[p]);
+static sw_status check_parameters(exporting *e, sw_error *err) {
+    for (int p = 0; p < e->graph->parameters.n; p++) {
+        int found = sw_checkpoint_find_parameter(e->checkpoint, e->graph->parameters.item[p]->name);
+        if (found >= 0 && !sw_checkpoint_parameter(e->checkpoint, found)->is_trainable)
+            sw_parameter_freeze(e->graph->parameters.item[p]);
     }
-    sw_status status = sw_checkpoint_compare(checkpoint, graph, 0, err);
-    return status == SW_OK ? SW_OK
-                           : sw_fail_within(err, "its model_config does not fit (adapters are not exported from checkpoints)");
+    sw_status status = sw_checkpoint_compare(e->checkpoint, e->graph, 0, err);
+    return status == SW_OK ? SW_OK : sw_fail_within(err, "its model_config does not fit");
+}
+
+/* The first parameter that has to come from the model that the run began with; NULL: the checkpoint has all that is written. */
+static const char *first_left_out(const exporting *e) {
+    if (e->options->lora)
+        return NULL;
+    for (int p = 0; p < sw_checkpoint_n_parameters(e->checkpoint); p++)
+        if (sw_checkpoint_parameter(e->checkpoint, p)->is_left_out)
+            return sw_checkpoint_parameter(e->checkpoint, p)->name;
+    return NULL;
+}
+
+/* Is options->model the one that the run began with? Then it is opened. */
+static sw_status open_base(exporting *e, sw_error *err) {
+    const char *folder = e->options->model, *needed = first_left_out(e);
+    const char *then = sw_checkpoint_find_setting(e->checkpoint, SW_MODEL_PATH_KEY);
+    char now[SW_FINGERPRINT_BYTES];
+    if (!needed)
+        return SW_OK;
+    if (!folder)
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "%s: \"%.200s\" was frozen and is not in the checkpoint but in the model that the run began with, and there "
+            "is no run.yaml to say where that lies · give its folder with --model",
+            sw_checkpoint_path(e->checkpoint), needed);
+    sw_status status = sw_model_files_check(folder, &e->config, e->graph, err);
+    if (status == SW_OK)
+        status = sw_model_fingerprint(folder, &e->config, e->graph, now, err);
+    if (status != SW_OK)
+        return sw_fail_within(err, "the model that the run began with, which has the frozen weights (--model says where)");
+    if (then && strcmp(then, now) != 0)
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "%s: is not the model that the run of %s began with: that was %.160s, this is %s · give the right one with "
+            "--model",
+            folder, sw_checkpoint_path(e->checkpoint), then, now);
+    return sw_model_source_open(folder, &e->base, err);
+}
+
+static sw_status write_folder(exporting *e, const char *to, sw_error *err) {
+    const sw_export_options *o = e->options;
+    char *adapter_config = NULL;
+    sw_model_output output = {.graph = o->lora ? e->layers.parameters : e->graph, .dtype = o->dtype, .is_adapter = o->lora};
+    sw_status status = SW_OK;
+    if (!o->lora) {
+        output.max_shard_size = o->max_shard_size;
+        output.config = &e->config;
+        output.companions = o->companions;
+        output.is_bytes = o->is_bytes;
+    } else if (o->model) {
+        status = sw_adapter_config_write(o->lora, &e->layers, o->model, &adapter_config, err);
+        output.config_json = adapter_config;
+    } else {
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: holds adapters of a model, and there is no run.yaml to say where that lies · give its folder with "
+                         "--model",
+                         sw_checkpoint_path(e->checkpoint));
+    }
+    if (status == SW_OK)
+        status = sw_model_files_begin(to, &output, err);
+    free(adapter_config);
+    if (status != SW_OK)
+        return status;
+    status = sw_model_files_write(to, &e->layout, 0, o->dtype, fetch, e, err);
+    if (status == SW_OK)
+        return sw_model_files_finish(to, err);
+    sw_model_files_abandon(to);
+    return status;
 }
 
 sw_status sw_checkpoint_export_model(const sw_checkpoint *checkpoint, const char *to, const sw_export_options *options,
                                      sw_error *err) {
     const char *path = sw_checkpoint_path(checkpoint), *config_json = sw_checkpoint_model_config(checkpoint);
-    sw_model_config config;
-    sw_graph *graph = NULL;
-    sw_layout layout = {0};
-    sw_checkpoint_reader *reader = NULL;
+    exporting e = {.checkpoint = checkpoint, .options = options};
     if (!config_json)
         return sw_fail(err, SW_BAD_FILE, "%s: holds a model that Hugging Face has no name for, so there is no folder of it",
                        path);
-    sw_status status = sw_model_config_parse(path, config_json, (int64_t)strlen(config_json), &config, err);
+    sw_status status = sw_model_config_parse(path, config_json, (int64_t)strlen(config_json), &e.config, err);
     if (status == SW_OK)
-        status = sw_graph_create(1, 8, &graph, err);
+        status = trace(&e, err);
     if (status == SW_OK)
-        status = sw_model_trace(&config, SW_ENDS_IN_LOSS, graph, err);
+        status = check_parameters(&e, err);
     if (status == SW_OK)
-        status = check_parameters(checkpoint, graph, err);
+        status = open_base(&e, err);
     if (status == SW_OK)
-        status = sw_layout_create(graph, 1, (sw_wrap){0}, SW_BLOCK, &layout, err);
+        status = sw_layout_create(e.graph, 1, (sw_wrap){0}, SW_BLOCK, &e.layout, err);
     if (status == SW_OK)
-        status = sw_checkpoint_reader_open(checkpoint, &reader, err);
-    if (status != SW_OK)
-        goto done;
-    sw_model_output output = {.graph = graph,
-                              .dtype = options->dtype,
-                              .max_shard_size = options->max_shard_size,
-                              .config = &config,
-                              .companions = options->companions,
-                              .is_bytes = options->is_bytes};
-    if ((status = sw_model_files_begin(to, &output, err)) != SW_OK)
-        goto done;
-    status = sw_model_files_write(to, &layout, 0, options->dtype, fetch, reader, err);
+        status = sw_checkpoint_reader_open(checkpoint, &e.reader, err);
     if (status == SW_OK)
-        status = sw_model_files_finish(to, err);
-    else
-        sw_model_files_abandon(to);
-done:
-    sw_checkpoint_reader_close(reader);
-    sw_layout_free(&layout);
-    sw_graph_free(graph);
+        status = write_folder(&e, to, err);
+    sw_model_source_close(&e.base);
+    sw_checkpoint_reader_close(e.reader);
+    sw_layout_free(&e.layout);
+    sw_graph_free(e.graph);
     return status;
 }

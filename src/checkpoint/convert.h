@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "checkpoint/load.h"
+#include "model/lora.h"
 
 /* Make the Hugging Face folder `to`, which must not exist yet, of `from`: a GGUF file, or a Hugging Face folder in another dtype.
  * Weights are written as `dtype` in files of at most max_shard_size data bytes (0: no limit). Memory: the header and one slice.
@@ -22,12 +23,16 @@ sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype d
 typedef struct sw_export_options {
     sw_dtype dtype;
     int64_t max_shard_size; /* data bytes of one file at most; 0: no limit */
+    const char *model;      /* the folder of the model that the run began with; NULL: none is known */
+    const sw_lora *lora;    /* the adapters that the run trained; NULL: none */
     const char *companions; /* a folder whose tokenizer and generation files are carried along; NULL: none */
     bool is_bytes;          /* the tokenizer is raw bytes, whatever the companions say */
 } sw_export_options;
 
-/* Make the Hugging Face folder `to`, which must not exist yet, of a run's checkpoint: what the run itself would have left in its
- * model/. Errors: SW_BAD_FILE (damaged; without model_config; with adapters), SW_BAD_CONFIG (`to` exists; a value beyond fp16),
+/* Make the Hugging Face folder `to`, which must not exist yet, of a run's checkpoint, or of one of adapters the folder that PEFT
+ * reads: the files that the run leaves in its model/. Parameters that were frozen and left out are read from options->model,
+ * which must be the model that the checkpoint's run began with, and are exactly its own. Errors: SW_BAD_FILE (damaged; without
+ * model_config; options->model is another model, or is missing and needed), SW_BAD_CONFIG (`to` exists; a value beyond fp16),
  * SW_NO_SPACE. */
 sw_status sw_checkpoint_export_model(const sw_checkpoint *checkpoint, const char *to, const sw_export_options *options,
                                      sw_error *err);

@@ -52,7 +52,6 @@ sw_status sw_checkpoint_load(const sw_checkpoint *checkpoint, const sw_layout *l
 typedef struct sw_checkpoint_reader sw_checkpoint_reader;
 sw_status sw_checkpoint_reader_open(const sw_checkpoint *checkpoint, sw_checkpoint_reader **reader, sw_error *err);
 void sw_checkpoint_reader_close(sw_checkpoint_reader *reader);
-const sw_checkpoint *sw_checkpoint_reader_checkpoint(const sw_checkpoint_reader *reader);
 
 /* Elements first .. first + n - 1 of a parameter, by its number in the checkpoint; it has state of that kind. */
 sw_status sw_checkpoint_read(sw_checkpoint_reader *reader, sw_state_kind kind, int parameter, int64_t first, int64_t n,

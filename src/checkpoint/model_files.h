@@ -28,6 +28,14 @@ sw_status sw_model_files_load(const char *directory, const sw_model_config *conf
 sw_status sw_adapter_files_load(const char *directory, const sw_model_config *config, const sw_layout *layout, int rank,
                                 sw_piece_fn put, void *to, sw_error *err);
 
+/* What the model of a directory is, as a text to compare: a hash of its dimensions, and where `graph` has frozen parameters, of
+ * elements that are sampled from theirs. A checkpoint has it as its setting SW_MODEL_PATH_KEY, "null" where the run began with
+ * no directory. Errors: SW_BAD_FILE, SW_NO_MEMORY. */
+enum { SW_FINGERPRINT_BYTES = 160 };
+#define SW_MODEL_PATH_KEY "model.path"
+sw_status sw_model_fingerprint(const char *directory, const sw_model_config *config, const sw_graph *graph,
+                               char text[SW_FINGERPRINT_BYTES], sw_error *err);
+
 /* What a directory shall hold. Padding has no place in it. */
 typedef struct sw_model_output {
     const sw_graph *graph; /* its parameters are written, in their order */

@@ -34,10 +34,6 @@ void sw_checkpoint_reader_close(sw_checkpoint_reader *reader) {
     free(reader);
 }
 
-const sw_checkpoint *sw_checkpoint_reader_checkpoint(const sw_checkpoint_reader *reader) {
-    return reader->checkpoint;
-}
-
 /* The range that holds a byte of the file. */
 static int64_t find_range(const sw_manifest_file *file, int64_t byte) {
     int64_t low = 0, high = file->n_ranges - 1;

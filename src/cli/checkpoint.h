@@ -5,7 +5,7 @@
 #include "checkpoint/load.h"
 #include "cli/command.h"
 
-/* checkpoint_convert.c, checkpoint_merge.c, checkpoint_steps.c, checkpoint_diff.c: one for each action. */
+/* checkpoint_import.c, checkpoint_export.c, checkpoint_merge.c, checkpoint_steps.c, checkpoint_diff.c: one for each action. */
 sw_status sw_checkpoint_action_import(int n_arguments, char **arguments, sw_error *err);
 sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_error *err);
 sw_status sw_checkpoint_action_merge(int n_arguments, char **arguments, sw_error *err);
@@ -21,5 +21,8 @@ bool sw_is_checkpoint_folder(const char *path);
 /* The checkpoint that a path means: its folder, or the newest good one of a run's folder. Errors: SW_BAD_FILE. Ownership:
  * sw_checkpoint_close. */
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err);
+
+/* A word for a dtype, "bf16" as in run.yaml or "BF16" as in GGUF files; false: none of fp32, bf16, fp16. */
+bool sw_checkpoint_parse_dtype(const char *word, sw_dtype *dtype);
 
 #endif

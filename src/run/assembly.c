@@ -109,7 +109,7 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
     return sw_model_config_check(model, SW_SPELL_RUN_YAML, err);
 }
 
-static sw_lora lora_of(const sw_settings *s) {
+sw_lora sw_assembly_lora(const sw_settings *s) {
     const sw_lora_settings *l = &s->model.lora;
     if (!sw_settings_train_lora(s))
         return (sw_lora){0};
@@ -200,7 +200,7 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
     if (custom)
         a->model.vocabulary = custom->vocabulary;
     a->model.keeps_documents_apart = choice->keeps_documents_apart;
-    a->lora = lora_of(settings);
+    a->lora = sw_assembly_lora(settings);
     if (!status && custom && a->lora.rank)
         status = sw_fail(err, SW_BAD_CONFIG,
                          "model.train: lora is for models with a name, not for a program's own; write all, or "

@@ -45,6 +45,9 @@ sw_status sw_assembly_choose(const sw_settings *settings, int n_cores, sw_assemb
 /* The model's dimensions, from model.path or from the settings. */
 sw_status sw_assembly_model(const sw_settings *settings, sw_model_config *model, sw_error *err);
 
+/* The adapters that the settings ask for: rank 0: none. Its texts are the settings'. */
+sw_lora sw_assembly_lora(const sw_settings *settings);
+
 /* Ownership: sw_assembly_free; settings and custom must outlive it. */
 sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice,
                              sw_assembly *assembly, sw_error *err);

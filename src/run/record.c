@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/text.h"
-#include "checkpoint/model_source.h"
+#include "checkpoint/model_files.h"
 #include "config/table.h"
 #include "config/value.h"
 
@@ -91,44 +90,12 @@ static sw_status add_data(sw_record *record, sw_dataset *data, sw_error *err) {
     return add(record, "data.train", text, err);
 }
 
-/* A hash of some elements of every frozen parameter of the model's files. */
-static sw_status sample_frozen(const sw_assembly *a, uint64_t *hash, sw_error *err) {
-    enum { N_SAMPLED = 512 };
-    float values[N_SAMPLED];
-    sw_model_source source;
-    sw_status status = sw_model_source_open(a->settings->model.path, &source, err);
-    for (int i = 0; i < a->graph->parameters.n && !status; i++) {
-        const sw_parameter *p = a->graph->parameters.item[i];
-        if (p->is_trainable || p->is_adapter)
-            continue;
-        sw_tensor_place place = sw_model_source_find(&source, &a->model, p->name);
-        if (!place.tensor)
-            continue; /* which the check of the model's files has refused */
-        int64_t n = p->n_elements < N_SAMPLED ? p->n_elements : N_SAMPLED, last = p->n_elements - n;
-        for (int part = 0; part < 3 && !status; part++) {
-            status = sw_safetensors_read(place.file, place.tensor, last / 2 * part, n, values, err);
-            *hash = status ? *hash : sw_hash_bytes(*hash, values, (size_t)n * sizeof *values);
-        }
-    }
-    sw_model_source_close(&source);
-    return status;
-}
-
 static sw_status add_model(sw_record *record, const sw_assembly *a, sw_error *err) {
-    char *config = NULL, text[160];
-    if (!a->settings->model.path || a->custom)
-        return add(record, "model.path", "null", err);
-    sw_status status = sw_model_config_write(&a->model, SW_F32, &config, err);
-    if (status)
-        return status;
-    uint64_t dimensions = sw_hash_text(SW_HASH_START, config), frozen = SW_HASH_START;
-    free(config);
-    int n = snprintf(text, sizeof text, "a model with config.json %016" PRIx64, dimensions);
-    if (a->n_trainable < a->n_parameters) {
-        status = sample_frozen(a, &frozen, err);
-        snprintf(text + n, sizeof text - (size_t)n, ", frozen weights sampled %016" PRIx64, frozen);
-    }
-    return status ? status : add(record, "model.path", text, err);
+    char text[SW_FINGERPRINT_BYTES] = "null";
+    sw_status status = SW_OK;
+    if (a->settings->model.path && !a->custom)
+        status = sw_model_fingerprint(a->settings->model.path, &a->model, a->graph, text, err);
+    return status ? status : add(record, SW_MODEL_PATH_KEY, text, err);
 }
 
 static void kernels_text(sw_kernel_set set, sw_gemm_kind gemm, char text[128]) {

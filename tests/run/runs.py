@@ -79,6 +79,18 @@ def children(pid):
         return []
 
 
+def fp32_tensors(path):
+    """name -> (shape, values) of an fp32 model's file."""
+    raw = path.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    found = {}
+    for name, entry in json.loads(raw[8 : 8 + size]).items():
+        if name != "__metadata__":
+            begin, end = (8 + size + offset for offset in entry["data_offsets"])
+            found[name] = (entry["shape"], struct.unpack(f"<{(end - begin) // 4}f", raw[begin:end]))
+    return found
+
+
 class Run:
     """A run that has ended."""
 
@@ -109,15 +121,7 @@ class Run:
         return hashlib.md5((self.folder / "model" / "model.safetensors").read_bytes()).hexdigest()
 
     def tensors(self):
-        """name -> (shape, values) of an fp32 model."""
-        raw = (self.folder / "model" / "model.safetensors").read_bytes()
-        (size,) = struct.unpack("<Q", raw[:8])
-        found = {}
-        for name, entry in json.loads(raw[8 : 8 + size]).items():
-            if name != "__metadata__":
-                begin, end = (8 + size + offset for offset in entry["data_offsets"])
-                found[name] = (entry["shape"], struct.unpack(f"<{(end - begin) // 4}f", raw[begin:end]))
-        return found
+        return fp32_tensors(self.folder / "model" / "model.safetensors")
 
     def forget(self):
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,6 +1,4 @@
-/* checkpoint_convert.c: shardwise checkpoint import and export: models between Hugging Face folders, GGUF files and checkpoints.
- */
-#include <inttypes.h>
+/* checkpoint_export.c: shardwise checkpoint export: a model as a GGUF file, a checkpoint as a Hugging Face folder. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +8,9 @@
 #include "cli/checkpoint.h"
 #include "config/settings.h"
 #include "data/tokenizer/tokenizer.h"
+#include "run/assembly.h"
 
-/* A word for a dtype: "bf16" here, "BF16" in GGUF files. */
-static bool parse_dtype(const char *word, sw_dtype *dtype) {
+bool sw_checkpoint_parse_dtype(const char *word, sw_dtype *dtype) {
     static const struct {
         const char *word, *other;
         sw_dtype dtype;
@@ -25,51 +23,9 @@ static bool parse_dtype(const char *word, sw_dtype *dtype) {
     return false;
 }
 
-sw_status sw_checkpoint_action_import(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, goes_on;
-    const char *dtype_word = "fp32", *size = "5GiB";
-    const sw_flag flags[] = {
-        {"--dtype", "TYPE", "element type of the folder: fp32, bf16 or fp16; fp32", SW_FLAG_TEXT, &dtype_word},
-        {"--max-shard-size", "SIZE", "largest file of the folder; 5GiB", SW_FLAG_TEXT, &size},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
-    };
-    enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {"checkpoint import", "FILE.gguf|MODEL_DIR OUT_DIR",
-                                 "a GGUF file, or a Hugging Face folder in another element type, as a Hugging Face folder", NULL};
-    const char **others;
-    int n_others;
-    sw_dtype dtype;
-    int64_t max_shard_size;
-    sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 2,
-                                          "shardwise checkpoint import model.gguf model", &others, &n_others, &goes_on, err);
-    if (!status && help)
-        sw_arguments_help(&verb, flags, N_FLAGS);
-    if (status || !goes_on)
-        goto done;
-    if (n_others > 2)
-        status =
-            sw_fail(err, SW_BAD_CONFIG, "%.100s: one file and one folder are taken · shardwise checkpoint import", others[2]);
-    else if (!parse_dtype(dtype_word, &dtype))
-        status =
-            sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32, bf16 or fp16, not %.100s · shardwise checkpoint import", dtype_word);
-    else if (!sw_text_parse_bytes(size, &max_shard_size) || max_shard_size < 1)
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "--max-shard-size takes a size such as 512MiB or 5GiB, not %.100s · shardwise checkpoint import", size);
-    else if (sw_is_checkpoint_folder(others[0]))
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "%s: is a run's checkpoint · shardwise checkpoint export makes a model's folder of it", others[0]);
-    else
-        status = sw_checkpoint_import(others[0], others[1], dtype, max_shard_size, err);
-    if (!status)
-        printf("model: %s\n", others[1]);
-done:
-    free(others);
-    return status;
-}
-
 static sw_status export_gguf(const char *from, const char *to, const char *type_word, bool without_tokenizer, sw_error *err) {
     sw_dtype dtype;
-    if (!parse_dtype(type_word ? type_word : "F16", &dtype))
+    if (!sw_checkpoint_parse_dtype(type_word ? type_word : "F16", &dtype))
         return sw_fail(err, SW_BAD_CONFIG, "--type is F16, BF16 or F32, not %.100s · shardwise checkpoint export", type_word);
     if (sw_is_run_folder(from) || sw_is_checkpoint_folder(from))
         return sw_fail(
@@ -77,8 +33,13 @@ static sw_status export_gguf(const char *from, const char *to, const char *type_
             "%s: a checkpoint is exported as a folder, and that as a GGUF file · shardwise checkpoint export %s OUT_DIR, "
             "then shardwise checkpoint export OUT_DIR %s",
             from, from, to);
-    return sw_checkpoint_export_gguf(from, to, dtype, !without_tokenizer, err);
+    sw_status status = sw_checkpoint_export_gguf(from, to, dtype, !without_tokenizer, err);
+    if (status == SW_OK)
+        printf("model: %s\n", to);
+    return status;
 }
+
+/* ---- a checkpoint ---- */
 
 /* The settings of the run that a checkpoint lies in; *is_there: are there any? The run's folder is two above its own. */
 static sw_status read_run_settings(const sw_checkpoint *checkpoint, bool *is_there, sw_settings *settings, sw_error *err) {
@@ -100,16 +61,46 @@ static sw_status read_run_settings(const sw_checkpoint *checkpoint, bool *is_the
     return status;
 }
 
-/* The tokenizer is that of the run, as in its final model. */
-static sw_status export_folder(const char *from, const char *to, const char *type_word, int64_t max_shard_size,
+/* What was trained, as the checkpoint itself says it: `settings` has model.train and model.lora, and defaults. */
+static sw_status read_trained(const sw_checkpoint *checkpoint, sw_settings *settings, sw_error *err) {
+    const char *train = sw_checkpoint_find_setting(checkpoint, "model.train");
+    const char *lora = sw_checkpoint_find_setting(checkpoint, "model.lora");
+    char *yaml = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&yaml, &bytes);
+    if (out && train && lora)
+        fprintf(out, "model: {train: %s, lora: %s}\n", train, lora);
+    if (!sw_text_close(out, &yaml))
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the settings of %s", sw_checkpoint_path(checkpoint));
+    sw_status status = sw_settings_parse(sw_checkpoint_path(checkpoint), "/", yaml, NULL, 0, settings, err);
+    free(yaml);
+    return status;
+}
+
+/* Tokenizer and model are those of the run, as in its final model. */
+static sw_status read_options(const sw_checkpoint *checkpoint, const char *model, bool without_tokenizer, sw_settings *run,
+                              char tokenizer[SW_PATH_BYTES], sw_export_options *options, sw_error *err) {
+    bool has_settings = false;
+    sw_status status = read_run_settings(checkpoint, &has_settings, run, err);
+    options->model = model ? model : has_settings ? run->model.path : NULL;
+    if (status != SW_OK || without_tokenizer)
+        return status;
+    options->is_bytes = has_settings && sw_settings_is_bytes(run);
+    options->companions = options->model;
+    if (has_settings && !options->is_bytes && run->data.tokenizer) {
+        status = sw_tokenizer_folder(run->data.tokenizer, tokenizer, err);
+        options->companions = tokenizer;
+    }
+    return status;
+}
+
+static sw_status export_folder(const char *from, const char *to, const char *type_word, int64_t max_shard_size, const char *model,
                                bool without_tokenizer, sw_error *err) {
     sw_export_options options = {.dtype = SW_F32, .max_shard_size = max_shard_size};
     sw_checkpoint *checkpoint = NULL;
-    sw_settings settings = {0};
+    sw_settings run = {0}, trained = {0};
     char tokenizer[SW_PATH_BYTES];
-    bool has_settings = false;
-    sw_status status = SW_OK;
-    if (type_word && !parse_dtype(type_word, &options.dtype))
+    if (type_word && !sw_checkpoint_parse_dtype(type_word, &options.dtype))
         return sw_fail(err, SW_BAD_CONFIG, "--type is F16, BF16 or F32, not %.100s · shardwise checkpoint export", type_word);
     if (!sw_is_run_folder(from) && !sw_is_checkpoint_folder(from))
         return sw_fail(
@@ -117,23 +108,24 @@ static sw_status export_folder(const char *from, const char *to, const char *typ
             "%s: is neither a run's folder nor a checkpoint's · for a GGUF file give OUT.gguf; a model's folder in another "
             "type is made by shardwise checkpoint import",
             from);
-    status = sw_checkpoint_at(from, &checkpoint, err);
-    if (status == SW_OK && !without_tokenizer)
-        status = read_run_settings(checkpoint, &has_settings, &settings, err);
-    if (status == SW_OK && has_settings) {
-        options.is_bytes = sw_settings_is_bytes(&settings);
-        options.companions = settings.model.path;
-        if (!options.is_bytes && settings.data.tokenizer) {
-            status = sw_tokenizer_folder(settings.data.tokenizer, tokenizer, err);
-            options.companions = tokenizer;
-        }
-    }
+    sw_status status = sw_checkpoint_at(from, &checkpoint, err);
+    if (status == SW_OK)
+        status = read_options(checkpoint, model, without_tokenizer, &run, tokenizer, &options, err);
+    if (status == SW_OK)
+        status = read_trained(checkpoint, &trained, err);
+    sw_lora lora = sw_assembly_lora(&trained);
+    options.lora = status == SW_OK && lora.rank ? &lora : NULL;
     if (status == SW_OK)
         status = sw_checkpoint_export_model(checkpoint, to, &options, err);
-    sw_settings_free(&settings);
+    sw_settings_free(&run);
+    sw_settings_free(&trained);
     sw_checkpoint_close(checkpoint);
+    if (status == SW_OK)
+        printf("%s: %s\n", options.lora ? "adapter" : "model", to);
     return status;
 }
+
+/* ---- the action ---- */
 
 static bool ends_with(const char *text, const char *end) {
     size_t n = strlen(text), n_end = strlen(end);
@@ -142,19 +134,23 @@ static bool ends_with(const char *text, const char *end) {
 
 sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, without_tokenizer = false, goes_on;
-    const char *format = NULL, *type_word = NULL, *size = "5GiB";
+    const char *format = NULL, *type_word = NULL, *size = "5GiB", *model = NULL;
     const sw_flag flags[] = {
         {"--format", "FORMAT", "gguf or huggingface; as the name of the output says", SW_FLAG_TEXT, &format},
         {"--type", "TYPE", "element type: F16, BF16 or F32; F16 of a GGUF file's matrices, F32 of a folder", SW_FLAG_TEXT,
          &type_word},
         {"--max-shard-size", "SIZE", "largest file of a folder; 5GiB", SW_FLAG_TEXT, &size},
+        {"--model", "MODEL_DIR",
+         "the model that the run began with, where it is not where run.yaml says: it has the frozen weights", SW_FLAG_TEXT,
+         &model},
         {"--no-tokenizer", NULL, "leave the tokenizer out", SW_FLAG_SWITCH, &without_tokenizer},
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {
-        "checkpoint export", "MODEL_DIR FILE.gguf | RUN_DIR|CHECKPOINT_DIR OUT_DIR",
-        "a Hugging Face folder as a GGUF file, or a checkpoint (of a run, its newest) as a Hugging Face folder", NULL};
+    static const sw_verb verb = {"checkpoint export", "MODEL_DIR FILE.gguf | RUN_DIR|CHECKPOINT_DIR OUT_DIR",
+                                 "a Hugging Face folder as a GGUF file, or a checkpoint (of a run, its newest) as a Hugging Face "
+                                 "folder; of adapters, as PEFT's",
+                                 NULL};
     const char **others;
     int n_others;
     int64_t max_shard_size;
@@ -178,9 +174,7 @@ sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_erro
     else if (!strcmp(format, "gguf"))
         status = export_gguf(others[0], others[1], type_word, without_tokenizer, err);
     else
-        status = export_folder(others[0], others[1], type_word, max_shard_size, without_tokenizer, err);
-    if (!status)
-        printf("model: %s\n", others[1]);
+        status = export_folder(others[0], others[1], type_word, max_shard_size, model, without_tokenizer, err);
 done:
     free(others);
     return status;
