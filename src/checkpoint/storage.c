@@ -114,6 +114,7 @@ sw_status sw_storage_fail(sw_error *err, const char *path, int64_t offset, int r
                        : error == EFBIG  ? "the file size limit (ulimit -f) or the file system forbids it"
                        : error == EIO    ? "the disk may be failing, save to another one (checkpoint.path)"
                        : error == ELOOP  ? "there is a link in its place, remove it"
+                       : error == EISDIR ? "there is a folder in its place, remove it"
                        : error == EMFILE || error == ENFILE ? "raise the limit with ulimit -n"
                                                             : "is checkpoint.path a folder that this user may write to?";
     char at[48] = "";

@@ -132,6 +132,14 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
     return status;
 }
 
+static void tell_of_left_over(void *to, const char *path) {
+    sw_report_line(to, "%s holds files that are no checkpoint's, and stays; move them away, or remove it", path);
+}
+
+sw_status sw_run_folder_clean(const sw_run *run, sw_error *err) {
+    return sw_steps_clean(sw_storage_system(), run->settings->checkpoint.path, tell_of_left_over, (void *)(uintptr_t)run, err);
+}
+
 /* Give the run.yaml that is there the next free number. */
 static sw_status keep_settings(const char *folder, const char *yaml, sw_error *err) {
     char kept[SW_PATH_BYTES], name[32] = "run.yaml.1";

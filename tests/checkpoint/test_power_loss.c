@@ -316,7 +316,7 @@ static void check_folder(const saved_run *run, const char *folder, int64_t least
         check_step(&after, steps.item[i].step);
     }
     assert_true((steps.n ? steps.item[0].step : -1) >= least);
-    if (sw_steps_clean(after.storage, folder, &err) != SW_OK)
+    if (sw_steps_clean(after.storage, folder, NULL, NULL, &err) != SW_OK)
         fail_msg("%s", err.message);
     assert_int_equal(sw_steps_newest_good(folder, 1, NULL, NULL, &newest, &err), SW_OK);
     assert_true(newest == (steps.n ? steps.item[0].step : -1));
