@@ -56,12 +56,14 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     int saved_errno = errno;
     sw_comm *comm = trapped_comm;
     const sw_shm *shm = comm->transport;
-    const char *address = info->si_addr;
+    const char *address = info->si_code > 0 ? info->si_addr : NULL; /* a process that sends the signal gives no address */
     const sw_shm_window *window = shm->windows;
     while (window && !(address >= window->base && address < window->base + window->bytes))
         window = window->next;
-    if (!window) { /* none of ours: fault again, without a handler */
+    if (!window) { /* none of ours: fault again, without a handler; a signal that someone sent does not come again by itself */
         signal(signal_number, SIG_DFL);
+        if (info->si_code <= 0)
+            raise(signal_number);
         errno = saved_errno;
         return;
     }

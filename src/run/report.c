@@ -71,11 +71,19 @@ static void report_sharding(const sw_run *run) {
                    n_slots, sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
 }
 
+static void report_guards(const sw_run *run) {
+    if (run->settings->guard.verify_every && run->assembly.choice.n_ranks == 1)
+        sw_report_line(run,
+                       "guard.verify_every: one rank has no other to be compared with; only memory that changes and work that "
+                       "comes out otherwise the second time are seen");
+}
+
 void sw_report_start(const sw_run *run) {
     report_model(run);
     report_unread_keys(run);
     report_data(run);
     report_sharding(run);
+    report_guards(run);
     int64_t sum = 0;
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         sum += run->planned[c];

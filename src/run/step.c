@@ -29,6 +29,7 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     const sw_assembly *a = &t->run->assembly;
     int64_t micro = a->choice.micro_batch_size, k = (int64_t)slot * t->comm->n_ranks + t->comm->rank;
     scalars->first_row = t->first_row + k * micro;
+    t->check.slot = slot;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading data");
     return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
                             sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
@@ -42,6 +43,7 @@ static sw_status collect(void *self, int slot, sw_error *err) {
     (void)err;
     const double *loss = sw_executor_address(t->executor, SW_PROGRAM_TRAIN, t->run->assembly.program.loss);
     sw_wide_sum_add(&t->loss_sum, *loss);
+    sw_verify_loss(t, *loss);
     return SW_OK;
 }
 
@@ -96,8 +98,10 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
     t->is_spike = !t->skipped && sw_guard_is_spike(&t->guard, s->guard.loss_spike.factor, t->loss);
     if (t->is_spike)
         t->skipped = "the loss is a spike (guard.loss_spike)";
-    scalars->proceed = !t->skipped;
-    return SW_OK;
+    if (t->check.is_due)
+        status = sw_verify_compare(t, err);
+    scalars->proceed = !t->skipped && !t->check.finding;
+    return status;
 }
 
 typedef struct memory_of_rank {
@@ -260,13 +264,21 @@ static sw_status judge_skipped(sw_training *t, sw_error *err) {
 
 sw_status sw_training_step(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    const sw_step_hooks hooks = {.self = t, .fill = fill, .collect = collect, .decide = decide, .before_update = before_update};
-    double begin = sw_seconds_now();
+    sw_step_hooks hooks = {.self = t, .fill = fill, .collect = collect, .decide = decide, .before_update = before_update};
     sw_scalars scalars;
     sw_status status = begin_step(t, &scalars, err);
+    t->check.finding = SW_FOUND_NOTHING;
+    t->check.is_due = s->guard.verify_every && (t->step + 1) % s->guard.verify_every == 0;
+    if (!status && t->check.is_due) {
+        hooks.gradient = sw_verify_gradient;
+        status = sw_verify_begin(t, err);
+    }
+    double begin = sw_seconds_now();
     int64_t micro = t->run->assembly.choice.micro_batch_size;
     if (!status)
         status = sw_executor_step(t->executor, SW_PROGRAM_TRAIN, (t->n_rows + micro - 1) / micro, &scalars, &hooks, err);
+    if (!status && t->check.finding)
+        status = sw_verify_judge(t, err);
     if (status)
         return status;
     double seconds = sw_seconds_now() - begin;
@@ -282,8 +294,6 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
         status = tell(t, &scalars, &counts, seconds, err);
     if (!status)
         status = judge_skipped(t, err);
-    if (!status && s->guard.verify_every && t->step % s->guard.verify_every == 0)
-        status = sw_training_verify(t, err);
     if (!status && t->is_spike && s->guard.loss_spike.action == SW_SPIKE_ROLLBACK)
         return sw_training_roll_back(t, err);
     return status || !t->saving ? status : sw_training_tend_saving(t, err);

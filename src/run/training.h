@@ -30,6 +30,20 @@ typedef struct sw_limit_seen {
 } sw_limit_seen;
 enum { SW_GUARD_SPEED_STEPS = 20 };
 
+/* A cross-check of the step that is running: verify.c. */
+typedef enum sw_finding { SW_FOUND_NOTHING, SW_FOUND_UNREST, SW_FOUND_REPLICAS, SW_FOUND_ARITHMETIC } sw_finding;
+typedef struct sw_check {
+    bool is_due;      /* guard.verify_every names this step */
+    bool counts_step; /* the step's own work on slot 0 is hashed: it is one of the computations that are compared */
+    int slot;         /* that the step is in */
+    int n_active;     /* ranks with a micro-batch in slot 0 */
+    uint64_t at_rest; /* hash of this rank's parameters and states before the step */
+    uint64_t own;     /* hash of what this rank handed in for slot 0 */
+    uint64_t computed[2][SW_MAX_RANKS]; /* [..., n_active] hashes of micro-batches, by number: by their own rank; by another */
+    sw_finding finding;                 /* the decision's: the same on all ranks */
+    bool is_suspect[SW_MAX_RANKS];      /* of whom; SW_FOUND_ARITHMETIC: open until sw_verify_judge */
+} sw_check;
+
 typedef struct sw_training {
     const sw_run *run;
     sw_comm *comm;
@@ -75,6 +89,7 @@ typedef struct sw_training {
     bool has_validation; /* after the step */
     double validation_loss;
     const char *skipped;
+    sw_check check;
     void *all; /* [n_ranks * SW_PAYLOAD_BYTES] what all ranks gave in an exchange */
 } sw_training;
 
@@ -119,9 +134,17 @@ void sw_guard_reach(sw_training *t, const sw_limit_seen *seen);
  * Without a checkpoint the update stays skipped, and no more. SW_GUARD when it has happened too often. */
 sw_status sw_training_roll_back(sw_training *t, sw_error *err);
 
-/* run/verify.c. Collective, after a step: do the ranks' numbers agree? Replicas are compared, and micro-batches of the step are
- * computed again by another rank. SW_GUARD names the rank whose numbers differ. Nothing of the run changes. */
-sw_status sw_training_verify(sw_training *t, sw_error *err);
+/* run/verify.c: do the ranks' numbers agree? For steps that guard.verify_every names, around the executor's step; nothing of the
+ * run changes. First, when the rows of the step are known: other ranks compute its first micro-batches beforehand. Collective. */
+sw_status sw_verify_begin(sw_training *t, sw_error *err);
+/* While the step's own micro-batches compute: a loss is there; a sw_step_hooks.gradient. */
+void sw_verify_loss(sw_training *t, double loss);
+void sw_verify_gradient(void *training, const void *gradient, int64_t bytes);
+/* At the decision: compare. t->check.finding is the same on all ranks; where there is one nothing may be updated. Collective.
+ */
+sw_status sw_verify_compare(sw_training *t, sw_error *err);
+/* After a step with a finding: SW_GUARD, naming the ranks whose numbers differ. Collective. */
+sw_status sw_verify_judge(sw_training *t, sw_error *err);
 
 /* Rows of a micro-batch into tokens and targets: rows at and beyond `end` are blank. `documents`, where a token's document begins
  * in its row, is NULL where the program does not ask; every row is one document. */

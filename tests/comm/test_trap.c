@@ -1,6 +1,7 @@
 /* Trap mode: memory that is not open faults at the exact instruction, and the error names window, offset and what the rank did.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,12 +94,31 @@ static void a_fault_elsewhere_is_a_crash_like_any_other(void **state) {
     (void)state;
     sw_launch_options options = comm_options(2, false);
     sw_error err = {0};
-    struct rlimit no_core = {0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     options.mode = SW_SHM_TRAP;
     void *page = mmap(NULL, SLICE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_int_equal(sw_launch(&options, use_forbidden_page, page, &err), SW_LOST_RANK);
     munmap(page, SLICE);
+    expect_text(err.message, "rank 1 was killed by SIGSEGV while in \"forward\" at step 1");
+}
+
+static sw_status send_itself_a_fault(sw_comm *comm, void *arg, sw_error *err) {
+    (void)arg;
+    sw_window window; /* so that some address could be taken for one inside */
+    RANK_TRY(comm->vtable->window_create(comm, "parameters", 2 * SLICE, &window, err));
+    sw_comm_enter(comm, 0, 1, 0, 0, "forward");
+    if (sw_comm_rank(comm) == 1)
+        kill(getpid(), SIGSEGV);
+    return sw_barrier(comm, err);
+}
+
+static void a_fault_that_a_process_sends_ends_the_rank_at_once(void **state) {
+    (void)state;
+    sw_launch_options options = comm_options(2, false);
+    sw_error err = {0};
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    options.mode = SW_SHM_TRAP;
+    assert_int_equal(sw_launch(&options, send_itself_a_fault, NULL, &err), SW_LOST_RANK);
     expect_text(err.message, "rank 1 was killed by SIGSEGV while in \"forward\" at step 1");
 }
 
@@ -124,6 +144,7 @@ int main(void) {
         cmocka_unit_test(a_write_outside_the_update_is_named),
         cmocka_unit_test(what_is_open_can_be_used),
         cmocka_unit_test(a_fault_elsewhere_is_a_crash_like_any_other),
+        cmocka_unit_test(a_fault_that_a_process_sends_ends_the_rank_at_once),
         cmocka_unit_test(a_cut_inside_a_page_is_refused),
     };
     return cmocka_run_group_tests_name("trap", tests, NULL, NULL);

@@ -171,7 +171,7 @@ def ranks_whose_numbers_differ():
             env={**os.environ, "LD_PRELOAD": str(library), **fault},
         )
         runs.expect(
-            run.code == 6 and names in run.message and "after step 5 " in run.message and len(run.errors.splitlines()) == 1,
+            run.code == 6 and names in run.message and "in step 5, which is not applied" in run.message and len(run.errors.splitlines()) == 1,
             f"{what}: {run.code} {run.errors}",
         )
         runs.expect(run.events[-1]["event"] == "stop" and names in run.events[-1]["reason"], f"{what}: {run.events[-1]}")

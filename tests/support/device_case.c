@@ -566,7 +566,7 @@ static double largest_term(const device_case *c) {
 }
 
 double device_half_unit(double x) {
-    return x == 0 ? 0 : ldexp(1, ilogb(x) - 8);
+    return isfinite(x) && x != 0 ? ldexp(1, ilogb(x) - 8) : 0;
 }
 
 double device_distance(const device_case *c, sw_number_kind numbers, int operand, const double *got, const double *expected) {

@@ -17,7 +17,7 @@ struct sw_decoder {
     bool cleans_up, drops_first; /* WordPiece; Metaspace: a blank in the first token is none */
 };
 
-enum { MAX_DEPTH = 16, MAX_STEPS = 32 };
+enum { MAX_STEPS = 32 };
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
@@ -111,29 +111,14 @@ static sw_status read_step(const sw_part *part, decoder_kind kind, sw_decoder *s
     return status;
 }
 
-static sw_status read_chain(const sw_part *part, int depth, sw_decoders *chain, sw_error *err) {
+static sw_status read_next(const sw_part *part, const char *type, void *into, sw_error *err) {
+    sw_decoders *chain = into;
     static const struct {
         const char *type;
         decoder_kind kind;
     } known[] = {
         {"ByteLevel", BYTE_LEVEL}, {"ByteFallback", BYTE_FALLBACK}, {"Fuse", FUSE},           {"Strip", STRIP},
         {"Replace", REPLACE},      {"Metaspace", METASPACE},        {"WordPiece", WORDPIECE}, {"BPEDecoder", BPE_SUFFIX}};
-    const char *type = NULL;
-    sw_status status = sw_part_type(part, &type, err);
-    if (status)
-        return status;
-    if (!strcmp(type, "Sequence")) {
-        json_t *list = NULL;
-        status = depth == MAX_DEPTH ? sw_fail(err, SW_BAD_FILE, "%s: %s is nested too deeply", part->file, part->where)
-                                    : sw_part_list(part, "decoders", SW_NEEDED, &list, err);
-        for (size_t i = 0; !status && i < json_array_size(list); i++) {
-            sw_part child;
-            status = sw_part_element(part, "decoders", list, i, &child, err);
-            if (!status)
-                status = read_chain(&child, depth + 1, chain, err);
-        }
-        return status;
-    }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(type, known[i].type))
             continue;
@@ -152,7 +137,7 @@ sw_status sw_decoders_read(const sw_part *root, sw_decoders *decoders, sw_error 
     decoders->steps = calloc(MAX_STEPS, sizeof *decoders->steps);
     if (!decoders->steps)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", root->file);
-    return read_chain(&part, 0, decoders, err);
+    return sw_part_steps(&part, "decoders", read_next, decoders, err);
 }
 
 void sw_decoders_free(sw_decoders *decoders) {

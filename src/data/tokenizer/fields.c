@@ -95,6 +95,30 @@ sw_status sw_part_type(const sw_part *part, const char **type, sw_error *err) {
     return status;
 }
 
+static sw_status read_steps(const sw_part *part, int depth, const char *list_key, sw_part_read_fn read, void *into,
+                            sw_error *err) {
+    enum { MAX_DEPTH = 16 };
+    const char *type = NULL;
+    json_t *list = NULL;
+    sw_status status = sw_part_type(part, &type, err);
+    if (status || strcmp(type, "Sequence"))
+        return status ? status : read(part, type, into, err);
+    if (depth == MAX_DEPTH)
+        return sw_fail(err, SW_BAD_FILE, "%s: %s is nested too deeply", part->file, part->where);
+    status = sw_part_list(part, list_key, SW_NEEDED, &list, err);
+    for (size_t i = 0; !status && i < json_array_size(list); i++) {
+        sw_part child;
+        status = sw_part_element(part, list_key, list, i, &child, err);
+        if (!status)
+            status = read_steps(&child, depth + 1, list_key, read, into, err);
+    }
+    return status;
+}
+
+sw_status sw_part_steps(const sw_part *part, const char *list_key, sw_part_read_fn read, void *into, sw_error *err) {
+    return read_steps(part, 0, list_key, read, into, err);
+}
+
 sw_status sw_part_unknown(const sw_part *part, const char *kind, const char *type, sw_error *err) {
     return sw_fail(err, SW_BAD_FILE, "%s: %s: %s \"%.64s\" is not known to shardwise; a newer version may know it", part->file,
                    part->where, kind, type);

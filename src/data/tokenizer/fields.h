@@ -39,6 +39,13 @@ sw_status sw_part_element(const sw_part *part, const char *key, json_t *list, si
 /* The component's "type". */
 sw_status sw_part_type(const sw_part *part, const char **type, sw_error *err);
 
+/* Read one step of a component, of the given "type", into `into`. */
+typedef sw_status (*sw_part_read_fn)(const sw_part *step, const char *type, void *into, sw_error *err);
+
+/* Read the steps of a component in order: those under `list_key` where it is a "Sequence", which may lie in one another, else the
+ * component itself. */
+sw_status sw_part_steps(const sw_part *part, const char *list_key, sw_part_read_fn read, void *into, sw_error *err);
+
 /* "FILE: WHERE: TYPE is a KIND that shardwise does not know". */
 sw_status sw_part_unknown(const sw_part *part, const char *kind, const char *type, sw_error *err);
 

@@ -33,7 +33,7 @@ struct sw_normalizer {
     sw_precompiled map;
 };
 
-enum { MAX_DEPTH = 16, MAX_STEPS = 64 };
+enum { MAX_STEPS = 64 };
 
 static sw_status read_content(const sw_part *part, const char *key, sw_normalizer *step, sw_error *err) {
     sw_text_span text = {0};
@@ -91,7 +91,8 @@ static sw_status read_step(const sw_part *part, normalizer_kind kind, sw_normali
     return status;
 }
 
-static sw_status read_chain(const sw_part *part, int depth, sw_normalizers *chain, sw_error *err) {
+static sw_status read_next(const sw_part *part, const char *type, void *into, sw_error *err) {
+    sw_normalizers *chain = into;
     static const struct {
         const char *type;
         normalizer_kind kind;
@@ -108,22 +109,6 @@ static sw_status read_chain(const sw_part *part, int depth, sw_normalizers *chai
                  {"Nmt", NMT},
                  {"BertNormalizer", BERT},
                  {"ByteLevel", BYTE_LEVEL}};
-    const char *type = NULL;
-    sw_status status = sw_part_type(part, &type, err);
-    if (status)
-        return status;
-    if (!strcmp(type, "Sequence")) {
-        json_t *list = NULL;
-        status = depth == MAX_DEPTH ? sw_fail(err, SW_BAD_FILE, "%s: %s is nested too deeply", part->file, part->where)
-                                    : sw_part_list(part, "normalizers", SW_NEEDED, &list, err);
-        for (size_t i = 0; !status && i < json_array_size(list); i++) {
-            sw_part child;
-            status = sw_part_element(part, "normalizers", list, i, &child, err);
-            if (!status)
-                status = read_chain(&child, depth + 1, chain, err);
-        }
-        return status;
-    }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(type, known[i].type))
             continue;
@@ -142,7 +127,7 @@ sw_status sw_normalizers_read(const sw_part *root, sw_normalizers *normalizers, 
     normalizers->steps = calloc(MAX_STEPS, sizeof *normalizers->steps);
     if (!normalizers->steps)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", root->file);
-    return read_chain(&part, 0, normalizers, err);
+    return sw_part_steps(&part, "normalizers", read_next, normalizers, err);
 }
 
 void sw_normalizers_free(sw_normalizers *normalizers) {

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 16 };
-
 static sw_status no_memory(const sw_part *part, sw_error *err) {
     return sw_fail(err, SW_NO_MEMORY, "%s: no memory", part->file);
 }
@@ -108,23 +106,8 @@ static sw_status read_classic(const sw_part *part, sw_postprocessor *p, sw_error
     return put_before(p, &before) && sw_token_list_put(&p->after, separator) ? SW_OK : no_memory(part, err);
 }
 
-static sw_status read_processor(const sw_part *part, int depth, sw_postprocessor *p, sw_error *err) {
-    const char *type = NULL;
-    sw_status status = sw_part_type(part, &type, err);
-    if (status)
-        return status;
-    if (!strcmp(type, "Sequence")) {
-        json_t *list = NULL;
-        status = depth == MAX_DEPTH ? sw_fail(err, SW_BAD_FILE, "%s: %s is nested too deeply", part->file, part->where)
-                                    : sw_part_list(part, "processors", SW_NEEDED, &list, err);
-        for (size_t i = 0; !status && i < json_array_size(list); i++) {
-            sw_part child;
-            status = sw_part_element(part, "processors", list, i, &child, err);
-            if (!status)
-                status = read_processor(&child, depth + 1, p, err);
-        }
-        return status;
-    }
+static sw_status read_processor(const sw_part *part, const char *type, void *into, sw_error *err) {
+    sw_postprocessor *p = into;
     if (!strcmp(type, "ByteLevel")) /* moves offsets, which ids do not have */
         return SW_OK;
     if (!strcmp(type, "TemplateProcessing"))
@@ -137,7 +120,7 @@ static sw_status read_processor(const sw_part *part, int depth, sw_postprocessor
 sw_status sw_postprocessor_read(const sw_part *root, sw_postprocessor *processor, sw_error *err) {
     sw_part part;
     sw_status status = sw_part_child(root, "post_processor", SW_ABSENT_IS_FINE, &part, err);
-    return status || !part.object ? status : read_processor(&part, 0, processor, err);
+    return status || !part.object ? status : sw_part_steps(&part, "processors", read_processor, processor, err);
 }
 
 void sw_postprocessor_free(sw_postprocessor *processor) {

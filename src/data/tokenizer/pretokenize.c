@@ -30,13 +30,10 @@ struct sw_pretokenizer {
     prepend_scheme prepends;
 };
 
-enum { MAX_DEPTH = 16 };
-
 static const char GPT2_PATTERN[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 /* What the pre-tokenizer Whitespace takes for word characters: alphabetic, marks, decimal digits, connectors, joiners.
- * Oniguruma's
- * \\w differs a little. */
+ * Oniguruma's \\w differs a little. */
 #define WORD                                                                                                           \
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200C}\\x{200D}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}" \
     "\\x{1F170}-\\x{1F189}"
@@ -151,28 +148,8 @@ static sw_status read_delimiter(const sw_part *part, sw_pretokenizer *step, sw_e
     return SW_OK;
 }
 
-static sw_status read_chain(const sw_part *part, int depth, sw_pretokenizers *chain, sw_error *err);
-
-static sw_status read_sequence(const sw_part *part, int depth, sw_pretokenizers *chain, sw_error *err) {
-    json_t *list = NULL;
-    sw_status status = depth == MAX_DEPTH ? sw_fail(err, SW_BAD_FILE, "%s: %s is nested too deeply", part->file, part->where)
-                                          : sw_part_list(part, "pretokenizers", SW_NEEDED, &list, err);
-    for (size_t i = 0; !status && i < json_array_size(list); i++) {
-        sw_part child;
-        status = sw_part_element(part, "pretokenizers", list, i, &child, err);
-        if (!status)
-            status = read_chain(&child, depth + 1, chain, err);
-    }
-    return status;
-}
-
-static sw_status read_chain(const sw_part *part, int depth, sw_pretokenizers *chain, sw_error *err) {
-    const char *type = NULL;
-    sw_status status = sw_part_type(part, &type, err);
-    if (status)
-        return status;
-    if (!strcmp(type, "Sequence"))
-        return read_sequence(part, depth, chain, err);
+static sw_status read_next(const sw_part *part, const char *type, void *into, sw_error *err) {
+    sw_pretokenizers *chain = into;
     if (chain->n_steps + 2 > SW_MAX_PRETOKENIZERS)
         return sw_fail(err, SW_BAD_FILE, "%s: more than %d pre-tokenizers", part->file, SW_MAX_PRETOKENIZERS - 1);
     sw_pretokenizer *step = &chain->steps[chain->n_steps];
@@ -213,7 +190,7 @@ sw_status sw_pretokenizers_read(const sw_part *root, sw_pretokenizers *pretokeni
     pretokenizers->steps = calloc(SW_MAX_PRETOKENIZERS, sizeof *pretokenizers->steps);
     if (!pretokenizers->steps)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", root->file);
-    return read_chain(&part, 0, pretokenizers, err);
+    return sw_part_steps(&part, "pretokenizers", read_next, pretokenizers, err);
 }
 
 void sw_pretokenizers_free(sw_pretokenizers *pretokenizers) {
