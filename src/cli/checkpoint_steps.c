@@ -13,7 +13,7 @@
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
 
-static int n_cores(void) {
+int sw_checkpoint_n_threads(void) {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 && n < 64 ? (int)n : 1;
 }
@@ -36,12 +36,18 @@ static void tell_rejected(void *to, int64_t step, const char *message) {
     fprintf(stderr, "shardwise: passed over: %s\n", message);
 }
 
+static sw_status open_checkpoint(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; check the path", path, strerror(ENOENT));
+    return sw_checkpoint_open(path, checkpoint, err);
+}
+
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
     char step_path[SW_PATH_BYTES];
     int64_t step;
     if (!sw_is_run_folder(path))
-        return sw_checkpoint_open(path, checkpoint, err);
-    sw_status status = sw_steps_newest_good(path, n_cores(), tell_rejected, NULL, &step, err);
+        return open_checkpoint(path, checkpoint, err);
+    sw_status status = sw_steps_newest_good(path, sw_checkpoint_n_threads(), tell_rejected, NULL, &step, err);
     if (status == SW_OK && step < 0)
         return sw_fail(err, SW_BAD_FILE, "%s: has no checkpoint that is good; did the run save any (checkpoint.every)?", path);
     if (status == SW_OK)
@@ -52,9 +58,10 @@ sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_erro
 /* The run's folder that an action wants. */
 static sw_status check_run_folder(const char *path, const char *action, sw_error *err) {
     char owner[SW_USER_BYTES] = "";
+    struct stat info;
     if (sw_is_run_folder(path))
         return SW_OK;
-    if (access(path, F_OK) == 0 && access(path, R_OK | X_OK) != 0) {
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode) && access(path, R_OK | X_OK) != 0) {
         const char *reason = strerror(errno);
         return sw_fail(err, SW_BAD_CONFIG, "%s: cannot be read: %s%s%s; give this user the right to read it", path, reason,
                        sw_file_is_foreign(path, owner) ? "; it belongs to user " : "", owner);
@@ -117,10 +124,10 @@ done:
 static sw_status verify(const char *path, sw_error *err) {
     char bytes[SW_TEXT_NUMBER_BYTES];
     sw_checkpoint *checkpoint;
-    sw_status status = sw_checkpoint_open(path, &checkpoint, err);
+    sw_status status = open_checkpoint(path, &checkpoint, err);
     if (status != SW_OK)
         return status;
-    status = sw_checkpoint_verify(checkpoint, n_cores(), err);
+    status = sw_checkpoint_verify(checkpoint, sw_checkpoint_n_threads(), err);
     if (status == SW_OK)
         printf("%s: good, %s\n", path, sw_text_bytes(sw_checkpoint_bytes(checkpoint), bytes, sizeof bytes));
     sw_checkpoint_close(checkpoint);
