@@ -17,6 +17,8 @@ import time
 
 import runs
 
+runs.will_strike_processes()
+
 BOUND = 5  # seconds
 LENGTH = 16
 longest = {}
@@ -38,14 +40,6 @@ def state_of(pid):
         return "" if state in "ZX" else state
     except (OSError, IndexError):
         return ""
-
-
-def children(pid):
-    """In the order in which they were started, which is that of ranks."""
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def workers_of(pid):
@@ -83,8 +77,8 @@ class Trial:
             start_new_session=True,
             **options,
         )
-        wait_for(lambda: self.process.poll() is not None or len(children(self.process.pid)) == n_ranks, "all ranks to be started")
-        self.ranks = children(self.process.pid)
+        wait_for(lambda: self.process.poll() is not None or len(runs.children(self.process.pid)) == n_ranks, "all ranks to be started")
+        self.ranks = runs.children(self.process.pid)
         self.struck = None
 
     def strike(self, pid, number):
@@ -170,6 +164,25 @@ def asked_to_end(number, code, delay):
     )
     straight = runs.train_well(run.folder / "run.yaml", f"train.steps={steps[-1]}")
     runs.expect(straight.weights() == run.weights(), f"{number.name} after step {steps[-1]}: not the model of a run of so many steps")
+
+
+def asked_to_end_while_evaluating():
+    """An evaluation that would go on for long is broken off; the step before it is kept, and the next start goes on."""
+    held = runs.write_npy(runs.some_tokens(LENGTH * 50000 + 1, 257, seed=9))
+    trial = Trial(2, f"data.validation=[{held}]", "data.validation_rows=50000", "train.validate_every=1", "train.steps=3", "checkpoint.every=100")
+    events = trial.folder / "events.jsonl"
+    wait_for(lambda: events.exists() and events.stat().st_size > 0, "the start")
+    time.sleep(0.3)  # for a step: milliseconds; an evaluation: seconds
+    kept = runs.fresh("kept")
+    trial.strike(trial.process.pid, signal.SIGTERM)
+    trial.process.wait(60)
+    shutil.copytree(trial.folder, kept, symlinks=True)
+    code, errors = trial.end("SIGTERM in an evaluation")
+    run = runs.Run(kept, code, "", errors)
+    runs.expect(code == 143 and len(run.metrics) == 1 and "validation_loss" not in run.metrics[0], f"SIGTERM in an evaluation: {code} {errors} {run.metrics}")
+    runs.expect((kept / "steps" / "00000001").is_dir(), f"SIGTERM in an evaluation: {errors}")
+    again = runs.train_well(kept / "run.yaml", "train.validate_every=0", "data.validation=[]", "train.steps=2", "shard.ranks=3", folder=kept)
+    runs.expect([line["step"] for line in again.metrics] == [1, 2], f"after SIGTERM in an evaluation: {again.metrics}")
 
 
 def signals_to_ranks_and_groups():
@@ -285,7 +298,7 @@ runs.both(
 )
 runs.both(lose_the_supervisor, [("view",), ("copy",)])
 runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.05)])
-for test in (a_rank_meets_damaged_data, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
+for test in (a_rank_meets_damaged_data, asked_to_end_while_evaluating, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
     runs.both(test, [()])
 runs.expect(set(os.listdir("/dev/shm")) <= shared_before, f"left in /dev/shm: {set(os.listdir('/dev/shm')) - shared_before}")
 for what, seconds in sorted(longest.items()):
