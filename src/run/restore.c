@@ -137,6 +137,7 @@ static sw_status load_checkpoint(sw_training *t, const char *path, sw_error *err
     }
     if (!status)
         status = sw_training_state_read(t, checkpoint, err);
+    t->restored_validation_loss = sw_checkpoint_validation_loss(checkpoint);
     sw_checkpoint_close(checkpoint);
     return status;
 }
@@ -223,6 +224,11 @@ sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err
     if (!status && *step < 0)
         status = sw_fail(err, SW_BAD_FILE, "%s: its checkpoints have gone away", t->run->settings->checkpoint.path);
     t->saved_step = *step;
+    if (!status && t->comm->rank == 0) {
+        if (t->saving)
+            sw_saving_forget_after(t->saving, *step);
+        status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, *step, err);
+    }
     return status ? status : sw_executor_publish(t->executor, err);
 }
 

@@ -161,8 +161,9 @@ static sw_status prepare(sw_training *t, sw_error *err) {
         status = sw_training_restore(t, err);
     if (!status)
         status = open_metrics(t, err);
+    const sw_saving_records records = {t->metrics, t->events};
     if (!status && run->settings->checkpoint.every)
-        status = sw_saving_open(run, t->comm, t->executor, &t->saving, err);
+        status = sw_saving_open(run, t->comm, t->executor, &records, &t->saving, err);
     return status ? status : tell_of_beginning(t, err);
 }
 
