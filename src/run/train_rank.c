@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stop_signal.h"
 #include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
@@ -174,10 +175,7 @@ static sw_status finish(sw_training *t, sw_error *err) {
     int rank;
     sw_error unsaved = {.status = SW_OK};
     bool is_done = t->step >= t->run->n_steps;
-    const char *reason = t->stop_signal == SIGTERM ? "SIGTERM"
-                         : t->stop_signal          ? "SIGINT"
-                         : t->limit                ? t->limit
-                                                   : "all steps are done";
+    const char *reason = t->stop_signal ? sw_stop_name(t->stop_signal) : t->limit ? t->limit : "all steps are done";
     sw_status status = t->saving ? sw_training_save_last(t, &unsaved, err) : SW_OK;
     bool writes_model = is_done || !t->saving;
     if (!status && writes_model) {
@@ -209,9 +207,8 @@ static sw_status early_end(const sw_training *t, sw_error *err) {
     else
         snprintf(left, sizeof left, "the model so far is saved in %s/model", path);
     if (t->stop_signal)
-        return sw_fail(err, t->stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED,
-                       "stopped by %s after step %" PRId64 "; %s", t->stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C", t->step,
-                       left);
+        return sw_fail(err, sw_stop_status(t->stop_signal), "stopped by %s after step %" PRId64 "; %s",
+                       sw_stop_words(t->stop_signal), t->step, left);
     return t->limit ? sw_fail(err, SW_GUARD, "the run was ended after step %" PRId64 " by guard.limits: %s; %s", t->step,
                               t->limit, left)
                     : SW_OK;
