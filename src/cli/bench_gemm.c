@@ -23,16 +23,28 @@ typedef struct bench_shape {
     bool a_is_turned, b_is_turned, is_sum, adds;
 } bench_shape;
 
-static const bench_shape shapes[] = {
-    {"forward", 1024, 960, 576, false, true, false, false},      {"forward", 1024, 3072, 576, false, true, false, false},
-    {"forward", 1024, 576, 1536, false, true, false, true},      {"forward", 1024, 768, 3072, false, true, false, false},
-    {"forward, few", 64, 3072, 576, false, true, false, false},  {"input grad", 1024, 576, 3072, false, false, false, false},
-    {"input grad", 1024, 1536, 576, false, false, false, false}, {"weight grad", 3072, 576, 1024, true, false, true, false},
-    {"weight grad", 576, 1536, 1024, true, false, true, true},   {"weight grad", 576, 576, 1024, true, false, true, false},
-    {"logits", 256, 16384, 576, false, true, true, false},       {"head dx", 256, 576, 16384, false, false, false, false},
-    {"head dw", 16384, 576, 256, true, false, true, true},
-};
-enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+enum { N_SHAPES = 13, TOKENS = 1024, VOCABULARY = 16384 };
+
+/* Of the head: as many rows as have their logits at once. */
+static void list_shapes(bench_shape shapes[N_SHAPES]) {
+    const int64_t chunk = sw_cross_entropy_chunk(TOKENS, VOCABULARY);
+    const bench_shape all[N_SHAPES] = {
+        {"forward", TOKENS, 960, 576, false, true, false, false},
+        {"forward", TOKENS, 3072, 576, false, true, false, false},
+        {"forward", TOKENS, 576, 1536, false, true, false, true},
+        {"forward", TOKENS, 768, 3072, false, true, false, false},
+        {"forward, few", 64, 3072, 576, false, true, false, false},
+        {"input grad", TOKENS, 576, 3072, false, false, false, false},
+        {"input grad", TOKENS, 1536, 576, false, false, false, false},
+        {"weight grad", 3072, 576, TOKENS, true, false, true, false},
+        {"weight grad", 576, 1536, TOKENS, true, false, true, true},
+        {"weight grad", 576, 576, TOKENS, true, false, true, false},
+        {"logits", chunk, VOCABULARY, 576, false, true, true, false},
+        {"head dx", chunk, 576, VOCABULARY, false, false, false, false},
+        {"head dw", VOCABULARY, 576, chunk, true, false, true, true},
+    };
+    memcpy(shapes, all, sizeof all);
+}
 
 /* One way to multiply operands of one type, and what it is held against. */
 typedef struct contender {
@@ -47,6 +59,7 @@ typedef struct contender {
 enum { MOST_CONTENDERS = 2 * SW_N_GEMM_KINDS };
 
 typedef struct contest {
+    bench_shape shapes[N_SHAPES];
     contender contenders[MOST_CONTENDERS];
     int n;
     char *memory;   /* workspace, then operands */
@@ -54,7 +67,7 @@ typedef struct contest {
     sw_machine machine;
 } contest;
 
-static int64_t largest_operands(void) {
+static int64_t largest_operands(const bench_shape shapes[N_SHAPES]) {
     int64_t most = 0;
     for (int i = 0; i < N_SHAPES; i++) {
         const bench_shape *s = &shapes[i];
@@ -102,7 +115,7 @@ static void fill(const bench_shape *s, sw_dtype type, const sw_product *p) {
 }
 
 static void try_shape(contest *all, contender *c, int shape) {
-    const bench_shape *s = &shapes[shape];
+    const bench_shape *s = &all->shapes[shape];
     const sw_product product = product_of(s, c->type, all->memory);
     double rates[N_ROUNDS], parts[N_ROUNDS];
     if (c == all->contenders || c[-1].type != c->type)
@@ -121,7 +134,7 @@ static void try_shape(contest *all, contender *c, int shape) {
 }
 
 /* Operations of all shapes over the time that they take one after the other. */
-static double rate_of_all(const contender *c) {
+static double rate_of_all(const bench_shape shapes[N_SHAPES], const contender *c) {
     double operations = 0, seconds = 0;
     for (int i = 0; i < N_SHAPES; i++) {
         const double n = 2 * (double)shapes[i].m * (double)shapes[i].n * (double)shapes[i].k;
@@ -162,9 +175,10 @@ static sw_status hold(contest *all, sw_error *err) {
     sw_cpu_name(machine->cpu);
     snprintf(machine->version, sizeof machine->version, "%s", sw_version());
     machine->set = sw_kernel_set_best();
+    list_shapes(all->shapes);
     for (int roof = 0; roof < SW_N_ROOFS; roof++)
         machine->roof[roof] = sw_roof_measure((sw_roof)roof, all->seconds);
-    all->memory = aligned_alloc(64, (size_t)up_to_lines(SW_PRODUCT_WORKSPACE + largest_operands()));
+    all->memory = aligned_alloc(64, (size_t)up_to_lines(SW_PRODUCT_WORKSPACE + largest_operands(all->shapes)));
     if (!all->memory)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the matrices · shardwise bench gemm");
     sw_status status = SW_OK;
@@ -177,7 +191,7 @@ static sw_status hold(contest *all, sw_error *err) {
             try_shape(all, &all->contenders[i], shape);
     for (int i = 0; i < all->n && !status; i++) {
         contender *c = &all->contenders[i];
-        c->all = rate_of_all(c);
+        c->all = rate_of_all(all->shapes, c);
         (c->type == SW_BF16 ? machine->bf16 : machine->fp32)[c->kind] = c->all;
     }
     return status;
@@ -192,7 +206,7 @@ static void print_table(const contest *all) {
     for (int i = 0; i < all->n; i++)
         printf("  %s", all->contenders[i].name);
     for (int shape = 0; shape < N_SHAPES; shape++) {
-        const bench_shape *s = &shapes[shape];
+        const bench_shape *s = &all->shapes[shape];
         printf("\n%-12s %5" PRId64 " %5" PRId64 " %5" PRId64, s->name, s->m, s->n, s->k);
         for (int i = 0; i < all->n; i++)
             printf("  %*.0f %.2f", (int)strlen(all->contenders[i].name) - 5, all->contenders[i].rate[shape] / 1e9,
@@ -210,7 +224,7 @@ static json_t *report_of(const contest *all) {
         const contender *c = &all->contenders[i];
         json_t *results = json_array();
         for (int shape = 0; shape < N_SHAPES; shape++) {
-            const bench_shape *s = &shapes[shape];
+            const bench_shape *s = &all->shapes[shape];
             json_array_append_new(results, json_pack("{s:s, s:I, s:I, s:I, s:f, s:f}", "shape", s->name, "m", (json_int_t)s->m,
                                                      "n", (json_int_t)s->n, "k", (json_int_t)s->k, "flops", c->rate[shape],
                                                      "of_roof", c->of_roof[shape]));

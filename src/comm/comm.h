@@ -7,7 +7,8 @@
  *             everyone: gather(spec): wait for all owners, then view or copy
  *   reduce    everyone: reduce_acquire(spec): the buffer may be filled again (all readers of its last use are done)
  *             contributor: reduce_post(spec) when it is filled; others skip acquire and post alike
- *             everyone: reduce_sum(spec): own slice = [own slice +] contributions of ranks 0 .. n_contributors-1, in rank order
+ *             everyone: reduce_sum(spec): own slice = [own slice +] contributions of ranks 0 .. n_contributors-1, in rank order;
+ *             and, if asked, the squares of what it then holds, taken while it is in cache
  *   exchange  small payloads, all to all (launch.h); by lane 0
  *
  * Epochs of a gather channel rise; nobody publishes the next before all have gathered the last (the exchange that decides the
@@ -24,6 +25,7 @@
 #include <shardwise/launch.h>
 
 #include "base/dtype.h"
+#include "base/wide_sum.h"
 #include "device/device.h"
 
 /* Where the parts of a collective lie. Rank r's part starts at window + offset + r * rank_stride; at most
@@ -35,13 +37,14 @@ typedef struct sw_collective {
     int unit;       /* for fingerprints and messages */
     const char *unit_name;
     sw_dtype dtype;
-    int64_t shard_bytes; /* one rank's slice */
-    char *window;        /* base of the window as mapped here */
-    int64_t offset;      /* gather: of rank 0's slice. reduce: of rank 0's full buffer */
-    int64_t rank_stride; /* gather: between slices of neighbours. reduce: between full buffers of neighbours */
-    void *destination;   /* gather: [n * shard_bytes] private copy, NULL for a view. reduce: [shard_bytes] own slice */
-    int n_contributors;  /* reduce: alike in acquire, post and sum, as is accumulate */
-    bool accumulate;     /* reduce: add to what destination holds; else the first contribution is copied */
+    int64_t shard_bytes;  /* one rank's slice */
+    char *window;         /* base of the window as mapped here */
+    int64_t offset;       /* gather: of rank 0's slice. reduce: of rank 0's full buffer */
+    int64_t rank_stride;  /* gather: between slices of neighbours. reduce: between full buffers of neighbours */
+    void *destination;    /* gather: [n * shard_bytes] private copy, NULL for a view. reduce: [shard_bytes] own slice */
+    int n_contributors;   /* reduce: alike in acquire, post and sum, as is accumulate */
+    bool accumulate;      /* reduce: add to what destination holds; else the first contribution is copied */
+    sw_wide_sum *squares; /* reduce_sum: the squares of the sums are added to it; NULL: not wanted. Slices are whole blocks */
 } sw_collective;
 
 typedef struct sw_window {

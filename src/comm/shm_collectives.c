@@ -9,6 +9,7 @@
  * A fingerprint is written before its counter rises and compared after the counter was seen, so it is never compared half.
  */
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "comm/copy.h"
@@ -175,7 +176,8 @@ typedef struct fold_work {
     const sw_comm *comm;
     const sw_collective *c;
     const sw_device *device; /* one thread of it */
-    sw_kernel_fn fold;
+    sw_kernel_fn fold, square;
+    pthread_mutex_t lock; /* of c->squares, while tasks add to it */
 } fold_work;
 
 enum { FOLD_BLOCK_BYTES = 16 << 10, FOLD_TASK_BYTES = 64 * FOLD_BLOCK_BYTES };
@@ -192,13 +194,15 @@ static void fold_block(const fold_work *w, int64_t first, int64_t n, char *sum) 
     }
 }
 
-/* Blocks are summed where they fit in cache. The destination may be this rank's own contribution, so a block is put there only
- * when all contributions to it have been read. */
+/* Blocks are summed, and squared if that is wanted, where they fit in cache. The destination may be this rank's own contribution,
+ * so a block is put there only when all contributions to it have been read. Squares add up exactly, so it does not matter which
+ * task is first. */
 static void fold_task(void *arg, int64_t task, int worker) {
     (void)worker;
-    const fold_work *w = arg;
+    fold_work *w = arg;
     const sw_collective *c = w->c;
     _Alignas(64) char block[FOLD_BLOCK_BYTES];
+    sw_wide_sum squares = {0};
     int64_t begin = task * FOLD_TASK_BYTES, end = begin + FOLD_TASK_BYTES, size = sw_dtype_bytes(c->dtype);
     end = end < c->shard_bytes ? end : c->shard_bytes;
     for (int64_t at = begin; at < end; at += FOLD_BLOCK_BYTES) {
@@ -208,7 +212,14 @@ static void fold_task(void *arg, int64_t task, int worker) {
             memcpy(block, destination, (size_t)bytes);
         fold_block(w, at / size, bytes / size, block);
         memcpy(destination, block, (size_t)bytes);
+        if (c->squares)
+            w->square(w->device, &(sw_kernel_call){.operand = {block, &squares}, .dim = {bytes / size}});
     }
+    if (!c->squares)
+        return;
+    pthread_mutex_lock(&w->lock);
+    sw_wide_sum_merge(c->squares, &squares);
+    pthread_mutex_unlock(&w->lock);
 }
 
 sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
@@ -227,7 +238,12 @@ sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_devi
             status = compare(comm, r, c->channel, &mine, &cell->print, err);
     }
     if (status == SW_OK) {
-        fold_work work = {comm, c, device->alone, sw_device_kernel(device, numbers, SW_KERNEL_FOLD)};
+        fold_work work = {.comm = comm,
+                          .c = c,
+                          .device = device->alone,
+                          .fold = sw_device_kernel(device, numbers, SW_KERNEL_FOLD),
+                          .square = sw_device_kernel(device, numbers, SW_KERNEL_SQUARES),
+                          .lock = PTHREAD_MUTEX_INITIALIZER};
         sw_parallel(device, (c->shard_bytes + FOLD_TASK_BYTES - 1) / FOLD_TASK_BYTES, fold_task, &work);
         atomic_store(&own->summed, use);
         sw_control_ring(&comm->control->rank[comm->rank]);

@@ -87,8 +87,8 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
             return dim[4] ? out : 0;
         if (dim[2] == 0) /* rows of x, dealt */
             return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
-        return dim[0] * larger(dim[3], larger(dim[4], dim[5])); /* sums of one product */
-    case SW_KERNEL_LOGITS:                                      /* n V C: rows of x, dealt */
+        return dim[0] * out; /* sums */
+    case SW_KERNEL_LOGITS:   /* n V C: rows of x, dealt */
         return widens ? smaller(dim[0], SW_FEW_ROWS) * sw_few_rows_stride(dim[2]) : 0;
     case SW_KERNEL_CROSS_ENTROPY: /* n V C chunk: losses */
     case SW_KERNEL_CROSS_ENTROPY_GRAD:

@@ -34,8 +34,8 @@ sw_status sw_executor_reopen(sw_executor *executor, sw_error *err);
 sw_status sw_executor_gather(sw_executor *executor, int group, void *destination, const void **whole, sw_error *err);
 sw_status sw_executor_reshard(sw_executor *executor, int group, sw_error *err);
 
-/* What UPDATE's decision needs and gives. `decide` runs between the norm and the update, with the exact sum of squares of this
- * rank's slices; it exchanges and sets scalars->clip_factor and proceed. */
+/* What UPDATE's decision needs and gives. `decide` runs between the last reduction and the update, with the exact sum of squares
+ * of this rank's slices, as the program's reductions have summed them; it exchanges and sets scalars->clip_factor and proceed. */
 typedef struct sw_step_hooks {
     void *self;
     /* Before forward of an active slot: fill tokens and targets, set scalars->first_row. */

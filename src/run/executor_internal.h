@@ -36,6 +36,7 @@ typedef struct sw_segment_run {
     sw_segment segment;
     int slot;
     bool is_active;                      /* this rank has a micro-batch */
+    bool is_last;                        /* no slot of the step comes after: sums are complete */
     int n_contributors;                  /* ranks that have one */
     int64_t step;                        /* completed steps */
     uint64_t epoch;                      /* of the parameters and gradients of the step */

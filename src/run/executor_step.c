@@ -78,6 +78,7 @@ static bool lay_next(sw_executor *e, int index, int64_t n_micro_batches, int i, 
         return false;
     int64_t present = n_micro_batches - (segment == SW_SEGMENT_REDUCE ? 0 : (int64_t)slot * n);
     *run = lay(e, index, segment, slot, present > rank || segment == SW_SEGMENT_UPDATE, (int)(present < n ? present : n));
+    run->is_last = slot == n_slots - 1;
     return true;
 }
 

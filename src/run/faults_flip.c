@@ -1,7 +1,7 @@
 /* faults_flip.c: one bit that changes in memory or in a file, as a broken chip or disk would have it.
  *
- * Parameters and moments change before an instruction of the compute lane, when nobody writes them; a gradient when it is summed
- * and before it counts in the norm; an activation when the kernel that made it is done.
+ * Parameters and moments change before an instruction of the compute lane, when nobody writes them; a gradient when this
+ * rank's contribution is complete and before it is summed; an activation when the kernel that made it is done.
  */
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -84,7 +84,7 @@ sw_status sw_fault_flip(sw_executor *e, const sw_fault *fault, const sw_boundary
     if (fault->buffer == SW_FAULT_PARAMETERS || fault->buffer == SW_FAULT_MOMENTS)
         return is_after ? SW_OK : flip_state(e, fault, is_done, err);
     if (fault->buffer == SW_FAULT_GRADIENTS) {
-        *is_done = !is_after && instruction->kind == SW_DO_SQUARES && names_unit(fault, unit);
+        *is_done = !is_after && instruction->kind == SW_DO_REDUCE_POST && names_unit(fault, unit);
         return *is_done ? flip(e, fault, unit, bound->call.operand[0], instruction->operand[0].bytes, err) : SW_OK;
     }
     if (!is_after || instruction->kind != SW_DO_KERNEL || instruction->segment != SW_SEGMENT_FORWARD || !names_unit(fault, unit))

@@ -153,11 +153,8 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
             e->hooks->gradient(e->hooks->self, bound->call.operand[0], instruction->operand[0].bytes);
         return v->reduce_post(e->comm, &c, err);
     case SW_DO_REDUCE_SUM:
+        c.squares = run->is_last ? &e->squares : NULL;
         return v->reduce_sum(e->comm, &c, e->has_lane ? e->device->alone : e->device, e->numbers, err);
-    case SW_DO_SQUARES:
-        bound->call.operand[1] = &e->squares;
-        bound->fn(e->device, &bound->call);
-        return SW_OK;
     case SW_DO_DECIDE:
         return e->hooks->decide(e->hooks->self, &e->squares, &e->scalars, err);
     case SW_DO_UPDATE:
@@ -202,7 +199,6 @@ static sw_wait_kind what_it_waits_for(const sw_instruction *instruction) {
     case SW_DO_REDUCE_ACQUIRE:
     case SW_DO_REDUCE_POST:
     case SW_DO_REDUCE_SUM:
-    case SW_DO_SQUARES:
     case SW_DO_PUBLISH: /* of a gradient, once it is summed */
         return SW_WAITS_FOR_REDUCE;
     case SW_DO_DECIDE:
@@ -212,11 +208,14 @@ static sw_wait_kind what_it_waits_for(const sw_instruction *instruction) {
     }
 }
 
-static void count(sw_executor *e, int lane, const sw_bound *bound, const sw_segment_run *run, double work, double wait,
-                  bool runs) {
+/* Waiting is for the other lane first, then for peers: the decision's is for sums, then for all ranks to come to it. */
+static void count(sw_executor *e, int lane, const sw_bound *bound, const sw_segment_run *run, double work, double for_lane,
+                  double for_peers, bool runs) {
     const sw_instruction *instruction = bound->instruction;
-    bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE || instruction->kind == SW_DO_SQUARES;
+    bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE;
     bool moves = instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_REDUCE_SUM;
+    double wait = for_lane + for_peers;
+    sw_wait_kind kind = what_it_waits_for(instruction);
     if (e->has_lane)
         pthread_mutex_lock(&e->lock);
     sw_executor_counts *c = &e->counts;
@@ -230,7 +229,8 @@ static void count(sw_executor *e, int lane, const sw_bound *bound, const sw_segm
         c->reduce_bytes += instruction->moved_bytes;
     c->flops += computes && runs ? instruction->flops : 0;
     c->lane[lane].work_seconds += work;
-    c->lane[lane].wait_seconds[what_it_waits_for(instruction)] += wait;
+    c->lane[lane].wait_seconds[kind == SW_WAITS_FOR_DECISION ? SW_WAITS_FOR_REDUCE : kind] += for_lane;
+    c->lane[lane].wait_seconds[kind] += for_peers;
     c->moving_seconds += moves ? work : 0;
     if (lane == SW_LANE_COMPUTE) {
         c->compute_seconds += computes ? work : 0;
@@ -267,7 +267,7 @@ static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, s
         poison(e, bound, run, first + i);
 #endif
         double end = sw_seconds_now(), for_peers = e->comm->waited_seconds[lane] - waited_before;
-        count(e, lane, bound, run, end - ready - for_peers, ready - begin + for_peers, runs);
+        count(e, lane, bound, run, end - ready - for_peers, ready - begin, for_peers, runs);
         begin = end;
         advance(e, lane, run->base + i + 1);
     }

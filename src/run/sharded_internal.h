@@ -11,8 +11,9 @@
 /* Where a unit is in its step. Shard units and graph units are the same here, by id; the root, 0, holds nothing. */
 typedef struct sw_sharded_unit_state {
     bool is_gathered;
-    int buffer;    /* that its gradients lie in; -1: they are not open */
-    int n_reduced; /* since the last step */
+    int buffer;          /* that its gradients lie in; -1: they are not open */
+    int n_reduced;       /* since the last step */
+    sw_wide_sum squares; /* of own slice, as it was reduced last */
 } sw_sharded_unit_state;
 
 /* One place of the ring that gradients are written to and reduced from. */

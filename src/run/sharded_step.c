@@ -202,6 +202,8 @@ sw_status sw_sharded_reduce(sw_sharded *s, const sw_unit *unit, sw_error *err) {
             unit->name, state->n_reduced ? "it is reduced already" : "none was asked for");
     enter(s, "reduce", unit->name);
     sw_collective c = reduction(s, unit->id);
+    state->squares = (sw_wide_sum){0};
+    c.squares = &state->squares;
     status = s->comm->vtable->reduce_post(s->comm, &c, err);
     if (!status)
         status = s->comm->vtable->reduce_sum(s->comm, &c, s->device, SW_NUMBERS_F32, err);
@@ -215,9 +217,13 @@ sw_status sw_sharded_reduce(sw_sharded *s, const sw_unit *unit, sw_error *err) {
 
 /* ---- step ---- */
 
+/* The program has no reductions of its own: the caller's have left the squares with their units. */
 static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err) {
+    (void)squares;
     sw_sharded *s = self;
-    vote mine = {*squares, scalars->learning_rate}, *all = s->votes;
+    vote mine = {.learning_rate = scalars->learning_rate}, *all = s->votes;
+    for (int u = 0; u < s->layout.n_units; u++)
+        sw_wide_sum_merge(&mine.squares, &s->units[u].squares);
     sw_status status = sw_exchange(s->comm, &mine, all, sizeof mine, err);
     if (status)
         return status;

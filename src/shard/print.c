@@ -63,8 +63,7 @@ void sw_instruction_print(const sw_program *program, int index, char *line, size
     }
     if (instruction->scratch.buffer >= 0)
         put_reference(&w, program, &instruction->scratch);
-    bool has_dimensions =
-        instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE || instruction->kind == SW_DO_SQUARES;
+    bool has_dimensions = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE;
     for (int i = 0; i < SW_MAX_DIMENSIONS && has_dimensions; i++)
         put(&w, "%s%" PRId64, i ? "," : " (", instruction->dim[i]);
     for (int i = 0; i < SW_MAX_ATTRIBUTES && has_dimensions; i++)

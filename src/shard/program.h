@@ -79,8 +79,8 @@ typedef enum sw_instruction_kind {
     SW_DO_REDUCE_ACQUIRE, /* the unit's gradient buffer may be filled */
     SW_DO_PAD,            /* zero the padding between the parameters of a gradient buffer */
     SW_DO_REDUCE_POST,    /* the unit's gradient buffer is filled */
-    SW_DO_REDUCE_SUM,     /* sum own slice over ranks: operand 0 gradient buffer, operand 1 own slice */
-    SW_DO_SQUARES,        /* add the squares of own gradient slice to the norm */
+    SW_DO_REDUCE_SUM,     /* sum own slice over ranks: operand 0 gradient buffer, operand 1 own slice. In the step's last slot it
+                             adds the squares of the sums to the norm */
     SW_DO_DECIDE,         /* exchange loss, norm and wishes; decide whether the step proceeds */
     SW_DO_UPDATE          /* optimizer on own slice: copy, low, gradient, m, v */
 } sw_instruction_kind;

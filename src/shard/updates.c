@@ -1,4 +1,4 @@
-/* updates.c: the end of a step: norm, decision, optimizer, and the new parameters made known.
+/* updates.c: the end of a step: decision, optimizer, and the new parameters made known.
  *
  *   stage 0     gradients are gathered first, then every rank updates everything
  *   stage 1, 2  own slices are updated, then gathered into the whole copies
@@ -8,12 +8,13 @@
  */
 #include "shard/builder.h"
 
-/* At stage 0 decision and updates come after the last gather of gradients, which may be the other lane's work. */
+/* The decision needs every sum, whose squares are the norm, and at stage 0 updates need every gathered gradient. Both may be the
+ * other lane's work; gradients are gathered after they are summed. */
 static int wait_for_gradients(const sw_builder *b) {
     for (int i = b->program->instructions.n - 1; i >= 0 && sw_has_two_lanes(b); i--)
         if (b->program->instructions.item[i].kind == SW_DO_GATHER && b->program->instructions.item[i].is_gradient)
             return i;
-    return SW_WAIT_NOTHING;
+    return sw_wait_for_everything(b);
 }
 
 static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lane, int group, const char *verb) {
@@ -90,17 +91,6 @@ void sw_updates_emit(sw_builder *b) {
                 else
                     emit_publish(b, g, true);
             }
-    for (int g = 0; g < layout->n_groups && !b->status; g++)
-        if (layout->groups[g].is_trainable) {
-            sw_instruction *squares = emit(b, SW_DO_SQUARES, SW_LANE_COMPUTE, g, "norm");
-            if (!squares)
-                return;
-            squares->kernel = SW_KERNEL_SQUARES;
-            squares->n_operands = 1;
-            squares->operand[0] = sw_own_gradient(b, g);
-            squares->dim[0] = layout->groups[g].shard;
-            squares->wait = sw_wait_for_everything(b);
-        }
     sw_instruction *decide = emit(b, SW_DO_DECIDE, SW_LANE_COMPUTE, -1, "decide");
     if (decide)
         decide->wait = wait_for_gradients(b);

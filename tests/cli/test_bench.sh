@@ -79,5 +79,15 @@ assert len(report["roofs"]) == 3 and all(roof["fma"] > 0 and roof["gemm"] > 0 fo
 assert [len(losses) for losses in report["loss_each"]] == [3, 3] and report["loss_each"][0] == report["loss_each"][1]
 assert report["pss_bytes"] > 0 and report["tokens_per_second"] > 0 and "wait_seconds" in report["waiting"]
 PYTHON
+
+# Growth: points may be measured apart, and come together where they were measured alike.
+scaling=("$SW_SOURCE/bench/scaling" --build "$scratch" --quick --steps 2)
+ln -s "$shardwise" "$scratch/shardwise"
+"${scaling[@]}" --only stages 2>&1 | grep -q 'stages is not an axis; there are ranks, stage, sequence, model' || complain 'scaling: a wrong axis'
+"${scaling[@]}" --only ranks=1,9 2>&1 | grep -q '9 is not a point of ranks; there are 1, 2, 4, 8' || complain 'scaling: a wrong point'
+expect 0 '| stage | 3 |' 'scaling.svg' -- "${scaling[@]}" --only stage=3 model.layers=1
+expect 0 '| stage | 0 |' '| stage | 3 |' -- "${scaling[@]}" --only stage=0 model.layers=1
+expect 0 '| stage | 0 |' -- "${scaling[@]}" --only stage=0 model.layers=2
+grep -q '| stage | 3 |' "$scratch/output" && complain 'scaling shows points of other settings as its own'
 [ -z "$(ls "$TMPDIR")" ] || complain "bench step leaves $(ls "$TMPDIR")"
 finish

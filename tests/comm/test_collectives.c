@@ -96,15 +96,22 @@ static sw_status sum_and_check(sw_comm *comm, const sw_collective *c, int k, sw_
     float *own = c->destination;
     int64_t shard = c->shard_bytes / (int64_t)sizeof(float);
     int me = sw_comm_rank(comm);
+    double squares_expected = k; /* what was there stays */
+    sw_wide_sum squares = {0};
+    sw_collective squared = *c;
+    squared.squares = k % 3 ? &squares : NULL;
+    sw_wide_sum_add(&squares, k);
     for (int64_t i = 0; i < shard; i++)
         own[i] = 5;
-    RANK_TRY(comm->vtable->reduce_sum(comm, c, comm_test_device(), SW_NUMBERS_F32, err));
+    RANK_TRY(comm->vtable->reduce_sum(comm, &squared, comm_test_device(), SW_NUMBERS_F32, err));
     for (int64_t i = 0; i < shard; i++) {
         float expected = c->accumulate ? 5 : 0;
         for (int r = 0; r < c->n_contributors; r++)
             expected += value_of(r, me * shard + i, k);
         RANK_CHECK(own[i] == expected);
+        squares_expected += squared.squares ? (double)expected * (double)expected : 0;
     }
+    RANK_CHECK(sw_wide_sum_value(&squares) == squares_expected);
     return SW_OK;
 }
 

@@ -17,6 +17,8 @@ import time
 
 import runs
 
+runs.will_strike_processes()
+
 BOUND = 5  # seconds
 LENGTH = 16
 longest = {}
@@ -38,14 +40,6 @@ def state_of(pid):
         return "" if state in "ZX" else state
     except (OSError, IndexError):
         return ""
-
-
-def children(pid):
-    """In the order in which they were started, which is that of ranks."""
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def workers_of(pid):
@@ -82,8 +76,8 @@ class Trial:
             text=True,
             **{"start_new_session": True, **options},
         )
-        wait_for(lambda: self.process.poll() is not None or len(children(self.process.pid)) == n_ranks, "all ranks to be started")
-        self.ranks = children(self.process.pid)
+        wait_for(lambda: self.process.poll() is not None or len(runs.children(self.process.pid)) == n_ranks, "all ranks to be started")
+        self.ranks = runs.children(self.process.pid)
         self.struck = None
 
     def strike(self, pid, number):

@@ -1,5 +1,6 @@
 /* The executor when something fails before or within a step: what was taken is given back, both lanes end, all ranks end with the
  * cause. And what it counts. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,6 +24,7 @@ typedef struct trial {
     bool fails_to_map;     /* the first creation of an executor */
     /* in a rank */
     sw_comm *comm;
+    sw_executor *executor;
 } trial;
 
 static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) {
@@ -31,14 +33,31 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     return t->comm->rank == 1 && slot == t->fails_in_slot ? sw_fail(err, SW_BAD_FILE, "no rows for slot %d", slot) : SW_OK;
 }
 
+/* What the reductions of the last slot, and no other, have squared is what lies in this rank's slices now. */
+static sw_status check_squares(const trial *t, const sw_wide_sum *squares, sw_error *err) {
+    const sw_states *states = &t->assembly.states;
+    double expected = 0, given = sw_wide_sum_value(squares);
+    for (int g = 0; g < states->layout->n_groups; g++) {
+        const sw_group *group = &states->layout->groups[g];
+        const float *own = sw_executor_address(t->executor, 0, states->gradient[g]);
+        if (!own)
+            own = (const float *)sw_executor_address(t->executor, 0, states->whole_gradient[g]) + t->comm->rank * group->shard;
+        for (int64_t i = 0; i < group->shard; i++)
+            expected += (double)own[i] * (double)own[i];
+    }
+    return expected > 0 && fabs(given - expected) <= 1e-12 * expected
+               ? SW_OK
+               : sw_fail(err, SW_BUG, "squares of %.17g where the slices have %.17g", given, expected);
+}
+
 /* In trials that fail in PREPARE this stands there too. */
 static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err) {
     trial *t = self;
-    (void)squares;
     scalars->proceed = 1;
     if (t->fails_in_prepare)
         return t->comm->rank == 1 ? sw_fail(err, SW_BAD_FILE, "no constants") : SW_OK;
-    return sw_barrier(t->comm, err);
+    sw_status status = check_squares(t, squares, err);
+    return status ? status : sw_barrier(t->comm, err);
 }
 
 static sw_status check_counts(const sw_executor *executor, sw_error *err) {
@@ -81,6 +100,7 @@ static sw_status run_steps(sw_comm *comm, void *arg, sw_error *err) {
     }
     if (!status)
         status = sw_executor_create(comm, device, &a->states, a->programs, 1, &executor, err);
+    t->executor = executor;
     sw_masters masters = {executor, &a->states, comm->rank};
     if (!status)
         status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
@@ -106,7 +126,7 @@ static sw_status run_steps(sw_comm *comm, void *arg, sw_error *err) {
     return status;
 }
 
-static sw_status run(trial *t, const char *mode, sw_error *err) {
+static sw_status run(trial *t, const char *shard, sw_error *err) {
     char text[512];
     sw_settings settings;
     sw_assembly_choice choice;
@@ -114,8 +134,8 @@ static sw_status run(trial *t, const char *mode, sw_error *err) {
              "model: {architecture: llama, layers: 4, hidden: 32, heads: 2, ffn: 48, vocab: 61, max_positions: 16}\n"
              "data: {train: [x.npy], sequence_length: 8}\n"
              "train: {steps: 1, batch_size: 6, micro_batch_size: 1, threads: 2}\n"
-             "shard: {ranks: 2, mode: %s}\n",
-             mode);
+             "shard: {ranks: 2, %s}\n",
+             shard);
     assert_int_equal(sw_settings_parse("executor", "/", text, NULL, 0, &settings, err), SW_OK);
     assert_int_equal(sw_assembly_choose(&settings, 1, &choice, NULL, 0, err), SW_OK);
     assert_int_equal(sw_assembly_create(&settings, NULL, &choice, &t->assembly, err), SW_OK);
@@ -133,15 +153,17 @@ static sw_status run(trial *t, const char *mode, sw_error *err) {
     return status;
 }
 
-static const char *const modes[] = {"view", "copy"};
+static const char *const modes[] = {"mode: view", "mode: copy"};
 
-static void steps_run_and_counts_fit_together(void **state) {
+static void steps_run_and_norm_and_counts_fit_together(void **state) {
     (void)state;
-    for (int m = 0; m < 2; m++) {
+    static const char *const shardings[] = {"mode: view", "mode: copy", "mode: view, stage: 1", "mode: copy, stage: 0",
+                                            "mode: copy, stage: 2, accumulate: unsharded"};
+    for (size_t i = 0; i < sizeof shardings / sizeof *shardings; i++) {
         trial t = {.fails_in_slot = -1};
         sw_error err = {0};
-        if (run(&t, modes[m], &err))
-            fail_msg("%s: %s", modes[m], err.message);
+        if (run(&t, shardings[i], &err))
+            fail_msg("%s: %s", shardings[i], err.message);
     }
 }
 
@@ -181,7 +203,7 @@ static void a_failure_between_slots_ends_all_ranks_and_lanes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_run_and_counts_fit_together),
+        cmocka_unit_test(steps_run_and_norm_and_counts_fit_together),
         cmocka_unit_test(channels_are_given_back_when_memory_cannot_be_had),
         cmocka_unit_test(a_failure_among_the_constants_ends_all_ranks_and_lanes),
         cmocka_unit_test(a_failure_between_slots_ends_all_ranks_and_lanes),

@@ -103,6 +103,8 @@ runs.both(
         ("activations", 3, 4, 3, "shard.accumulate=unsharded"),
         ("activations", 1, 3, 0, "shard.accumulate=unsharded", "shard.param_dtype=bf16"),
         ("activations", 6, 7, 3),
+        ("gradients", 1, 3, 3),
+        ("gradients", 0, 2, 1, "shard.mode=copy"),
         ("parameters", 1, 3, 1, "shard.mode=copy"),
         ("parameters", 2, 4, 2, "shard.param_dtype=bf16"),
         ("parameters", 1, 2, 2),

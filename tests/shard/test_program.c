@@ -93,8 +93,7 @@ static int find(const built_program *b, int from, sw_instruction_kind kind, int 
     return -1;
 }
 
-/* Norm of every own slice, one decision, every update behind it, and the new parameters made known; nothing in it for frozen
- * ones. */
+/* One decision, every update behind it, and the new parameters made known; nothing in it for frozen ones. */
 static void check_update(const built_program *b) {
     int decide = find(b, 0, SW_DO_DECIDE, -1, false), stage = b->of->sharding.stage;
     if (b->of->is_forward) {
@@ -104,14 +103,14 @@ static void check_update(const built_program *b) {
     }
     holds(b, decide, decide >= 0 && find(b, decide + 1, SW_DO_DECIDE, -1, false) < 0);
     for (int g = 0; g < b->layout.n_groups; g++) {
-        int norm = find(b, 0, SW_DO_SQUARES, g, false), update = find(b, 0, SW_DO_UPDATE, g, false);
+        int update = find(b, 0, SW_DO_UPDATE, g, false);
         int publish = find(b, 0, SW_DO_PUBLISH, g, false), gather = find(b, 0, SW_DO_GATHER, g, false);
         int publish_gradient = find(b, 0, SW_DO_PUBLISH, g, true), gather_gradient = find(b, 0, SW_DO_GATHER, g, true);
         if (!b->layout.groups[g].is_trainable) {
-            holds(b, update, norm < 0 && update < 0 && publish < 0 && gather < 0 && publish_gradient < 0 && gather_gradient < 0);
+            holds(b, update, update < 0 && publish < 0 && gather < 0 && publish_gradient < 0 && gather_gradient < 0);
             continue;
         }
-        holds(b, update, norm >= 0 && norm < decide && decide < update);
+        holds(b, update, decide < update);
         holds(b, update, stage > 0 ? update < publish : publish < 0);
         holds(b, update, stage == 1 || stage == 2 ? publish < gather : gather < 0);
         holds(b, update,
@@ -119,7 +118,6 @@ static void check_update(const built_program *b) {
                         : publish_gradient >= 0 && publish_gradient < gather_gradient && gather_gradient < decide);
         holds(b, update,
               b->program.instructions.item[update].dim[0] == b->layout.groups[g].shard * (stage ? 1 : b->layout.n_ranks));
-        holds(b, norm, b->program.instructions.item[norm].dim[0] == b->layout.groups[g].shard);
     }
 }
 
@@ -128,8 +126,7 @@ static void no_parameter_changes_before_the_decision(void **state) {
     for_each_program(check_update);
 }
 
-/* In copy mode the update waits for the other lane: first the norm for sums, and at stage 0 the decision for the gathered
- * gradients. */
+/* In copy mode the decision waits for the other lane: for all sums, and at stage 0 for the gathered gradients. */
 static void the_update_waits_for_the_other_lane(void **state) {
     (void)state;
     for (int stage = 0; stage < 4; stage++) {
@@ -137,11 +134,10 @@ static void the_update_waits_for_the_other_lane(void **state) {
         c.sharding.stage = stage;
         built_program b;
         program_build(&c, &b);
-        int norm = find(&b, 0, SW_DO_SQUARES, -1, false), decide = find(&b, 0, SW_DO_DECIDE, -1, false), last = -1;
+        int decide = find(&b, 0, SW_DO_DECIDE, -1, false), last = SW_WAIT_EVERYTHING;
         for (int i = find(&b, 0, SW_DO_GATHER, -1, true); i >= 0; i = find(&b, i + 1, SW_DO_GATHER, -1, true))
             last = i;
-        holds(&b, norm, b.program.instructions.item[norm].wait == SW_WAIT_EVERYTHING);
-        holds(&b, decide, stage || b.program.instructions.item[decide].wait == last);
+        holds(&b, decide, b.program.instructions.item[decide].wait == last && (last >= 0) == !stage);
         if (stage == 1 || stage == 2) { /* whole copies arrive by the other lane; forward begins when they are there */
             int first = b.program.segment_first[SW_SEGMENT_FORWARD];
             holds(&b, first, b.program.instructions.item[first].wait == SW_WAIT_EVERYTHING);

@@ -1,13 +1,15 @@
-/* few_rows.h: y = x W + b + residual for so few rows of x that reading W is all the time there is.
+/* few_rows.h: y = x W + b + residual, for one or more W, and so few rows of x that reading W is all the time there is.
  *
  * W is read once, in the order in which it lies, and bf16 is widened in registers. A weight that lies [out,in] gives dot
  * products, each in a vector of sums; one that lies [in,out] gives sums of its rows. An element of y is the same sum in the
- * same order however many rows there are: what a text becomes does not depend on the texts beside it.
+ * same order however many rows there are: what a text becomes does not depend on the texts beside it. Threads share the columns
+ * of y, cut by shapes alone.
  */
 #ifndef SW_DEVICE_CPU_PLAIN_FEW_ROWS_H
 #define SW_DEVICE_CPU_PLAIN_FEW_ROWS_H
 
 #include "device/cpu/plain/lanes.h"
+#include "device/cpu/plain/pieces.h"
 #include "device/sizes.h"
 
 /* Elements of a weight that are loaded at a time, in WEIGHT_PARTS vectors of reals. A word holds two elements in bf16: its low
@@ -50,8 +52,7 @@ static inline real add_vector(vector sum) {
     return lane[0];
 }
 
-/* y[r][o] = x[r] . weight[o] + bias[o] for `rows` rows of x and `outputs` rows of the weight, constants where this is inlined.
- * The tile of the weight that comes next is fetched meanwhile: its rows are too short for the CPU to see a pattern. */
+/* One product. */
 typedef struct few_rows {
     int64_t n, in, out, x_stride, y_stride; /* y's and the residual's */
     const real *x;                          /* [n,in], dealt */
@@ -73,6 +74,8 @@ static inline real begin_sum(const few_rows *f, int64_t row, int64_t output) {
     return (f->residual ? load(f->residual[row * f->y_stride + output]) : 0) + (f->bias ? widen(f->bias[output]) : 0);
 }
 
+/* y[r][o] = x[r] . weight[o] + bias[o] for `rows` rows of x and `outputs` rows of the weight, constants where this is inlined.
+ * The tile of the weight that comes next is fetched meanwhile: its rows are too short for the CPU to see a pattern. */
 static inline __attribute__((always_inline)) void dot_tile(const few_rows *f, int64_t row, int64_t output, int rows,
                                                            int outputs) {
     const int64_t in = f->in, stride = f->x_stride;
@@ -124,21 +127,21 @@ static inline __attribute__((always_inline)) void dot_all_rows(const few_rows *f
         dot_tile(f, row, output, 1, outputs);
 }
 
-static void dot_few_rows(const few_rows *f) {
-    int64_t output = 0;
-    for (; f->n == 1 && output + 4 <= f->out; output += 4)
+static void dot_few_rows(const few_rows *f, const piece *outputs) {
+    int64_t output = outputs->first;
+    for (; f->n == 1 && output + 4 <= outputs->end; output += 4)
         dot_tile(f, 0, output, 1, 4);
-    for (; output + 2 <= f->out; output += 2)
+    for (; output + 2 <= outputs->end; output += 2)
         dot_all_rows(f, output, 2);
-    if (output < f->out)
+    if (output < outputs->end)
         dot_all_rows(f, output, 1);
 }
 
-/* Eight rows of the weight at a time meet each row of x while they are in a near cache. sums [n,out] */
-static void sum_few_rows(const few_rows *f, const activation *x, real *sums) {
+/* Eight rows of the weight at a time meet each row of x while they are in a near cache. x [n,in] as it lies, sums [n,out] */
+static void sum_few_rows(const few_rows *f, const piece *outputs, const activation *x, real *sums) {
     const int64_t n = f->n, in = f->in, out = f->out;
     for (int64_t row = 0; row < n; row++)
-        for (int64_t o = 0; o < out; o++)
+        for (int64_t o = outputs->first; o < outputs->end; o++)
             sums[row * out + o] = begin_sum(f, row, o);
     int64_t i = 0;
     for (; i + 8 <= in; i += 8)
@@ -149,7 +152,7 @@ static void sum_few_rows(const few_rows *f, const activation *x, real *sums) {
             const parameter *w = f->weight + i * out;
             real *to = sums + row * out;
             SW_ELEMENTWISE
-            for (int64_t o = 0; o < out; o++) {
+            for (int64_t o = outputs->first; o < outputs->end; o++) {
                 const real low =
                     a[0] * widen(w[o]) + a[1] * widen(w[out + o]) + a[2] * widen(w[2 * out + o]) + a[3] * widen(w[3 * out + o]);
                 const real high = a[4] * widen(w[4 * out + o]) + a[5] * widen(w[5 * out + o]) + a[6] * widen(w[6 * out + o]) +
@@ -160,31 +163,70 @@ static void sum_few_rows(const few_rows *f, const activation *x, real *sums) {
     for (; i < in; i++)
         for (int64_t row = 0; row < n; row++) {
             SW_ELEMENTWISE
-            for (int64_t o = 0; o < out; o++)
+            for (int64_t o = outputs->first; o < outputs->end; o++)
                 sums[row * out + o] += load(x[row * in + i]) * widen(f->weight[i * out + o]);
         }
     for (int64_t row = 0; row < n; row++)
-        for (int64_t o = 0; o < out; o++)
+        for (int64_t o = outputs->first; o < outputs->end; o++)
             put_result(f, row, o, sums[row * out + o]);
 }
 
-/* `f` but for its x, which is x [n,in] as it lies; its weight [out,in] if is_out_in, else [in,out]. scratch: [n, out], or of
- * [out,in] beside bf16 [n, sw_few_rows_stride(in)]. */
-static inline void multiply_few_rows(few_rows f, bool is_out_in, const activation *x, real *scratch) {
-    if (!is_out_in) {
-        sum_few_rows(&f, x, scratch);
-        return;
+/* Columns of a task: of an [out,in] weight as many as have TASK_WEIGHTS elements, whole tiles; of an [in,out] one, whose rows are
+ * read in parts, enough for a part to be some lines of the cache. */
+enum { TASK_WEIGHTS = 64 * 1024, TASK_OUTPUTS = 64, TASK_COLUMNS = 256 };
+
+typedef struct few_products {
+    int n_products;
+    const few_rows *products;
+    bool is_out_in;
+    const activation *x; /* [n,in], as it lies */
+    real *sums;          /* where the weight is [in,out]: [n,out] of each product, one after another */
+} few_products;
+
+static inline int64_t few_columns(const few_products *f) {
+    return f->is_out_in ? round_up(larger(1, TASK_WEIGHTS / larger(1, f->products[0].in)), TASK_OUTPUTS) : TASK_COLUMNS;
+}
+
+static void multiply_few_columns(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const few_products *f = arg;
+    const few_rows *product = f->products;
+    const int64_t columns = few_columns(f);
+    real *sums = f->sums;
+    for (; task >= n_pieces(product->out, columns); product++) {
+        task -= n_pieces(product->out, columns);
+        sums += product->n * product->out;
     }
+    const piece outputs = piece_of(task, columns, product->out);
+    if (f->is_out_in)
+        dot_few_rows(product, &outputs);
+    else
+        sum_few_rows(product, &outputs, f->x, sums);
+}
+
+/* Products of one x [n,in], as it lies, with all threads of the device. `products`, but for their x; their weights are [out,in]
+ * if is_out_in, else [in,out]. scratch: [n,out] of all products, or of [out,in] beside bf16 [n, sw_few_rows_stride(in)]. */
+static inline void multiply_few_rows(const sw_device *device, int n_products, few_rows *products, bool is_out_in,
+                                     const activation *x, real *scratch) {
+    few_products all = {n_products, products, is_out_in, x, scratch};
+    const int64_t n = products[0].n, in = products[0].in;
 #ifdef SW_KIND_bf16
-    f.x = scratch;
-    f.x_stride = sw_few_rows_stride(f.in);
-    for (int64_t row = 0; row < f.n; row++)
-        deal_row(f.in, x + row * f.in, scratch + row * f.x_stride);
+    const real *rows = scratch;
+    const int64_t stride = sw_few_rows_stride(in);
+    for (int64_t row = 0; row < n && is_out_in; row++)
+        deal_row(in, x + row * in, scratch + row * stride);
 #else
-    f.x = x;
-    f.x_stride = f.in;
+    const real *rows = x;
+    const int64_t stride = in;
+    (void)n;
 #endif
-    dot_few_rows(&f);
+    int64_t n_tasks = 0;
+    for (int i = 0; i < n_products; i++) {
+        products[i].x = rows;
+        products[i].x_stride = stride;
+        n_tasks += n_pieces(products[i].out, few_columns(&all));
+    }
+    sw_parallel(device, n_tasks, multiply_few_columns, &all);
 }
 
 #endif

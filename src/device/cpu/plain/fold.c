@@ -1,4 +1,4 @@
-/* fold.c: what is done to gradient shards between the reduce and the optimizer: contributions are added up, and their squares. */
+/* fold.c: what a reduction does to gradient shards: contributions are added up, and the squares of the sums. */
 #include "base/wide_sum.h"
 #include "device/cpu/plain/pieces.h"
 
@@ -52,7 +52,9 @@ SW_KERNEL(SQUARES) {
     sw_wide_sum *sum = call->operand[1];
     const int64_t n = call->dim[0];
     for (int64_t first = 0; first < n; first += PIECES_AT_ONCE * PIECE) {
-        squares s = {.x = gradient + first, .n = smaller(PIECES_AT_ONCE * PIECE, n - first)};
+        squares s; /* not cleared: of_block is larger than what a reduction hands over at once */
+        s.x = gradient + first;
+        s.n = smaller(PIECES_AT_ONCE * PIECE, n - first);
         sw_parallel(device, n_pieces(s.n, PIECE), square, &s);
         for (int64_t block = 0; block * SW_BLOCK < s.n; block++)
             sw_wide_sum_add(sum, s.of_block[block]);

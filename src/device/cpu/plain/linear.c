@@ -62,19 +62,20 @@ static sw_matrix weight_matrix(const shape *s, const product *p, const void *wei
     return (sw_matrix){weight, s->is_out_in ? s->in : p->n, is_forward == s->is_out_in, SW_PARAMETER_TYPE};
 }
 
-static void multiply_few(const shape *s, const sw_kernel_call *call, const activation *x, const activation *residual,
-                         activation *y) {
-    int64_t first = 0;
-    for (int i = 0; i < PARTS && s->outs[i] > 0; first += s->outs[i++])
-        multiply_few_rows((few_rows){.n = s->n,
-                                     .in = s->in,
-                                     .out = s->outs[i],
-                                     .y_stride = s->out,
-                                     .weight = call->operand[1 + i],
-                                     .bias = call->operand[4 + i],
-                                     .residual = residual ? residual + first : NULL,
-                                     .y = y + first},
-                          s->is_out_in, x, call->scratch);
+static void multiply_few(const sw_device *device, const shape *s, const sw_kernel_call *call, const activation *x,
+                         const activation *residual, activation *y) {
+    few_rows products[PARTS];
+    int n = 0;
+    for (int64_t first = 0; n < PARTS && s->outs[n] > 0; first += s->outs[n++])
+        products[n] = (few_rows){.n = s->n,
+                                 .in = s->in,
+                                 .out = s->outs[n],
+                                 .y_stride = s->out,
+                                 .weight = call->operand[1 + n],
+                                 .bias = call->operand[4 + n],
+                                 .residual = residual ? residual + first : NULL,
+                                 .y = y + first};
+    multiply_few_rows(device, n, products, s->is_out_in, x, call->scratch);
 }
 
 /* [out] of reals, zero where a product has no bias; NULL if none has. One product alone has its own. */
@@ -97,7 +98,7 @@ SW_KERNEL(LINEAR) {
     const activation *residual = call->operand[7]; /* [n,out]? */
     activation *y = call->operand[8];              /* [n,out] */
     if (s.n <= SW_FEW_ROWS) {
-        multiply_few(&s, call, x, residual, y);
+        multiply_few(device, &s, call, x, residual, y);
         return;
     }
     const bool is_one = s.outs[0] == s.out;

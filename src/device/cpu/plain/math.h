@@ -82,6 +82,7 @@ static inline real real_log(real x) {
     return m + y + n * 0.693359375f + x * 0.0f;
 }
 
+/* The nearest float (IEEE 754), so 1 / real_sqrt(x) is within 1.2e-7 of itself: two roundings. */
 static inline real real_sqrt(real x) {
     return sqrtf(x);
 }
@@ -136,7 +137,7 @@ static inline void real_turn(real turns, real *cosine, real *sine) {
 #endif
 
 /* 1 / (1 + e^-x), and in *rest what it lacks to 1, exact where the result rounds to 1. x is held within -80 .. 80, so that the
- * results and what they are multiplied by stay normal numbers. */
+ * results and what they are multiplied by stay normal numbers; relative errors below 4e-7. */
 static inline real real_sigmoid(real x, real *rest) {
     x = x < -80 ? -80 : x;
     x = x > 80 ? 80 : x;
@@ -146,7 +147,8 @@ static inline real real_sigmoid(real x, real *rest) {
 }
 
 /* The distribution function of the standard normal distribution at x, and its density. x is held within -12 .. 12, beyond which
- * what is missing to 0 or 1 is less than 1e-32. The tail is computed, never what it lacks to 1. */
+ * what is missing to 0 or 1 is less than 1e-32. The tail is computed, never what it lacks to 1. Relative errors below
+ * 9e-7 + 3e-8 x^2 and 2e-7 + 3e-8 x^2: x^2 is rounded. */
 static inline real real_normal(real x, real *density) {
     x = x < -12 ? -12 : x;
     x = x > 12 ? 12 : x;
