@@ -316,7 +316,7 @@ sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *e
     if (status == SW_OK)
         status = sw_steps_set_latest(storage, o->folder, save->step, err);
     if (status == SW_OK)
-        status = sw_step_folder_delete(storage, save->folder, err); /* what had the name before */
+        status = sw_step_folder_delete(storage, save->folder, NULL, err); /* what had the name before */
     if (status == SW_OK)
         status = enter(save->publisher, (sw_kept_step){save->step, facts->validation_loss}, err);
     if (status == SW_OK)

@@ -102,7 +102,7 @@ static sw_status export_folder(const char *from, const char *to, const char *typ
     char tokenizer[SW_PATH_BYTES];
     if (type_word && !sw_checkpoint_parse_dtype(type_word, &options.dtype))
         return sw_fail(err, SW_BAD_CONFIG, "--type is F16, BF16 or F32, not %.100s · shardwise checkpoint export", type_word);
-    if (!sw_is_run_folder(from) && !sw_is_checkpoint_folder(from))
+    if (sw_file_exists(from) && !sw_is_run_folder(from) && !sw_is_checkpoint_folder(from))
         return sw_fail(
             err, SW_BAD_FILE,
             "%s: is neither a run's folder nor a checkpoint's · for a GGUF file give OUT.gguf; a model's folder in another "

@@ -285,8 +285,8 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     sw_executor_counts counts = *sw_executor_count(t->executor);
     end_step(t);
     bool is_due = t->step == t->run->n_steps || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0);
-    t->has_validation = t->run->validation && is_due && !t->stop_signal; /* who asks to stop is not made to wait */
-    if (t->has_validation)
+    t->has_validation = false;
+    if (t->run->validation && is_due && !t->stop_signal) /* who asks to stop is not made to wait */
         status = sw_training_evaluate(t, &t->validation_loss, err);
     sw_guard_look(t, seconds);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "telling of the step");

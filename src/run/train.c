@@ -130,6 +130,9 @@ static sw_status prepare(sw_run *run, sw_error *err) {
 static sw_status enter_folder(sw_run *run, sw_error *err) {
     if (!run->goes_on)
         return sw_run_folder_create(run, err);
+    sw_status status = sw_run_folder_clean(run, err);
+    if (status)
+        return status;
     sw_run_folder_tidy(run);
     return sw_run_folder_renew(run, err);
 }

@@ -84,6 +84,8 @@ sw_status sw_run_folder_look(sw_run *run, sw_error *err);
 /* Everything is known: may this run go on from the newest checkpoint? Sets run->is_finished. Errors: SW_BAD_CONFIG: a setting has
  * changed; SW_BAD_FILE: no checkpoint is whole, or they are of another model. */
 sw_status sw_run_folder_compare(sw_run *run, sw_error *err);
+/* Remove what a killed run left in steps/; what has to stay is told. Errors: SW_BAD_CONFIG: `latest` is no link. */
+sw_status sw_run_folder_clean(const sw_run *run, sw_error *err);
 /* Write run.yaml anew, and keep the one that was there as run.yaml.1, .2 ...; plan.json too. */
 sw_status sw_run_folder_renew(const sw_run *run, sw_error *err);
 

@@ -97,7 +97,8 @@ typedef struct sw_training {
 /* Run one training step and all that belongs to it: decision, metrics, events, progress. */
 sw_status sw_training_step(sw_training *t, sw_error *err);
 
-/* The loss over the validation rows: the same on every rank, for any number of ranks. */
+/* The loss over the validation rows, and has_validation: the same on every rank, for any number of ranks. Who asks to stop
+ * meanwhile (stop_signal) breaks it off: then has_validation is false, and the loss is of some rows. */
 sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err);
 
 /* Peaks of the worst rank (the largest sum), into `worst` [SW_N_MEMORY_CLASSES]; its resident bytes and number. Collective. */

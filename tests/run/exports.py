@@ -1,4 +1,5 @@
-"""exports.py: what the action `checkpoint export` makes of checkpoints is what the run itself leaves in its model/.
+"""exports.py: what `checkpoint export` makes of a checkpoint is what the run itself leaves in its model/, and what `checkpoint import` takes
+from one run another goes on from.
 
 Also where parameters were frozen and left out, which are then the base's own, and where adapters were trained.
 """
@@ -97,6 +98,21 @@ def adapters_name_their_base():
     runs.expect(earlier == files(shorter.folder / "model"), "an earlier checkpoint is not the adapter of a shorter run")
 
 
+def what_is_imported_goes_on():
+    """A checkpoint of another run, in a folder where none was: the run that is begun there ends as the other did."""
+    settings = ("checkpoint.every=2", "train.steps=5", "optimizer.warmup_steps=0", "shard.ranks=2")
+    run = runs.train_well(PLAIN, *settings)
+    folder = runs.fresh("imported")
+    done = subprocess.run([str(runs.COMMAND), "checkpoint", "import", str(run.folder / "steps" / "00000004"), str(folder)], capture_output=True, text=True)
+    runs.expect(done.returncode == 0 and f"checkpoint.path={folder}" in done.stdout, f"import: {done.returncode} {done.stderr}")
+    again = runs.train_well(PLAIN, *settings, folder=folder)
+    runs.expect([line["step"] for line in again.metrics] == [5], f"the imported run takes other steps: {again.metrics}")
+    runs.expect(again.weights() == run.weights(), "the imported run ends elsewhere")
+    runs.expect([(line["event"], line["step"]) for line in again.events][0] == ("resume", 4), f"events: {again.events}")
+    other = runs.train(PLAIN, *settings, "train.seed=5", folder=shutil.copytree(run.folder / "steps", runs.fresh("seed") / "steps").parent)
+    runs.expect(other.code == 2 and "train.seed" in other.message, f"an imported checkpoint of other settings: {other.code} {other.errors}")
+
+
 runs.both(
     lambda test, *rest: test(*rest),
     [
@@ -108,6 +124,7 @@ runs.both(
         (as_the_run_leaves_it, PLAIN, *PARTLY, "shard.ranks=2", "shard.param_dtype=bf16", "model.save_dtype=bf16"),
         (frozen_weights_are_those_of_the_base,),
         (adapters_name_their_base,),
+        (what_is_imported_goes_on,),
     ],
 )
 runs.finish()

@@ -165,6 +165,25 @@ def asked_to_end(number, code, delay):
     runs.expect(straight.weights() == run.weights(), f"{number.name} after step {steps[-1]}: not the model of a run of so many steps")
 
 
+def asked_to_end_while_evaluating():
+    """An evaluation that would go on for long is broken off; the step before it is kept, and the next start goes on."""
+    held = runs.write_npy(runs.some_tokens(LENGTH * 50000 + 1, 257, seed=9))
+    trial = Trial(2, f"data.validation=[{held}]", "data.validation_rows=50000", "train.validate_every=1", "train.steps=3", "checkpoint.every=100")
+    events = trial.folder / "events.jsonl"
+    wait_for(lambda: events.exists() and events.stat().st_size > 0, "the start")
+    time.sleep(0.3)  # for a step: milliseconds; an evaluation: seconds
+    kept = runs.fresh("kept")
+    trial.strike(trial.process.pid, signal.SIGTERM)
+    trial.process.wait(60)
+    shutil.copytree(trial.folder, kept, symlinks=True)
+    code, errors = trial.end("SIGTERM in an evaluation")
+    run = runs.Run(kept, code, "", errors)
+    runs.expect(code == 143 and len(run.metrics) == 1 and "validation_loss" not in run.metrics[0], f"SIGTERM in an evaluation: {code} {errors} {run.metrics}")
+    runs.expect((kept / "steps" / "00000001").is_dir(), f"SIGTERM in an evaluation: {errors}")
+    again = runs.train_well(kept / "run.yaml", "train.validate_every=0", "data.validation=[]", "train.steps=2", "shard.ranks=3", folder=kept)
+    runs.expect([line["step"] for line in again.metrics] == [1, 2], f"after SIGTERM in an evaluation: {again.metrics}")
+
+
 def signals_to_ranks_and_groups():
     """A rank leaves signals that ask for an end to the supervisor: sent to it alone they do nothing; sent to all they end the run once."""
     trial = Trial(3)
@@ -314,7 +333,7 @@ runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None)
 WAITS = [(3, "post*", "reduce"), (3, "reduce*", "reduce (buffer still read)"), (3, "decide", "exchange"), (1, "update*", "gather")]
 runs.both(lost_while_it_waits, [(mode, *what) for mode in ("view", "copy", "trap") for what in WAITS])
 runs.both(paused_and_continued, [(signal.SIGTSTP,), (signal.SIGSTOP,)])
-for test in (a_rank_meets_damaged_data, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
+for test in (a_rank_meets_damaged_data, asked_to_end_while_evaluating, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
     runs.both(test, [()])
 runs.expect(set(os.listdir("/dev/shm")) <= shared_before, f"left in /dev/shm: {set(os.listdir('/dev/shm')) - shared_before}")
 for what, seconds in sorted(longest.items()):
