@@ -70,7 +70,7 @@ static sw_status go_on(sw_training *t, sw_error *err) {
 
 sw_status sw_training_tend_saving(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    bool is_last = t->step >= t->run->n_steps || t->stop_signal || t->limit; /* sw_training_save_last comes then */
+    bool is_last = t->step >= t->n_steps || t->stop_signal || t->limit; /* sw_training_save_last comes then */
     bool is_due = t->step % s->checkpoint.every == 0 || t->n_saves_asked != t->n_saves_begun;
     sw_status status = go_on(t, err);
     if (status || is_last || !is_due)

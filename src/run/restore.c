@@ -224,6 +224,7 @@ sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err
     if (!status && *step < 0)
         status = sw_fail(err, SW_BAD_FILE, "%s: its checkpoints have gone away", t->run->settings->checkpoint.path);
     t->saved_step = *step;
+    t->n_steps = sw_run_length(t->run, t->step, sw_training_rows_taken(t));
     if (!status && t->comm->rank == 0) {
         if (t->saving)
             sw_saving_forget_after(t->saving, *step);
@@ -244,6 +245,7 @@ sw_status sw_training_restore(sw_training *t, sw_error *err) {
     if (!status && step < 0 && !has_frozen)
         status = load_first_values(t, err);
     t->saved_step = step;
+    t->n_steps = sw_run_length(t->run, t->step, sw_training_rows_taken(t));
     /* Those that were passed over are no part of the run any more. */
     if (!status && step >= 0 && t->comm->rank == 0)
         status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, step, err);

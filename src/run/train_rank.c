@@ -174,7 +174,7 @@ static sw_status finish(sw_training *t, sw_error *err) {
     int64_t worst[SW_N_MEMORY_CLASSES], resident;
     int rank;
     sw_error unsaved = {.status = SW_OK};
-    bool is_done = t->step >= t->run->n_steps;
+    bool is_done = t->step >= t->n_steps;
     const char *reason = t->stop_signal ? sw_stop_name(t->stop_signal) : t->limit ? t->limit : "all steps are done";
     sw_status status = t->saving ? sw_training_save_last(t, &unsaved, err) : SW_OK;
     bool writes_model = is_done || !t->saving;
@@ -220,7 +220,7 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     if (!status)
         status = prepare(&t, err);
     t.begin = sw_seconds_now();
-    while (!status && t.step < t.run->n_steps && !t.stop_signal && !t.limit)
+    while (!status && t.step < t.n_steps && !t.stop_signal && !t.limit)
         status = sw_training_step(&t, err);
     if (status && t.events && status != SW_ABORTED)
         (void)sw_events_write(t.events, "stop", t.step, err->message, NULL, 0, NULL);

@@ -56,6 +56,7 @@ typedef struct sw_training {
 
     /* what a checkpoint keeps: run_state.c */
     int64_t step;            /* completed */
+    int64_t n_steps;         /* of the whole run, as it goes on from what was taken up: sw_run_length */
     int64_t n_updates;       /* steps that changed the parameters */
     int64_t next_row;        /* logical row with which the next step begins */
     int64_t n_rows_left_out; /* by rollbacks */
@@ -103,6 +104,11 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err);
 
 /* Peaks of the worst rank (the largest sum), into `worst` [SW_N_MEMORY_CLASSES]; its resident bytes and number. Collective. */
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err);
+
+/* The rows of all completed steps, without those that rollbacks left out. */
+static inline int64_t sw_training_rows_taken(const sw_training *t) {
+    return t->next_row - t->n_rows_left_out;
+}
 
 /* run/run_state.c: the counts of `t` as the text of a JSON object, and back from a checkpoint. */
 void sw_training_state_text(const sw_training *t, sw_json_line *text);
