@@ -194,7 +194,10 @@ static sw_status finish(sw_training *t, sw_error *err) {
         if (writes_model)
             sw_report_line(t->run, "model: %s/model", path);
     }
-    return status || !unsaved.status ? status : sw_fail(err, unsaved.status, "%s", unsaved.message);
+    if (status || !unsaved.status)
+        return status;
+    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "saving the last checkpoint");
+    return sw_fail(err, unsaved.status, "%s", unsaved.message);
 }
 
 /* The status of a run that ended well, but not because all steps are done. */
