@@ -78,6 +78,12 @@ static int newest_first(const void *a, const void *b) {
     return left > right ? -1 : left < right;
 }
 
+/* A run that goes on beside who asks removes old checkpoints. */
+static bool has_gone(const char *path) {
+    struct stat info;
+    return lstat(path, &info) != 0 && errno == ENOENT;
+}
+
 /* Errors: no memory, which says nothing about the checkpoint. */
 static sw_status look_at(const char *path, sw_step *step, sw_error *err) {
     sw_checkpoint *checkpoint;
@@ -151,7 +157,9 @@ sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
         if ((status = sw_path_join(entry_path, path, entry->d_name, err)) != SW_OK)
             break;
         steps->item[steps->n] = (sw_step){.step = step};
-        status = look_at(entry_path, &steps->item[steps->n++], err);
+        status = look_at(entry_path, &steps->item[steps->n], err);
+        if (steps->item[steps->n].is_whole || !has_gone(entry_path))
+            steps->n++;
     }
     closedir(open_folder);
     if (steps->n)
@@ -164,35 +172,57 @@ void sw_steps_free(sw_steps *steps) {
     *steps = (sw_steps){0};
 }
 
-sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
-                               sw_error *err) {
-    sw_steps steps;
+/* Is all of a whole checkpoint right? SW_BAD_FILE with the reason if it is not. */
+static sw_status check(const char *path, int n_threads, sw_error *reason) {
     sw_checkpoint *checkpoint;
+    sw_status status = sw_checkpoint_open(path, &checkpoint, reason);
+    if (status != SW_OK)
+        return status;
+    status = sw_checkpoint_verify(checkpoint, n_threads, reason);
+    sw_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* The newest good one of a list. *lost_one: one has gone since it was listed. */
+static sw_status find_good(const char *folder, const sw_steps *steps, int n_threads, sw_step_rejected_fn rejected, void *to,
+                           int64_t *step, bool *lost_one, sw_error *err) {
     sw_error reason;
     char path[SW_PATH_BYTES];
-    *step = -1;
-    sw_status status = sw_steps_list(folder, &steps, err);
-    for (int i = 0; i < steps.n && status == SW_OK && *step < 0; i++) {
-        snprintf(reason.message, sizeof reason.message, "%s", steps.item[i].reason);
-        if (steps.item[i].is_unknown) {
-            status = sw_fail(err, SW_BAD_CONFIG, "%s", reason.message);
-        } else if (steps.item[i].is_whole) {
-            if ((status = sw_step_path(folder, steps.item[i].step, path, err)) != SW_OK)
-                break;
-            sw_status good = sw_checkpoint_open(path, &checkpoint, &reason);
-            if (good == SW_OK) {
-                good = sw_checkpoint_verify(checkpoint, n_threads, &reason);
-                sw_checkpoint_close(checkpoint);
-            }
-            if (good == SW_OK)
-                *step = steps.item[i].step;
-            else if (good != SW_BAD_FILE) /* no memory: says nothing about the checkpoint */
-                status = sw_fail(err, good, "%s", reason.message);
+    for (int i = 0; i < steps->n; i++) {
+        const sw_step *item = &steps->item[i];
+        sw_status status = sw_step_path(folder, item->step, path, err);
+        if (status != SW_OK)
+            return status;
+        if (item->is_whole)
+            status = check(path, n_threads, &reason);
+        else
+            status = sw_fail(&reason, item->is_unknown ? SW_BAD_CONFIG : SW_BAD_FILE, "%s", item->reason);
+        if (status == SW_OK) {
+            *step = item->step;
+            return SW_OK;
         }
-        if (*step < 0 && status == SW_OK && rejected)
-            rejected(to, steps.item[i].step, reason.message);
+        if (status != SW_BAD_FILE) /* says nothing about the checkpoint */
+            return sw_fail(err, status, "%s", reason.message);
+        if (has_gone(path))
+            *lost_one = true;
+        else if (rejected)
+            rejected(to, item->step, reason.message);
     }
-    sw_steps_free(&steps);
+    return SW_OK;
+}
+
+sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
+                               sw_error *err) {
+    sw_status status = SW_OK;
+    *step = -1;
+    for (bool lost_one = true; lost_one && *step < 0 && status == SW_OK;) {
+        sw_steps steps;
+        lost_one = false;
+        status = sw_steps_list(folder, &steps, err);
+        if (status == SW_OK)
+            status = find_good(folder, &steps, n_threads, rejected, to, step, &lost_one, err);
+        sw_steps_free(&steps);
+    }
     return status;
 }
 

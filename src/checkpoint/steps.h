@@ -42,8 +42,9 @@ typedef struct sw_steps {
     int n, capacity;
 } sw_steps;
 
-/* List what is in `folder`/steps; no such folder: an empty list. Ownership: sw_steps_free, also after an error. Errors:
- * SW_BAD_FILE: the folder is a link, or none; SW_BAD_CONFIG: this user may not read it. */
+/* List what is in `folder`/steps; no such folder: an empty list. What a run removes meanwhile is not in it. Ownership:
+ * sw_steps_free, also after an error. Errors: SW_BAD_FILE: the folder is a link, or none; SW_BAD_CONFIG: this user may not read
+ * it. */
 sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err);
 void sw_steps_free(sw_steps *steps);
 

@@ -147,6 +147,10 @@ static sw_status verify_run(const char *folder, sw_error *err) {
         if ((status = sw_step_path(folder, step->step, path, err)) != SW_OK)
             break;
         sw_status good = step->is_whole ? verify(path, &reason) : step->is_unknown ? SW_BAD_CONFIG : SW_BAD_FILE;
+        if (good == SW_BAD_FILE && !sw_file_exists(path)) {
+            printf("%s: removed meanwhile\n", path);
+            continue;
+        }
         if (good != SW_OK && good != SW_BAD_FILE && good != SW_BAD_CONFIG)
             status = sw_fail(err, good, "%s", reason.message);
         else if (good != SW_OK)
