@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "checkpoint/manifest.h"
@@ -431,6 +432,38 @@ static void left_overs_are_cleaned(void **state) {
     end_run(&run);
 }
 
+/* A process that may open no more files learns nothing of a checkpoint, and does not fall back from it. */
+static void no_file_descriptors_are_no_damage(void **state) {
+    (void)state;
+    saved_run run;
+    sw_error err;
+    sw_steps steps;
+    struct rlimit limit, less;
+    rejections r = {0};
+    int64_t step = -1;
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    save_step(&run, 20);
+    close_saves(&run);
+    int first_free = dup(0);
+    close(first_free);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    sw_status listed = SW_NO_MEMORY, found = SW_NO_MEMORY;
+    for (int more = 0; found != SW_OK; more++) {
+        assert_true(more < 16); /* a folder, its steps, one of these, manifest and three files */
+        less = (struct rlimit){(rlim_t)(first_free + more), limit.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+        listed = sw_steps_list(run.folder, &steps, &err);
+        found = sw_steps_newest_good(run.folder, 1, reject, &r, &step, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_true(listed == SW_NO_MEMORY || (listed == SW_OK && steps.n == 2 && steps.item[0].is_whole));
+        assert_true(found == SW_OK || (found == SW_NO_MEMORY && strstr(err.message, "ulimit -n")));
+        sw_steps_free(&steps);
+    }
+    assert_true(step == 20 && r.n == 0);
+    end_run(&run);
+}
+
 /* Another model: the parameter is named with what differs. */
 static void another_model_is_named(void **state) {
     (void)state;
@@ -490,21 +523,14 @@ static void files_that_their_manifest_does_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_bit_that_flips_is_found),
-        cmocka_unit_test(damage_is_named),
-        cmocka_unit_test(the_newest_good_one_is_taken),
-        cmocka_unit_test(half_deleted_folders),
-        cmocka_unit_test(links_are_not_followed),
-        cmocka_unit_test(latest_may_be_given),
-        cmocka_unit_test(a_renamed_folder_is_not_taken),
-        cmocka_unit_test(what_is_not_ours_stays),
-        cmocka_unit_test(notes_in_a_checkpoint_outlive_it),
-        cmocka_unit_test(only_links_give_way_to_latest),
-        cmocka_unit_test(a_file_system_without_links),
-        cmocka_unit_test(a_newer_version_is_not_passed_over),
-        cmocka_unit_test(left_overs_are_cleaned),
-        cmocka_unit_test(another_model_is_named),
-        cmocka_unit_test(files_that_their_manifest_does_not_fit),
+        cmocka_unit_test(any_bit_that_flips_is_found),      cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(the_newest_good_one_is_taken),     cmocka_unit_test(half_deleted_folders),
+        cmocka_unit_test(links_are_not_followed),           cmocka_unit_test(latest_may_be_given),
+        cmocka_unit_test(a_renamed_folder_is_not_taken),    cmocka_unit_test(what_is_not_ours_stays),
+        cmocka_unit_test(notes_in_a_checkpoint_outlive_it), cmocka_unit_test(only_links_give_way_to_latest),
+        cmocka_unit_test(a_file_system_without_links),      cmocka_unit_test(a_newer_version_is_not_passed_over),
+        cmocka_unit_test(left_overs_are_cleaned),           cmocka_unit_test(no_file_descriptors_are_no_damage),
+        cmocka_unit_test(another_model_is_named),           cmocka_unit_test(files_that_their_manifest_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
