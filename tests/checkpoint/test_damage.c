@@ -135,7 +135,7 @@ static void the_newest_good_one_is_taken(void **state) {
     rejections r = {0};
     int64_t step;
     begin_run_of(&run, 2, FEW_ROWS);
-    assert_int_equal(sw_steps_newest_good(run.folder, 2, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 2, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, -1);
     for (int i = 1; i <= 6; i++)
         save_step(&run, i * 100000000ll / 4); /* numbers of 8 and of 9 digits */
@@ -143,7 +143,7 @@ static void the_newest_good_one_is_taken(void **state) {
     assert_int_equal(unlink(join(step_folder(&run, 125000000), "first_moment.safetensors")), 0);
     assert_int_equal(truncate(join(step_folder(&run, 100000000), "parameters.safetensors"), 3000), 0);
     flip(join(step_folder(&run, 75000000), "parameters.safetensors"), 2000);
-    assert_int_equal(sw_steps_newest_good(run.folder, 2, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 2, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, 50000000);
     assert_int_equal(r.n, 4);
     assert_int_equal(r.step[0], 150000000);
@@ -255,7 +255,7 @@ static void a_renamed_folder_is_not_taken(void **state) {
     char from[SW_PATH_BYTES];
     strcpy(from, step_folder(&run, 20));
     assert_int_equal(rename(from, step_folder(&run, 30)), 0);
-    assert_int_equal(sw_steps_newest_good(run.folder, 1, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 1, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, 10);
     assert_int_equal(r.n, 1);
     assert_non_null(strstr(r.message[0], "step 20"));
@@ -393,7 +393,7 @@ static void a_newer_version_is_not_passed_over(void **state) {
     assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
     assert_true(steps.item[0].is_unknown && !steps.item[0].is_whole && steps.item[1].is_whole && !steps.item[1].is_unknown);
     sw_steps_free(&steps);
-    assert_int_equal(sw_steps_newest_good(run.folder, 1, reject, &r, &step, &err), SW_BAD_CONFIG);
+    assert_int_equal(newest_good_step(run.folder, 1, reject, &r, &step, &err), SW_BAD_CONFIG);
     assert_int_equal(r.n, 0);
     assert_int_equal(sw_steps_clean(run.storage, run.folder, NULL, NULL, &err), SW_OK);
     assert_true(readlink(join(run.folder, "latest"), target, sizeof target - 1) > 0);
@@ -454,7 +454,7 @@ static void no_file_descriptors_are_no_damage(void **state) {
         less = (struct rlimit){(rlim_t)(first_free + more), limit.rlim_max};
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
         listed = sw_steps_list(run.folder, &steps, &err);
-        found = sw_steps_newest_good(run.folder, 1, reject, &r, &step, &err);
+        found = newest_good_step(run.folder, 1, reject, &r, &step, &err);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
         assert_true(listed == SW_NO_MEMORY || (listed == SW_OK && steps.n == 2 && steps.item[0].is_whole));
         assert_true(found == SW_OK || (found == SW_NO_MEMORY && strstr(err.message, "ulimit -n")));
