@@ -279,6 +279,12 @@ static sw_status enter(sw_publisher *p, sw_kept_step step, sw_error *err) {
     return SW_OK;
 }
 
+void sw_save_forget_after(sw_save *save, int64_t step) {
+    sw_publisher *p = save->publisher;
+    while (p->n_kept > 0 && p->kept[p->n_kept - 1].step > step)
+        p->n_kept--;
+}
+
 static sw_status remove_surplus(sw_save *save, sw_error *err) {
     sw_publisher *p = save->publisher;
     sw_status status = SW_OK;

@@ -4,7 +4,7 @@
  * killed at any instant can be made again, or but a checkpoint that was imported. What steps/ holds decides the rest: a
  * checkpoint to go on from; none, and then the run begins anew in its folder, unless it is a finished run without checkpoints.
  */
-#include "run/train.h"
+#include "run/training.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -115,6 +115,13 @@ static void forced(void *to, const char *line) {
     sw_report_line(to, "%s", line);
 }
 
+/* A state that cannot be read is for the ranks to tell of, who fall back to a checkpoint before it. */
+static void find_length(sw_run *run, const sw_checkpoint *checkpoint) {
+    sw_training at = {.run = run};
+    if (!sw_training_state_read(&at, checkpoint, NULL))
+        run->n_steps = sw_run_length(run, at.step, sw_training_rows_taken(&at));
+}
+
 sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
     const sw_assembly *a = &run->assembly;
     const char *path = run->settings->checkpoint.path;
@@ -127,6 +134,8 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
         status = sw_record_compare(&run->record, run->settings, checkpoint, forced, run, err);
     if (!status)
         status = sw_checkpoint_compare(checkpoint, a->graph, sw_state_kinds_of(&a->sharding.optimizer), err);
+    if (!status)
+        find_length(run, checkpoint);
     if (!status)
         run->is_finished = sw_checkpoint_step(checkpoint) >= run->n_steps && has(path, "model");
     sw_checkpoint_close(checkpoint);

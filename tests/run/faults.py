@@ -74,8 +74,7 @@ class Trial:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,
-            **options,
+            **{"start_new_session": True, **options},
         )
         wait_for(lambda: self.process.poll() is not None or len(runs.children(self.process.pid)) == n_ranks, "all ranks to be started")
         self.ranks = runs.children(self.process.pid)
@@ -199,6 +198,39 @@ def signals_to_ranks_and_groups():
     runs.expect(code == 143, f"SIGTERM to the group: {code} {errors}")
 
 
+def lost_while_it_waits(mode, stage, instruction, waits):
+    """Rank 0 comes late, and rank 1 is killed while it waits for it: the message says in which collective."""
+    trial = Trial(3, f"shard.mode={mode}", f"shard.stage={stage}", "--inject", f"delay:rank=0,instruction={instruction},step=3,seconds=20")
+    events = trial.folder / "events.jsonl"
+    wait_for(lambda: trial.process.poll() is not None or (events.exists() and '"inject"' in events.read_text()), "the delay")
+    time.sleep(0.3)  # the others come to what they wait for
+    trial.strike(trial.ranks[1], signal.SIGKILL)
+    code, errors = trial.end("killed while it waits")
+    own = errors.partition("others:")[0]
+    runs.expect(
+        code == 5 and "rank 1 was killed by SIGKILL while in" in own and f"waits for rank 0 in {waits}" in own and "at step " in own,
+        f"killed before {instruction}, {mode}: {code} {errors}",
+    )
+
+
+def paused_and_continued(number):
+    """Ctrl-Z stops the terminal's whole group, and fg continues it, long after the deadline: no rank is lost by that."""
+    trial = Trial(3, "shard.deadline=1", start_new_session=False, process_group=0)  # a session of its own could not be stopped by Ctrl-Z
+    trial.wait_for_steps()
+    for pause in (0.05, 1.6):
+        os.kill(-trial.process.pid, number)
+        wait_for(lambda: all(state_of(pid) == "T" for pid in [trial.process.pid, *trial.ranks]), "all to be stopped")
+        time.sleep(pause)
+        os.kill(-trial.process.pid, signal.SIGCONT)
+        size = (trial.folder / "metrics.jsonl").stat().st_size
+        wait_for(lambda: trial.process.poll() is not None or (trial.folder / "metrics.jsonl").stat().st_size > size, "a step after the pause")
+        time.sleep(0.3)
+    runs.expect(trial.process.poll() is None, f"{number.name} and SIGCONT to the group ended the run")
+    trial.strike(trial.process.pid, signal.SIGTERM)
+    code, errors = trial.end("SIGTERM after a pause")
+    runs.expect(code == 143, f"{number.name} and SIGCONT to the group: {code} {errors}")
+
+
 def asked_twice():
     trial = Trial(3, "train.steps=100000")
     trial.wait_for_steps()
@@ -297,7 +329,10 @@ runs.both(
     [(number, mode, seed * 1000 + i) for number in (signal.SIGKILL, signal.SIGSTOP) for mode in ("view", "copy") for i in range(n_trials)],
 )
 runs.both(lose_the_supervisor, [("view",), ("copy",)])
-runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.05)])
+runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGHUP, 129, None), (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.05)])
+WAITS = [(3, "post*", "reduce"), (3, "reduce*", "reduce (buffer still read)"), (3, "decide", "exchange"), (1, "update*", "gather")]
+runs.both(lost_while_it_waits, [(mode, *what) for mode in ("view", "copy", "trap") for what in WAITS])
+runs.both(paused_and_continued, [(signal.SIGTSTP,), (signal.SIGSTOP,)])
 for test in (a_rank_meets_damaged_data, asked_to_end_while_evaluating, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
     runs.both(test, [()])
 runs.expect(set(os.listdir("/dev/shm")) <= shared_before, f"left in /dev/shm: {set(os.listdir('/dev/shm')) - shared_before}")
