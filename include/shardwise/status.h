@@ -30,7 +30,8 @@ extern "C" {
     X(SW_GUARD, 6, "a guard ended the run")                                                \
     X(SW_INTERRUPTED, 130, "stopped by SIGINT after saving")                               \
     X(SW_TERMINATED, 143, "stopped by SIGTERM after saving")                               \
-    X(SW_ABORTED, 5, "another rank failed; its error is the cause")
+    X(SW_ABORTED, 5, "another rank failed; its error is the cause")                        \
+    X(SW_HUNG_UP, 129, "stopped by SIGHUP after saving")
 
 typedef enum sw_status {
 #define SW_STATUS_ENUM(name, exit_code, meaning) name,

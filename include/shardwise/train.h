@@ -63,8 +63,8 @@ typedef struct sw_train_options {
 /* Train as run.yaml says, with overrides "section.key=value"; relative paths in both count from the folder of run.yaml. Writes
  * the run's folder (metrics, plan, checkpoints, final model); one that exists is gone on with from its newest good checkpoint
  * (checkpoint.resume), and a run that is finished is left as it is. Ranks are forked: call it before threads are started.
- * Errors: whatever is wrong with settings, data, model, memory, disk or ranks, each with what to try. SW_INTERRUPTED and
- * SW_TERMINATED after stop_signal, with a checkpoint saved, or without checkpoints the model so far. */
+ * Errors: whatever is wrong with settings, data, model, memory, disk or ranks, each with what to try. SW_INTERRUPTED,
+ * SW_TERMINATED, SW_HUNG_UP after stop_signal, with a checkpoint saved, or without checkpoints the model so far. */
 SW_API sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides,
                                const sw_train_options *options, sw_error *err);
 

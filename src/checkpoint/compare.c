@@ -32,14 +32,26 @@ static void describe_difference(const sw_checkpoint *c, const sw_parameter *para
                  parameter->is_trainable ? "trained" : "frozen");
 }
 
+/* Differences in words: the first ones, and how many there are. */
+typedef struct differences {
+    char words[768];
+    int n;
+} differences;
+enum { N_NAMED = 3 };
+
+static void add(differences *d, const char *name, const char *words) {
+    size_t at = strlen(d->words);
+    if (d->n++ < N_NAMED)
+        snprintf(d->words + at, sizeof d->words - at, "%s%.120s %s", at ? "; " : "", name, words);
+}
+
 sw_status sw_checkpoint_compare(const sw_checkpoint *checkpoint, const sw_graph *graph, unsigned kinds, sw_error *err) {
-    char words[320], first[640] = "";
-    int n_different = 0;
+    char words[320], more[48] = "";
+    differences d = {.n = 0};
     for (int p = 0; p < graph->parameters.n; p++) {
-        const sw_parameter *parameter = graph->parameters.item[p];
-        describe_difference(checkpoint, parameter, words);
-        if (*words && n_different++ == 0)
-            snprintf(first, sizeof first, "%.200s %s", parameter->name, words);
+        describe_difference(checkpoint, graph->parameters.item[p], words);
+        if (*words)
+            add(&d, graph->parameters.item[p]->name, words);
     }
     /* Those that match are as many as the checkpoint has, or it has others. */
     for (int p = 0; p < checkpoint->manifest.n_parameters; p++) {
@@ -48,16 +60,14 @@ sw_status sw_checkpoint_compare(const sw_checkpoint *checkpoint, const sw_graph 
             int at = (p + q) % graph->parameters.n; /* mostly the same order */
             is_there = strcmp(graph->parameters.item[at]->name, checkpoint->manifest.parameter[p].name) == 0;
         }
-        if (!is_there && n_different++ == 0)
-            snprintf(first, sizeof first, "%.200s is not in the model", checkpoint->manifest.parameter[p].name);
+        if (!is_there)
+            add(&d, checkpoint->manifest.parameter[p].name, "is not in the model");
     }
-    if (n_different == 1)
-        return sw_fail(err, SW_BAD_FILE, "%s: is of another model: %s; is model the same as when it was written?",
-                       checkpoint->path, first);
-    if (n_different > 1)
-        return sw_fail(err, SW_BAD_FILE,
-                       "%s: is of another model: %s, and %d more parameters differ; is model the same as when it was written?",
-                       checkpoint->path, first, n_different - 1);
+    if (d.n > N_NAMED)
+        snprintf(more, sizeof more, "; and %d more parameters differ", d.n - N_NAMED);
+    if (d.n)
+        return sw_fail(err, SW_BAD_FILE, "%s: is of another model: %s%s; is model the same as when it was written?",
+                       checkpoint->path, d.words, more);
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         if (kinds >> kind & 1 && !checkpoint->manifest.file[kind].is_there)
             return sw_fail(err, SW_BAD_FILE, "%s: has no %s, which this optimizer needs; is it the optimizer that wrote it?",

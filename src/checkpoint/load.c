@@ -18,16 +18,18 @@ enum { MAX_MANIFEST_BYTES = INT32_MAX };
 
 /* ---- open ---- */
 
-static sw_status cannot_open(const char *path, int error, sw_error *err) {
+sw_status sw_checkpoint_cannot_open(const char *path, int error, sw_error *err) {
     char owner[SW_USER_BYTES];
+    bool is_short = error == EMFILE || error == ENFILE || error == ENOMEM, is_barred = error == EACCES || error == EPERM;
+    sw_status status = is_short ? SW_NO_MEMORY : is_barred ? SW_BAD_CONFIG : SW_BAD_FILE;
     const char *hint = error == ENOENT    ? "this part is missing; take another checkpoint"
                        : error == ENOTDIR ? "a checkpoint is a folder; check the path"
                        : error == ELOOP   ? "it is a link, and may lead out of the folder; put the file itself there"
                        : error == EMFILE || error == ENFILE ? "raise the limit with ulimit -n"
                                                             : "give this user the right to read it";
-    if (error == EACCES && sw_file_is_foreign(path, owner))
-        return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; it belongs to user %s: %s", path, strerror(error), owner, hint);
-    return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; %s", path, strerror(error), hint);
+    if (is_barred && sw_file_is_foreign(path, owner))
+        return sw_fail(err, status, "%s: cannot be read: %s; it belongs to user %s: %s", path, strerror(error), owner, hint);
+    return sw_fail(err, status, "%s: cannot be read: %s; %s", path, strerror(error), hint);
 }
 
 /* A regular file of the folder, by its name: links are not followed, so that nothing outside is taken for a part. */
@@ -39,7 +41,7 @@ static sw_status open_part(const sw_checkpoint *c, int folder, const char *name,
         return status;
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return cannot_open(path, errno, err);
+        return sw_checkpoint_cannot_open(path, errno, err);
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         close(fd);
         return sw_fail(err, SW_BAD_FILE, "%s: is no file; take another checkpoint", path);
@@ -131,7 +133,7 @@ sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_er
     }
     folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
-        status = cannot_open(path, errno, err);
+        status = sw_checkpoint_cannot_open(path, errno, err);
         goto done;
     }
     if ((status = read_manifest(c, folder, err)) != SW_OK)

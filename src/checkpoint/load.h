@@ -4,7 +4,9 @@
  * against the manifest, and every range's bytes against its checksum before any of them is handed out. Names in a checkpoint
  * cannot lead out of it: files are opened by fixed names, links are not followed.
  *
- * Errors: SW_BAD_FILE: damaged, cut, missing, of a newer format, of another model: file, range and parameters are named.
+ * Errors: SW_BAD_FILE: damaged, cut, missing, of another model: file, range and parameters are named. SW_BAD_CONFIG: it may be
+ * good, but that is not for this program or this user to tell: it is of a newer format, or may not be read. Nobody falls back
+ * from such a checkpoint, or removes it.
  */
 #ifndef SW_CHECKPOINT_LOAD_H
 #define SW_CHECKPOINT_LOAD_H

@@ -16,6 +16,10 @@ struct sw_checkpoint {
     } file[SW_N_STATE_KINDS];
 };
 
+/* A folder or file of a checkpoint could not be opened, for the reason `error` (errno). SW_BAD_CONFIG where this user may not,
+ * SW_NO_MEMORY where the process has not enough, else SW_BAD_FILE. */
+sw_status sw_checkpoint_cannot_open(const char *path, int error, sw_error *err);
+
 /* A range of a file into `to` [range's bytes], checked. Errors: SW_BAD_FILE as sw_range_damaged says it. */
 sw_status sw_range_read(const sw_checkpoint *checkpoint, sw_state_kind kind, int64_t range, void *to, sw_error *err);
 

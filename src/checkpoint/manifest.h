@@ -55,8 +55,8 @@ typedef struct sw_manifest {
  * is enough, for any checksums, step and validation loss. */
 int64_t sw_manifest_write(const sw_manifest *manifest, char *text, int64_t room);
 
-/* Read and check. `name` stands for the file in messages. Errors: SW_BAD_FILE: changed since it was written, of a newer version,
- * or not made by sw_manifest_write. Ownership: sw_manifest_free, also after an error. */
+/* Read and check. `name` stands for the file in messages. Errors: SW_BAD_CONFIG: of a newer version. SW_BAD_FILE: changed since
+ * it was written, or not made by sw_manifest_write. Ownership: sw_manifest_free, also after an error. */
 sw_status sw_manifest_parse(const char *name, const char *text, int64_t bytes, sw_manifest *manifest, sw_error *err);
 void sw_manifest_free(sw_manifest *manifest);
 

@@ -117,7 +117,7 @@ static sw_status parse_head(parser *p) {
     if (!pass(p, ',') || !pass_key(p, "version") || !get_count(p, &version) || version < 1)
         return refuse(p, "version", "is no positive integer");
     if (version > SW_MANIFEST_VERSION)
-        return sw_fail(p->err, SW_BAD_FILE,
+        return sw_fail(p->err, SW_BAD_CONFIG,
                        "%s: has version %" PRId64
                        " of the format, and %d is read; use the shardwise that wrote it or a newer one",
                        p->name, version, SW_MANIFEST_VERSION);

@@ -279,6 +279,12 @@ static sw_status enter(sw_publisher *p, sw_kept_step step, sw_error *err) {
     return SW_OK;
 }
 
+void sw_save_forget_after(sw_save *save, int64_t step) {
+    sw_publisher *p = save->publisher;
+    while (p->n_kept > 0 && p->kept[p->n_kept - 1].step > step)
+        p->n_kept--;
+}
+
 static sw_status remove_surplus(sw_save *save, sw_error *err) {
     sw_publisher *p = save->publisher;
     sw_status status = SW_OK;
@@ -310,7 +316,7 @@ sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *e
     if (status == SW_OK)
         status = sw_steps_set_latest(storage, o->folder, save->step, err);
     if (status == SW_OK)
-        status = sw_step_folder_delete(storage, save->folder, err); /* what had the name before */
+        status = sw_step_folder_delete(storage, save->folder, NULL, err); /* what had the name before */
     if (status == SW_OK)
         status = enter(save->publisher, (sw_kept_step){save->step, facts->validation_loss}, err);
     if (status == SW_OK)

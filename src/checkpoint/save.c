@@ -305,6 +305,6 @@ void sw_save_abandon(sw_save *save) {
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         close_file(save, kind, SW_OK, NULL);
     if (save->options.rank == 0)
-        sw_step_folder_delete(save->options.storage, save->folder, NULL);
+        sw_step_folder_delete(save->options.storage, save->folder, NULL, NULL);
     save->is_begun = false;
 }

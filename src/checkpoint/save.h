@@ -83,6 +83,10 @@ sw_status sw_save_finish(sw_save *save, sw_error *err);
  * checkpoint is there or it is not, whole in either case, and the older ones are. */
 sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *err);
 
+/* Rank 0, while nothing is being saved: checkpoints after this step are the caller's to remove, and count no more among those
+ * that retention looks at. */
+void sw_save_forget_after(sw_save *save, int64_t step);
+
 /* Give up what was begun, if anything was. */
 void sw_save_abandon(sw_save *save);
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/load.h"
+#include "checkpoint/load_internal.h"
 #include "checkpoint/save_internal.h"
 
 static const char partial_end[] = ".partial", removed_end[] = ".removed";
@@ -78,6 +78,12 @@ static int newest_first(const void *a, const void *b) {
     return left > right ? -1 : left < right;
 }
 
+/* A run that goes on beside who asks removes old checkpoints. */
+static bool has_gone(const char *path) {
+    struct stat info;
+    return lstat(path, &info) != 0 && errno == ENOENT;
+}
+
 /* Errors: no memory, which says nothing about the checkpoint. */
 static sw_status look_at(const char *path, sw_step *step, sw_error *err) {
     sw_checkpoint *checkpoint;
@@ -95,6 +101,7 @@ static sw_status look_at(const char *path, sw_step *step, sw_error *err) {
     if (status == SW_NO_MEMORY)
         return sw_fail(err, status, "%s", reason.message);
     if (status != SW_OK) {
+        step->is_unknown = status == SW_BAD_CONFIG;
         snprintf(step->reason, sizeof step->reason, "%.*s", (int)sizeof step->reason - 1, reason.message);
         return SW_OK;
     }
@@ -123,11 +130,7 @@ static sw_status open_steps(const char *folder, char path[SW_PATH_BYTES], DIR **
         return sw_fail(err, SW_BAD_FILE, "%s: is a link, and may lead out of the run's folder; put the folder itself there",
                        path);
     *open_folder = opendir(path);
-    if (!*open_folder && errno == ENOMEM)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory to read it", path);
-    if (!*open_folder)
-        return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; is it a folder of this user?", path, strerror(errno));
-    return SW_OK;
+    return *open_folder ? SW_OK : sw_checkpoint_cannot_open(path, errno, err);
 }
 
 sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
@@ -154,7 +157,9 @@ sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
         if ((status = sw_path_join(entry_path, path, entry->d_name, err)) != SW_OK)
             break;
         steps->item[steps->n] = (sw_step){.step = step};
-        status = look_at(entry_path, &steps->item[steps->n++], err);
+        status = look_at(entry_path, &steps->item[steps->n], err);
+        if (steps->item[steps->n].is_whole || !has_gone(entry_path))
+            steps->n++;
     }
     closedir(open_folder);
     if (steps->n)
@@ -167,64 +172,88 @@ void sw_steps_free(sw_steps *steps) {
     *steps = (sw_steps){0};
 }
 
-sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
-                               sw_error *err) {
-    sw_steps steps;
-    sw_checkpoint *checkpoint;
+/* Open it, and compare all of it with its checksums. SW_BAD_FILE with the reason if it is not good. */
+static sw_status open_good(const char *path, int n_threads, sw_checkpoint **checkpoint, sw_error *reason) {
+    sw_status status = sw_checkpoint_open(path, checkpoint, reason);
+    if (status == SW_OK)
+        status = sw_checkpoint_verify(*checkpoint, n_threads, reason);
+    if (status == SW_OK)
+        return status;
+    sw_checkpoint_close(*checkpoint);
+    *checkpoint = NULL;
+    return status;
+}
+
+/* The newest good one of a list. *lost_one: one has gone since it was listed. */
+static sw_status find_good(const char *folder, const sw_steps *steps, int n_threads, sw_step_rejected_fn rejected, void *to,
+                           sw_checkpoint **checkpoint, bool *lost_one, sw_error *err) {
     sw_error reason;
     char path[SW_PATH_BYTES];
-    *step = -1;
-    sw_status status = sw_steps_list(folder, &steps, err);
-    for (int i = 0; i < steps.n && status == SW_OK && *step < 0; i++) {
-        snprintf(reason.message, sizeof reason.message, "%s", steps.item[i].reason);
-        if (steps.item[i].is_whole) {
-            if ((status = sw_step_path(folder, steps.item[i].step, path, err)) != SW_OK)
-                break;
-            sw_status good = sw_checkpoint_open(path, &checkpoint, &reason);
-            if (good == SW_OK) {
-                good = sw_checkpoint_verify(checkpoint, n_threads, &reason);
-                sw_checkpoint_close(checkpoint);
-            }
-            if (good == SW_OK)
-                *step = steps.item[i].step;
-            else if (good != SW_BAD_FILE) /* no memory: says nothing about the checkpoint */
-                status = sw_fail(err, good, "%s", reason.message);
-        }
-        if (*step < 0 && status == SW_OK && rejected)
-            rejected(to, steps.item[i].step, reason.message);
+    for (int i = 0; i < steps->n && !*checkpoint; i++) {
+        const sw_step *item = &steps->item[i];
+        sw_status status = sw_step_path(folder, item->step, path, err);
+        if (status != SW_OK)
+            return status;
+        if (item->is_whole)
+            status = open_good(path, n_threads, checkpoint, &reason);
+        else
+            status = sw_fail(&reason, item->is_unknown ? SW_BAD_CONFIG : SW_BAD_FILE, "%s", item->reason);
+        if (status != SW_OK && status != SW_BAD_FILE) /* says nothing about the checkpoint */
+            return sw_fail(err, status, "%s", reason.message);
+        if (status == SW_BAD_FILE && has_gone(path))
+            *lost_one = true;
+        else if (status == SW_BAD_FILE && rejected)
+            rejected(to, item->step, reason.message);
     }
-    sw_steps_free(&steps);
+    return SW_OK;
+}
+
+sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to,
+                               sw_checkpoint **checkpoint, sw_error *err) {
+    sw_status status = SW_OK;
+    *checkpoint = NULL;
+    for (bool lost_one = true; lost_one && !*checkpoint && status == SW_OK;) {
+        sw_steps steps;
+        lost_one = false;
+        status = sw_steps_list(folder, &steps, err);
+        if (status == SW_OK)
+            status = find_good(folder, &steps, n_threads, rejected, to, checkpoint, &lost_one, err);
+        sw_steps_free(&steps);
+    }
     return status;
 }
 
 /* ---- changes ---- */
 
-sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, sw_error *err) {
+/* The manifest goes first: what is left then is no checkpoint. */
+sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, bool *stays, sw_error *err) {
     char file[SW_PATH_BYTES];
+    if (stays)
+        *stays = false;
     int result = storage->remove(storage->self, path);
     if (result == 0 || result == -ENOENT) /* a link or a file had its name: nothing is followed */
         return SW_OK;
     if (result != -EISDIR && result != -EPERM)
         return sw_storage_fail(err, path, -1, result);
-    for (int i = 0; i < SW_N_STATE_KINDS + 2; i++) {
-        const char *name = i < SW_N_STATE_KINDS    ? sw_state_file_name((sw_state_kind)i)
-                           : i == SW_N_STATE_KINDS ? SW_SAVE_TABLE_NAME
-                                                   : SW_MANIFEST_NAME;
+    for (int i = -2; i < SW_N_STATE_KINDS; i++) {
+        const char *name = i == -2 ? SW_MANIFEST_NAME : i == -1 ? SW_SAVE_TABLE_NAME : sw_state_file_name((sw_state_kind)i);
         sw_status status = sw_path_join(file, path, name, err);
         if (status != SW_OK)
             return status;
         result = storage->remove(storage->self, file);
-        if (result < 0 && result != -ENOENT)
+        if (result < 0 && result != -ENOENT && result != -EISDIR)
             return sw_storage_fail(err, file, -1, result);
     }
     result = storage->remove_folder(storage->self, path);
-    if (result == -ENOTEMPTY || result == -EEXIST)
-        return sw_fail(err, SW_NO_SPACE, "%s: holds files that are no checkpoint's, and stays; remove it", path);
-    return result < 0 && result != -ENOENT ? sw_storage_fail(err, path, -1, result) : SW_OK;
+    bool holds_more = result == -ENOTEMPTY || result == -EEXIST;
+    if (stays)
+        *stays = holds_more;
+    return result < 0 && result != -ENOENT && !holds_more ? sw_storage_fail(err, path, -1, result) : SW_OK;
 }
 
 sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
     char path[SW_PATH_BYTES], removed[SW_PATH_BYTES], steps[SW_PATH_BYTES], name[SW_STEP_NAME_BYTES];
+    bool is_taken = false; /* by what an earlier one of this step had in it */
     removed_name(step, name);
     sw_status status = sw_step_path(folder, step, path, err);
     if (status == SW_OK)
@@ -232,15 +261,17 @@ sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t 
     if (status == SW_OK)
         status = sw_path_join(steps, folder, "steps", err);
     if (status == SW_OK)
-        status = sw_step_folder_delete(storage, removed, err); /* of an earlier try */
+        status = sw_step_folder_delete(storage, removed, &is_taken, err); /* of an earlier try */
     if (status != SW_OK)
         return status;
+    if (is_taken) /* then the manifest goes first, in place */
+        return sw_step_folder_delete(storage, path, NULL, err);
     int result = storage->rename(storage->self, path, removed);
     if (result == -ENOENT)
         return SW_OK;
     if (result == 0) /* the files may be forgotten by the disk before the name is, if it is not made to keep the order */
         result = storage->sync_folder(storage->self, steps);
-    return result < 0 ? sw_storage_fail(err, path, -1, result) : sw_step_folder_delete(storage, removed, err);
+    return result < 0 ? sw_storage_fail(err, path, -1, result) : sw_step_folder_delete(storage, removed, NULL, err);
 }
 
 sw_status sw_steps_remove_after(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
@@ -263,6 +294,8 @@ sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int
     int result = storage->remove(storage->self, link);
     if (result == 0 || result == -ENOENT)
         result = storage->link(storage->self, name, link);
+    if (result == -EPERM) /* a file system that has no links; nobody but people misses it */
+        return SW_OK;
     if (result == 0)
         result = storage->rename(storage->self, link, latest);
     if (result == 0)
@@ -271,37 +304,57 @@ sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int
 }
 
 /* Remove what a killed run left in steps/. */
-static sw_status remove_left_overs(const sw_storage *storage, const char *folder, sw_error *err) {
+static sw_status remove_left_overs(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to,
+                                   sw_error *err) {
     char path[SW_PATH_BYTES], entry_path[SW_PATH_BYTES];
     DIR *open_folder;
     sw_status status = open_steps(folder, path, &open_folder, err);
     if (!open_folder)
         return status;
-    for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));)
-        if ((is_left_over(entry->d_name, partial_end) || is_left_over(entry->d_name, removed_end)) &&
-            (status = sw_path_join(entry_path, path, entry->d_name, err)) == SW_OK)
-            status = sw_step_folder_delete(storage, entry_path, err);
+    for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));) {
+        bool holds_more = false;
+        if (!is_left_over(entry->d_name, partial_end) && !is_left_over(entry->d_name, removed_end))
+            continue;
+        if ((status = sw_path_join(entry_path, path, entry->d_name, err)) == SW_OK)
+            status = sw_step_folder_delete(storage, entry_path, &holds_more, err);
+        if (holds_more && stays)
+            stays(to, entry_path);
+    }
     closedir(open_folder);
     return status;
 }
 
-sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_error *err) {
-    char link[SW_PATH_BYTES], target[SW_STEP_NAME_BYTES], name[SW_STEP_NAME_BYTES] = "";
+/* May the name be given to a link? A link of any kind is replaced, and `latest` as nothing else than a link is somebody's own. */
+static sw_status check_link(const char *path, sw_error *err) {
+    struct stat info;
+    if (lstat(path, &info) != 0 || S_ISLNK(info.st_mode))
+        return SW_OK;
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "%s: is a %s, and a run makes a link of that name to its newest checkpoint · move it away, or remove it", path,
+                   S_ISDIR(info.st_mode) ? "folder" : "file");
+}
+
+sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to, sw_error *err) {
+    char link[SW_PATH_BYTES], latest[SW_PATH_BYTES], target[SW_STEP_NAME_BYTES], name[SW_STEP_NAME_BYTES] = "";
     sw_steps steps = {0};
-    sw_status status = remove_left_overs(storage, folder, err);
+    sw_status status = sw_path_join(link, folder, ".latest.partial", err);
     if (status == SW_OK)
-        status = sw_path_join(link, folder, ".latest.partial", err);
+        status = sw_path_join(latest, folder, "latest", err);
+    if (status == SW_OK)
+        status = check_link(link, err);
+    if (status == SW_OK)
+        status = check_link(latest, err);
+    if (status == SW_OK)
+        status = remove_left_overs(storage, folder, stays, to, err);
     if (status == SW_OK)
         storage->remove(storage->self, link);
     if (status == SW_OK)
-        status = sw_path_join(link, folder, "latest", err);
-    if (status == SW_OK)
         status = sw_steps_list(folder, &steps, err);
     int newest = 0;
-    while (newest < steps.n && !steps.item[newest].is_whole)
+    while (newest < steps.n && !steps.item[newest].is_whole && !steps.item[newest].is_unknown)
         newest++;
     if (status == SW_OK && newest < steps.n) {
-        ssize_t n = readlink(link, target, sizeof target - 1);
+        ssize_t n = readlink(latest, target, sizeof target - 1);
         target[n > 0 ? n : 0] = 0;
         sw_step_name(steps.item[newest].step, name);
         if (strcmp(target, name) != 0)

@@ -30,7 +30,8 @@ bool sw_retention_keeps(const sw_retention *retention, const sw_kept_step *list,
 typedef struct sw_step {
     int64_t step;
     bool is_whole;          /* manifest, sizes and headers are right; the data were not read */
-    char reason[256];       /* why it is not; "" */
+    bool is_unknown;        /* it may be whole: of a newer format, or not to be read by this user */
+    char reason[256];       /* why it is not whole, or unknown; "" */
     int64_t bytes;          /* of its files; 0 if it is not whole */
     double validation_loss; /* NAN: none, or not whole */
     double seconds;         /* when it was written, since 1970, by its manifest's file */
@@ -41,8 +42,9 @@ typedef struct sw_steps {
     int n, capacity;
 } sw_steps;
 
-/* List what is in `folder`/steps; no such folder: an empty list. Ownership: sw_steps_free, also after an error. Errors:
- * SW_BAD_FILE: the folder cannot be read, or is a link. */
+/* List what is in `folder`/steps; no such folder: an empty list. What a run removes meanwhile is not in it. Ownership:
+ * sw_steps_free, also after an error. Errors: SW_BAD_FILE: the folder is a link, or none; SW_BAD_CONFIG: this user may not read
+ * it. */
 sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err);
 void sw_steps_free(sw_steps *steps);
 
@@ -52,16 +54,22 @@ sw_status sw_step_path(const char *folder, int64_t step, char path[SW_PATH_BYTES
 /* A checkpoint was passed over: its message says which and why. */
 typedef void (*sw_step_rejected_fn)(void *to, int64_t step, const char *message);
 
-/* The newest checkpoint whose every byte is right (sw_checkpoint_verify), read by n_threads threads: *step, or -1 if there is
- * none. `rejected` (may be NULL) hears of each newer one that is not. */
-sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
-                               sw_error *err);
+/* Open the newest checkpoint whose every byte is right (sw_checkpoint_verify), read by n_threads threads; NULL if there is none.
+ * `rejected` (may be NULL) hears of each newer one that is not. What is open stays, whatever a run removes. Ownership:
+ * sw_checkpoint_close. Errors: SW_BAD_CONFIG: a newer one is unknown. */
+typedef struct sw_checkpoint sw_checkpoint; /* checkpoint/load.h */
+sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to,
+                               sw_checkpoint **checkpoint, sw_error *err);
 
 /* At the start of a run, by who holds its lock, before anything is saved: remove what a killed run left (checkpoints that were
- * being written or removed), and let `latest` name the newest whole one. */
-sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_error *err);
+ * being written or removed), and let `latest` name the newest whole one. What holds files that are no checkpoint's stays with
+ * them, and `stays` (may be NULL) hears of it. Errors: SW_BAD_CONFIG: something is in the place of the link that no run makes, so
+ * that no save could set it. */
+typedef void (*sw_left_over_fn)(void *to, const char *path);
+sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to, sw_error *err);
 
-/* Remove a checkpoint: it loses its name first, so that it is whole or not there at any moment. One that is not there is fine. */
+/* Remove a checkpoint: it loses its name first, so that it is whole or not there at any moment. One that is not there is fine.
+ * Files in it that are no checkpoint's stay, under the other name. */
 sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
 
 /* Remove every checkpoint of a step beyond `step`, whole or not: for a run that goes on from an older one, before it saves. */
@@ -74,10 +82,11 @@ sw_status sw_steps_remove_after(const sw_storage *storage, const char *folder, i
 void sw_step_name(int64_t step, char name[SW_STEP_NAME_BYTES]);
 void sw_step_partial_name(int64_t step, char name[SW_STEP_NAME_BYTES]);
 
-/* The folder `path`, which has the files of a checkpoint or some of them. One that is not there is fine. */
-sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, sw_error *err);
+/* Remove the files of a checkpoint, or those that are there, from the folder `path`, and the folder. One that is not there is
+ * fine, and one that holds other things stays with them: *stays (may be NULL). */
+sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, bool *stays, sw_error *err);
 
-/* Let `latest` name the checkpoint of a step. */
+/* Let `latest` name the checkpoint of a step, where the file system has links. */
 sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
 
 #endif

@@ -14,17 +14,17 @@ static int outcome(int result) {
     return result < 0 ? -errno : result;
 }
 
-static int make_folder(void *self, const char *path) {
+static int call_make_folder(void *self, const char *path) {
     (void)self;
     return outcome(mkdir(path, 0777));
 }
 
-static int open_file(void *self, const char *path, bool is_direct) {
+static int call_open(void *self, const char *path, bool is_direct) {
     (void)self;
     return outcome(open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (is_direct ? O_DIRECT : 0), 0666));
 }
 
-static int64_t write_at(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
+static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
     (void)self;
     ssize_t n = pwrite(descriptor, data, (size_t)bytes, offset);
     return n < 0 ? -errno : n;
@@ -32,7 +32,7 @@ static int64_t write_at(void *self, int descriptor, const void *data, int64_t by
 
 /* Where the file system cannot reserve blocks, a full disk shows while writing. Never by writing zeros, as posix_fallocate would
  * do then: other ranks write already. */
-static int reserve(void *self, int descriptor, int64_t bytes) {
+static int call_reserve(void *self, int descriptor, int64_t bytes) {
     (void)self;
     int result;
     do
@@ -43,17 +43,17 @@ static int reserve(void *self, int descriptor, int64_t bytes) {
     return outcome(ftruncate(descriptor, bytes)); /* a longer one was left by an earlier try */
 }
 
-static int sync_file(void *self, int descriptor) {
+static int call_sync(void *self, int descriptor) {
     (void)self;
     return outcome(fsync(descriptor));
 }
 
-static int close_file(void *self, int descriptor) {
+static int call_close(void *self, int descriptor) {
     (void)self;
     return outcome(close(descriptor));
 }
 
-static int sync_folder(void *self, const char *path) {
+static int call_sync_folder(void *self, const char *path) {
     (void)self;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -64,46 +64,34 @@ static int sync_folder(void *self, const char *path) {
     return result == -EINVAL ? 0 : result;
 }
 
-static int rename_path(void *self, const char *from, const char *to) {
+static int call_rename(void *self, const char *from, const char *to) {
     (void)self;
     return outcome(rename(from, to));
 }
 
-static int exchange(void *self, const char *a, const char *b) {
+static int call_exchange(void *self, const char *a, const char *b) {
     (void)self;
     int result = outcome(renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE));
     return result == -ENOSYS ? -EINVAL : result;
 }
 
-static int make_link(void *self, const char *target, const char *path) {
+static int call_link(void *self, const char *target, const char *path) {
     (void)self;
     return outcome(symlink(target, path));
 }
 
-static int remove_file(void *self, const char *path) {
+static int call_remove(void *self, const char *path) {
     (void)self;
     return outcome(unlink(path));
 }
 
-static int remove_folder(void *self, const char *path) {
+static int call_remove_folder(void *self, const char *path) {
     (void)self;
     return outcome(rmdir(path));
 }
 
 const sw_storage *sw_storage_system(void) {
-    static const sw_storage calls = {.make_folder = make_folder,
-                                     .open = open_file,
-                                     .write = write_at,
-                                     .reserve = reserve,
-                                     .sync = sync_file,
-                                     .close = close_file,
-                                     .sync_folder = sync_folder,
-                                     .rename = rename_path,
-                                     .exchange = exchange,
-                                     .link = make_link,
-                                     .remove = remove_file,
-                                     .remove_folder = remove_folder,
-                                     .allows_ring = true};
+    static const sw_storage calls = {.allows_ring = true, SW_STORAGE_CALLS(SW_STORAGE_FILL)};
     return &calls;
 }
 
@@ -114,6 +102,7 @@ sw_status sw_storage_fail(sw_error *err, const char *path, int64_t offset, int r
                        : error == EFBIG  ? "the file size limit (ulimit -f) or the file system forbids it"
                        : error == EIO    ? "the disk may be failing, save to another one (checkpoint.path)"
                        : error == ELOOP  ? "there is a link in its place, remove it"
+                       : error == EISDIR ? "there is a folder in its place, remove it"
                        : error == EMFILE || error == ENFILE ? "raise the limit with ulimit -n"
                                                             : "is checkpoint.path a folder that this user may write to?";
     char at[48] = "";

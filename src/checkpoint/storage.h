@@ -11,24 +11,41 @@
 
 #include <shardwise/status.h>
 
-/* Each returns 0 (open: a descriptor; write: the bytes that it took, which may be fewer than asked), or -errno. */
+/* The calls, CALL(result, name, parameters). Each returns 0 (open: a descriptor; write: the bytes that it took, which may be
+ * fewer than asked), or -errno.
+ *
+ *   open           for writing, made if it is not there; links are not followed
+ *   reserve        the file's size; blocks for all of it where the disk can say so
+ *   rename         replaces a file or a link, or an empty folder
+ *   exchange       both exist; -EINVAL where the file system cannot
+ *   link           a symbolic link
+ *   remove         a file or a link
+ *   remove_folder  an empty one
+ */
+#define SW_STORAGE_CALLS(CALL)                                                                          \
+    CALL(int, make_folder, (void *self, const char *path))                                              \
+    CALL(int, open, (void *self, const char *path, bool is_direct))                                     \
+    CALL(int64_t, write, (void *self, int descriptor, const void *data, int64_t bytes, int64_t offset)) \
+    CALL(int, reserve, (void *self, int descriptor, int64_t bytes))                                     \
+    CALL(int, sync, (void *self, int descriptor))                                                       \
+    CALL(int, close, (void *self, int descriptor))                                                      \
+    CALL(int, sync_folder, (void *self, const char *path))                                              \
+    CALL(int, rename, (void *self, const char *from, const char *to))                                   \
+    CALL(int, exchange, (void *self, const char *a, const char *b))                                     \
+    CALL(int, link, (void *self, const char *target, const char *path))                                 \
+    CALL(int, remove, (void *self, const char *path))                                                   \
+    CALL(int, remove_folder, (void *self, const char *path))
+
 typedef struct sw_storage {
     void *self;
-    int (*make_folder)(void *self, const char *path);
-    int (*open)(void *self, const char *path, bool is_direct); /* for writing, made if it is not there; links are not followed */
-    int64_t (*write)(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset);
-    int (*reserve)(void *self, int descriptor,
-                   int64_t bytes); /* the file's size; blocks for all of it where the disk can say so */
-    int (*sync)(void *self, int descriptor);
-    int (*close)(void *self, int descriptor);
-    int (*sync_folder)(void *self, const char *path);
-    int (*rename)(void *self, const char *from, const char *to);   /* replaces a file or a link, or an empty folder */
-    int (*exchange)(void *self, const char *a, const char *b);     /* both exist; -EINVAL where the file system cannot */
-    int (*link)(void *self, const char *target, const char *path); /* a symbolic link */
-    int (*remove)(void *self, const char *path);                   /* a file or a link */
-    int (*remove_folder)(void *self, const char *path);            /* an empty one */
     bool allows_ring; /* writes may go past the table, through an io_uring: true of the system's alone */
+#define SW_STORAGE_MEMBER(result, name, parameters) result(*name) parameters;
+    SW_STORAGE_CALLS(SW_STORAGE_MEMBER)
+#undef SW_STORAGE_MEMBER
 } sw_storage;
+
+/* Fills a table from functions that are called call_NAME: (sw_storage){.self = ..., SW_STORAGE_CALLS(SW_STORAGE_FILL)}. */
+#define SW_STORAGE_FILL(result, name, parameters) .name = call_##name,
 
 /* The system's own calls. */
 const sw_storage *sw_storage_system(void);

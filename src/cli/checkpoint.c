@@ -13,6 +13,8 @@ static const struct {
     {"diff", "A B", "what differs between two checkpoints", sw_checkpoint_action_diff},
     {"prune", "RUN_DIR --keep N", "remove old checkpoints", sw_checkpoint_action_prune},
     {"import", "FILE.gguf|MODEL_DIR OUT_DIR", "make a Hugging Face folder of it", sw_checkpoint_action_import},
+    {"import", "RUN_DIR|CHECKPOINT_DIR RUN_DIR", "take a checkpoint into a run, which goes on from it",
+     sw_checkpoint_action_import},
     {"export", "MODEL_DIR FILE.gguf", "make a GGUF file of a Hugging Face folder", sw_checkpoint_action_export},
     {"export", "RUN_DIR|CHECKPOINT_DIR OUT_DIR", "make a Hugging Face folder of a checkpoint", sw_checkpoint_action_export},
     {"merge", "MODEL_DIR ADAPTER_DIR OUT_DIR", "make one model of a model and its adapter", sw_checkpoint_action_merge},

@@ -1,81 +1,199 @@
-/* checkpoint_diff.c: shardwise checkpoint diff: what differs between two checkpoints, parameter by parameter. */
+/* checkpoint_diff.c: shardwise checkpoint diff: what differs between two checkpoints, parameter by parameter.
+ *
+ * What is found is one JSON object, for --json as it is, else told in words. Steps, states and settings that differ are told and
+ * do not count: two runs may well have come to the same weights in different ways.
+ */
 #include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "checkpoint/diff.h"
 #include "cli/checkpoint.h"
 
-typedef struct tally {
-    int64_t n_tensors, n_different;
-} tally;
+/* ---- what is found ---- */
 
-static void tell(void *to, const sw_difference *d) {
-    tally *t = to;
-    const char *file = sw_state_file_name(d->state);
-    int word = (int)strcspn(file, ".");
-    t->n_tensors++;
-    if (d->kind == SW_SAME)
-        return;
-    t->n_different++;
-    switch (d->kind) {
-    case SW_OTHER_VALUES:
-        printf("%.*s %s: %" PRId64 " of %" PRId64 " elements differ, by %.3g at most\n", word, file, d->name, d->n_different,
-               d->n_elements, d->largest);
-        break;
-    case SW_OTHER_SHAPE:
-        printf("%.*s %s: other shape, or trained in one alone\n", word, file, d->name);
-        break;
-    default:
-        printf("%.*s %s: only in the %s\n", word, file, d->name, d->kind == SW_ONLY_IN_FIRST ? "first" : "second");
-    }
+/* Two values of a key; NULL: there is none. Takes both over. False when memory is short. */
+static bool add_pair(json_t *object, const char *key, json_t *a, json_t *b) {
+    return json_object_set_new(object, key, json_pack("[o, o]", a ? a : json_null(), b ? b : json_null())) == 0;
 }
 
-/* What differs beside tensors is told, and does not count: two runs may well have come to the same state in different ways. */
-static void tell_settings(const sw_checkpoint *a, const sw_checkpoint *b) {
-    if (sw_checkpoint_step(a) != sw_checkpoint_step(b))
-        printf("step: %" PRId64 " and %" PRId64 "\n", sw_checkpoint_step(a), sw_checkpoint_step(b));
-    if (strcmp(sw_checkpoint_state(a), sw_checkpoint_state(b)) != 0)
-        printf("state: %s and %s\n", sw_checkpoint_state(a), sw_checkpoint_state(b));
-    for (int i = 0; i < sw_checkpoint_n_settings(a); i++) {
-        const sw_setting_text *setting = sw_checkpoint_setting(a, i);
-        const char *other = sw_checkpoint_find_setting(b, setting->key);
-        if (!other || strcmp(other, setting->value) != 0)
-            printf("setting %s: %s and %s\n", setting->key, setting->value, other ? other : "none");
+/* Entries of two objects that differ, as pairs; NULL when memory is short. Takes both over. */
+static json_t *different_entries(json_t *a, json_t *b) {
+    json_t *entries = json_object(), *value;
+    bool is_whole = a && b && entries;
+    const char *key;
+    json_object_foreach(a, key, value) {
+        if (!json_equal(value, json_object_get(b, key)))
+            is_whole = add_pair(entries, key, json_incref(value), json_incref(json_object_get(b, key))) && is_whole;
     }
-    for (int i = 0; i < sw_checkpoint_n_settings(b); i++)
-        if (!sw_checkpoint_find_setting(a, sw_checkpoint_setting(b, i)->key))
-            printf("setting %s: none and %s\n", sw_checkpoint_setting(b, i)->key, sw_checkpoint_setting(b, i)->value);
+    json_object_foreach(b, key, value) {
+        if (!json_object_get(a, key))
+            is_whole = add_pair(entries, key, NULL, json_incref(value)) && is_whole;
+    }
+    json_decref(a);
+    json_decref(b);
+    if (is_whole)
+        return entries;
+    json_decref(entries);
+    return NULL;
+}
+
+static json_t *state_of(const sw_checkpoint *c) {
+    json_t *state = json_loads(sw_checkpoint_state(c), 0, NULL);
+    json_object_del(state, "step"); /* which the checkpoint has too */
+    return state;
+}
+
+static json_t *settings_of(const sw_checkpoint *c) {
+    json_t *object = json_object();
+    bool is_whole = object;
+    for (int i = 0; i < sw_checkpoint_n_settings(c) && is_whole; i++)
+        is_whole =
+            json_object_set_new(object, sw_checkpoint_setting(c, i)->key, json_string(sw_checkpoint_setting(c, i)->value)) == 0;
+    if (is_whole)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+static const char *const kind_words[] = {[SW_SAME] = "same",
+                                         [SW_OTHER_VALUES] = "values",
+                                         [SW_OTHER_SHAPE] = "shape",
+                                         [SW_ONLY_IN_FIRST] = "only_in_first",
+                                         [SW_ONLY_IN_SECOND] = "only_in_second"};
+
+typedef struct tensors {
+    int64_t n;
+    bool is_whole; /* memory was never short */
+    json_t *different;
+} tensors;
+
+static void add_tensor(void *to, const sw_difference *d) {
+    tensors *t = to;
+    const char *file = sw_state_file_name(d->state);
+    t->n++;
+    if (d->kind == SW_SAME)
+        return;
+    json_t *entry =
+        json_pack("{s:s%, s:s, s:s}", "state", file, strcspn(file, "."), "name", d->name, "difference", kind_words[d->kind]);
+    if (d->kind == SW_OTHER_VALUES) {
+        json_t *values =
+            json_pack("{s:I, s:I, s:o}", "elements", (json_int_t)d->n_elements, "different", (json_int_t)d->n_different,
+                      "largest", isfinite(d->largest) ? json_real(d->largest) : json_null());
+        t->is_whole = json_object_update(entry, values) == 0 && t->is_whole;
+        json_decref(values);
+    }
+    t->is_whole = json_array_append_new(t->different, entry) == 0 && t->is_whole;
+}
+
+/* ---- in words ---- */
+
+/* A value of a state or a setting, if it is short: most are numbers. Ownership: free; NULL: it is long. */
+static char *short_text(json_t *value) {
+    enum { MOST = 60 };
+    char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                       : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (!text || strlen(text) <= MOST)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static void tell_pair(const char *what, const char *key, json_t *values) {
+    char *a = short_text(json_array_get(values, 0)), *b = short_text(json_array_get(values, 1));
+    if (a && b)
+        printf("%s %s: %s and %s\n", what, key, a, b);
+    else
+        printf("%s %s: differs\n", what, key);
+    free(a);
+    free(b);
+}
+
+static void tell_tensor(json_t *entry) {
+    const char *difference = json_string_value(json_object_get(entry, "difference"));
+    json_t *largest = json_object_get(entry, "largest");
+    printf("%s %s: ", json_string_value(json_object_get(entry, "state")), json_string_value(json_object_get(entry, "name")));
+    if (!strcmp(difference, kind_words[SW_OTHER_VALUES]))
+        printf("%lld of %lld elements differ, by %.3g at most\n",
+               (long long)json_integer_value(json_object_get(entry, "different")),
+               (long long)json_integer_value(json_object_get(entry, "elements")),
+               json_is_real(largest) ? json_real_value(largest) : INFINITY);
+    else if (!strcmp(difference, kind_words[SW_OTHER_SHAPE]))
+        printf("other shape, or trained in one alone\n");
+    else
+        printf("only in the %s\n", !strcmp(difference, kind_words[SW_ONLY_IN_FIRST]) ? "first" : "second");
+}
+
+static void tell(json_t *report) {
+    json_t *value, *step = json_object_get(report, "step"), *different = json_object_get(report, "different");
+    const char *key;
+    size_t i;
+    long long n = json_integer_value(json_object_get(report, "tensors"));
+    if (!json_equal(json_array_get(step, 0), json_array_get(step, 1)))
+        printf("step: %lld and %lld\n", (long long)json_integer_value(json_array_get(step, 0)),
+               (long long)json_integer_value(json_array_get(step, 1)));
+    json_object_foreach(json_object_get(report, "state"), key, value) tell_pair("state", key, value);
+    json_object_foreach(json_object_get(report, "settings"), key, value) tell_pair("setting", key, value);
+    json_array_foreach(different, i, value) tell_tensor(value);
+    if (json_array_size(different))
+        printf("%zu of %lld tensors differ\n", json_array_size(different), n);
+    else
+        printf("equal: %lld tensors, every bit\n", n);
+}
+
+/* ---- the action ---- */
+
+static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, sw_error *err) {
+    const sw_checkpoint *a = checkpoint[0], *b = checkpoint[1];
+    tensors t = {0, true, json_array()};
+    json_t *report = NULL;
+    sw_status status = sw_checkpoint_diff(a, b, add_tensor, &t, err);
+    if (status == SW_OK && t.is_whole)
+        report =
+            json_pack("{s:b, s:[I, I], s:o, s:o, s:I, s:O}", "equal", json_array_size(t.different) == 0, "step",
+                      (json_int_t)sw_checkpoint_step(a), (json_int_t)sw_checkpoint_step(b), "state",
+                      different_entries(state_of(a), state_of(b)), "settings", different_entries(settings_of(a), settings_of(b)),
+                      "tensors", (json_int_t)t.n, "different", t.different);
+    json_decref(t.different);
+    if (status == SW_OK && !report)
+        status = sw_fail(err, SW_NO_MEMORY, "no memory to tell what differs");
+    if (status != SW_OK)
+        return status;
+    if (as_json) {
+        json_dumpf(report, stdout, JSON_REAL_PRECISION(17));
+        putchar('\n');
+    } else {
+        tell(report);
+    }
+    json_decref(report);
+    return SW_OK;
 }
 
 sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, goes_on;
-    const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    bool help = false, as_json = false, goes_on;
+    const sw_flag flags[] = {{"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+                             {"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    enum { N_FLAGS = sizeof flags / sizeof *flags };
     static const sw_verb verb = {"checkpoint diff", "RUN_DIR|CHECKPOINT_DIR RUN_DIR|CHECKPOINT_DIR",
                                  "what differs between two checkpoints of any numbers of ranks; of a run, its newest is meant",
                                  NULL};
     const char **others;
     int n_others;
     sw_checkpoint *checkpoint[2] = {NULL, NULL};
-    tally t = {0};
-    sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, 1, 2, "shardwise checkpoint diff runs/x runs/y",
-                                          &others, &n_others, &goes_on, err);
+    sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 2,
+                                          "shardwise checkpoint diff runs/x runs/y", &others, &n_others, &goes_on, err);
     if (!status && help)
-        sw_arguments_help(&verb, flags, 1);
+        sw_arguments_help(&verb, flags, N_FLAGS);
     if (status || !goes_on)
         goto done;
     if (n_others > 2)
         status = sw_fail(err, SW_BAD_CONFIG, "%.100s: two folders are taken · shardwise checkpoint diff", others[2]);
     for (int i = 0; i < 2 && !status; i++)
         status = sw_checkpoint_at(others[i], &checkpoint[i], err);
-    if (!status) {
-        tell_settings(checkpoint[0], checkpoint[1]);
-        status = sw_checkpoint_diff(checkpoint[0], checkpoint[1], tell, &t, err);
-    }
-    if (!status && t.n_different)
-        printf("%" PRId64 " of %" PRId64 " tensors differ\n", t.n_different, t.n_tensors);
-    else if (!status)
-        printf("equal: %" PRId64 " tensors, every bit\n", t.n_tensors);
+    if (!status)
+        status = compare(checkpoint, as_json, err);
 done:
     for (int i = 0; i < 2; i++)
         sw_checkpoint_close(checkpoint[i]);

@@ -1,48 +1,114 @@
-/* checkpoint_import.c: shardwise checkpoint import: models of other kinds as Hugging Face folders. */
+/* checkpoint_import.c: shardwise checkpoint import: models of other kinds as Hugging Face folders; checkpoints of other runs as
+ * those of a run.
+ */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/text.h"
+#include "checkpoint/adopt.h"
 #include "checkpoint/convert.h"
+#include "checkpoint/run_lock.h"
+#include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
+
+/* ---- a checkpoint ---- */
+
+/* A new folder holds its lock, and perhaps steps/, when nothing came of it. */
+static void remove_new_folder(const char *folder) {
+    static const char *const names[] = {"steps", ".lock"};
+    char path[SW_PATH_BYTES];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (sw_path_join(path, folder, names[i], NULL) == SW_OK)
+            (void)remove(path);
+    (void)rmdir(folder);
+}
+
+/* Into the folder `to` of a run, or a new one, from which `train` then goes on. */
+static sw_status import_checkpoint(const char *from, const char *to, sw_error *err) {
+    sw_checkpoint *checkpoint;
+    sw_run_lock lock = {-1};
+    sw_status status = sw_checkpoint_at(from, &checkpoint, err);
+    if (status != SW_OK)
+        return status;
+    bool is_new = mkdir(to, 0777) == 0;
+    if (!is_new && errno != EEXIST)
+        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s", to, strerror(errno));
+    else if (!is_new && !sw_is_run_folder(to))
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "%s: exists and is no run's folder, and a checkpoint is imported into a run's or a new one · shardwise "
+                         "checkpoint export makes a model's folder of it",
+                         to);
+    if (status == SW_OK)
+        status = sw_run_lock_take(to, &lock, err);
+    if (status == SW_OK)
+        status = sw_checkpoint_adopt(checkpoint, sw_storage_system(), to, sw_checkpoint_n_threads(), err);
+    if (status == SW_OK)
+        printf("checkpoint: %s/steps/%08" PRId64 "; shardwise train RUN.yaml checkpoint.path=%s goes on from it\n", to,
+               sw_checkpoint_step(checkpoint), to);
+    else if (is_new)
+        remove_new_folder(to);
+    sw_run_lock_release(&lock);
+    sw_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* ---- a model ---- */
+
+static sw_status import_model(const char *from, const char *to, const char *dtype_word, const char *size, sw_error *err) {
+    sw_dtype dtype;
+    int64_t max_shard_size;
+    if (!sw_checkpoint_parse_dtype(dtype_word ? dtype_word : "fp32", &dtype))
+        return sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32, bf16 or fp16, not %.100s · shardwise checkpoint import", dtype_word);
+    if (!sw_text_parse_bytes(size ? size : "5GiB", &max_shard_size) || max_shard_size < 1)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--max-shard-size takes a size such as 512MiB or 5GiB, not %.100s · shardwise checkpoint import", size);
+    sw_status status = sw_checkpoint_import(from, to, dtype, max_shard_size, err);
+    if (status == SW_OK)
+        printf("model: %s\n", to);
+    return status;
+}
+
+/* ---- the action ---- */
 
 sw_status sw_checkpoint_action_import(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
-    const char *dtype_word = "fp32", *size = "5GiB";
+    const char *dtype_word = NULL, *size = NULL;
     const sw_flag flags[] = {
-        {"--dtype", "TYPE", "element type of the folder: fp32, bf16 or fp16; fp32", SW_FLAG_TEXT, &dtype_word},
-        {"--max-shard-size", "SIZE", "largest file of the folder; 5GiB", SW_FLAG_TEXT, &size},
+        {"--dtype", "TYPE", "element type of a model's folder: fp32, bf16 or fp16; fp32", SW_FLAG_TEXT, &dtype_word},
+        {"--max-shard-size", "SIZE", "largest file of a model's folder; 5GiB", SW_FLAG_TEXT, &size},
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {"checkpoint import", "FILE.gguf|MODEL_DIR OUT_DIR",
-                                 "a GGUF file, or a Hugging Face folder in another element type, as a Hugging Face folder", NULL};
+    static const sw_verb verb = {"checkpoint import", "FILE.gguf|MODEL_DIR OUT_DIR | RUN_DIR|CHECKPOINT_DIR RUN_DIR",
+                                 "a GGUF file, or a Hugging Face folder in another element type, as a Hugging Face folder; or a "
+                                 "checkpoint (of a run, its newest), once all of it is verified, as one of another run",
+                                 NULL};
     const char **others;
     int n_others;
-    sw_dtype dtype;
-    int64_t max_shard_size;
     sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 2,
                                           "shardwise checkpoint import model.gguf model", &others, &n_others, &goes_on, err);
     if (!status && help)
         sw_arguments_help(&verb, flags, N_FLAGS);
     if (status || !goes_on)
         goto done;
+    bool is_of_a_run = sw_is_checkpoint_folder(others[0]) || sw_is_run_folder(others[0]);
     if (n_others > 2)
         status =
             sw_fail(err, SW_BAD_CONFIG, "%.100s: one file and one folder are taken · shardwise checkpoint import", others[2]);
-    else if (!sw_checkpoint_parse_dtype(dtype_word, &dtype))
-        status =
-            sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32, bf16 or fp16, not %.100s · shardwise checkpoint import", dtype_word);
-    else if (!sw_text_parse_bytes(size, &max_shard_size) || max_shard_size < 1)
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "--max-shard-size takes a size such as 512MiB or 5GiB, not %.100s · shardwise checkpoint import", size);
-    else if (sw_is_checkpoint_folder(others[0]))
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "%s: is a run's checkpoint · shardwise checkpoint export makes a model's folder of it", others[0]);
+    else if (is_of_a_run && (dtype_word || size))
+        status = sw_fail(
+            err, SW_BAD_CONFIG,
+            "%s: a checkpoint keeps its element types and files, so there is no %s · shardwise checkpoint import · to make "
+            "a model's folder of it: shardwise checkpoint export",
+            others[0], dtype_word ? "--dtype" : "--max-shard-size");
+    else if (is_of_a_run)
+        status = import_checkpoint(others[0], others[1], err);
     else
-        status = sw_checkpoint_import(others[0], others[1], dtype, max_shard_size, err);
-    if (!status)
-        printf("model: %s\n", others[1]);
+        status = import_model(others[0], others[1], dtype_word, size, err);
 done:
     free(others);
     return status;

@@ -1,4 +1,5 @@
 /* checkpoint_steps.c: shardwise checkpoint list, verify, prune: the checkpoints of a run. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
 
-static int n_cores(void) {
+int sw_checkpoint_n_threads(void) {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 && n < 64 ? (int)n : 1;
 }
@@ -35,23 +36,32 @@ static void tell_rejected(void *to, int64_t step, const char *message) {
     fprintf(stderr, "shardwise: passed over: %s\n", message);
 }
 
+static sw_status open_checkpoint(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; check the path", path, strerror(ENOENT));
+    return sw_checkpoint_open(path, checkpoint, err);
+}
+
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
-    char step_path[SW_PATH_BYTES];
-    int64_t step;
     if (!sw_is_run_folder(path))
-        return sw_checkpoint_open(path, checkpoint, err);
-    sw_status status = sw_steps_newest_good(path, n_cores(), tell_rejected, NULL, &step, err);
-    if (status == SW_OK && step < 0)
+        return open_checkpoint(path, checkpoint, err);
+    sw_status status = sw_steps_newest_good(path, sw_checkpoint_n_threads(), tell_rejected, NULL, checkpoint, err);
+    if (status == SW_OK && !*checkpoint)
         return sw_fail(err, SW_BAD_FILE, "%s: has no checkpoint that is good; did the run save any (checkpoint.every)?", path);
-    if (status == SW_OK)
-        status = sw_step_path(path, step, step_path, err);
-    return status == SW_OK ? sw_checkpoint_open(step_path, checkpoint, err) : status;
+    return status;
 }
 
 /* The run's folder that an action wants. */
 static sw_status check_run_folder(const char *path, const char *action, sw_error *err) {
+    char owner[SW_USER_BYTES] = "";
+    struct stat info;
     if (sw_is_run_folder(path))
         return SW_OK;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode) && access(path, R_OK | X_OK) != 0) {
+        const char *reason = strerror(errno);
+        return sw_fail(err, SW_BAD_CONFIG, "%s: cannot be read: %s%s%s; give this user the right to read it", path, reason,
+                       sw_file_is_foreign(path, owner) ? "; it belongs to user " : "", owner);
+    }
     return sw_fail(err, SW_BAD_FILE, "%s: is no run's folder, which has steps/ in it · shardwise checkpoint %s runs/x", path,
                    action);
 }
@@ -63,7 +73,7 @@ static void print_step(const sw_step *step) {
     time_t seconds = (time_t)step->seconds;
     struct tm local;
     if (!step->is_whole) {
-        printf("%10" PRId64 "  damaged: %s\n", step->step, step->reason);
+        printf("%10" PRId64 "  %s: %s\n", step->step, step->is_unknown ? "unreadable" : "damaged", step->reason);
         return;
     }
     if (localtime_r(&seconds, &local))
@@ -110,33 +120,45 @@ done:
 static sw_status verify(const char *path, sw_error *err) {
     char bytes[SW_TEXT_NUMBER_BYTES];
     sw_checkpoint *checkpoint;
-    sw_status status = sw_checkpoint_open(path, &checkpoint, err);
+    sw_status status = open_checkpoint(path, &checkpoint, err);
     if (status != SW_OK)
         return status;
-    status = sw_checkpoint_verify(checkpoint, n_cores(), err);
+    status = sw_checkpoint_verify(checkpoint, sw_checkpoint_n_threads(), err);
     if (status == SW_OK)
         printf("%s: good, %s\n", path, sw_text_bytes(sw_checkpoint_bytes(checkpoint), bytes, sizeof bytes));
     sw_checkpoint_close(checkpoint);
     return status;
 }
 
-/* Each checkpoint of a run; what is wrong with all but the last that is damaged is told on the way. */
+/* Each checkpoint of a run; what is wrong with one is told on the way. Those that cannot be read here are not said to be damaged.
+ */
 static sw_status verify_run(const char *folder, sw_error *err) {
     char path[SW_PATH_BYTES];
     sw_steps steps;
-    int n_damaged = 0;
+    int n_damaged = 0, n_unreadable = 0;
     sw_status status = sw_steps_list(folder, &steps, err);
     for (int i = 0; i < steps.n && status == SW_OK; i++) {
+        const sw_step *step = &steps.item[i];
         sw_error reason;
-        if ((status = sw_step_path(folder, steps.item[i].step, path, err)) != SW_OK)
+        if ((status = sw_step_path(folder, step->step, path, err)) != SW_OK)
             break;
-        sw_status good = steps.item[i].is_whole ? verify(path, &reason) : SW_BAD_FILE;
-        if (good != SW_OK && good != SW_BAD_FILE)
+        sw_status good = step->is_whole ? verify(path, &reason) : step->is_unknown ? SW_BAD_CONFIG : SW_BAD_FILE;
+        if (good == SW_BAD_FILE && !sw_file_exists(path)) {
+            printf("%s: removed meanwhile\n", path);
+            continue;
+        }
+        if (good != SW_OK && good != SW_BAD_FILE && good != SW_BAD_CONFIG)
             status = sw_fail(err, good, "%s", reason.message);
-        else if (good == SW_BAD_FILE)
-            printf("%s: damaged: %s\n", path, steps.item[i].is_whole ? reason.message : steps.item[i].reason), n_damaged++;
+        else if (good != SW_OK)
+            printf("%s: %s: %s\n", path, good == SW_BAD_FILE ? "damaged" : "unreadable",
+                   step->is_whole ? reason.message : step->reason);
+        n_damaged += good == SW_BAD_FILE;
+        n_unreadable += good == SW_BAD_CONFIG;
     }
-    if (status == SW_OK && n_damaged)
+    if (status == SW_OK && n_unreadable)
+        status = sw_fail(err, SW_BAD_CONFIG, "%s: %d of %d checkpoints cannot be read here, and %d are damaged", folder,
+                         n_unreadable, steps.n, n_damaged);
+    else if (status == SW_OK && n_damaged)
         status = sw_fail(err, SW_BAD_FILE, "%s: %d of %d checkpoints are damaged; a run goes on from the newest good one", folder,
                          n_damaged, steps.n);
     else if (status == SW_OK && !steps.n)

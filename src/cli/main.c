@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/stop_signal.h"
 #include "base/text.h"
 #include "cli/command.h"
 
@@ -30,7 +31,7 @@ void sw_print_error(const sw_error *err) {
     }
     text[n] = 0;
     bool is_coloured = sw_is_coloured(stderr);
-    bool is_stopped = err->status == SW_INTERRUPTED || err->status == SW_TERMINATED; /* as asked, so no error */
+    bool is_stopped = sw_status_is_stop(err->status); /* as asked, so no error */
     fflush(stdout);
     if (is_stopped)
         fprintf(stderr, "shardwise: %s\n", *text ? text : "stopped by a signal");

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "data/corpus.h"
 #include "data/npy.h"
+#include "data/token_record.h"
 
 enum { BUFFERED_NUMBERS = 1 << 16 };
 
@@ -211,12 +212,16 @@ static sw_status write_samples(const request *r, const sw_corpus *corpus, output
         status = sw_corpus_encode(corpus, (sw_corpus_sink){take_sample, draw_progress, o}, err);
     if (o->is_live)
         fputs("\r\033[K", stderr);
+    if (!status && r->out)
+        sw_token_record_remove(r->out); /* it speaks of the file that is replaced now */
     if (!status)
         status = finish_writer(&o->tokens, err);
     if (!status)
         status = finish_writer(&o->marks, err);
     if (!status)
         status = finish_writer(&o->documents, err);
+    if (!status && r->out)
+        status = sw_token_record_write(r->out, corpus->tokenizer, o->n_tokens, err);
     close_writer(&o->tokens);
     close_writer(&o->marks);
     close_writer(&o->documents);
@@ -331,7 +336,9 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
     request r = {.chat_format = "auto"};
     const sw_flag flags[] = {
         {"--tokenizer", "DIR", "a folder with tokenizer.json, or the file", SW_FLAG_TEXT, &r.tokenizer},
-        {"-o", "OUT", "the token file to write (.npy, uint16 or uint32); with --decode the text", SW_FLAG_TEXT, &r.out},
+        {"-o", "OUT",
+         "the token file to write (.npy, uint16 or uint32), and what its ids mean (OUT.json); with --decode the text",
+         SW_FLAG_TEXT, &r.out},
         {"--documents", "OUT", "write the lengths of the documents too (.npy)", SW_FLAG_TEXT, &r.documents},
         {"--mask", "OUT", "write which tokens are trained on too (.npy, 1 or 0 for each token)", SW_FLAG_TEXT, &r.mask},
         {"--jsonl", "FILE", "rows, whatever the file is called: text, prompt and completion, or messages", SW_FLAG_TEXT, &r.rows},

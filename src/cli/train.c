@@ -25,7 +25,7 @@ static void take_signal(int signal_number) {
     } else if (signal_number == SIGUSR1) {
         save_request = 1;
     } else if (has_begun && !stop_signal) {
-        stop_signal = signal_number == SIGHUP ? SIGTERM : signal_number; /* the terminal is gone: end as if asked to */
+        stop_signal = signal_number;
     } else {
         ssize_t told =
             has_begun ? write(STDERR_FILENO, at_once, sizeof at_once - 1) : write(STDERR_FILENO, too_early, sizeof too_early - 1);

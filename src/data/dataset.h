@@ -54,6 +54,8 @@ typedef struct sw_dataset_options {
     bool shuffle;
     uint64_t seed;
     sw_text_options text; /* how text is tokenized; text.tokenizer NULL: by bytes or not at all */
+    const char
+        *tokenizer_path; /* whose ids token files should have, where text.tokenizer is NULL (token_record.h); NULL: not known */
 } sw_dataset_options;
 
 typedef struct sw_dataset_facts {

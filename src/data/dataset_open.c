@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "data/dataset_internal.h"
-#include "data/tokenizer/tokenizer.h"
+#include "data/token_record.h"
 
 enum { LENGTHS_AT_ONCE = 2048 };
 
@@ -22,6 +22,7 @@ typedef struct opening {
     const char **waiting; /* .txt files that are tokenized together */
     int n_waiting, waiting_capacity;
     const char *first_file, *first_jsonl;
+    sw_token_reader reader;
     sw_error *err;
 } opening;
 
@@ -107,6 +108,8 @@ static sw_status read_lengths(opening *o, const char *path, int64_t n_tokens, co
 static sw_status add_plain(opening *o, const char *path, bool is_text) {
     sw_piece piece = {0};
     sw_status status = check_tokens(o, path, is_text, &piece.tokens);
+    if (status == SW_OK && !is_text)
+        status = sw_token_record_check(path, piece.tokens.n_tokens, &o->reader, o->err);
     if (status != SW_OK)
         return status;
     piece.n = piece.tokens.n_tokens;
@@ -454,7 +457,10 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
     sw_dataset *opened = calloc(1, sizeof *opened);
     if (!opened)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the data's description");
-    opening o = {.options = options, .dataset = opened, .err = err};
+    opening o = {.options = options,
+                 .dataset = opened,
+                 .reader = {.tokenizer = options->text.tokenizer, .path = options->tokenizer_path},
+                 .err = err};
     opened->sequence_length = options->sequence_length;
     opened->shuffle = options->shuffle;
     opened->seed = options->seed;
@@ -470,6 +476,7 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
         status = treat_long(&o);
     if (status == SW_OK)
         status = find_rows(&o);
+    sw_tokenizer_free(o.reader.opened);
     if (status != SW_OK) {
         sw_dataset_close(opened);
         return status;

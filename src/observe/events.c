@@ -77,3 +77,7 @@ sw_status sw_events_write(sw_events *events, const char *event, int64_t step, co
     sw_json_line_end(line);
     return sw_json_line_append(line, events->descriptor, events->path, err);
 }
+
+sw_status sw_events_sync(const sw_events *events, sw_error *err) {
+    return sw_json_lines_sync(events->descriptor, events->path, err);
+}

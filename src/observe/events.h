@@ -48,4 +48,7 @@ void sw_events_close(sw_events *events);
 sw_status sw_events_write(sw_events *events, const char *event, int64_t step, const char *reason, const sw_detail *details,
                           int n_details, sw_error *err);
 
+/* All lines so far are on the disk when it returns. May run beside sw_events_write. Errors: SW_NO_SPACE. */
+sw_status sw_events_sync(const sw_events *events, sw_error *err);
+
 #endif

@@ -167,3 +167,9 @@ sw_status sw_json_line_append(const sw_json_line *line, int descriptor, const ch
         error = errno;
     return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(error));
 }
+
+sw_status sw_json_lines_sync(int descriptor, const char *path, sw_error *err) {
+    if (fsync(descriptor) == 0 || errno == EINVAL) /* a pipe has nothing to sync */
+        return SW_OK;
+    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
+}

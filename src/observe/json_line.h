@@ -40,4 +40,7 @@ sw_status sw_json_lines_open(const char *path, int *descriptor, sw_error *err);
 /* Append an ended line. On a full disk nothing of it stays. Errors: SW_NO_SPACE; SW_BUG for a line that is too long. */
 sw_status sw_json_line_append(const sw_json_line *line, int descriptor, const char *path, sw_error *err);
 
+/* What was appended is on the disk when it returns. May run beside appends. Errors: SW_NO_SPACE. */
+sw_status sw_json_lines_sync(int descriptor, const char *path, sw_error *err);
+
 #endif

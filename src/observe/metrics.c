@@ -109,3 +109,7 @@ sw_status sw_metrics_write(sw_metrics *metrics, const sw_step_metrics *step, sw_
     sw_metrics_format(step, &metrics->line);
     return sw_json_line_append(&metrics->line, metrics->descriptor, metrics->path, err);
 }
+
+sw_status sw_metrics_sync(const sw_metrics *metrics, sw_error *err) {
+    return sw_json_lines_sync(metrics->descriptor, metrics->path, err);
+}

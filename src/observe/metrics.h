@@ -52,4 +52,7 @@ sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err);
 /* Append one line by one write. No allocation. */
 sw_status sw_metrics_write(sw_metrics *metrics, const sw_step_metrics *step, sw_error *err);
 
+/* All lines so far are on the disk when it returns. May run beside sw_metrics_write. Errors: SW_NO_SPACE. */
+sw_status sw_metrics_sync(const sw_metrics *metrics, sw_error *err);
+
 #endif

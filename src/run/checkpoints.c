@@ -37,14 +37,19 @@ sw_status sw_training_settle_saving(sw_training *t, sw_error *err) {
     return settle(t, &reason, err);
 }
 
-static void begin(sw_training *t, const char *why) {
+static void begin(sw_training *t, const char *why, double validation_loss) {
     sw_json_line state;
     t->why_saved = why;
-    t->guard.n_rollbacks = 0;
     t->n_saves_begun = t->n_saves_asked;
     sw_training_state_text(t, &state);
-    sw_save_facts facts = {.state = state.text, .validation_loss = t->has_validation ? t->validation_loss : NAN};
+    sw_save_facts facts = {.state = state.text, .validation_loss = validation_loss};
     sw_saving_begin(t->saving, t->step, &facts);
+}
+
+/* The step that was just taken. */
+static void begin_new(sw_training *t, const char *why) {
+    t->guard.n_rollbacks = 0;
+    begin(t, why, t->has_validation ? t->validation_loss : NAN);
 }
 
 /* What the last decision has told of the save that is running. */
@@ -65,21 +70,26 @@ static sw_status go_on(sw_training *t, sw_error *err) {
 
 sw_status sw_training_tend_saving(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    bool is_last = t->step >= t->run->n_steps || t->stop_signal || t->limit; /* sw_training_save_last comes then */
+    bool is_last = t->step >= t->n_steps || t->stop_signal || t->limit; /* sw_training_save_last comes then */
     bool is_due = t->step % s->checkpoint.every == 0 || t->n_saves_asked != t->n_saves_begun;
     sw_status status = go_on(t, err);
     if (status || is_last || !is_due)
         return status;
     status = sw_training_settle_saving(t, err);
     if (!status)
-        begin(t, t->step % s->checkpoint.every == 0 ? "checkpoint.every" : "SIGUSR1 asked for it");
+        begin_new(t, t->step % s->checkpoint.every == 0 ? "checkpoint.every" : "SIGUSR1 asked for it");
     return status || s->checkpoint.async ? status : sw_training_settle_saving(t, err);
+}
+
+sw_status sw_training_save_rollback(sw_training *t, sw_error *err) {
+    begin(t, "rollback", t->restored_validation_loss);
+    return sw_training_settle_saving(t, err);
 }
 
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err) {
     sw_status status = settle(t, unsaved, err);
     if (status || t->saved_step == t->step)
         return status;
-    begin(t, "the run ends here");
+    begin_new(t, "the run ends here");
     return settle(t, unsaved, err);
 }

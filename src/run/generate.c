@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/stop_signal.h"
 #include "data/codec.h"
 #include "data/sampling.h"
 #include "run/decoder.h"
@@ -336,8 +337,7 @@ static sw_status go_on(generation *g, news *all, sw_error *err) {
     if (!status && stop_signal)
         status = show(g, err);
     if (!status && stop_signal)
-        status = sw_fail(err, stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED, "stopped by %s",
-                         stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C");
+        status = sw_fail(err, sw_stop_status(stop_signal), "stopped by %s", sw_stop_words(stop_signal));
     return status;
 }
 

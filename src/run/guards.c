@@ -75,6 +75,23 @@ void sw_guard_reach(sw_training *t, const sw_limit_seen *seen) {
 
 /* ---- back to a checkpoint ---- */
 
+/* What rank 0 says of it. `guard` and `step` are those of before, with which the spike was seen. */
+static sw_status tell_of_rollback(const sw_training *t, const sw_guard_state *guard, int64_t from_step, double loss, bool is_back,
+                                  int64_t first_row, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    sw_report_line(t->run, "step %" PRId64 ": the loss %g is more than %g times the median %g of the last %d: %s", from_step,
+                   loss, t->run->settings->guard.loss_spike.factor, median(guard), guard->n_losses,
+                   is_back ? "back to the newest checkpoint, and on with the rows after these"
+                           : "the update is skipped, as there is no checkpoint to go back to");
+    sw_detail details[] = {sw_detail_integer("from_step", from_step), sw_detail_real("loss", loss),
+                           sw_detail_real("median", median(guard)), sw_detail_integer("first_row_left_out", first_row),
+                           sw_detail_integer("last_row_left_out", t->next_row - 1)};
+    sw_status status = sw_events_write(t->events, "rollback", t->step, "the loss is a spike (guard.loss_spike)", details, 5, err);
+    if (!status && t->metrics)
+        status = sw_path_join(path, t->run->settings->checkpoint.path, "metrics.jsonl", err);
+    return status || !t->metrics ? status : sw_metrics_cut(path, t->step, err);
+}
+
 sw_status sw_training_roll_back(sw_training *t, sw_error *err) {
     const sw_guard_state guard = t->guard;
     int64_t from_step = t->step, next_row = t->next_row, step;
@@ -84,7 +101,7 @@ sw_status sw_training_roll_back(sw_training *t, sw_error *err) {
     if (!status && guard.n_rollbacks >= MOST_ROLLBACKS)
         return sw_fail(err, SW_GUARD,
                        "step %" PRId64 ": the loss is %g, and the run was rolled back %d times since its last checkpoint "
-                       "(guard.loss_spike) · lower the learning rate or look at the data",
+                       "(guard.loss_spike) · look at the data, or set guard.loss_spike.action=skip",
                        t->step, t->loss, guard.n_rollbacks);
     if (!status)
         status = sw_training_restore_again(t, &step, err);
@@ -97,18 +114,7 @@ sw_status sw_training_roll_back(sw_training *t, sw_error *err) {
     }
     int64_t first_row = step >= 0 ? t->next_row : t->first_row;
     t->next_row = next_row;
-    if (t->comm->rank != 0)
-        return SW_OK;
-    sw_report_line(t->run, "step %" PRId64 ": the loss %g is more than %g times the median %g of the last %d: %s", from_step,
-                   loss, t->run->settings->guard.loss_spike.factor, median(&guard), guard.n_losses,
-                   step >= 0 ? "back to the newest checkpoint, and on with the rows after these"
-                             : "the update is skipped, as there is no checkpoint to go back to");
-    sw_detail details[] = {sw_detail_integer("from_step", from_step), sw_detail_real("loss", loss),
-                           sw_detail_real("median", median(&guard)), sw_detail_integer("first_row_left_out", first_row),
-                           sw_detail_integer("last_row_left_out", next_row - 1)};
-    status = sw_events_write(t->events, "rollback", t->step, "the loss is a spike (guard.loss_spike)", details, 5, err);
-    char path[SW_PATH_BYTES];
-    if (!status && t->metrics)
-        status = sw_path_join(path, t->run->settings->checkpoint.path, "metrics.jsonl", err);
-    return status || !t->metrics ? status : sw_metrics_cut(path, t->step, err);
+    if (t->comm->rank == 0)
+        status = tell_of_rollback(t, &guard, from_step, loss, step >= 0, first_row, err);
+    return status || step < 0 || !t->saving ? status : sw_training_save_rollback(t, err);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/condition.h"
+#include "base/stop_signal.h"
 #include "comm/bootstrap.h"
 #include "comm/shm.h"
 #include "run/supervisor.h"
@@ -24,7 +25,7 @@ typedef struct launch {
 /* A failure ends all ranks. The statuses of a run that was asked to stop are no failure: the others return the same. */
 static void finish_rank(const launch *l, int rank, sw_status status, sw_error *error) {
     sw_control_rank *page = &l->control->rank[rank];
-    bool is_orderly = status == SW_OK || status == SW_INTERRUPTED || status == SW_TERMINATED;
+    bool is_orderly = status == SW_OK || sw_status_is_stop(status);
     bool follows = status == SW_ABORTED && sw_control_check(l->control, NULL) != SW_OK;
     error->status = status;
     if (status == SW_OK)

@@ -13,6 +13,7 @@
 #include <shardwise/launch.h>
 
 #include "base/clock.h"
+#include "base/stop_signal.h"
 #include "checkpoint/steps.h"
 
 static const double LONGEST_PAUSE_SECONDS = 60;
@@ -118,8 +119,7 @@ sw_status sw_run_launch(sw_run *run, sw_error *err) {
         sw_run_event(run, "restart", step, reason.message, details, 2);
         pause_for(pause, stop_signal);
         if (stop_signal && *stop_signal)
-            return sw_fail(err, *stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED,
-                           "stopped by %s before restart %d; %s is at step %lld", *stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C",
-                           run->n_restarts, run->settings->checkpoint.path, (long long)step);
+            return sw_fail(err, sw_stop_status(*stop_signal), "stopped by %s before restart %d; %s is at step %lld",
+                           sw_stop_words(*stop_signal), run->n_restarts, run->settings->checkpoint.path, (long long)step);
     }
 }

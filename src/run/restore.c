@@ -137,6 +137,7 @@ static sw_status load_checkpoint(sw_training *t, const char *path, sw_error *err
     }
     if (!status)
         status = sw_training_state_read(t, checkpoint, err);
+    t->restored_validation_loss = sw_checkpoint_validation_loss(checkpoint);
     sw_checkpoint_close(checkpoint);
     return status;
 }
@@ -223,6 +224,12 @@ sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err
     if (!status && *step < 0)
         status = sw_fail(err, SW_BAD_FILE, "%s: its checkpoints have gone away", t->run->settings->checkpoint.path);
     t->saved_step = *step;
+    t->n_steps = sw_run_length(t->run, t->step, sw_training_rows_taken(t));
+    if (!status && t->comm->rank == 0) {
+        if (t->saving)
+            sw_saving_forget_after(t->saving, *step);
+        status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, *step, err);
+    }
     return status ? status : sw_executor_publish(t->executor, err);
 }
 
@@ -238,6 +245,7 @@ sw_status sw_training_restore(sw_training *t, sw_error *err) {
     if (!status && step < 0 && !has_frozen)
         status = load_first_values(t, err);
     t->saved_step = step;
+    t->n_steps = sw_run_length(t->run, t->step, sw_training_rows_taken(t));
     /* Those that were passed over are no part of the run any more. */
     if (!status && step >= 0 && t->comm->rank == 0)
         status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, step, err);

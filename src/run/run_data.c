@@ -73,6 +73,9 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
         .is_bytes = sw_settings_is_bytes(s),
         .shuffle = is_training && s->data.shuffle,
         .seed = (uint64_t)s->train.seed,
+        .tokenizer_path = sw_settings_is_bytes(s) ? NULL
+                          : s->data.tokenizer     ? s->data.tokenizer
+                                                  : s->model.path,
         .text = {.tokenizer = run->tokenizer,
                  .tokenizer_file = run->tokenizer ? run->tokenizer_file : NULL,
                  .chat = run->tokenizer ? &run->chat : NULL,

@@ -217,7 +217,7 @@ void sw_run_folder_tidy(const sw_run *run) {
         else
             (void)rename(before, file); /* if it is there: the new one did not come about */
     }
-    (void)sw_steps_clean(sw_storage_system(), path, NULL);
+    (void)sw_steps_clean(sw_storage_system(), path, NULL, NULL, NULL);
     remove_half_written(path);
     if (!run->goes_on && sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
         remove_folder(path);

@@ -1,10 +1,10 @@
 /* run_folder_again.c: a run in a folder that is there already: may it go on, from where, and what it leaves of the old.
  *
  * A folder is that of a run when it has a run.yaml; or nothing yet but what a run makes before that, so that a start that was
- * killed at any instant can be made again. What steps/ holds decides the rest: a checkpoint to go on from; none, and then the run
- * begins anew in its folder, unless it is a finished run without checkpoints.
+ * killed at any instant can be made again, or but a checkpoint that was imported. What steps/ holds decides the rest: a
+ * checkpoint to go on from; none, and then the run begins anew in its folder, unless it is a finished run without checkpoints.
  */
-#include "run/train.h"
+#include "run/training.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,14 +28,15 @@ static sw_status exists_already(const char *path, const char *why, sw_error *err
 }
 
 static bool is_of_a_start(const char *name) {
-    static const char *const names[] = {".", "..", ".lock", "run.yaml.partial", "plan.json", "plan.json.partial", "steps"};
+    static const char *const names[] = {".",     "..",     ".lock",          "run.yaml.partial", "plan.json", "plan.json.partial",
+                                        "steps", "latest", ".latest.partial"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i]))
             return true;
     return false;
 }
 
-/* Is there nothing in the folder but what a run makes before its run.yaml? */
+/* Is there nothing in the folder but what a run makes before its run.yaml, or `checkpoint import` where no run was yet? */
 static bool is_begun_folder(const char *path) {
     DIR *entries = opendir(path);
     bool is_begun = entries;
@@ -114,6 +115,13 @@ static void forced(void *to, const char *line) {
     sw_report_line(to, "%s", line);
 }
 
+/* A state that cannot be read is for the ranks to tell of, who fall back to a checkpoint before it. */
+static void find_length(sw_run *run, const sw_checkpoint *checkpoint) {
+    sw_training at = {.run = run};
+    if (!sw_training_state_read(&at, checkpoint, NULL))
+        run->n_steps = sw_run_length(run, at.step, sw_training_rows_taken(&at));
+}
+
 sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
     const sw_assembly *a = &run->assembly;
     const char *path = run->settings->checkpoint.path;
@@ -127,9 +135,19 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
     if (!status)
         status = sw_checkpoint_compare(checkpoint, a->graph, sw_state_kinds_of(&a->sharding.optimizer), err);
     if (!status)
+        find_length(run, checkpoint);
+    if (!status)
         run->is_finished = sw_checkpoint_step(checkpoint) >= run->n_steps && has(path, "model");
     sw_checkpoint_close(checkpoint);
     return status;
+}
+
+static void tell_of_left_over(void *to, const char *path) {
+    sw_report_line(to, "%s holds files that are no checkpoint's, and stays; move them away, or remove it", path);
+}
+
+sw_status sw_run_folder_clean(const sw_run *run, sw_error *err) {
+    return sw_steps_clean(sw_storage_system(), run->settings->checkpoint.path, tell_of_left_over, (void *)(uintptr_t)run, err);
 }
 
 /* Give the run.yaml that is there the next free number. */

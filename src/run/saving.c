@@ -32,6 +32,7 @@ struct sw_saving {
     const sw_cores *cores;
     sw_masters masters;
     sw_save *save;
+    sw_saving_records records;
     char *model_config;
     sw_save_facts facts;
     char state[SW_JSON_LINE_BYTES];
@@ -95,7 +96,11 @@ static void write_part(sw_saving *s) {
 
 static void publish(sw_saving *s) {
     sw_error error = {SW_OK, ""};
-    sw_status status = sw_save_publish(s->save, &s->facts, &error);
+    sw_status status = s->records.metrics ? sw_metrics_sync(s->records.metrics, &error) : SW_OK;
+    if (!status && s->records.events)
+        status = sw_events_sync(s->records.events, &error);
+    if (!status)
+        status = sw_save_publish(s->save, &s->facts, &error);
     s->error = error;
     set_stage(s, status ? SW_SAVING_FAILED : SW_SAVING_PUBLISHED, s->layout->n_groups);
 }
@@ -167,7 +172,8 @@ int64_t sw_saving_file_bytes(const sw_assembly *a) {
     return elements * (int64_t)sizeof(float) + SMALL_FILES_BYTES + n_states * (int64_t)BYTES_OF_A_NAME * a->graph->parameters.n;
 }
 
-sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor, sw_saving **saving, sw_error *err) {
+sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor, const sw_saving_records *records,
+                         sw_saving **saving, sw_error *err) {
     const sw_assembly *a = &run->assembly;
     sw_saving *s = calloc(1, sizeof *s);
     *saving = NULL;
@@ -178,6 +184,7 @@ sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor
     s->cores = &run->cores;
     s->masters = (sw_masters){executor, &a->states, comm->rank};
     s->step = -1;
+    s->records = *records;
     pthread_mutex_init(&s->lock, NULL);
     sw_condition_init(&s->changed);
     s->parts = calloc((size_t)comm->n_ranks, sizeof *s->parts);
@@ -279,6 +286,10 @@ sw_status sw_saving_wait_for_group(sw_saving *s, int group, sw_error *err) {
 
 sw_saving_time sw_saving_took(const sw_saving *s) {
     return (sw_saving_time){s->seconds, s->waited_seconds};
+}
+
+void sw_saving_forget_after(sw_saving *s, int64_t step) {
+    sw_save_forget_after(s->save, step);
 }
 
 sw_saving_stage sw_saving_look(sw_saving *s) {

@@ -15,6 +15,8 @@
 #define SW_RUN_SAVING_H
 
 #include "checkpoint/save.h"
+#include "observe/events.h"
+#include "observe/metrics.h"
 #include "run/executor.h"
 #include "run/train.h"
 
@@ -30,9 +32,17 @@ typedef enum sw_saving_stage {
     SW_SAVING_FAILED
 } sw_saving_stage;
 
-/* Once in a rank, before the first step. Ownership: sw_saving_close, which takes NULL, and waits for what is being written.
- * Errors: SW_NO_MEMORY; SW_NO_SPACE. */
-sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor, sw_saving **saving, sw_error *err);
+/* What the run tells of its steps, NULL: nothing. It is on the disk before a checkpoint gets its name, so that whoever goes on
+ * from there finds all lines up to it. */
+typedef struct sw_saving_records {
+    const sw_metrics *metrics;
+    const sw_events *events;
+} sw_saving_records;
+
+/* Once in a rank, before the first step. The records must outlive it. Ownership: sw_saving_close, which takes NULL, and waits for
+ * what is being written. Errors: SW_NO_MEMORY; SW_NO_SPACE. */
+sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor, const sw_saving_records *records,
+                         sw_saving **saving, sw_error *err);
 void sw_saving_close(sw_saving *saving);
 
 /* All ranks at the same step, when the save before is over: begin the checkpoint of the state after `step` steps. facts are
@@ -59,6 +69,10 @@ void sw_saving_end(sw_saving *saving);
  * or it failed; then `reason` (of the rank that failed, the same on all) is that, "" if none was being written. Errors:
  * SW_ABORTED and others of the exchange; not the save's. */
 sw_status sw_saving_settle(sw_saving *saving, int64_t *step, sw_error *reason, sw_error *err);
+
+/* Rank 0, while nothing is being saved: checkpoints after this step are to be removed by the caller, and count no more among
+ * those that are kept. */
+void sw_saving_forget_after(sw_saving *saving, int64_t step);
 
 /* The save that was over last: from its beginning to its end on this rank, and how much of that the rank's own thread waited. */
 typedef struct sw_saving_time {

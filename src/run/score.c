@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/file.h"
+#include "base/stop_signal.h"
 #include "base/wide_sum.h"
 #include "data/codec.h"
 #include "data/dataset.h"
@@ -39,7 +40,8 @@ typedef struct scoring {
 typedef struct yield {
     double loss;
     int64_t n_targets, n_bytes;
-    bool is_there, stops;
+    bool is_there;
+    int stop_signal; /* 0: none came */
 } yield;
 
 static int64_t rows_of(const scoring *s, int source) {
@@ -224,7 +226,9 @@ static sw_status score_choice(scoring_rank *r, const sw_choice *choice, yield *m
 /* Score item `i` of `n`, a row of `source` or (-1) a choice, or stand by; then hear what all ranks have. */
 static sw_status take_turn(scoring_rank *r, int source, int64_t i, int64_t n, sw_error *err) {
     yield mine = {.is_there = i < n};
-    mine.stops = sw_stop_requested(r->comm) || (r->s->options->stop_signal && *r->s->options->stop_signal);
+    mine.stop_signal = sw_stop_requested(r->comm);
+    if (!mine.stop_signal && r->s->options->stop_signal)
+        mine.stop_signal = *r->s->options->stop_signal;
     sw_status status = i >= n       ? sw_runner_run(&r->runner, 0, false, err)
                        : source < 0 ? score_choice(r, &r->s->questions.choices[i], &mine, err)
                                     : score_row(r, source, i, &mine, err);
@@ -232,9 +236,9 @@ static sw_status take_turn(scoring_rank *r, int source, int64_t i, int64_t n, sw
         status = sw_exchange(r->comm, &mine, r->all, sizeof mine, err);
     for (int rank = 0; rank < r->comm->n_ranks && !status; rank++) {
         r->n_done += r->all[rank].is_there;
-        if (r->all[rank].stops)
-            status =
-                sw_fail(err, SW_INTERRUPTED, "stopped by a signal after %" PRId64 " of %" PRId64 " rows", r->n_done, r->n_all);
+        if (r->all[rank].stop_signal)
+            status = sw_fail(err, sw_stop_status(r->all[rank].stop_signal), "stopped by %s after %" PRId64 " of %" PRId64 " rows",
+                             sw_stop_words(r->all[rank].stop_signal), r->n_done, r->n_all);
     }
     if (!status && r->comm->rank == 0 && r->s->options->progress)
         r->s->options->progress(r->s->options->progress_to, r->n_done, r->n_all);

@@ -148,7 +148,7 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
                       sw_error *err) {
     const sw_settings *s = t->run->settings;
     const double *waits = counts->lane[SW_LANE_COMPUTE].wait_seconds;
-    bool is_last = t->step == t->run->n_steps || t->stop_signal || t->limit;
+    bool is_last = t->step == t->n_steps || t->stop_signal || t->limit;
     bool is_logged = t->step % s->log.every == 0 || is_last || t->has_validation || t->skipped;
     sw_step_metrics m = {.step = t->step,
                          .loss = t->loss,
@@ -181,7 +181,7 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
         return status;
     sw_json_line line;
     sw_progress progress = {.step = t->step,
-                            .n_steps = t->run->n_steps,
+                            .n_steps = t->n_steps,
                             .loss = t->loss,
                             .grad_norm = t->grad_norm,
                             .learning_rate = scalars->learning_rate,
@@ -210,13 +210,15 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
 
 /* Rows that a run of epochs has left may be fewer than a batch. */
 static int64_t rows_of_step(const sw_training *t) {
-    int64_t batch = t->run->settings->train.batch_size, left = t->run->n_rows + t->n_rows_left_out - t->next_row;
+    int64_t batch = t->run->settings->train.batch_size, left = t->run->n_rows - sw_training_rows_taken(t);
     return left > 0 && left < batch ? left : batch;
 }
 
 static sw_status begin_step(sw_training *t, sw_scalars *scalars, sw_error *err) {
     const sw_run *run = t->run;
     const sw_settings *s = run->settings;
+    sw_schedule schedule = run->schedule;
+    schedule.n_steps = t->n_steps;
     t->first_row = t->next_row;
     t->n_rows = rows_of_step(t);
     memset(&t->loss_sum, 0, sizeof t->loss_sum);
@@ -224,7 +226,7 @@ static sw_status begin_step(sw_training *t, sw_scalars *scalars, sw_error *err) 
     *scalars = (sw_scalars){.seed = (uint64_t)s->train.seed,
                             .step = t->step,
                             .loss_scale = t->n_supervised ? 1 / (double)t->n_supervised : 0,
-                            .learning_rate = sw_learning_rate(&run->schedule, t->step),
+                            .learning_rate = sw_learning_rate(&schedule, t->step),
                             .bias_correction1 = sw_bias_correction(s->optimizer.betas.first, t->n_updates + 1),
                             .bias_correction2 = sw_bias_correction(s->optimizer.betas.second, t->n_updates + 1)};
     return status;
@@ -284,9 +286,9 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     double seconds = sw_seconds_now() - begin;
     sw_executor_counts counts = *sw_executor_count(t->executor);
     end_step(t);
-    bool is_due = t->step == t->run->n_steps || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0);
-    t->has_validation = t->run->validation && is_due && !t->stop_signal; /* who asks to stop is not made to wait */
-    if (t->has_validation)
+    bool is_due = t->step == t->n_steps || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0);
+    t->has_validation = false;
+    if (t->run->validation && is_due && !t->stop_signal) /* who asks to stop is not made to wait */
         status = sw_training_evaluate(t, &t->validation_loss, err);
     sw_guard_look(t, seconds);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "telling of the step");

@@ -41,6 +41,13 @@ static sw_status find_length(sw_run *run, sw_error *err) {
     return SW_OK;
 }
 
+int64_t sw_run_length(const sw_run *run, int64_t step, int64_t n_rows) {
+    const sw_settings *s = run->settings;
+    if (s->train.steps > 0 || s->train.tokens > 0)
+        return run->n_steps;
+    return step + divide_up(run->n_rows > n_rows ? run->n_rows - n_rows : 0, s->train.batch_size);
+}
+
 static sw_status check_settings(const sw_settings *s, sw_error *err) {
     if (s->data.train.n == 0)
         return sw_fail(err, SW_BAD_CONFIG, "data.train is empty; name files to train on");
@@ -112,7 +119,6 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     run->schedule = (sw_schedule){.kind = (sw_schedule_kind)s->optimizer.schedule,
                                   .peak = s->optimizer.learning_rate,
                                   .warmup_steps = s->optimizer.warmup_steps,
-                                  .n_steps = run->n_steps,
                                   .final_ratio = s->optimizer.final_ratio,
                                   .decay_ratio = s->optimizer.decay_ratio};
     run->kernel_set = sw_kernel_set_best();
@@ -130,6 +136,9 @@ static sw_status prepare(sw_run *run, sw_error *err) {
 static sw_status enter_folder(sw_run *run, sw_error *err) {
     if (!run->goes_on)
         return sw_run_folder_create(run, err);
+    sw_status status = sw_run_folder_clean(run, err);
+    if (status)
+        return status;
     sw_run_folder_tidy(run);
     return sw_run_folder_renew(run, err);
 }

@@ -28,11 +28,11 @@ typedef struct sw_run {
     const sw_train_options *options;
     sw_assembly assembly;
     sw_dataset *data, *validation; /* validation: NULL if there is none */
-    sw_schedule schedule;
+    sw_schedule schedule;          /* n_steps apart, which is the ranks' */
     sw_kernel_set kernel_set;
     sw_gemm_choice gemm;
     sw_cores cores;
-    int64_t n_steps, n_rows; /* of the whole run; the last step may have fewer rows than the others */
+    int64_t n_steps, n_rows; /* of the whole run, as it stands in its newest checkpoint: sw_run_length */
     int64_t n_validation_rows;
     int64_t planned[SW_N_MEMORY_CLASSES], unsharded[SW_N_MEMORY_CLASSES]; /* bytes of a rank; of one rank that holds everything */
     char ranks_reason[288];
@@ -55,6 +55,11 @@ void sw_run_data_close(sw_run *run);
 
 /* Bytes of a rank that are not in the programs: its share of the memory that ranks talk through, and the buffers of saving. */
 int64_t sw_run_transport_bytes(const sw_assembly *assembly);
+
+/* Steps of a run that has completed `step` of them with `n_rows` rows, those left out by rollbacks not counted. Epochs end with
+ * their last row: what is left of them is dealt to steps anew from here, so that a run that ended with a step of few rows and is
+ * asked for more epochs still takes every row. */
+int64_t sw_run_length(const sw_run *run, int64_t step, int64_t n_rows);
 
 /* Fill in planned and unsharded from the assembly. */
 sw_status sw_run_price(sw_run *run, sw_error *err);
@@ -84,6 +89,8 @@ sw_status sw_run_folder_look(sw_run *run, sw_error *err);
 /* Everything is known: may this run go on from the newest checkpoint? Sets run->is_finished. Errors: SW_BAD_CONFIG: a setting has
  * changed; SW_BAD_FILE: no checkpoint is whole, or they are of another model. */
 sw_status sw_run_folder_compare(sw_run *run, sw_error *err);
+/* Remove what a killed run left in steps/; what has to stay is told. Errors: SW_BAD_CONFIG: `latest` is no link. */
+sw_status sw_run_folder_clean(const sw_run *run, sw_error *err);
 /* Write run.yaml anew, and keep the one that was there as run.yaml.1, .2 ...; plan.json too. */
 sw_status sw_run_folder_renew(const sw_run *run, sw_error *err);
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stop_signal.h"
 #include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
@@ -161,8 +162,9 @@ static sw_status prepare(sw_training *t, sw_error *err) {
         status = sw_training_restore(t, err);
     if (!status)
         status = open_metrics(t, err);
+    const sw_saving_records records = {t->metrics, t->events};
     if (!status && run->settings->checkpoint.every)
-        status = sw_saving_open(run, t->comm, t->executor, &t->saving, err);
+        status = sw_saving_open(run, t->comm, t->executor, &records, &t->saving, err);
     return status ? status : tell_of_beginning(t, err);
 }
 
@@ -172,11 +174,8 @@ static sw_status finish(sw_training *t, sw_error *err) {
     int64_t worst[SW_N_MEMORY_CLASSES], resident;
     int rank;
     sw_error unsaved = {.status = SW_OK};
-    bool is_done = t->step >= t->run->n_steps;
-    const char *reason = t->stop_signal == SIGTERM ? "SIGTERM"
-                         : t->stop_signal          ? "SIGINT"
-                         : t->limit                ? t->limit
-                                                   : "all steps are done";
+    bool is_done = t->step >= t->n_steps;
+    const char *reason = t->stop_signal ? sw_stop_name(t->stop_signal) : t->limit ? t->limit : "all steps are done";
     sw_status status = t->saving ? sw_training_save_last(t, &unsaved, err) : SW_OK;
     bool writes_model = is_done || !t->saving;
     if (!status && writes_model) {
@@ -195,7 +194,10 @@ static sw_status finish(sw_training *t, sw_error *err) {
         if (writes_model)
             sw_report_line(t->run, "model: %s/model", path);
     }
-    return status || !unsaved.status ? status : sw_fail(err, unsaved.status, "%s", unsaved.message);
+    if (status || !unsaved.status)
+        return status;
+    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "saving the last checkpoint");
+    return sw_fail(err, unsaved.status, "%s", unsaved.message);
 }
 
 /* The status of a run that ended well, but not because all steps are done. */
@@ -208,9 +210,8 @@ static sw_status early_end(const sw_training *t, sw_error *err) {
     else
         snprintf(left, sizeof left, "the model so far is saved in %s/model", path);
     if (t->stop_signal)
-        return sw_fail(err, t->stop_signal == SIGTERM ? SW_TERMINATED : SW_INTERRUPTED,
-                       "stopped by %s after step %" PRId64 "; %s", t->stop_signal == SIGTERM ? "SIGTERM" : "Ctrl-C", t->step,
-                       left);
+        return sw_fail(err, sw_stop_status(t->stop_signal), "stopped by %s after step %" PRId64 "; %s",
+                       sw_stop_words(t->stop_signal), t->step, left);
     return t->limit ? sw_fail(err, SW_GUARD, "the run was ended after step %" PRId64 " by guard.limits: %s; %s", t->step,
                               t->limit, left)
                     : SW_OK;
@@ -222,7 +223,7 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     if (!status)
         status = prepare(&t, err);
     t.begin = sw_seconds_now();
-    while (!status && t.step < t.run->n_steps && !t.stop_signal && !t.limit)
+    while (!status && t.step < t.n_steps && !t.stop_signal && !t.limit)
         status = sw_training_step(&t, err);
     if (status && t.events && status != SW_ABORTED)
         (void)sw_events_write(t.events, "stop", t.step, err->message, NULL, 0, NULL);

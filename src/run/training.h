@@ -19,7 +19,7 @@ enum { SW_GUARD_LOSSES = 32 };
 typedef struct sw_guard_state {
     double losses[SW_GUARD_LOSSES]; /* [n_losses] the last good ones, oldest first */
     int n_losses;
-    int n_rollbacks; /* since the last step that a checkpoint was written of */
+    int n_rollbacks; /* since the run was last further than where they went back to */
 } sw_guard_state;
 
 /* A limit of guard.limits that rank 0's clock has seen. */
@@ -56,6 +56,7 @@ typedef struct sw_training {
 
     /* what a checkpoint keeps: run_state.c */
     int64_t step;            /* completed */
+    int64_t n_steps;         /* of the whole run, as it goes on from what was taken up: sw_run_length */
     int64_t n_updates;       /* steps that changed the parameters */
     int64_t next_row;        /* logical row with which the next step begins */
     int64_t n_rows_left_out; /* by rollbacks */
@@ -72,6 +73,7 @@ typedef struct sw_training {
     sw_saving *saving;                         /* NULL: no checkpoints */
     const char *why_saved;                     /* the save that is running */
     int64_t saved_step;                        /* of the newest checkpoint that is known to be whole; -1: none */
+    double restored_validation_loss;           /* of the checkpoint that was taken up last; NAN: it has none */
     uint32_t n_saves_asked, n_saves_begun;     /* SIGUSR1: agreed on by all ranks */
     sw_saving_stage first_saving;              /* the save that is running, at the decision of the last step: rank 0's stage */
     bool all_have_written, some_saving_failed; /* ... and of all ranks */
@@ -96,11 +98,17 @@ typedef struct sw_training {
 /* Run one training step and all that belongs to it: decision, metrics, events, progress. */
 sw_status sw_training_step(sw_training *t, sw_error *err);
 
-/* The loss over the validation rows: the same on every rank, for any number of ranks. */
+/* The loss over the validation rows, and has_validation: the same on every rank, for any number of ranks. Who asks to stop
+ * meanwhile (stop_signal) breaks it off: then has_validation is false, and the loss is of some rows. */
 sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err);
 
 /* Peaks of the worst rank (the largest sum), into `worst` [SW_N_MEMORY_CLASSES]; its resident bytes and number. Collective. */
 sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err);
+
+/* The rows of all completed steps, without those that rollbacks left out. */
+static inline int64_t sw_training_rows_taken(const sw_training *t) {
+    return t->next_row - t->n_rows_left_out;
+}
 
 /* run/run_state.c: the counts of `t` as the text of a JSON object, and back from a checkpoint. */
 void sw_training_state_text(const sw_training *t, sw_json_line *text);
@@ -111,14 +119,17 @@ sw_status sw_training_state_read(sw_training *t, const sw_checkpoint *checkpoint
  * Errors: SW_BAD_FILE when there are checkpoints and none is good. */
 sw_status sw_training_restore(sw_training *t, sw_error *err);
 
-/* The same between steps: parameters and moments of the newest good checkpoint; *step is -1 if there is none, and then nothing
- * has changed. */
+/* The same between steps, while nothing is being saved: parameters and moments of the newest good checkpoint, after which none is
+ * left; *step is -1 if there is none, and then nothing has changed. */
 sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err);
 
 /* run/checkpoints.c. Collective, after a step: see to the save that is running, and begin one that is due. */
 sw_status sw_training_tend_saving(sw_training *t, sw_error *err);
 /* Collective: wait for the save that is running, and tell what became of it. */
 sw_status sw_training_settle_saving(sw_training *t, sw_error *err);
+/* Collective, after a rollback: the checkpoint that was gone back to is saved again, and is there before
+ * the run goes on: whatever ends it then, the rows stay left out. */
+sw_status sw_training_save_rollback(sw_training *t, sw_error *err);
 /* Collective, at the end: the last step is saved. `unsaved` says why it could not be; its status is SW_OK when it was. */
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err);
 

@@ -3,9 +3,12 @@
  */
 #include "checkpoint/saved_run.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/manifest_format.h"
 
 /* Open and verify, as a start does. */
@@ -132,7 +135,7 @@ static void the_newest_good_one_is_taken(void **state) {
     rejections r = {0};
     int64_t step;
     begin_run_of(&run, 2, FEW_ROWS);
-    assert_int_equal(sw_steps_newest_good(run.folder, 2, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 2, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, -1);
     for (int i = 1; i <= 6; i++)
         save_step(&run, i * 100000000ll / 4); /* numbers of 8 and of 9 digits */
@@ -140,7 +143,7 @@ static void the_newest_good_one_is_taken(void **state) {
     assert_int_equal(unlink(join(step_folder(&run, 125000000), "first_moment.safetensors")), 0);
     assert_int_equal(truncate(join(step_folder(&run, 100000000), "parameters.safetensors"), 3000), 0);
     flip(join(step_folder(&run, 75000000), "parameters.safetensors"), 2000);
-    assert_int_equal(sw_steps_newest_good(run.folder, 2, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 2, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, 50000000);
     assert_int_equal(r.n, 4);
     assert_int_equal(r.step[0], 150000000);
@@ -206,7 +209,7 @@ static void links_are_not_followed(void **state) {
     assert_false(steps.item[0].is_whole);
     assert_non_null(strstr(steps.item[0].reason, "link"));
     sw_steps_free(&steps);
-    assert_int_equal(sw_steps_clean(run.storage, run.folder, &err), SW_OK);
+    assert_int_equal(sw_steps_clean(run.storage, run.folder, NULL, NULL, &err), SW_OK);
     assert_int_equal(sw_step_remove(run.storage, run.folder, 20, &err), SW_OK);
     assert_false(sw_file_exists(join(run.folder, "steps/.00000030.partial")));
     assert_false(sw_file_exists(join(run.folder, "steps/00000020")));
@@ -252,14 +255,20 @@ static void a_renamed_folder_is_not_taken(void **state) {
     char from[SW_PATH_BYTES];
     strcpy(from, step_folder(&run, 20));
     assert_int_equal(rename(from, step_folder(&run, 30)), 0);
-    assert_int_equal(sw_steps_newest_good(run.folder, 1, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 1, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, 10);
     assert_int_equal(r.n, 1);
     assert_non_null(strstr(r.message[0], "step 20"));
     end_run(&run);
 }
 
-/* Names that are nobody's are neither read nor removed; a left-over that holds something else is not removed, and said. */
+static void count(void *to, const char *path) {
+    assert_non_null(strstr(path, "steps/.00000030.partial"));
+    (*(int *)to)++;
+}
+
+/* Names that are nobody's are neither read nor removed; a left-over that holds something else is not removed, and said, and does
+ * not stand in the way of the others. */
 static void what_is_not_ours_stays(void **state) {
     (void)state;
     static const char *const names[] = {"steps/notes",    "steps/0000010",   "steps/0000000010",      "steps/.x.partial",
@@ -271,7 +280,7 @@ static void what_is_not_ours_stays(void **state) {
     save_step(&run, 20);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_int_equal(mkdir(join(run.folder, names[i]), 0777), 0);
-    assert_int_equal(sw_steps_clean(run.storage, run.folder, &err), SW_OK);
+    assert_int_equal(sw_steps_clean(run.storage, run.folder, NULL, NULL, &err), SW_OK);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_true(sw_file_exists(join(run.folder, names[i])));
     assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
@@ -279,9 +288,116 @@ static void what_is_not_ours_stays(void **state) {
     sw_steps_free(&steps);
     assert_int_equal(mkdir(join(run.folder, "steps/.00000030.partial"), 0777), 0);
     assert_int_equal(mkdir(join(run.folder, "steps/.00000030.partial/notes"), 0777), 0);
-    assert_int_equal(sw_steps_clean(run.storage, run.folder, &err), SW_NO_SPACE);
-    assert_non_null(strstr(err.message, "steps/.00000030.partial"));
+    for (int i = 29; i <= 31; i += 2) { /* before and behind it, whatever the order */
+        char name[64];
+        snprintf(name, sizeof name, "steps/.%08d.removed", i);
+        assert_int_equal(mkdir(join(run.folder, name), 0777), 0);
+    }
+    int n_stay = 0;
+    assert_int_equal(sw_steps_clean(run.storage, run.folder, count, &n_stay, &err), SW_OK);
+    assert_int_equal(n_stay, 1);
     assert_true(sw_file_exists(join(run.folder, "steps/.00000030.partial/notes")));
+    assert_false(sw_file_exists(join(run.folder, "steps/.00000029.removed")));
+    assert_false(sw_file_exists(join(run.folder, "steps/.00000031.removed")));
+    end_run(&run);
+}
+
+/* Somebody's file in a checkpoint outlives it, and no save fails for it: not even for the second of the same step. */
+static void notes_in_a_checkpoint_outlive_it(void **state) {
+    (void)state;
+    saved_run run;
+    sw_error err;
+    begin_run_of(&run, 1, FEW_ROWS);
+    run.retention = (sw_retention){1, 0};
+    for (int i = 1; i <= 2; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "notes%d", i);
+        save_step(&run, 10);
+        assert_int_equal(mkdir(join(step_folder(&run, 10), name), 0777), 0);
+        save_step(&run, 20);
+        assert_int_equal(look(step_folder(&run, 10), &err), SW_BAD_FILE);
+        assert_int_equal(sw_step_remove(run.storage, run.folder, 20, &err), SW_OK);
+        close_saves(&run);
+    }
+    assert_true(sw_file_exists(join(run.folder, "steps/.00000010.removed/notes1")));
+    assert_true(sw_file_exists(join(run.folder, "steps/00000010/notes2")));
+    save_step(&run, 10);
+    check_step(&run, 10);
+    end_run(&run);
+}
+
+/* `latest` and the name under which it is made may be links, or nothing. Anything else is somebody's, and said before a save. */
+static void only_links_give_way_to_latest(void **state) {
+    (void)state;
+    static const char *const names[] = {"latest", ".latest.partial"};
+    saved_run run;
+    sw_error err;
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    for (int i = 0; i < 4; i++) {
+        const char *path = join(run.folder, names[i / 2]);
+        unlink(path);
+        FILE *file = i % 2 ? fopen(path, "w") : NULL;
+        assert_true(i % 2 ? file && fclose(file) == 0 : mkdir(path, 0777) == 0);
+        assert_int_equal(sw_steps_clean(run.storage, run.folder, NULL, NULL, &err), SW_BAD_CONFIG);
+        assert_non_null(strstr(err.message, path));
+        assert_non_null(strstr(err.message, i % 2 ? "is a file" : "is a folder"));
+        assert_int_equal(remove(path), 0);
+        assert_int_equal(sw_steps_clean(run.storage, run.folder, NULL, NULL, &err), SW_OK);
+    }
+    end_run(&run);
+}
+
+static int no_link(void *self, const char *target, const char *path) {
+    (void)self, (void)target, (void)path;
+    return -EPERM;
+}
+
+/* As on a stick: there is no `latest` then, and all else is as it is. */
+static void a_file_system_without_links(void **state) {
+    (void)state;
+    saved_run run;
+    sw_storage storage = *sw_storage_system();
+    begin_run_of(&run, 2, FEW_ROWS);
+    storage.link = no_link;
+    run.storage = &storage;
+    save_step(&run, 10);
+    save_step(&run, 20);
+    check_step(&run, 20);
+    assert_false(sw_file_exists(join(run.folder, "latest")));
+    end_run(&run);
+}
+
+/* Of a newer version: nobody falls back from it to an older one, and `latest` is left to who wrote it. */
+static void a_newer_version_is_not_passed_over(void **state) {
+    (void)state;
+    saved_run run;
+    sw_error err;
+    sw_steps steps;
+    int64_t step, bytes;
+    rejections r = {0};
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    save_step(&run, 20);
+    char path[SW_PATH_BYTES], checksum[32], target[64] = "", *text = NULL;
+    strcpy(path, join(step_folder(&run, 20), "manifest.json"));
+    assert_int_equal(sw_file_read(path, 1 << 20, &text, &bytes, &err), SW_OK);
+    char *version = strstr(text, "\"version\": 1") + 11, *end = strstr(text, "\"checksum\": \"") + 13;
+    *version = '2';
+    snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)sw_checksum(text, end - text));
+    memcpy(end, checksum, 16);
+    assert_int_equal(sw_file_write(path, text, bytes, &err), SW_OK);
+    free(text);
+    assert_int_equal(look(step_folder(&run, 20), &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "newer"));
+    assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
+    assert_true(steps.item[0].is_unknown && !steps.item[0].is_whole && steps.item[1].is_whole && !steps.item[1].is_unknown);
+    sw_steps_free(&steps);
+    assert_int_equal(newest_good_step(run.folder, 1, reject, &r, &step, &err), SW_BAD_CONFIG);
+    assert_int_equal(r.n, 0);
+    assert_int_equal(sw_steps_clean(run.storage, run.folder, NULL, NULL, &err), SW_OK);
+    assert_true(readlink(join(run.folder, "latest"), target, sizeof target - 1) > 0);
+    assert_string_equal(target, "steps/00000020");
     end_run(&run);
 }
 
@@ -306,13 +422,45 @@ static void left_overs_are_cleaned(void **state) {
     assert_int_equal(unlink(join(run.folder, "latest")), 0);
     assert_int_equal(symlink("/etc", join(run.folder, ".latest.partial")), 0);
     assert_int_equal(symlink("steps/00000010", join(run.folder, "latest")), 0);
-    assert_int_equal(sw_steps_clean(run.storage, run.folder, &err), SW_OK);
+    assert_int_equal(sw_steps_clean(run.storage, run.folder, NULL, NULL, &err), SW_OK);
     assert_false(sw_file_exists(join(run.folder, "steps/.00000030.partial")));
     assert_false(sw_file_exists(join(run.folder, "steps/.00000010.removed")));
     assert_false(sw_file_exists(join(run.folder, ".latest.partial")));
     assert_true(readlink(join(run.folder, "latest"), target, sizeof target - 1) > 0);
     assert_string_equal(target, "steps/00000020");
     check_step(&run, 20);
+    end_run(&run);
+}
+
+/* A process that may open no more files learns nothing of a checkpoint, and does not fall back from it. */
+static void no_file_descriptors_are_no_damage(void **state) {
+    (void)state;
+    saved_run run;
+    sw_error err;
+    sw_steps steps;
+    struct rlimit limit, less;
+    rejections r = {0};
+    int64_t step = -1;
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    save_step(&run, 20);
+    close_saves(&run);
+    int first_free = dup(0);
+    close(first_free);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    sw_status listed = SW_NO_MEMORY, found = SW_NO_MEMORY;
+    for (int more = 0; found != SW_OK; more++) {
+        assert_true(more < 16); /* a folder, its steps, one of these, manifest and three files */
+        less = (struct rlimit){(rlim_t)(first_free + more), limit.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+        listed = sw_steps_list(run.folder, &steps, &err);
+        found = newest_good_step(run.folder, 1, reject, &r, &step, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_true(listed == SW_NO_MEMORY || (listed == SW_OK && steps.n == 2 && steps.item[0].is_whole));
+        assert_true(found == SW_OK || (found == SW_NO_MEMORY && strstr(err.message, "ulimit -n")));
+        sw_steps_free(&steps);
+    }
+    assert_true(step == 20 && r.n == 0);
     end_run(&run);
 }
 
@@ -337,7 +485,14 @@ static void another_model_is_named(void **state) {
     norm->name = "final_norm";
     assert_int_equal(sw_checkpoint_compare(checkpoint, run.graph, ALL_ADAMW, &err), SW_BAD_FILE);
     assert_non_null(strstr(err.message, "final_norm is not in it"));
-    assert_non_null(strstr(err.message, "1 more"));
+    assert_non_null(strstr(err.message, "; norm is not in the model; is model"));
+    for (int i = 0; i < 4; i++)
+        run.graph->parameters.item[i]->n_dimensions++;
+    assert_int_equal(sw_checkpoint_compare(checkpoint, run.graph, ALL_ADAMW, &err), SW_BAD_FILE);
+    assert_non_null(strstr(err.message, "wte.weight has shape [257, 33] in it and [257, 33, 0] in the model; "));
+    assert_non_null(strstr(err.message, "; and 3 more parameters differ"));
+    for (int i = 0; i < 4; i++)
+        run.graph->parameters.item[i]->n_dimensions--;
     norm->name = name;
     run.graph->parameters.n--;
     assert_int_equal(sw_checkpoint_compare(checkpoint, run.graph, ALL_ADAMW, &err), SW_BAD_FILE);
@@ -368,17 +523,14 @@ static void files_that_their_manifest_does_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_bit_that_flips_is_found),
-        cmocka_unit_test(damage_is_named),
-        cmocka_unit_test(the_newest_good_one_is_taken),
-        cmocka_unit_test(half_deleted_folders),
-        cmocka_unit_test(links_are_not_followed),
-        cmocka_unit_test(latest_may_be_given),
-        cmocka_unit_test(a_renamed_folder_is_not_taken),
-        cmocka_unit_test(what_is_not_ours_stays),
-        cmocka_unit_test(left_overs_are_cleaned),
-        cmocka_unit_test(another_model_is_named),
-        cmocka_unit_test(files_that_their_manifest_does_not_fit),
+        cmocka_unit_test(any_bit_that_flips_is_found),      cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(the_newest_good_one_is_taken),     cmocka_unit_test(half_deleted_folders),
+        cmocka_unit_test(links_are_not_followed),           cmocka_unit_test(latest_may_be_given),
+        cmocka_unit_test(a_renamed_folder_is_not_taken),    cmocka_unit_test(what_is_not_ours_stays),
+        cmocka_unit_test(notes_in_a_checkpoint_outlive_it), cmocka_unit_test(only_links_give_way_to_latest),
+        cmocka_unit_test(a_file_system_without_links),      cmocka_unit_test(a_newer_version_is_not_passed_over),
+        cmocka_unit_test(left_overs_are_cleaned),           cmocka_unit_test(no_file_descriptors_are_no_damage),
+        cmocka_unit_test(another_model_is_named),           cmocka_unit_test(files_that_their_manifest_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,7 +168,8 @@ static void what_it_says_is_checked(void **state) {
     if (parse_signed(HEAD MIDDLE PARAMETERS FILES, &err) != SW_OK)
         fail_msg("%s", err.message);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        if (parse_signed(bad[i].text, &err) != SW_BAD_FILE)
+        bool is_newer = strcmp(bad[i].reason, "newer") == 0; /* which is no damage */
+        if (parse_signed(bad[i].text, &err) != (is_newer ? SW_BAD_CONFIG : SW_BAD_FILE))
             fail_msg("accepted: %s", bad[i].text);
         if (!strstr(err.message, bad[i].reason))
             fail_msg("%s is not in: %s", bad[i].reason, err.message);

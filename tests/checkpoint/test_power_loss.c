@@ -165,7 +165,7 @@ static int record_added(recorder *r, const char *path, int kind) {
     return c->added;
 }
 
-static int make_folder(void *self, const char *path) {
+static int call_make_folder(void *self, const char *path) {
     recorder *r = self;
     int result = r->real->make_folder(NULL, path);
     if (result == 0)
@@ -173,7 +173,7 @@ static int make_folder(void *self, const char *path) {
     return result;
 }
 
-static int open_file(void *self, const char *path, bool is_direct) {
+static int call_open(void *self, const char *path, bool is_direct) {
     recorder *r = self;
     int fd = r->real->open(NULL, path, is_direct);
     assert_true(fd >= 0 && fd < MOST_DESCRIPTORS * 16);
@@ -181,7 +181,7 @@ static int open_file(void *self, const char *path, bool is_direct) {
     return fd;
 }
 
-static int64_t write_at(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
+static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
     recorder *r = self;
     change *c = record(r, WRITE, r->node_of_descriptor[descriptor]);
     c->offset = offset;
@@ -193,7 +193,7 @@ static int64_t write_at(void *self, int descriptor, const void *data, int64_t by
     return bytes;
 }
 
-static int reserve(void *self, int descriptor, int64_t bytes) {
+static int call_reserve(void *self, int descriptor, int64_t bytes) {
     recorder *r = self;
     change *c = record(r, RESIZE, r->node_of_descriptor[descriptor]);
     c->n_bytes = bytes;
@@ -201,17 +201,17 @@ static int reserve(void *self, int descriptor, int64_t bytes) {
     return r->real->reserve(NULL, descriptor, bytes);
 }
 
-static int sync_file(void *self, int descriptor) {
+static int call_sync(void *self, int descriptor) {
     recorder *r = self;
     record(r, SYNC, r->node_of_descriptor[descriptor]);
     return 0;
 }
 
-static int close_file(void *self, int descriptor) {
+static int call_close(void *self, int descriptor) {
     return ((recorder *)self)->real->close(NULL, descriptor);
 }
 
-static int sync_folder(void *self, const char *path) {
+static int call_sync_folder(void *self, const char *path) {
     recorder *r = self;
     char name[NAME_BYTES];
     int above = resolve(r, path, name);
@@ -233,19 +233,19 @@ static int record_names(recorder *r, change_kind kind, const char *path, const c
     return 0;
 }
 
-static int rename_path(void *self, const char *from, const char *to) {
+static int call_rename(void *self, const char *from, const char *to) {
     recorder *r = self;
     int result = r->real->rename(NULL, from, to);
     return result == 0 ? record_names(r, MOVE, from, to) : result;
 }
 
-static int exchange(void *self, const char *a, const char *b) {
+static int call_exchange(void *self, const char *a, const char *b) {
     recorder *r = self;
     int result = r->cannot_exchange ? -EINVAL : r->real->exchange(NULL, a, b);
     return result == 0 ? record_names(r, SWAP, a, b) : result;
 }
 
-static int make_link(void *self, const char *target, const char *path) {
+static int call_link(void *self, const char *target, const char *path) {
     recorder *r = self;
     int result = r->real->link(NULL, target, path);
     if (result == 0)
@@ -253,13 +253,13 @@ static int make_link(void *self, const char *target, const char *path) {
     return result;
 }
 
-static int remove_file(void *self, const char *path) {
+static int call_remove(void *self, const char *path) {
     recorder *r = self;
     int result = r->real->remove(NULL, path);
     return result == 0 ? record_names(r, DROP, path, NULL) : result;
 }
 
-static int remove_folder(void *self, const char *path) {
+static int call_remove_folder(void *self, const char *path) {
     recorder *r = self;
     int result = r->real->remove_folder(NULL, path);
     return result == 0 ? record_names(r, DROP, path, NULL) : result;
@@ -316,9 +316,9 @@ static void check_folder(const saved_run *run, const char *folder, int64_t least
         check_step(&after, steps.item[i].step);
     }
     assert_true((steps.n ? steps.item[0].step : -1) >= least);
-    if (sw_steps_clean(after.storage, folder, &err) != SW_OK)
+    if (sw_steps_clean(after.storage, folder, NULL, NULL, &err) != SW_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(sw_steps_newest_good(folder, 1, NULL, NULL, &newest, &err), SW_OK);
+    assert_int_equal(newest_good_step(folder, 1, NULL, NULL, &newest, &err), SW_OK);
     assert_true(newest == (steps.n ? steps.item[0].step : -1));
     char path[SW_PATH_BYTES];
     assert_int_equal(sw_path_join(path, folder, "steps", NULL), SW_OK);
@@ -411,19 +411,7 @@ static world the_world;
 static sw_storage recording_storage(saved_run *run) {
     rec = (recorder){.real = sw_storage_system(), .folder = run->folder, .n_nodes = 1};
     rec.now.node[ROOT].kind = A_FOLDER;
-    return (sw_storage){.self = &rec,
-                        .make_folder = make_folder,
-                        .open = open_file,
-                        .write = write_at,
-                        .reserve = reserve,
-                        .sync = sync_file,
-                        .close = close_file,
-                        .sync_folder = sync_folder,
-                        .rename = rename_path,
-                        .exchange = exchange,
-                        .link = make_link,
-                        .remove = remove_file,
-                        .remove_folder = remove_folder};
+    return (sw_storage){.self = &rec, SW_STORAGE_CALLS(SW_STORAGE_FILL)};
 }
 
 /* A run that saves those steps; after each it says what it has, and the power may go at every moment of the next. */

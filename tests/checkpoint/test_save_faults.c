@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#include "checkpoint/adopt.h"
+
 /* The system's calls, of which one, or all from one on, fail. */
 typedef struct faulty {
     int n_calls, fails_at; /* from 1; 0: none */
@@ -26,13 +28,13 @@ static bool fails(faulty *f, bool takes_space) {
 
 #define TRY(takes_space, call) (fails(self, takes_space) ? -((faulty *)self)->error : real->call)
 
-static int make_folder(void *self, const char *path) {
+static int call_make_folder(void *self, const char *path) {
     return TRY(true, make_folder(NULL, path));
 }
-static int open_file(void *self, const char *path, bool is_direct) {
+static int call_open(void *self, const char *path, bool is_direct) {
     return TRY(true, open(NULL, path, is_direct));
 }
-static int64_t write_at(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
+static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
     faulty *f = self;
     if (fails(f, true))
         return -f->error;
@@ -40,52 +42,40 @@ static int64_t write_at(void *self, int descriptor, const void *data, int64_t by
         return -EINTR;
     return real->write(NULL, descriptor, data, f->is_odd && bytes > 1000 ? 1000 : bytes, offset);
 }
-static int reserve(void *self, int descriptor, int64_t bytes) {
+static int call_reserve(void *self, int descriptor, int64_t bytes) {
     return TRY(true, reserve(NULL, descriptor, bytes));
 }
-static int sync_file(void *self, int descriptor) {
+static int call_sync(void *self, int descriptor) {
     return TRY(true, sync(NULL, descriptor));
 }
-static int close_file(void *self, int descriptor) {
+static int call_close(void *self, int descriptor) {
     int result = real->close(NULL, descriptor); /* which never stays open */
     return fails(self, false) ? -((faulty *)self)->error : result;
 }
-static int sync_folder(void *self, const char *path) {
+static int call_sync_folder(void *self, const char *path) {
     return TRY(true, sync_folder(NULL, path));
 }
-static int rename_path(void *self, const char *from, const char *to) {
+static int call_rename(void *self, const char *from, const char *to) {
     return TRY(false, rename(NULL, from, to));
 }
-static int exchange(void *self, const char *a, const char *b) {
+static int call_exchange(void *self, const char *a, const char *b) {
     if (((faulty *)self)->cannot_exchange)
         return -EINVAL;
     return TRY(false, exchange(NULL, a, b));
 }
-static int make_link(void *self, const char *target, const char *path) {
+static int call_link(void *self, const char *target, const char *path) {
     return TRY(true, link(NULL, target, path));
 }
-static int remove_file(void *self, const char *path) {
+static int call_remove(void *self, const char *path) {
     return TRY(false, remove(NULL, path));
 }
-static int remove_folder(void *self, const char *path) {
+static int call_remove_folder(void *self, const char *path) {
     return TRY(false, remove_folder(NULL, path));
 }
 
 static sw_storage faulty_storage(faulty *f) {
     real = sw_storage_system();
-    return (sw_storage){.self = f,
-                        .make_folder = make_folder,
-                        .open = open_file,
-                        .write = write_at,
-                        .reserve = reserve,
-                        .sync = sync_file,
-                        .close = close_file,
-                        .sync_folder = sync_folder,
-                        .rename = rename_path,
-                        .exchange = exchange,
-                        .link = make_link,
-                        .remove = remove_file,
-                        .remove_folder = remove_folder};
+    return (sw_storage){.self = f, SW_STORAGE_CALLS(SW_STORAGE_FILL)};
 }
 
 /* Every checkpoint in the folder is whole, step `must` among them; returns how many there are. */
@@ -203,6 +193,42 @@ static void each_call_fails_while_old_ones_are_removed(void **state) {
     end_run(&run);
 }
 
+/* A checkpoint that another run takes is there whole or not at all, and the next try finds the way free. */
+static void each_call_fails_while_one_is_adopted(void **state) {
+    (void)state;
+    saved_run run, other;
+    faulty f = {0};
+    sw_storage storage = faulty_storage(&f);
+    sw_error err;
+    int n = 0, n_failed = 0;
+    begin_run_of(&run, 2, FEW_ROWS);
+    save_step(&run, 20);
+    sw_checkpoint *checkpoint = open_step(&run, 20);
+    for (bool is_over = false; !is_over;) {
+        begin_run_of(&other, 1, FEW_ROWS);
+        save_step(&other, 10);
+        f = (faulty){.fails_at = ++n, .error = EIO};
+        sw_status status = sw_checkpoint_adopt(checkpoint, &storage, other.folder, 1, &err);
+        is_over = f.n_calls < n;
+        f = (faulty){0};
+        n_failed += status != SW_OK;
+        if (status != SW_OK) {
+            assert_int_equal(status, SW_NO_SPACE);
+            assert_non_null(strstr(err.message, other.folder));
+            check_all(&other, 10);
+            assert_false(is_there(&other, "steps/.00000020.partial"));
+            /* it has its name already, and the folder's entries were not synced, or `latest` was not set */
+            sw_status again = sw_checkpoint_adopt(checkpoint, &storage, other.folder, 1, &err);
+            assert_int_equal(again, is_there(&other, "steps/00000020") && again ? SW_BAD_CONFIG : SW_OK);
+        }
+        assert_int_equal(check_all(&other, 20), 2);
+        end_run(&other);
+    }
+    assert_true(n_failed > 20); /* four files are opened, reserved, written, synced, closed */
+    sw_checkpoint_close(checkpoint);
+    end_run(&run);
+}
+
 /* Writes that are interrupted and take a little at a time give the same files. */
 static void short_and_interrupted_writes(void **state) {
     (void)state;
@@ -299,6 +325,7 @@ int main(void) {
         cmocka_unit_test(each_call_fails_once),
         cmocka_unit_test(each_call_fails_while_a_step_is_replaced),
         cmocka_unit_test(each_call_fails_while_old_ones_are_removed),
+        cmocka_unit_test(each_call_fails_while_one_is_adopted),
         cmocka_unit_test(short_and_interrupted_writes),
         cmocka_unit_test(a_fetch_that_fails),
         cmocka_unit_test(a_part_that_is_missing),

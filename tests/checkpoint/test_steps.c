@@ -61,6 +61,42 @@ static void saving_removes_the_others(void **state) {
     end_run(&run);
 }
 
+static void rejected(void *to, int64_t step, const char *message) {
+    (void)to;
+    fail_msg("step %lld is passed over: %s", (long long)step, message);
+}
+
+/* Who asks while a run saves and removes sees whole checkpoints: one that goes while it is looked at is not there, not damaged.
+ */
+static void lists_beside_a_run_that_removes(void **state) {
+    (void)state;
+    saved_run run;
+    sw_steps steps;
+    sw_error err;
+    int outcome, n_lists = 0;
+    int64_t step;
+    begin_run_of(&run, 1, FEW_ROWS);
+    run.retention.keep = 1;
+    save_step(&run, 1);
+    pid_t writer = fork();
+    if (writer == 0) {
+        for (int i = 2; i < 400; i++)
+            if (try_save(&run, i, &err) != SW_OK)
+                _exit(1);
+        _exit(0);
+    }
+    for (; waitpid(writer, &outcome, WNOHANG) == 0; n_lists++) {
+        assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
+        for (int i = 0; i < steps.n; i++)
+            if (!steps.item[i].is_whole)
+                fail_msg("step %lld of list %d: %s", (long long)steps.item[i].step, n_lists, steps.item[i].reason);
+        sw_steps_free(&steps);
+        assert_int_equal(newest_good_step(run.folder, 1, rejected, NULL, &step, &err), SW_OK);
+    }
+    assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 && n_lists > 0);
+    end_run(&run);
+}
+
 /* The lock is held as long as any process that inherited it lives, and not longer, even when it is killed. */
 static void a_lock_dies_with_its_last_holder(void **state) {
     (void)state;
@@ -126,6 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(which_stay),
         cmocka_unit_test(saving_removes_the_others),
+        cmocka_unit_test(lists_beside_a_run_that_removes),
         cmocka_unit_test(a_lock_dies_with_its_last_holder),
         cmocka_unit_test(what_cannot_be_locked),
     };

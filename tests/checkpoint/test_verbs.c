@@ -114,17 +114,25 @@ static void diff(void **state) {
     save_with(&a, fetch_even);
     save_with(&b, fetch_even);
     assert_int_equal(run_command("diff %s %s/latest", a.folder, b.folder), 0);
-    says("equal: 22 tensors, every bit\n"); /* 8 parameters, 7 of them with two moments */
+    assert_string_equal(printed,
+                        "equal: 22 tensors, every bit\n"); /* 8 parameters, 7 of them with two moments; and nothing more */
+    assert_int_equal(run_command("diff %s %s/latest --json", a.folder, b.folder), 0);
+    assert_string_equal(printed, "{\"equal\": true, \"step\": [10, 10], \"state\": {}, \"settings\": {}, \"tensors\": 22, "
+                                 "\"different\": []}\n");
     save_with(&b, fetch_changed);
     assert_int_equal(run_command("diff %s %s", a.folder, b.folder), 0);
     says("parameters layers.0.norm: 1 of 33 elements differ, by 1 at most\n");
     says("1 of 22 tensors differ\n");
+    assert_int_equal(run_command("diff %s %s --json", a.folder, b.folder), 0);
+    says("\"different\": [{\"state\": \"parameters\", \"name\": \"layers.0.norm\", \"difference\": \"values\", \"elements\": 33, "
+         "\"different\": 1, \"largest\": 1.0}]}\n");
     end_run(&b);
     begin_run_of(&b, 1, FEW_ROWS + 1);
     b.kinds = 1u << SW_STATE_MASTER;
     save_step(&b, 20);
     assert_int_equal(run_command("diff %s %s", a.folder, b.folder), 0);
-    says("step: 10 and 20");
+    says("step: 10 and 20\n");
+    says("state tokens: 10000 and 20000\n");
     says("parameters layers.1.big: other shape");
     says("second_moment norm: only in the first");
     flip(&b, 20, "parameters.safetensors", 5000);
@@ -208,8 +216,6 @@ static void export_of_a_model(void **state) {
     assert_true(sw_file_exists(path));
     assert_int_equal(run_command("export %s %s/out.gguf", run.folder, run.folder), 2);
     says("shardwise checkpoint export");
-    assert_int_equal(run_command("import %s/latest %s/in", run.folder, run.folder), 2);
-    says("is a run's checkpoint");
     close_saves(&run);
     run.model_config = NULL;
     save_step(&run, 20);
@@ -219,12 +225,59 @@ static void export_of_a_model(void **state) {
     end_run(&run);
 }
 
+/* What is imported is a checkpoint of the other run, whole; into a new folder, or behind what a run has. */
+static void import_of_a_checkpoint(void **state) {
+    (void)state;
+    saved_run a, b;
+    sw_run_lock lock;
+    sw_error err;
+    begin_run_of(&a, 3, FEW_ROWS);
+    begin_run_of(&b, 1, FEW_ROWS);
+    save_step(&a, 10);
+    save_step(&a, 20);
+    save_step(&b, 15);
+    assert_int_equal(run_command("import %s/latest %s", a.folder, b.folder), 0);
+    says("steps/00000020");
+    check_step(&b, 15);
+    check_step(&b, 20);
+    assert_int_equal(run_command("list %s/latest/..", b.folder), 3);
+    assert_int_equal(run_command("diff %s/latest %s", b.folder, a.folder), 0);
+    says("equal: 22 tensors, every bit");
+    assert_int_equal(run_command("import %s %s", step_folder(&a, 10), b.folder), 2); /* from which it would not go on */
+    says("has a checkpoint of step 20 already");
+    assert_int_equal(run_command("import %s %s --dtype bf16", a.folder, b.folder), 2);
+    says("--dtype");
+    assert_int_equal(run_command("import %s %s", a.folder, step_folder(&a, 10)), 2);
+    says("is no run's folder");
+    /* a new folder is there whole or not at all */
+    assert_int_equal(run_command("import %s %s/new", a.folder, b.folder), 0);
+    assert_int_equal(run_command("verify %s/new", b.folder), 0);
+    says("steps/00000020: good");
+    flip(&a, 20, "parameters.safetensors", 5000);
+    assert_int_equal(run_command("import %s %s/none", step_folder(&a, 20), b.folder), 3);
+    says("are damaged");
+    assert_int_equal(run_command("import %s %s/one/two", step_folder(&a, 10), b.folder), 4);
+    says("cannot be made");
+    assert_int_equal(run_command("list %s/none", b.folder), 3);
+    says("is no run's folder");
+    assert_int_equal(run_command("import %s %s/new2", a.folder, b.folder), 0); /* the newest that is good */
+    says("passed over: ");
+    says("new2/steps/00000010");
+    assert_int_equal(sw_run_lock_take(b.folder, &lock, &err), SW_OK);
+    assert_int_equal(run_command("import %s %s", step_folder(&a, 10), b.folder), 2);
+    says("a run is going on");
+    sw_run_lock_release(&lock);
+    end_run(&a);
+    end_run(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(list_and_verify),
         cmocka_unit_test(diff),
         cmocka_unit_test(prune),
         cmocka_unit_test(export_of_a_model),
+        cmocka_unit_test(import_of_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

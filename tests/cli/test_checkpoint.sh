@@ -10,7 +10,7 @@ for action in list verify diff prune; do
     expect 2 'an argument is missing' -- "$shardwise" checkpoint "$action"
 done
 expect 3 'no run' -- "$shardwise" checkpoint list nowhere
-expect 3 'nowhere: cannot be read: No such file or directory' -- "$shardwise" checkpoint verify nowhere
+expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint verify nowhere
 expect 2 'did you mean --keep?' -- "$shardwise" checkpoint prune . --kep 3
 expect 2 'an action is missing' -- "$shardwise" checkpoint
 expect 2 'did you mean import?' -- "$shardwise" checkpoint inport
@@ -21,7 +21,12 @@ expect 2 '--dtype is fp32, bf16 or fp16, not int8' -- "$shardwise" checkpoint im
 expect 2 '--max-shard-size takes' -- "$shardwise" checkpoint import "$gguf" a --max-shard-size 0
 expect 2 '--format is gguf or huggingface, not onnx' -- "$shardwise" checkpoint export a b --format onnx
 expect 2 '--type is F16, BF16 or F32' -- "$shardwise" checkpoint export a b.gguf --type Q4_0
+expect 2 '--model is for a folder' -- "$shardwise" checkpoint export a b.gguf --model c
+expect 2 '--max-shard-size is for a folder' -- "$shardwise" checkpoint export a b.gguf --max-shard-size 5GiB
 expect 3 "neither a run's folder nor a checkpoint's" -- "$shardwise" checkpoint export . b
+expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint import nowhere a
+expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint export nowhere a
+expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint diff nowhere a
 expect 3 'nowhere.gguf' -- "$shardwise" checkpoint import nowhere.gguf a
 expect 3 'does not begin with GGUF' -- "$shardwise" checkpoint import "$SW_SOURCE/README.md" a
 [ -z "$(ls -d a* 2>/dev/null)" ] || complain 'a refused import leaves something'

@@ -136,6 +136,20 @@ def steps_without_targets():
         runs.expect([i for i, line in enumerate(run.metrics) if "skipped" not in line] == [2], f"targets in step 3 only: {run.metrics}")
 
 
+def a_model_is_taken_as_it_is():
+    """Steps that change nothing leave the weights of the file, bit for bit: fp32 masters are made of what was loaded, not of its bf16 copy."""
+    model = runs.GOLDEN / "llama-tied" / "model"
+    data = f"shuffle: false, train: [{runs.GOLDEN / 'llama-tied' / 'tokens.npy'}]"
+    still = config(data, f"path: {model}", train="steps: 2", optimizer="learning_rate: 0, weight_decay: 0")
+    for dtype in ("bf16", "fp32"):
+        for n_ranks, stage in ((1, 0), (2, 1), (3, 3)):
+            run = runs.train_well(still, f"shard.param_dtype={dtype}", f"shard.ranks={n_ranks}", f"shard.stage={stage}", "model.save_dtype=fp32")
+            runs.expect(
+                as_bits(run.tensors()) == as_bits(runs.fp32_tensors(model / "model.safetensors")),
+                f"{dtype}, {n_ranks} ranks, stage {stage}: steps that change nothing changed weights",
+            )
+
+
 def clipping():
     data = in_order(steps_of_tokens(4) + [0])
     for limit in (0, 0.05, 1e6):
@@ -231,6 +245,7 @@ runs.both(
             a_gradient_alone_is_not_finite,
             patience_and_stop,
             steps_without_targets,
+            a_model_is_taken_as_it_is,
             clipping,
             sgd_by_arithmetic,
             learning_rates,

@@ -19,6 +19,8 @@ import time
 
 import runs
 
+runs.will_strike_processes()
+
 LENGTH = 16
 N_STEPS = 24
 HANG = 120  # seconds: nothing here takes so long
@@ -46,13 +48,6 @@ n_starts = 0
 
 def told(run):
     return [(line["step"], line["loss"], line["grad_norm"]) for line in run.metrics]
-
-
-def children(pid):
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def session_of(pid):
@@ -148,7 +143,7 @@ def start(chance, folder):
 def kill_one(chance, process, folder):
     """(is the victim the supervisor, what to say of it), None if the run was over first."""
     instant = wait_for_instant(chance, process, folder)
-    ranks = children(process.pid)
+    ranks = runs.children(process.pid)
     is_supervisor = not ranks or chance.random() < 0.35
     victim = process.pid if is_supervisor else chance.choice(ranks)
     try:

@@ -1,4 +1,5 @@
-"""exports.py: what the action `checkpoint export` makes of checkpoints is what the run itself leaves in its model/.
+"""exports.py: what `checkpoint export` makes of a checkpoint is what the run itself leaves in its model/, and what `checkpoint import` takes
+from one run another goes on from.
 
 Also where parameters were frozen and left out, which are then the base's own, and where adapters were trained.
 """
@@ -97,6 +98,21 @@ def adapters_name_their_base():
     runs.expect(earlier == files(shorter.folder / "model"), "an earlier checkpoint is not the adapter of a shorter run")
 
 
+def what_is_imported_goes_on():
+    """A checkpoint of another run, in a folder where none was: the run that is begun there ends as the other did."""
+    settings = ("checkpoint.every=2", "train.steps=5", "optimizer.warmup_steps=0", "shard.ranks=2")
+    run = runs.train_well(PLAIN, *settings)
+    folder = runs.fresh("imported")
+    done = subprocess.run([str(runs.COMMAND), "checkpoint", "import", str(run.folder / "steps" / "00000004"), str(folder)], capture_output=True, text=True)
+    runs.expect(done.returncode == 0 and f"checkpoint.path={folder}" in done.stdout, f"import: {done.returncode} {done.stderr}")
+    again = runs.train_well(PLAIN, *settings, folder=folder)
+    runs.expect([line["step"] for line in again.metrics] == [5], f"the imported run takes other steps: {again.metrics}")
+    runs.expect(again.weights() == run.weights(), "the imported run ends elsewhere")
+    runs.expect([(line["event"], line["step"]) for line in again.events][0] == ("resume", 4), f"events: {again.events}")
+    other = runs.train(PLAIN, *settings, "train.seed=5", folder=shutil.copytree(run.folder / "steps", runs.fresh("seed") / "steps").parent)
+    runs.expect(other.code == 2 and "train.seed" in other.message, f"an imported checkpoint of other settings: {other.code} {other.errors}")
+
+
 runs.both(
     lambda test, *rest: test(*rest),
     [
@@ -104,10 +120,15 @@ runs.both(
         (as_the_run_leaves_it, LORA, "shard.ranks=3", "shard.stage=0", "shard.param_dtype=bf16", "model.save_dtype=bf16"),
         (as_the_run_leaves_it, runs.GOLDEN / "lora-gpt2" / "run.yaml", "shard.ranks=2", "model.lora.rslora=true", "model.lora.adapter=null"),
         (as_the_run_leaves_it, PLAIN),
-        (as_the_run_leaves_it, PLAIN, *PARTLY, "shard.ranks=2"),
+        (as_the_run_leaves_it, runs.GOLDEN / "llama-tied" / "run.yaml", "shard.ranks=3", "shard.stage=2"),
+        (as_the_run_leaves_it, runs.GOLDEN / "gpt2" / "run.yaml", "shard.ranks=2", "model.train=['*.mlp.*', '*wte*']"),
+        (as_the_run_leaves_it, LORA, "shard.ranks=2", "shard.stage=1", "shard.mode=copy"),
+        (as_the_run_leaves_it, LORA, "shard.ranks=4", "shard.stage=2"),
+        *((as_the_run_leaves_it, PLAIN, *PARTLY, "shard.ranks=2", f"shard.stage={stage}") for stage in (0, 1, 2, 3)),
         (as_the_run_leaves_it, PLAIN, *PARTLY, "shard.ranks=2", "shard.param_dtype=bf16", "model.save_dtype=bf16"),
         (frozen_weights_are_those_of_the_base,),
         (adapters_name_their_base,),
+        (what_is_imported_goes_on,),
     ],
 )
 runs.finish()

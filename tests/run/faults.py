@@ -17,6 +17,8 @@ import time
 
 import runs
 
+runs.will_strike_processes()
+
 BOUND = 5  # seconds
 LENGTH = 16
 longest = {}
@@ -38,14 +40,6 @@ def state_of(pid):
         return "" if state in "ZX" else state
     except (OSError, IndexError):
         return ""
-
-
-def children(pid):
-    """In the order in which they were started, which is that of ranks."""
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def workers_of(pid):
@@ -80,11 +74,10 @@ class Trial:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,
-            **options,
+            **{"start_new_session": True, **options},
         )
-        wait_for(lambda: self.process.poll() is not None or len(children(self.process.pid)) == n_ranks, "all ranks to be started")
-        self.ranks = children(self.process.pid)
+        wait_for(lambda: self.process.poll() is not None or len(runs.children(self.process.pid)) == n_ranks, "all ranks to be started")
+        self.ranks = runs.children(self.process.pid)
         self.struck = None
 
     def strike(self, pid, number):
@@ -172,6 +165,25 @@ def asked_to_end(number, code, delay):
     runs.expect(straight.weights() == run.weights(), f"{number.name} after step {steps[-1]}: not the model of a run of so many steps")
 
 
+def asked_to_end_while_evaluating():
+    """An evaluation that would go on for long is broken off; the step before it is kept, and the next start goes on."""
+    held = runs.write_npy(runs.some_tokens(LENGTH * 50000 + 1, 257, seed=9))
+    trial = Trial(2, f"data.validation=[{held}]", "data.validation_rows=50000", "train.validate_every=1", "train.steps=3", "checkpoint.every=100")
+    events = trial.folder / "events.jsonl"
+    wait_for(lambda: events.exists() and events.stat().st_size > 0, "the start")
+    time.sleep(0.3)  # for a step: milliseconds; an evaluation: seconds
+    kept = runs.fresh("kept")
+    trial.strike(trial.process.pid, signal.SIGTERM)
+    trial.process.wait(60)
+    shutil.copytree(trial.folder, kept, symlinks=True)
+    code, errors = trial.end("SIGTERM in an evaluation")
+    run = runs.Run(kept, code, "", errors)
+    runs.expect(code == 143 and len(run.metrics) == 1 and "validation_loss" not in run.metrics[0], f"SIGTERM in an evaluation: {code} {errors} {run.metrics}")
+    runs.expect((kept / "steps" / "00000001").is_dir(), f"SIGTERM in an evaluation: {errors}")
+    again = runs.train_well(kept / "run.yaml", "train.validate_every=0", "data.validation=[]", "train.steps=2", "shard.ranks=3", folder=kept)
+    runs.expect([line["step"] for line in again.metrics] == [1, 2], f"after SIGTERM in an evaluation: {again.metrics}")
+
+
 def signals_to_ranks_and_groups():
     """A rank leaves signals that ask for an end to the supervisor: sent to it alone they do nothing; sent to all they end the run once."""
     trial = Trial(3)
@@ -184,6 +196,39 @@ def signals_to_ranks_and_groups():
     trial.strike(-trial.process.pid, signal.SIGTERM)  # the whole group
     code, errors = trial.end("SIGTERM to the group")
     runs.expect(code == 143, f"SIGTERM to the group: {code} {errors}")
+
+
+def lost_while_it_waits(mode, stage, instruction, waits):
+    """Rank 0 comes late, and rank 1 is killed while it waits for it: the message says in which collective."""
+    trial = Trial(3, f"shard.mode={mode}", f"shard.stage={stage}", "--inject", f"delay:rank=0,instruction={instruction},step=3,seconds=20")
+    events = trial.folder / "events.jsonl"
+    wait_for(lambda: trial.process.poll() is not None or (events.exists() and '"inject"' in events.read_text()), "the delay")
+    time.sleep(0.3)  # the others come to what they wait for
+    trial.strike(trial.ranks[1], signal.SIGKILL)
+    code, errors = trial.end("killed while it waits")
+    own = errors.partition("others:")[0]
+    runs.expect(
+        code == 5 and "rank 1 was killed by SIGKILL while in" in own and f"waits for rank 0 in {waits}" in own and "at step " in own,
+        f"killed before {instruction}, {mode}: {code} {errors}",
+    )
+
+
+def paused_and_continued(number):
+    """Ctrl-Z stops the terminal's whole group, and fg continues it, long after the deadline: no rank is lost by that."""
+    trial = Trial(3, "shard.deadline=1", start_new_session=False, process_group=0)  # a session of its own could not be stopped by Ctrl-Z
+    trial.wait_for_steps()
+    for pause in (0.05, 1.6):
+        os.kill(-trial.process.pid, number)
+        wait_for(lambda: all(state_of(pid) == "T" for pid in [trial.process.pid, *trial.ranks]), "all to be stopped")
+        time.sleep(pause)
+        os.kill(-trial.process.pid, signal.SIGCONT)
+        size = (trial.folder / "metrics.jsonl").stat().st_size
+        wait_for(lambda: trial.process.poll() is not None or (trial.folder / "metrics.jsonl").stat().st_size > size, "a step after the pause")
+        time.sleep(0.3)
+    runs.expect(trial.process.poll() is None, f"{number.name} and SIGCONT to the group ended the run")
+    trial.strike(trial.process.pid, signal.SIGTERM)
+    code, errors = trial.end("SIGTERM after a pause")
+    runs.expect(code == 143, f"{number.name} and SIGCONT to the group: {code} {errors}")
 
 
 def asked_twice():
@@ -284,8 +329,11 @@ runs.both(
     [(number, mode, seed * 1000 + i) for number in (signal.SIGKILL, signal.SIGSTOP) for mode in ("view", "copy") for i in range(n_trials)],
 )
 runs.both(lose_the_supervisor, [("view",), ("copy",)])
-runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.05)])
-for test in (a_rank_meets_damaged_data, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
+runs.both(asked_to_end, [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGHUP, 129, None), (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.05)])
+WAITS = [(3, "post*", "reduce"), (3, "reduce*", "reduce (buffer still read)"), (3, "decide", "exchange"), (1, "update*", "gather")]
+runs.both(lost_while_it_waits, [(mode, *what) for mode in ("view", "copy", "trap") for what in WAITS])
+runs.both(paused_and_continued, [(signal.SIGTSTP,), (signal.SIGSTOP,)])
+for test in (a_rank_meets_damaged_data, asked_to_end_while_evaluating, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
     runs.both(test, [()])
 runs.expect(set(os.listdir("/dev/shm")) <= shared_before, f"left in /dev/shm: {set(os.listdir('/dev/shm')) - shared_before}")
 for what, seconds in sorted(longest.items()):

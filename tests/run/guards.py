@@ -71,6 +71,46 @@ def rollback_is_kept_by_checkpoints():
     runs.expect(told(run) == told(clean) and run.weights() == clean.weights(), "a rollback is forgotten when the run goes on")
 
 
+def rollback_outlives_a_kill():
+    """Killed after a rollback and before another step is saved: the rows stay left out, and the spike is not met again."""
+    yaml = config(with_a_bad_step(), "guard: {loss_spike: {factor: 2}}\n")
+    for n_ranks, stage, again in ((2, 3, 4), (3, 0, 1), (3, 2, 2)):
+        settings = ("checkpoint.every=12", f"shard.ranks={n_ranks}", f"shard.stage={stage}", "--inject", f"kill:rank=1,step={BAD + 3}")
+        restarted = runs.train_well(yaml, *settings, "train.restarts=1")
+        killed = runs.train(yaml, *settings)
+        runs.expect(killed.code == 5, f"a kill after a rollback: {killed.code} {killed.errors}")
+        resumed = runs.train_well(yaml, "checkpoint.every=12", f"shard.ranks={again}", folder=killed.folder)
+        for what, run in (("restart", restarted), ("next start", resumed)):
+            what = f"{what} of {n_ranks} ranks at stage {stage} after a rollback"
+            runs.expect(len(events(run, "rollback")) == 1, f"{what}: {events(run, 'rollback')}")
+            runs.expect(told(run) == told(clean) and run.weights() == clean.weights(), f"{what}: not the run without the rows left out")
+
+
+def rollback_from_a_flip():
+    """The data are good and the memory was not: the rollback mends it, at the price of the rows."""
+    yaml = config(easy(N_STEPS + 12), "guard: {loss_spike: {factor: 2}}\n")
+    for n_ranks, stage in ((1, 3), (3, 3), (2, 0)):
+        fault = f"flip:rank=0,step={BAD},buffer=parameters,unit=root,bit=30"
+        run = runs.train_well(yaml, "checkpoint.every=12", f"shard.ranks={n_ranks}", f"shard.stage={stage}", "--inject", fault)
+        found = events(run, "rollback")
+        runs.expect(len(found) == 1 and found[0]["from_step"] == BAD and found[0]["step"] == 36, f"{fault}: {run.events}")
+        runs.expect(told(run) == told(clean) and run.weights() == clean.weights(), f"{fault}: its trace is left")  # every step has the same rows
+
+
+def rollback_past_a_damaged_checkpoint():
+    """The newest is damaged when it is needed: the one before is gone back to, and the damaged one is gone."""
+    yaml = config(with_a_bad_step(), "guard: {loss_spike: {factor: 2}}\n")
+    for keep in (2, 3):
+        fault = f"flip:rank=0,step={BAD},file=steps/00000036/parameters.safetensors,bit=9000"
+        run = runs.train_well(yaml, "checkpoint.every=12", "checkpoint.async=false", f"checkpoint.keep={keep}", "shard.ranks=2", "--inject", fault)
+        found = events(run, "rollback")
+        runs.expect([event["step"] for event in events(run, "fallback")] == [36], f"damaged: {run.events}")
+        runs.expect(len(found) == 1 and found[0]["step"] == 24 and found[0]["first_row_left_out"] == 24 * BATCH, f"damaged: {found}")
+        runs.expect(told(run) == told(clean) and run.weights() == clean.weights(), "damaged: not the run without the rows left out")
+        left = sorted(path.name for path in (run.folder / "steps").iterdir())
+        runs.expect(left == ["00000012", "00000024", "00000036", "00000046"][4 - keep :], f"damaged, keep {keep}: {left}")
+
+
 def skip_and_stop():
     yaml = config(with_a_bad_step())
     skipped = runs.train_well(yaml, "guard.loss_spike={factor: 2, action: skip}", f"train.steps={N_STEPS + 1}")
@@ -202,6 +242,9 @@ runs.both(
         (test,)
         for test in (
             rollback_is_kept_by_checkpoints,
+            rollback_outlives_a_kill,
+            rollback_from_a_flip,
+            rollback_past_a_damaged_checkpoint,
             skip_and_stop,
             rolled_back_too_often,
             limits,

@@ -96,6 +96,18 @@ def falls_back():
     runs.expect(run.code == 0 and is_same(run), f"{fault}: {run.code} {run.errors}")
 
 
+def records_are_there_first():
+    """A checkpoint whose steps' lines could not be brought to the disk is not made: metrics.jsonl is opened, written twice, and synced before step 2
+    is there; events.jsonl is written once."""
+    for name, k in (("metrics.jsonl", 4), ("events.jsonl", 3)):
+        fault = f"write:rank=0,error=EIO,k={k},file=*/{name}"
+        run = inject([fault], "checkpoint.async=false")
+        failed = of(run, "save_failed")
+        runs.expect([event["step"] for event in failed] == [2] and name in failed[0]["reason"], f"{fault}: {run.events}")
+        runs.expect([event["step"] for event in of(run, "save")] == [4, 6, 8], f"{fault}: {of(run, 'save')}")
+        runs.expect(run.code == 0 and is_same(run) and not half_written(run), f"{fault}: {run.code} {run.errors}")
+
+
 def loses_the_supervisor():
     run = inject(["kill:rank=supervisor,at=0.05s"], "train.steps=100000")
     runs.expect(run.code == -9 and not run.errors.strip(), f"the supervisor killed: {run.code} {run.errors}")
@@ -226,6 +238,7 @@ runs.both(refuses, [(text,) for text in REFUSED])
 if not (pathlib.Path(os.environ["SW_BUILD"]) / "libshardwise-faults.so").exists():
     print("built without the library of faults: allocations and writes are left out")
     runs.finish()
+records_are_there_first()
 runs.both(
     allocations_of,
     [

@@ -30,13 +30,6 @@ def proportional(pid):
     return next((1024 * int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")), 0)
 
 
-def children(pid):
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
 def states_fall_with_ranks():
     """Parameters, gradients and optimizer states of a rank, times the ranks, are those of one rank alone, padding apart."""
     yaml = config("bf16", 1)
@@ -63,7 +56,7 @@ def resident_memory_is_the_planned(mode, stage, n_ranks, dtype, every=0):
     )
     highest = 0
     while process.poll() is None:
-        highest = max(highest, sum(proportional(child) for child in children(process.pid)))
+        highest = max(highest, sum(proportional(child) for child in runs.children(process.pid)))
         time.sleep(0.02)
     runs.expect(process.returncode == 0, f"{mode} {stage}: exit code {process.returncode}")
     run = runs.Run(folder, 0, "", "")

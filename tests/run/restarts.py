@@ -15,6 +15,8 @@ import time
 
 import runs
 
+runs.will_strike_processes()
+
 LENGTH = 16
 N_STEPS = 60
 
@@ -53,13 +55,6 @@ def start(folder, *settings, yaml=yaml, **options):
         text=True,
         **options,
     )
-
-
-def children(pid):
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def is_alive(pid):
@@ -108,11 +103,11 @@ def lose_ranks(seed, number, mode, elastic):
     n_struck = 0
     for after in sorted(chance.sample(range(N_STEPS - 8), 2)):
         wait_for(lambda: process.poll() is not None or n_lines(folder / "metrics.jsonl") >= after, f"step {after}")
-        ranks = children(process.pid)
+        ranks = runs.children(process.pid)
         if ranks and process.poll() is None:
             strike(chance.choice(ranks), number)
             n_struck += 1
-            wait_for(lambda: process.poll() is not None or not set(ranks) & set(children(process.pid)), "the ranks to go")
+            wait_for(lambda: process.poll() is not None or not set(ranks) & set(runs.children(process.pid)), "the ranks to go")
     output, errors = process.communicate(timeout=120)
     run = runs.Run(folder, process.returncode, output, errors)
     runs.expect(run.code == 0 and not errors.strip(), f"{what}: {run.code} {errors}")
@@ -129,10 +124,10 @@ def used_up():
     folder = runs.fresh()
     process = start(folder, "shard.ranks=2", "train.restarts=1", "train.steps=100000", "checkpoint.every=100000")
     for _ in range(2):
-        wait_for(lambda: len(children(process.pid)) == 2 and n_lines(folder / "metrics.jsonl") > 0, "the first step")
-        ranks = children(process.pid)
+        wait_for(lambda: len(runs.children(process.pid)) == 2 and n_lines(folder / "metrics.jsonl") > 0, "the first step")
+        ranks = runs.children(process.pid)
         strike(ranks[1], signal.SIGKILL)
-        wait_for(lambda: process.poll() is not None or not set(ranks) & set(children(process.pid)), "the ranks to go")
+        wait_for(lambda: process.poll() is not None or not set(ranks) & set(runs.children(process.pid)), "the ranks to go")
     errors = process.communicate(timeout=60)[1]
     runs.expect(
         process.returncode == 5 and "after 1 restarts" in errors and "rank 1 was killed by SIGKILL" in errors and errors.count("\n") == 1,
@@ -144,7 +139,7 @@ def asked_to_end_between_restarts():
     folder = runs.fresh()
     process = start(folder, "shard.ranks=2", "train.restarts=9", "train.steps=100000")
     wait_for(lambda: n_lines(folder / "metrics.jsonl") > 6, "a checkpoint")
-    strike(children(process.pid)[0], signal.SIGKILL)
+    strike(runs.children(process.pid)[0], signal.SIGKILL)
     wait_for(lambda: '"restart"' in (folder / "events.jsonl").read_text(), "the restart to be told")
     process.send_signal(signal.SIGTERM)
     errors = process.communicate(timeout=60)[1]
@@ -175,7 +170,7 @@ def lose_the_supervisor(seed):
         try:
             process.wait(chance.uniform(0.02, 0.8 if attempt < 8 else 60))
         except subprocess.TimeoutExpired:
-            ranks = children(process.pid)
+            ranks = runs.children(process.pid)
             strike(process.pid, signal.SIGKILL)
             process.communicate()
             since = time.monotonic()

@@ -54,6 +54,7 @@ def cases():
     return [
         Case("dropout", LLAMA + ", tied: false, dropout: 0.1"),
         Case("bf16", GPT2, dtype="bf16"),
+        Case("tiny", "architecture: llama, layers: 2, hidden: 8, heads: 2, ffn: 9, vocab: 257, max_positions: 16"),  # some ranks hold padding alone
         Case("mixed", data=f"train: [{tokens(5)}, {tokens(7, 2)}], mix: [3, 1]", dtype="bf16"),
         Case("sgd", GPT2, optimizer=", name: sgd, momentum: 0.9"),
         Case("frozen", LLAMA + ', train: ["*layers.1.*", "*norm*"], dropout: 0.1', dtype="bf16"),
@@ -202,6 +203,55 @@ def a_finished_run_is_left_alone():
     runs.expect(never.code == 2 and "exists" in never.message, f"resume: never: {never.code} {never.errors}")
 
 
+def more_epochs_leave_no_row_out():
+    """22 rows in steps of 6: an epoch ends with a step of 4. Asked for more epochs later, the run goes on with the row after it, and ends with the
+    last row of the last epoch. Also when it is killed on the way, over a checkpoint that is passed over, and for fewer epochs than are done."""
+    case = Case("epochs", train="epochs: 1")
+    for n_ranks, epochs, rows in ((1, 2, [6, 6, 6, 4, 6, 6, 6, 4]), (3, 3, [6, 6, 6, 4, 6, 6, 6, 6, 6, 6, 6, 2])):
+        first = runs.train_well(case.config, "checkpoint.every=3", "shard.ranks=2")
+        run = runs.train_well(case.config, "checkpoint.every=3", f"train.epochs={epochs}", f"shard.ranks={n_ranks}", folder=first.folder)
+        what = f"{epochs} epochs after one"
+        runs.expect([line["tokens"] // LENGTH for line in run.metrics] == rows and sum(rows) == 22 * epochs, f"{what}: {run.metrics}")
+        runs.expect(told(run)[:4] == told(case.straight), f"{what}: the first epoch differs")
+        stopped = runs.train_well(case.config, "checkpoint.every=3", "shard.ranks=2")
+        killed = runs.train(case.config, "checkpoint.every=1", f"train.epochs={epochs}", "--inject", "kill:rank=0,step=7", folder=stopped.folder)
+        runs.expect(killed.code == 5, f"{what}: {killed.code} {killed.errors}")
+        again = runs.train_well(case.config, "checkpoint.every=3", f"train.epochs={epochs}", folder=stopped.folder)
+        runs.expect(told(again) == told(run) and weights(again) == weights(run), f"{what}: stopped on the way, it is another run")
+        less = runs.train_well(case.config, "checkpoint.every=3", "train.epochs=1", folder=run.folder)
+        runs.expect("is finished" in less.output and told(less) == told(run), f"one epoch after {epochs}: {less.output}")
+    damaged = runs.train_well(case.config, "checkpoint.every=3", "shard.ranks=2")
+    path = damaged.folder / "steps" / "00000004" / "parameters.safetensors"
+    raw = bytearray(path.read_bytes())
+    raw[-9] ^= 1
+    path.write_bytes(raw)
+    run = runs.train_well(case.config, "checkpoint.every=3", "train.epochs=2", folder=damaged.folder)
+    straight = runs.train_well(case.config, "checkpoint.every=3", "train.epochs=2")
+    expect_same(run, straight, "two epochs from before the short step are those of a run that was asked for two")
+
+
+def records_that_do_not_match():
+    """Lines of steps beyond the checkpoint are cut off and told again; where lines before it are gone, the rest follows."""
+    case = Case("records", train="steps: 6")
+    stopped = runs.train_well(case.config, "checkpoint.every=2", "train.steps=4", "shard.ranks=2")
+    lines = (stopped.folder / "metrics.jsonl").read_text()
+    for text, first in ((lines + lines.splitlines()[3].replace('"step": 4', '"step": 5') + '\n{"step": 6, "lo', 1), (lines[: len(lines) // 3], 1), ("", 5), (None, 5)):
+        folder = runs.fresh()
+        shutil.copytree(stopped.folder, folder, symlinks=True)
+        if text is None:
+            (folder / "metrics.jsonl").unlink()
+        else:
+            (folder / "metrics.jsonl").write_text(text)
+        with (folder / "events.jsonl").open("a") as file:
+            file.write('{"time": "2026')
+        run = runs.train_well(case.config, "checkpoint.every=2", folder=folder)
+        wanted = told(case.straight)
+        kept = [row for row in wanted[:4] if row in told(run)]
+        runs.expect(told(run) == kept + wanted[4:] and (first == 5) == (not kept), f"metrics.jsonl that was {text!r:.80}: {told(run)}")
+        runs.expect([event["event"] for event in run.events][-3:] == ["resume", "save", "stop"], f"events.jsonl that was cut: {run.events}")
+        runs.expect(weights(run) == weights(case.straight), "the record of a run changes its weights")
+
+
 def a_start_that_was_killed_is_made_again():
     """Whatever a start has left of its folder, the next one begins there."""
     case = Case("begun", train="steps: 3")
@@ -342,6 +392,8 @@ if sys.argv[1] == "fast":
         refused_changes,
         frozen_weights_are_those_of_before,
         a_finished_run_is_left_alone,
+        more_epochs_leave_no_row_out,
+        records_that_do_not_match,
         a_start_that_was_killed_is_made_again,
         two_runs_in_one_folder,
         saved_when_asked,

@@ -293,6 +293,38 @@ static void gradients_are_summed_over_ranks_and_slots_and_start_anew_each_step(v
     on_any_number_of_ranks(sum_and_step);
 }
 
+/* A sum in bf16 would stay at 1, whose neighbour is 2^-7 away. */
+enum { SMALL_ONES = 512 };
+
+static float one_then_small(const void *micro_batch, int p, int64_t i) {
+    const int k = *(const int *)micro_batch;
+    (void)p;
+    (void)i;
+    return k == 0 ? 1.0f : k <= SMALL_ONES ? 0x1p-9f : 0.0f;
+}
+
+static sw_status sum_small_ones(sw_comm *comm, void *arg, sw_error *err) {
+    model m;
+    const int rank = sw_comm_rank(comm), n_ranks = sw_comm_size(comm);
+    sw_sharded_options options = plain_sgd();
+    static _Thread_local float all[ALL_ELEMENTS];
+    (void)arg;
+    RANK_TRY(create(comm, &options, zeros, &m, err));
+    for (int k = rank; k - rank <= SMALL_ONES; k += n_ranks)
+        RANK_TRY(give_gradients(&m, one_then_small, &k, err));
+    RANK_TRY(sw_sharded_step(m.s, 1, NULL, err));
+    RANK_TRY(fetch_all(&m, all, err));
+    for (int i = 0; i < ALL_ELEMENTS; i++)
+        RANK_CHECK(all[i] == -(1 + SMALL_ONES * 0x1p-9f));
+    sw_sharded_free(m.s);
+    return SW_OK;
+}
+
+static void small_gradients_are_not_lost_beside_a_large_one(void **state) {
+    (void)state;
+    on_any_number_of_ranks(sum_small_ones);
+}
+
 static float pseudo_random(const void *micro_batch, int p, int64_t i) {
     uint64_t state = (uint64_t) * (const int *)micro_batch * 1000003 + (uint64_t)p * 10007 + (uint64_t)i;
     comm_random(&state);
@@ -845,6 +877,7 @@ int main(void) {
         cmocka_unit_test(drawn_values_are_the_same_for_any_number_of_ranks_and_differ_from_each_other),
         cmocka_unit_test(one_ranks_failure_to_fill_is_everyones),
         cmocka_unit_test(gradients_are_summed_over_ranks_and_slots_and_start_anew_each_step),
+        cmocka_unit_test(small_gradients_are_not_lost_beside_a_large_one),
         cmocka_unit_test(micro_batches_dealt_in_turn_give_the_same_bits_on_any_number_of_ranks),
         cmocka_unit_test(what_no_rank_writes_contributes_zeros),
         cmocka_unit_test(the_norm_is_global_and_counts_each_element_once),

@@ -42,6 +42,44 @@ tokens, lengths = read(sys.argv[1], "H"), read(sys.argv[2], "q")
 assert sum(lengths) == len(tokens) and len(lengths) == 2 and tokens[lengths[0] - 1] == tokens[-1] == 2002
 PY
 
+# What the ids mean stands beside them: a model of another tokenizer refuses them, one of the same with tokens added takes them.
+python3 - "$scratch/t.npy" "$qwen/tokenizer.json" <<'PY' || complain "record: $(cat "$scratch/t.npy.json")"
+import json, os, sys
+record, tokenizer = json.load(open(sys.argv[1] + ".json")), json.load(open(sys.argv[2]))
+ids = [*tokenizer["model"]["vocab"].values(), *(entry["id"] for entry in tokenizer["added_tokens"])]
+assert record["format"] == 1 and record["ids"] == max(ids) + 1 and 2 * record["tokens"] == os.path.getsize(sys.argv[1]) - 128
+PY
+mkdir "$scratch/more" "$scratch/other"
+python3 - "$qwen/tokenizer.json" "$scratch" <<'PY'
+import json, sys
+tokenizer, scratch = json.load(open(sys.argv[1])), sys.argv[2]
+one = max(entry["id"] for entry in tokenizer["added_tokens"]) + 1
+tokenizer["added_tokens"].append({"id": one, "content": "<|more|>", "special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False})
+json.dump(tokenizer, open(scratch + "/more/tokenizer.json", "w"), indent=3, sort_keys=True)
+tokenizer["added_tokens"][0]["content"] = "<|changed|>"
+json.dump(tokenizer, open(scratch + "/other/tokenizer.json", "w"))
+PY
+cat >"$scratch/run.yaml" <<'YAML'
+model: {architecture: llama, layers: 1, hidden: 16, heads: 2, ffn: 16, vocab: 2100, max_positions: 4}
+data: {train: [t.npy], sequence_length: 4}
+train: {steps: 1, batch_size: 1, micro_batch_size: 1}
+shard: {ranks: 1}
+checkpoint: {path: run}
+YAML
+for folder in "$qwen" "$scratch/more"; do
+    expect 0 -- "$shardwise" train "$scratch/run.yaml" data.tokenizer="$folder" --dry-run
+done
+expect 0 -- "$shardwise" train "$scratch/run.yaml" --dry-run # no tokenizer is known
+expect 3 't.npy: was made by another tokenizer' -- "$shardwise" train "$scratch/run.yaml" data.tokenizer="$scratch/other" --dry-run
+expect 0 -- "$shardwise" tokenize --tokenizer "$scratch/other" "$scratch/a.txt" "$scratch/b.txt" -o "$scratch/t.npy"
+expect 0 -- "$shardwise" train "$scratch/run.yaml" data.tokenizer="$scratch/other" --dry-run
+cp "$scratch/t.npy.json" "$scratch/d.npy.json"
+expect 3 'd.npy.json: says' 'd.npy has 2' -- "$shardwise" train "$scratch/run.yaml" data.train=["$scratch/d.npy"] data.tokenizer="$qwen" --dry-run
+for text in '' '{"format": 2}' '{"format": 1, "tokens": "9"}' '[1]' '{"format": 1, "tokens": 2, "ids": -5, "tokenizer": ""}'; do
+    echo "$text" >"$scratch/d.npy.json"
+    expect 3 'd.npy' -- "$shardwise" train "$scratch/run.yaml" data.train=["$scratch/d.npy"] data.tokenizer="$qwen" --dry-run
+done
+
 # Any number of threads gives the same file; so does an order of many small rows.
 python3 -c "
 import json

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "data/tokenizer/internal.h"
 
@@ -155,6 +156,29 @@ int64_t sw_tokenizer_n_ids(const sw_tokenizer *t) {
     int64_t n = v->n ? (int64_t)v->by_id[v->n - 1].id + 1 : 0;
     int64_t n_added = t->added.n ? (int64_t)t->added.tokens[t->added.n - 1].id + 1 : 0;
     return n > n_added ? n : n_added;
+}
+
+/* Added tokens stand among the model's or not, as who wrote the file likes: an id has one text either way. */
+uint64_t sw_tokenizer_fingerprint(const sw_tokenizer *t, int64_t n_ids) {
+    const sw_vocabulary *v = &t->model.vocabulary;
+    uint64_t hash = SW_HASH_START;
+    for (int32_t i = 0, k = 0; i < v->n || k < t->added.n;) {
+        const int64_t model_id = i < v->n ? v->by_id[i].id : INT64_MAX,
+                      added_id = k < t->added.n ? t->added.tokens[k].id : INT64_MAX;
+        const bool is_added = added_id <= model_id;
+        const int32_t id = (int32_t)(is_added ? added_id : model_id);
+        if (id >= n_ids)
+            break;
+        const uint64_t n_bytes = is_added ? t->added.tokens[k].n_bytes : v->by_id[i].n_bytes;
+        hash = sw_hash_bytes(hash, &id, sizeof id);
+        hash = sw_hash_bytes(hash, &n_bytes, sizeof n_bytes);
+        hash = sw_hash_bytes(hash, is_added ? t->added.tokens[k].content : v->by_id[i].text, n_bytes);
+        while (i < v->n && v->by_id[i].id <= id)
+            i++;
+        while (k < t->added.n && t->added.tokens[k].id <= id)
+            k++;
+    }
+    return hash;
 }
 
 int32_t sw_tokenizer_token_id(const sw_tokenizer *t, const char *text) {

@@ -40,6 +40,9 @@ void sw_tokenizer_free(sw_tokenizer *tokenizer);
 /* Largest id + 1 (ids may have gaps). */
 int64_t sw_tokenizer_n_ids(const sw_tokenizer *tokenizer);
 
+/* A hash of the texts of ids 0 .. n_ids-1, as the file spells them: what these ids mean, whatever else the file says. */
+uint64_t sw_tokenizer_fingerprint(const sw_tokenizer *tokenizer, int64_t n_ids);
+
 /* The id of a token by its text, as the file spells it; -1 if there is none. */
 int32_t sw_tokenizer_token_id(const sw_tokenizer *tokenizer, const char *text);
 

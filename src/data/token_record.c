@@ -1,0 +1,107 @@
+/* token_record.c: see token_record.h. */
+#include "data/token_record.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+
+enum { FORMAT = 1, MOST_BYTES = 4096, HASH_BYTES = 17 };
+
+static sw_status record_path(const char *path, char record[SW_PATH_BYTES], sw_error *err) {
+    if (snprintf(record, SW_PATH_BYTES, "%s.json", path) >= SW_PATH_BYTES)
+        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
+    return SW_OK;
+}
+
+static void hash_of(const sw_tokenizer *tokenizer, int64_t n_ids, char text[HASH_BYTES]) {
+    snprintf(text, HASH_BYTES, "%016" PRIx64, sw_tokenizer_fingerprint(tokenizer, n_ids));
+}
+
+void sw_token_record_remove(const char *path) {
+    char record[SW_PATH_BYTES];
+    if (!record_path(path, record, NULL))
+        unlink(record);
+}
+
+sw_status sw_token_record_write(const char *path, const sw_tokenizer *tokenizer, int64_t n_tokens, sw_error *err) {
+    char record[SW_PATH_BYTES], hash[HASH_BYTES], text[256];
+    const int64_t n_ids = sw_tokenizer_n_ids(tokenizer);
+    hash_of(tokenizer, n_ids, hash);
+    const int n =
+        snprintf(text, sizeof text, "{\"format\": %d, \"tokens\": %" PRId64 ", \"ids\": %" PRId64 ", \"tokenizer\": \"%s\"}\n",
+                 FORMAT, n_tokens, n_ids, hash);
+    sw_status status = record_path(path, record, err);
+    return status ? status : sw_file_write(record, text, n, err);
+}
+
+/* The tokenizer that the reader stands for; NULL where none is known. */
+static sw_status tokenizer_of(sw_token_reader *reader, const sw_tokenizer **tokenizer, sw_error *err) {
+    *tokenizer = reader->tokenizer ? reader->tokenizer : reader->opened;
+    if (*tokenizer || !reader->path)
+        return SW_OK;
+    char folder[SW_PATH_BYTES], file[SW_PATH_BYTES];
+    sw_status status = sw_tokenizer_folder(reader->path, folder, err);
+    if (!status)
+        status = sw_path_join(file, folder, "tokenizer.json", err);
+    if (!status && sw_file_exists(file)) {
+        status = sw_tokenizer_read(reader->path, &reader->opened, err);
+        *tokenizer = reader->opened;
+    }
+    return status;
+}
+
+/* What a record says. */
+typedef struct record {
+    int64_t format, n_tokens, n_ids;
+    const char *tokenizer; /* of the document */
+} record;
+
+static sw_status read_record(const sw_json *document, record *r, sw_error *err) {
+    const sw_json_object root = sw_json_root(document);
+    sw_status status = sw_json_integer(&root, "format", SW_JSON_REQUIRED, &r->format, err);
+    if (!status && r->format != FORMAT)
+        status = sw_fail(err, SW_BAD_FILE, "%s: has format %" PRId64 ", this version knows %d; make the token file anew",
+                         sw_json_name(&root), r->format, FORMAT);
+    if (!status)
+        status = sw_json_integer(&root, "tokens", SW_JSON_REQUIRED, &r->n_tokens, err);
+    if (!status)
+        status = sw_json_integer(&root, "ids", SW_JSON_REQUIRED, &r->n_ids, err);
+    return status ? status : sw_json_text(&root, "tokenizer", SW_JSON_REQUIRED, &r->tokenizer, err);
+}
+
+sw_status sw_token_record_check(const char *path, int64_t n_tokens, sw_token_reader *reader, sw_error *err) {
+    char name[SW_PATH_BYTES], hash[HASH_BYTES];
+    const sw_tokenizer *tokenizer = NULL;
+    sw_json *document = NULL;
+    record r = {0};
+    sw_status status = record_path(path, name, err);
+    if (status || !sw_file_exists(name))
+        return status;
+    status = sw_json_read(name, MOST_BYTES, &document, err);
+    if (!status)
+        status = read_record(document, &r, err);
+    if (!status && r.n_tokens != n_tokens)
+        status =
+            sw_fail(err, SW_BAD_FILE,
+                    "%s: says %" PRId64 " tokens, %s has %" PRId64 "; if the file was replaced on purpose, remove its record",
+                    name, r.n_tokens, path, n_tokens);
+    if (!status)
+        status = tokenizer_of(reader, &tokenizer, err);
+    if (!status && tokenizer) {
+        hash_of(tokenizer, r.n_ids, hash);
+        if (strcmp(hash, r.tokenizer) != 0)
+            status = sw_fail(
+                err, SW_BAD_FILE,
+                "%s: was made by another tokenizer of %" PRId64
+                " ids: their texts have the hash %.40s, those of the run's tokenizer %s; give data.tokenizer the one that "
+                "the file was made with, or make the file anew (shardwise tokenize)",
+                path, r.n_ids, r.tokenizer, hash);
+    }
+    sw_json_free(document);
+    return status;
+}
