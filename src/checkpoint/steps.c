@@ -172,55 +172,52 @@ void sw_steps_free(sw_steps *steps) {
     *steps = (sw_steps){0};
 }
 
-/* Is all of a whole checkpoint right? SW_BAD_FILE with the reason if it is not. */
-static sw_status check(const char *path, int n_threads, sw_error *reason) {
-    sw_checkpoint *checkpoint;
-    sw_status status = sw_checkpoint_open(path, &checkpoint, reason);
-    if (status != SW_OK)
+/* Open it, and compare all of it with its checksums. SW_BAD_FILE with the reason if it is not good. */
+static sw_status open_good(const char *path, int n_threads, sw_checkpoint **checkpoint, sw_error *reason) {
+    sw_status status = sw_checkpoint_open(path, checkpoint, reason);
+    if (status == SW_OK)
+        status = sw_checkpoint_verify(*checkpoint, n_threads, reason);
+    if (status == SW_OK)
         return status;
-    status = sw_checkpoint_verify(checkpoint, n_threads, reason);
-    sw_checkpoint_close(checkpoint);
+    sw_checkpoint_close(*checkpoint);
+    *checkpoint = NULL;
     return status;
 }
 
 /* The newest good one of a list. *lost_one: one has gone since it was listed. */
 static sw_status find_good(const char *folder, const sw_steps *steps, int n_threads, sw_step_rejected_fn rejected, void *to,
-                           int64_t *step, bool *lost_one, sw_error *err) {
+                           sw_checkpoint **checkpoint, bool *lost_one, sw_error *err) {
     sw_error reason;
     char path[SW_PATH_BYTES];
-    for (int i = 0; i < steps->n; i++) {
+    for (int i = 0; i < steps->n && !*checkpoint; i++) {
         const sw_step *item = &steps->item[i];
         sw_status status = sw_step_path(folder, item->step, path, err);
         if (status != SW_OK)
             return status;
         if (item->is_whole)
-            status = check(path, n_threads, &reason);
+            status = open_good(path, n_threads, checkpoint, &reason);
         else
             status = sw_fail(&reason, item->is_unknown ? SW_BAD_CONFIG : SW_BAD_FILE, "%s", item->reason);
-        if (status == SW_OK) {
-            *step = item->step;
-            return SW_OK;
-        }
-        if (status != SW_BAD_FILE) /* says nothing about the checkpoint */
+        if (status != SW_OK && status != SW_BAD_FILE) /* says nothing about the checkpoint */
             return sw_fail(err, status, "%s", reason.message);
-        if (has_gone(path))
+        if (status == SW_BAD_FILE && has_gone(path))
             *lost_one = true;
-        else if (rejected)
+        else if (status == SW_BAD_FILE && rejected)
             rejected(to, item->step, reason.message);
     }
     return SW_OK;
 }
 
-sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
-                               sw_error *err) {
+sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to,
+                               sw_checkpoint **checkpoint, sw_error *err) {
     sw_status status = SW_OK;
-    *step = -1;
-    for (bool lost_one = true; lost_one && *step < 0 && status == SW_OK;) {
+    *checkpoint = NULL;
+    for (bool lost_one = true; lost_one && !*checkpoint && status == SW_OK;) {
         sw_steps steps;
         lost_one = false;
         status = sw_steps_list(folder, &steps, err);
         if (status == SW_OK)
-            status = find_good(folder, &steps, n_threads, rejected, to, step, &lost_one, err);
+            status = find_good(folder, &steps, n_threads, rejected, to, checkpoint, &lost_one, err);
         sw_steps_free(&steps);
     }
     return status;

@@ -54,10 +54,12 @@ sw_status sw_step_path(const char *folder, int64_t step, char path[SW_PATH_BYTES
 /* A checkpoint was passed over: its message says which and why. */
 typedef void (*sw_step_rejected_fn)(void *to, int64_t step, const char *message);
 
-/* The newest checkpoint whose every byte is right (sw_checkpoint_verify), read by n_threads threads: *step, or -1 if there is
- * none. `rejected` (may be NULL) hears of each newer one that is not. Errors: SW_BAD_CONFIG: a newer one is unknown. */
-sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
-                               sw_error *err);
+/* Open the newest checkpoint whose every byte is right (sw_checkpoint_verify), read by n_threads threads; NULL if there is none.
+ * `rejected` (may be NULL) hears of each newer one that is not. What is open stays, whatever a run removes. Ownership:
+ * sw_checkpoint_close. Errors: SW_BAD_CONFIG: a newer one is unknown. */
+typedef struct sw_checkpoint sw_checkpoint; /* checkpoint/load.h */
+sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to,
+                               sw_checkpoint **checkpoint, sw_error *err);
 
 /* At the start of a run, by who holds its lock, before anything is saved: remove what a killed run left (checkpoints that were
  * being written or removed), and let `latest` name the newest whole one. What holds files that are no checkpoint's stays with

@@ -134,7 +134,7 @@ static bool ends_with(const char *text, const char *end) {
 
 sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, without_tokenizer = false, goes_on;
-    const char *format = NULL, *type_word = NULL, *size = "5GiB", *model = NULL;
+    const char *format = NULL, *type_word = NULL, *size = NULL, *model = NULL;
     const sw_flag flags[] = {
         {"--format", "FORMAT", "gguf or huggingface; as the name of the output says", SW_FLAG_TEXT, &format},
         {"--type", "TYPE", "element type: F16, BF16 or F32; F16 of a GGUF file's matrices, F32 of a folder", SW_FLAG_TEXT,
@@ -168,9 +168,13 @@ sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_erro
             sw_fail(err, SW_BAD_CONFIG, "%.100s: one folder and one output are taken · shardwise checkpoint export", others[2]);
     else if (strcmp(format, "gguf") && strcmp(format, "huggingface"))
         status = sw_fail(err, SW_BAD_CONFIG, "--format is gguf or huggingface, not %.100s · shardwise checkpoint export", format);
-    else if (!sw_text_parse_bytes(size, &max_shard_size) || max_shard_size < 1)
+    else if (!sw_text_parse_bytes(size ? size : "5GiB", &max_shard_size) || max_shard_size < 1)
         status = sw_fail(err, SW_BAD_CONFIG,
                          "--max-shard-size takes a size such as 512MiB or 5GiB, not %.100s · shardwise checkpoint export", size);
+    else if (!strcmp(format, "gguf") && (model || size))
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "%s is for a folder that is made of a checkpoint, and %s is a GGUF file · shardwise checkpoint export",
+                         model ? "--model" : "--max-shard-size", others[1]);
     else if (!strcmp(format, "gguf"))
         status = export_gguf(others[0], others[1], type_word, without_tokenizer, err);
     else

@@ -43,16 +43,12 @@ static sw_status open_checkpoint(const char *path, sw_checkpoint **checkpoint, s
 }
 
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
-    char step_path[SW_PATH_BYTES];
-    int64_t step;
     if (!sw_is_run_folder(path))
         return open_checkpoint(path, checkpoint, err);
-    sw_status status = sw_steps_newest_good(path, sw_checkpoint_n_threads(), tell_rejected, NULL, &step, err);
-    if (status == SW_OK && step < 0)
+    sw_status status = sw_steps_newest_good(path, sw_checkpoint_n_threads(), tell_rejected, NULL, checkpoint, err);
+    if (status == SW_OK && !*checkpoint)
         return sw_fail(err, SW_BAD_FILE, "%s: has no checkpoint that is good; did the run save any (checkpoint.every)?", path);
-    if (status == SW_OK)
-        status = sw_step_path(path, step, step_path, err);
-    return status == SW_OK ? sw_checkpoint_open(step_path, checkpoint, err) : status;
+    return status;
 }
 
 /* The run's folder that an action wants. */

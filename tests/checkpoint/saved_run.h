@@ -211,6 +211,16 @@ static inline sw_checkpoint *open_step(const saved_run *run, int64_t step) {
     return checkpoint;
 }
 
+/* The step of the newest good checkpoint; -1: there is none. */
+static inline sw_status newest_good_step(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
+                                         sw_error *err) {
+    sw_checkpoint *checkpoint;
+    sw_status status = sw_steps_newest_good(folder, n_threads, rejected, to, &checkpoint, err);
+    *step = checkpoint ? sw_checkpoint_step(checkpoint) : -1;
+    sw_checkpoint_close(checkpoint);
+    return status;
+}
+
 /* Every element of every state, read parameter by parameter. */
 static inline void check_step(const saved_run *run, int64_t step) {
     sw_checkpoint *checkpoint = open_step(run, step);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "checkpoint/manifest.h"
@@ -134,7 +135,7 @@ static void the_newest_good_one_is_taken(void **state) {
     rejections r = {0};
     int64_t step;
     begin_run_of(&run, 2, FEW_ROWS);
-    assert_int_equal(sw_steps_newest_good(run.folder, 2, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 2, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, -1);
     for (int i = 1; i <= 6; i++)
         save_step(&run, i * 100000000ll / 4); /* numbers of 8 and of 9 digits */
@@ -142,7 +143,7 @@ static void the_newest_good_one_is_taken(void **state) {
     assert_int_equal(unlink(join(step_folder(&run, 125000000), "first_moment.safetensors")), 0);
     assert_int_equal(truncate(join(step_folder(&run, 100000000), "parameters.safetensors"), 3000), 0);
     flip(join(step_folder(&run, 75000000), "parameters.safetensors"), 2000);
-    assert_int_equal(sw_steps_newest_good(run.folder, 2, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 2, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, 50000000);
     assert_int_equal(r.n, 4);
     assert_int_equal(r.step[0], 150000000);
@@ -254,7 +255,7 @@ static void a_renamed_folder_is_not_taken(void **state) {
     char from[SW_PATH_BYTES];
     strcpy(from, step_folder(&run, 20));
     assert_int_equal(rename(from, step_folder(&run, 30)), 0);
-    assert_int_equal(sw_steps_newest_good(run.folder, 1, reject, &r, &step, &err), SW_OK);
+    assert_int_equal(newest_good_step(run.folder, 1, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, 10);
     assert_int_equal(r.n, 1);
     assert_non_null(strstr(r.message[0], "step 20"));
@@ -392,7 +393,7 @@ static void a_newer_version_is_not_passed_over(void **state) {
     assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
     assert_true(steps.item[0].is_unknown && !steps.item[0].is_whole && steps.item[1].is_whole && !steps.item[1].is_unknown);
     sw_steps_free(&steps);
-    assert_int_equal(sw_steps_newest_good(run.folder, 1, reject, &r, &step, &err), SW_BAD_CONFIG);
+    assert_int_equal(newest_good_step(run.folder, 1, reject, &r, &step, &err), SW_BAD_CONFIG);
     assert_int_equal(r.n, 0);
     assert_int_equal(sw_steps_clean(run.storage, run.folder, NULL, NULL, &err), SW_OK);
     assert_true(readlink(join(run.folder, "latest"), target, sizeof target - 1) > 0);
@@ -428,6 +429,38 @@ static void left_overs_are_cleaned(void **state) {
     assert_true(readlink(join(run.folder, "latest"), target, sizeof target - 1) > 0);
     assert_string_equal(target, "steps/00000020");
     check_step(&run, 20);
+    end_run(&run);
+}
+
+/* A process that may open no more files learns nothing of a checkpoint, and does not fall back from it. */
+static void no_file_descriptors_are_no_damage(void **state) {
+    (void)state;
+    saved_run run;
+    sw_error err;
+    sw_steps steps;
+    struct rlimit limit, less;
+    rejections r = {0};
+    int64_t step = -1;
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    save_step(&run, 20);
+    close_saves(&run);
+    int first_free = dup(0);
+    close(first_free);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    sw_status listed = SW_NO_MEMORY, found = SW_NO_MEMORY;
+    for (int more = 0; found != SW_OK; more++) {
+        assert_true(more < 16); /* a folder, its steps, one of these, manifest and three files */
+        less = (struct rlimit){(rlim_t)(first_free + more), limit.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+        listed = sw_steps_list(run.folder, &steps, &err);
+        found = newest_good_step(run.folder, 1, reject, &r, &step, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_true(listed == SW_NO_MEMORY || (listed == SW_OK && steps.n == 2 && steps.item[0].is_whole));
+        assert_true(found == SW_OK || (found == SW_NO_MEMORY && strstr(err.message, "ulimit -n")));
+        sw_steps_free(&steps);
+    }
+    assert_true(step == 20 && r.n == 0);
     end_run(&run);
 }
 
@@ -490,21 +523,14 @@ static void files_that_their_manifest_does_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_bit_that_flips_is_found),
-        cmocka_unit_test(damage_is_named),
-        cmocka_unit_test(the_newest_good_one_is_taken),
-        cmocka_unit_test(half_deleted_folders),
-        cmocka_unit_test(links_are_not_followed),
-        cmocka_unit_test(latest_may_be_given),
-        cmocka_unit_test(a_renamed_folder_is_not_taken),
-        cmocka_unit_test(what_is_not_ours_stays),
-        cmocka_unit_test(notes_in_a_checkpoint_outlive_it),
-        cmocka_unit_test(only_links_give_way_to_latest),
-        cmocka_unit_test(a_file_system_without_links),
-        cmocka_unit_test(a_newer_version_is_not_passed_over),
-        cmocka_unit_test(left_overs_are_cleaned),
-        cmocka_unit_test(another_model_is_named),
-        cmocka_unit_test(files_that_their_manifest_does_not_fit),
+        cmocka_unit_test(any_bit_that_flips_is_found),      cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(the_newest_good_one_is_taken),     cmocka_unit_test(half_deleted_folders),
+        cmocka_unit_test(links_are_not_followed),           cmocka_unit_test(latest_may_be_given),
+        cmocka_unit_test(a_renamed_folder_is_not_taken),    cmocka_unit_test(what_is_not_ours_stays),
+        cmocka_unit_test(notes_in_a_checkpoint_outlive_it), cmocka_unit_test(only_links_give_way_to_latest),
+        cmocka_unit_test(a_file_system_without_links),      cmocka_unit_test(a_newer_version_is_not_passed_over),
+        cmocka_unit_test(left_overs_are_cleaned),           cmocka_unit_test(no_file_descriptors_are_no_damage),
+        cmocka_unit_test(another_model_is_named),           cmocka_unit_test(files_that_their_manifest_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -318,7 +318,7 @@ static void check_folder(const saved_run *run, const char *folder, int64_t least
     assert_true((steps.n ? steps.item[0].step : -1) >= least);
     if (sw_steps_clean(after.storage, folder, NULL, NULL, &err) != SW_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(sw_steps_newest_good(folder, 1, NULL, NULL, &newest, &err), SW_OK);
+    assert_int_equal(newest_good_step(folder, 1, NULL, NULL, &newest, &err), SW_OK);
     assert_true(newest == (steps.n ? steps.item[0].step : -1));
     char path[SW_PATH_BYTES];
     assert_int_equal(sw_path_join(path, folder, "steps", NULL), SW_OK);

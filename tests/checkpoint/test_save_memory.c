@@ -143,7 +143,7 @@ static sw_status read_all(const saved_run *run, sw_error *err) {
         assert_true(steps.item[i].is_whole);
     sw_steps_free(&steps);
     if (status == SW_OK)
-        status = sw_steps_newest_good(run->folder, 1, NULL, NULL, &step, err);
+        status = newest_good_step(run->folder, 1, NULL, NULL, &step, err);
     assert_true(status != SW_OK || step == 20);
     return status;
 }

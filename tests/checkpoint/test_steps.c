@@ -91,7 +91,7 @@ static void lists_beside_a_run_that_removes(void **state) {
             if (!steps.item[i].is_whole)
                 fail_msg("step %lld of list %d: %s", (long long)steps.item[i].step, n_lists, steps.item[i].reason);
         sw_steps_free(&steps);
-        assert_int_equal(sw_steps_newest_good(run.folder, 1, rejected, NULL, &step, &err), SW_OK);
+        assert_int_equal(newest_good_step(run.folder, 1, rejected, NULL, &step, &err), SW_OK);
     }
     assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 && n_lists > 0);
     end_run(&run);

@@ -21,6 +21,8 @@ expect 2 '--dtype is fp32, bf16 or fp16, not int8' -- "$shardwise" checkpoint im
 expect 2 '--max-shard-size takes' -- "$shardwise" checkpoint import "$gguf" a --max-shard-size 0
 expect 2 '--format is gguf or huggingface, not onnx' -- "$shardwise" checkpoint export a b --format onnx
 expect 2 '--type is F16, BF16 or F32' -- "$shardwise" checkpoint export a b.gguf --type Q4_0
+expect 2 '--model is for a folder' -- "$shardwise" checkpoint export a b.gguf --model c
+expect 2 '--max-shard-size is for a folder' -- "$shardwise" checkpoint export a b.gguf --max-shard-size 5GiB
 expect 3 "neither a run's folder nor a checkpoint's" -- "$shardwise" checkpoint export . b
 expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint import nowhere a
 expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint export nowhere a

@@ -54,6 +54,7 @@ def cases():
     return [
         Case("dropout", LLAMA + ", tied: false, dropout: 0.1"),
         Case("bf16", GPT2, dtype="bf16"),
+        Case("tiny", "architecture: llama, layers: 2, hidden: 8, heads: 2, ffn: 9, vocab: 257, max_positions: 16"),  # some ranks hold padding alone
         Case("mixed", data=f"train: [{tokens(5)}, {tokens(7, 2)}], mix: [3, 1]", dtype="bf16"),
         Case("sgd", GPT2, optimizer=", name: sgd, momentum: 0.9"),
         Case("frozen", LLAMA + ', train: ["*layers.1.*", "*norm*"], dropout: 0.1', dtype="bf16"),

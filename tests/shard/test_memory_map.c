@@ -217,6 +217,28 @@ static void with_recompute_a_block_keeps_one_value(void **state) {
     assert_int_equal(bytes[1] - bytes[0], 2 * SMALL_MODEL_ROWS * SMALL_MODEL_TOKENS * 32); /* in bf16 */
 }
 
+/* Head and loss go through the tokens in chunks: of 151,936 ids and 2,048 tokens 1.16 GiB of fp32 logits never exist at once, and
+ * twice as many tokens take no more. */
+static void logits_are_those_of_a_chunk(void **state) {
+    (void)state;
+    const stack about = {STACK_PLAIN, 1, 64, 151936, true};
+    int64_t bytes[2] = {0};
+    for (int k = 0; k < 2; k++) {
+        program_case c = program_graph(N_SMALL_MODELS);
+        c.about = &about;
+        c.n_rows = 1;
+        c.n_tokens = 2048 << k;
+        built_program b;
+        program_build(&c, &b);
+        for (int i = 0; i < b.program.buffers.n; i++)
+            if (b.program.buffers.item[i].memory_class == SW_MEMORY_LOGITS)
+                bytes[k] += b.program.buffers.item[i].bytes;
+        program_free(&b);
+    }
+    assert_true(bytes[0] > 0 && bytes[0] < 151936 * INT64_C(2048) * 4 / 4);
+    assert_int_equal(bytes[0], bytes[1]);
+}
+
 static void three_hundred_blocks_are_three_hundred_times_one(void **state) {
     (void)state;
     int n[3];
@@ -241,6 +263,7 @@ int main(void) {
         cmocka_unit_test(operands_stay_inside_their_buffers_on_every_rank),
         cmocka_unit_test(what_is_read_was_written_and_not_written_over),
         cmocka_unit_test(with_recompute_a_block_keeps_one_value),
+        cmocka_unit_test(logits_are_those_of_a_chunk),
         cmocka_unit_test(three_hundred_blocks_are_three_hundred_times_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
