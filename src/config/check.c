@@ -166,6 +166,23 @@ static sw_status check_length(const sw_settings *settings, const sw_place *writt
     return SW_OK;
 }
 
+/* Guards that could never do what they say. */
+static sw_status check_guards(const sw_settings *settings, const sw_place *written, sw_error *err) {
+    const sw_spike_settings *spike = &settings->guard.loss_spike;
+    if (settings->guard.limits.max_validation_loss > 0 && !settings->data.validation.n)
+        return sw_refuse(err, place_of(written, SW_OPTION_guard_limits, SW_OPTION_data_validation),
+                         "name held-out files in data.validation",
+                         "guard.limits.max_validation_loss is given without data to validate on");
+    if (spike->factor > 0 && spike->action == SW_SPIKE_ROLLBACK && !settings->checkpoint.every)
+        return sw_refuse(err, place_of(written, SW_OPTION_guard_loss_spike, SW_OPTION_checkpoint_every),
+                         "write checkpoint.every, or action: skip or stop",
+                         "guard.loss_spike rolls back to a checkpoint, and checkpoint.every: 0 makes none");
+    if (settings->train.elastic && !settings->train.restarts)
+        return sw_refuse(err, place_of(written, SW_OPTION_train_elastic, SW_OPTION_train_restarts), "write train.restarts",
+                         "train.elastic restarts with the ranks that are left, and train.restarts: 0 allows no restart");
+    return SW_OK;
+}
+
 sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, const sw_place *written, sw_error *err) {
     sw_status status = check_model(settings, defaults, written, err);
     if (!status)
@@ -176,6 +193,8 @@ sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, 
         status = check_batches(settings, written, err);
     if (!status)
         status = check_length(settings, written, err);
+    if (!status)
+        status = check_guards(settings, written, err);
     if (!status && settings->train.validate_every && !settings->data.validation.n)
         status = sw_refuse(err, place_of(written, SW_OPTION_train_validate_every, SW_OPTION_data_validation),
                            "name held-out files in data.validation", "train.validate_every is given without data to validate on");

@@ -68,8 +68,18 @@ static sw_status go_on(sw_training *t, sw_error *err) {
     return SW_OK;
 }
 
+/* A run without checkpoints that is asked to save says that it does not. */
+static sw_status refuse_to_save(sw_training *t) {
+    if (t->n_saves_asked != t->n_saves_begun && t->comm->rank == 0)
+        sw_report_line(t->run, "SIGUSR1: nothing is saved, as checkpoint.every is 0");
+    t->n_saves_begun = t->n_saves_asked;
+    return SW_OK;
+}
+
 sw_status sw_training_tend_saving(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
+    if (!t->saving)
+        return refuse_to_save(t);
     bool is_last = t->step >= t->n_steps || t->stop_signal || t->limit; /* sw_training_save_last comes then */
     bool is_due = t->step % s->checkpoint.every == 0 || t->n_saves_asked != t->n_saves_begun;
     sw_status status = go_on(t, err);

@@ -298,5 +298,5 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
         status = judge_skipped(t, err);
     if (!status && t->is_spike && s->guard.loss_spike.action == SW_SPIKE_ROLLBACK)
         return sw_training_roll_back(t, err);
-    return status || !t->saving ? status : sw_training_tend_saving(t, err);
+    return status ? status : sw_training_tend_saving(t, err);
 }

@@ -198,12 +198,26 @@ def signals_to_ranks_and_groups():
     runs.expect(code == 143, f"SIGTERM to the group: {code} {errors}")
 
 
+def wait_until_idle(pid):
+    """It has come to where it waits, and uses no CPU there."""
+
+    def used():
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    before, since = used(), time.monotonic()
+    while time.monotonic() - since < 0.5:
+        time.sleep(0.02)
+        if used() != before:
+            before, since = used(), time.monotonic()
+
+
 def lost_while_it_waits(mode, stage, instruction, waits):
     """Rank 0 comes late, and rank 1 is killed while it waits for it: the message says in which collective."""
     trial = Trial(3, f"shard.mode={mode}", f"shard.stage={stage}", "--inject", f"delay:rank=0,instruction={instruction},step=3,seconds=20")
     events = trial.folder / "events.jsonl"
     wait_for(lambda: trial.process.poll() is not None or (events.exists() and '"inject"' in events.read_text()), "the delay")
-    time.sleep(0.3)  # the others come to what they wait for
+    wait_until_idle(trial.ranks[1])
     trial.strike(trial.ranks[1], signal.SIGKILL)
     code, errors = trial.end("killed while it waits")
     own = errors.partition("others:")[0]
@@ -215,9 +229,9 @@ def lost_while_it_waits(mode, stage, instruction, waits):
 
 def paused_and_continued(number):
     """Ctrl-Z stops the terminal's whole group, and fg continues it, long after the deadline: no rank is lost by that."""
-    trial = Trial(3, "shard.deadline=1", start_new_session=False, process_group=0)  # a session of its own could not be stopped by Ctrl-Z
+    trial = Trial(3, "shard.deadline=2", start_new_session=False, process_group=0)  # a session of its own could not be stopped by Ctrl-Z
     trial.wait_for_steps()
-    for pause in (0.05, 1.6):
+    for pause in (0.05, 2.6):
         os.kill(-trial.process.pid, number)
         wait_for(lambda: all(state_of(pid) == "T" for pid in [trial.process.pid, *trial.ranks]), "all to be stopped")
         time.sleep(pause)

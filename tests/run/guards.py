@@ -120,7 +120,7 @@ def skip_and_stop():
         [loss for step, loss in told(skipped) if step != BAD] == [loss for _, loss in told(clean)] and skipped.weights() == clean.weights(),
         "a skipped spike left a trace",
     )
-    without = runs.train_well(yaml, "guard.loss_spike={factor: 2}", f"train.steps={N_STEPS + 1}")  # no checkpoint to go back to
+    without = runs.train_well(yaml, "guard.loss_spike={factor: 2}", "checkpoint.every=1000", f"train.steps={N_STEPS + 1}")  # none to go back to
     runs.expect(
         without.weights() == clean.weights() and "no checkpoint to go back to" in without.output, f"rollback without a checkpoint: {without.output}"
     )

@@ -329,6 +329,19 @@ def saved_when_asked():
             expect_same(run, case.straight, what)
 
 
+def a_run_that_saves_nothing_says_so():
+    """SIGUSR1 without checkpoints."""
+    case = Case("unsaved", train="steps: 200")
+    folder = runs.fresh()
+    process = subprocess.Popen(
+        runs.arguments(case.config, ("checkpoint.every=0", "shard.ranks=2"), folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size, "the first step")
+    process.send_signal(signal.SIGUSR1)
+    output = process.communicate(timeout=60)[0]
+    runs.expect(process.returncode == 0 and output.count("SIGUSR1: nothing is saved") == 1, f"SIGUSR1 without checkpoints: {output}")
+
+
 def damage_is_passed_over():
     """A byte of the newest checkpoint changes: the one before is taken; none is whole: nothing begins anew behind the user's back."""
     case = Case("damaged", train="steps: 6", dtype="bf16")
@@ -397,6 +410,7 @@ if sys.argv[1] == "fast":
         a_start_that_was_killed_is_made_again,
         two_runs_in_one_folder,
         saved_when_asked,
+        a_run_that_saves_nothing_says_so,
         damage_is_passed_over,
         nothing_is_taken_from_elsewhere,
     )
