@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "base/yaml.h"
 #include "config/check.h"
@@ -195,6 +196,14 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
     return status;
 }
 
+static sw_status refuse_folder(const char *path, sw_error *err) {
+    char config[SW_PATH_BYTES];
+    if (sw_path_join(config, path, "config.json", NULL) == SW_OK && sw_file_exists(config))
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "this is a model, not a file of settings · %s · write a RUN.yaml with model: {path: %s}", path, path);
+    return sw_fail(err, SW_BAD_CONFIG, "this is a folder, not a file of settings · %s · name the RUN.yaml in it", path);
+}
+
 /* The whole file as text. Ownership: free() it. */
 static sw_status read_file(const char *path, char **text, sw_error *err) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -207,7 +216,7 @@ static sw_status read_file(const char *path, char **text, sw_error *err) {
         goto done;
     }
     if (S_ISDIR(facts.st_mode)) {
-        status = sw_fail(err, SW_BAD_CONFIG, "this is a folder, not a file of settings · %s · name the RUN.yaml in it", path);
+        status = refuse_folder(path, err);
         goto done;
     }
     *text = malloc(SW_YAML_MAX_BYTES + 2); /* one more than is taken, so that too many are noticed */

@@ -273,6 +273,10 @@ static sw_status check_kind(const char *directory, sw_error *err) {
             directory, directory);
     if (has_file(directory, "model/config.json") || has_file(directory, "model/adapter_config.json"))
         return sw_fail(err, SW_BAD_FILE, "%s: is the folder of a run, not of a model; take the folder model in it", directory);
+    if (has_file(directory, "steps") || (has_file(directory, "manifest.json") && has_file(directory, "parameters.safetensors")))
+        return sw_fail(err, SW_BAD_FILE, "%s: is %s, not a model; make one of it: shardwise checkpoint export %s OUT_DIR",
+                       directory, has_file(directory, "steps") ? "the folder of a run that has no model yet" : "a checkpoint",
+                       directory);
     return SW_OK;
 }
 

@@ -37,6 +37,16 @@ before=line$(rest=${whole:4} && printf %s "${rest%%"$stop"*}")
 expect 0 -- "$shardwise" generate run/model --prompt line --max-tokens 20 --greedy --stop "$stop" --stop 'never said'
 [ "$output" = "$before" ] || complain "with --stop '$stop': '$output', not '$before'"
 
+
+# Folders that are no model, but from which there is a way to one.
+mkdir unfinished
+cp -r run/steps unfinished
+expect 3 'take the folder model in it' -- "$shardwise" generate run --prompt line
+expect 3 'is a checkpoint, not a model' 'shardwise checkpoint export run/latest OUT_DIR' -- "$shardwise" generate run/latest --prompt line
+expect 3 'has no model yet' 'shardwise checkpoint export unfinished OUT_DIR' -- "$shardwise" generate unfinished --prompt line
+expect 2 'this is a model' 'model: {path: run/model}' -- "$shardwise" plan run/model
+expect 2 'name the RUN.yaml in it' -- "$shardwise" plan run
+
 expect 2 'prompt 1' '32 positions' -- "$shardwise" generate run/model --prompt 'these are more bytes than the model has positions'
 expect 2 'empty' -- "$shardwise" generate run/model --prompt a --stop ''
 expect 2 '--dtype' -- "$shardwise" generate run/model --prompt a --dtype fp8
