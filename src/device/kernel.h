@@ -37,9 +37,10 @@
        without accumulate */                                                                                                    \
     X(ADD_POSITIONS_GRAD, "add_positions_grad")                                                                                 \
     /* x A[n,in], w0 P, w1 P?, w2 P?, b0 P[out0]?, b1 P[out1]?, b2 P[out2]?, residual A[n,out]?, y A[n,out]* (in place on       \
-       residual)                                        dims n in layout out0 out1 out2. Up to three products of one x, side by \
-       side: columns out_i of y are x w_i + b_i + residual, rounded once. w_i is [out_i,in] (layout 0) or [in,out_i] (1);       \
-       out = out0 + out1 + out2, where 0 stands for absent */                                                                   \
+       residual), table R[T,D/2,2]?                     dims n in layout out0 out1 out2 heads D T. Up to three products of one  \
+       x, side by side: columns out_i of y are x w_i + b_i + residual, rounded once. w_i is [out_i,in] (layout 0) or [in,out_i] \
+       (1); out = out0 + out1 + out2, where 0 stands for absent. With a table the first `heads` heads of D columns are turned   \
+       as by ROTARY before they are rounded, or where the product is stored by others, after, and rounded again */              \
     X(LINEAR, "linear")                                                                                                         \
     /* dy A[n,out], w0, w1?, w2?, dx A[n,in]+             dims as LINEAR */                                                     \
     X(LINEAR_GRAD_INPUT, "linear_grad_input")                                                                                   \
@@ -67,7 +68,8 @@
        dims B T H K D q_stride kv_stride span; attr scale > 0. Strides: elements from one token to the next of q, of k and v;   \
        out is dense. Query t sees keys max(0, t - span + 1, documents[t]) .. t; span 0: all before it */                        \
     X(ATTENTION, "attention")                                                                                                   \
-    /* dout A[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v), documents?       dims, attr as ATTENTION */  \
+    /* dout A[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v), documents?, table R[T,D/2,2]?                \
+       dims, attr as ATTENTION. With a table dq and dk are turned back as by ROTARY before they are rounded */                  \
     X(ATTENTION_GRAD, "attention_grad")                                                                                         \
     /* x A[n], y A[n]* (in place)                                                 dims n function: an sw_activation */          \
     X(ACTIVATION, "activation")                                                                                                 \
@@ -156,8 +158,8 @@ static inline sw_dtype sw_parameter_type(sw_number_kind numbers) {
 }
 
 #define SW_BLOCK 256 /* elements; offsets and cuts of shards are multiples of it */
-#define SW_MAX_OPERANDS 10
-#define SW_MAX_DIMENSIONS 8
+#define SW_MAX_OPERANDS 11
+#define SW_MAX_DIMENSIONS 9
 #define SW_MAX_ATTRIBUTES 5
 
 /* What changes from step to step and from slot to slot; all else in a program is fixed. */

@@ -224,10 +224,23 @@ static inline void sw_graph_want_token_losses(sw_graph *graph) {
 bool sw_linear_takes_residual(const sw_op *op);
 void sw_linear_give_residual(sw_op *op, sw_value *residual, sw_value *sum);
 
+/* The same for a rotation (an operation of the kernel ROTARY) of what the product writes, residual included. */
+bool sw_linear_takes_rotation(const sw_op *op);
+void sw_linear_give_rotation(sw_op *op, const sw_op *rotation);
+
+/* What was turned as `forward`, a LINEAR with a table, says, is turned back: by an operation of its own, which writes the value
+ * that is returned; NULL after an error. graph/ops/rotary.c */
+sw_value *sw_rotary_turn_back(sw_graph *graph, const sw_op *forward, sw_value *dy);
+
+/* The same, without an operation or a value, where `dy` is what the last gradient of attention wrote, for queries and keys that
+ * lie side by side in `turned`, and nobody has touched it since; else false. graph/ops/attention.c */
+bool sw_attention_turns_back(sw_graph *graph, const sw_op *forward, const sw_value *dy);
+
 /* ---- passes ---- */
 
-/* Of a graph that is not differentiated yet: sums become part of the products that they add to, where nobody else reads those. */
-sw_status sw_graph_join_residuals(sw_graph *graph, sw_error *err);
+/* Of a graph that is not differentiated yet: sums become part of the products that they add to, and rotations part of the
+ * products that they turn, where nobody else reads those. */
+sw_status sw_graph_join_products(sw_graph *graph, sw_error *err);
 
 /* Append the backward pass of graph->loss. Parameters that the loss does not depend on get a ZERO operation. */
 sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err);

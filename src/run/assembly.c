@@ -161,7 +161,7 @@ static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_er
     if (!status && !is_training)
         status = sw_graph_without_dropout(*graph, err);
     if (!status)
-        status = sw_graph_join_residuals(*graph, err);
+        status = sw_graph_join_products(*graph, err);
     if (!status && is_training)
         status = sw_graph_differentiate(*graph, err);
     if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_BLOCK)

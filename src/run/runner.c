@@ -25,7 +25,7 @@ sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_erro
     r->list[i] = &r->programs[i];
     sw_status status = sw_model_trace(&r->model, end, graph, err);
     if (!status)
-        status = sw_graph_join_residuals(graph, err);
+        status = sw_graph_join_products(graph, err);
     if (!status)
         status = sw_graph_reuse_in_place(graph, err);
     if (!status && i == 0) {

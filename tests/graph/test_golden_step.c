@@ -92,7 +92,7 @@ static sw_graph *step_graph(const golden_case *golden) {
     config.keeps_documents_apart = golden->is_packed;
     assert_int_equal(sw_graph_create(golden->n_rows_at_once, golden->n_tokens, &graph, &err), SW_OK);
     assert_int_equal(sw_model_trace(&config, SW_ENDS_IN_LOSS, graph, &err), SW_OK);
-    assert_int_equal(sw_graph_join_residuals(graph, &err), SW_OK);
+    assert_int_equal(sw_graph_join_products(graph, &err), SW_OK);
     assert_int_equal(sw_graph_differentiate(graph, &err), SW_OK);
     assert_int_equal(sw_graph_recompute_blocks(graph, &err), SW_OK);
     assert_int_equal(sw_graph_reuse_in_place(graph, &err), SW_OK);

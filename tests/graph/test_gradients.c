@@ -269,7 +269,7 @@ static void random_graphs_have_right_gradients(void **state) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         gradient_check check = check_of(random_graph, &seed);
         check.reuse_in_place = seed % 3 != 0;
-        check.joins_residuals = seed % 2;
+        check.joins_products = seed % 2;
         check.n_rows = 1;
         check.seed = seed;
         gradient_check_run(device, &check);
@@ -329,7 +329,7 @@ static void a_pre_norm_residual_needs_no_sum_in_backward(void **state) {
     (void)state;
     gradient_check check = check_of(usual_residuals, NULL);
     for (int joins = 0; joins < 2; joins++) {
-        check.joins_residuals = joins;
+        check.joins_products = joins;
         sw_graph *g = gradient_check_graph(&check, true);
         assert_int_equal(count(g, SW_KERNEL_ADD, SW_PHASE_FORWARD), joins ? 0 : 4);
         assert_int_equal(count(g, SW_KERNEL_ADD, SW_PHASE_BACKWARD), 0);

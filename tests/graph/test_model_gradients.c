@@ -23,7 +23,7 @@ static void models_have_right_gradients_whatever_the_passes(void **state) {
                                                          .n_tokens = SMALL_MODEL_TOKENS,
                                                          .n_vocabulary = SMALL_MODEL_VOCABULARY,
                                                          .recompute = passes / 4,
-                                                         .joins_residuals = passes / 2 % 2,
+                                                         .joins_products = passes / 2 % 2,
                                                          .reuse_in_place = passes % 2,
                                                          .deviation = 0.4});
         }

@@ -38,7 +38,7 @@ static sw_status whole_step(const sw_model_config *config, sw_error *err) {
     if (!status)
         status = sw_model_trace(config, SW_ENDS_IN_LOSS, graph, err);
     if (!status)
-        status = sw_graph_join_residuals(graph, err);
+        status = sw_graph_join_products(graph, err);
     if (!status)
         status = sw_graph_differentiate(graph, err);
     if (!status)

@@ -128,7 +128,7 @@ static void several_products_of_one_value(void **state) {
                                                      .n_rows = 3,
                                                      .n_tokens = 7,
                                                      .n_vocabulary = VOCABULARY,
-                                                     .joins_residuals = passes >> 1 & 1,
+                                                     .joins_products = passes >> 1 & 1,
                                                      .reuse_in_place = passes >> 2,
                                                      .deviation = 0.5});
     }
@@ -303,6 +303,44 @@ static void attention_within_spans_and_documents(void **state) {
     }
 }
 
+/* A rotation that is part of a product's store: its gradient is part of the store of attention's where queries and keys lie side
+ * by side, in order, and attention alone reads them; else an operation. */
+enum { ATTENTION_ALONE, READ_TWICE, BEHIND_A_SUM, OTHER_HEADS, OTHER_SPLIT, N_TURNED };
+static void record_turned(sw_graph *g, const void *about) {
+    const int how = *(const int *)about;
+    const sw_rotary_scaling scaling = {.theta = 100, .factor = 1, .amplitude = 1};
+    sw_value *x = begin(g), *y = sw_linear(g, x, matrix(g, "qkv", 32, CHANNELS), vector(g, "bias", 32, SW_INIT_ZEROS), SW_OUT_IN);
+    if (how == BEHIND_A_SUM)
+        y = sw_add(g, sw_linear(g, x, matrix(g, "residual", 32, CHANNELS), NULL, SW_OUT_IN),
+                   sw_linear(g, x, matrix(g, "joined", CHANNELS, 32), NULL, SW_IN_OUT));
+    y = sw_rotary_packed(g, y, how == OTHER_HEADS ? 5 : 6, 4, &scaling);
+    sw_value *out = how == OTHER_SPLIT ? sw_attention_packed(g, y, 2, 1) : sw_attention_packed(g, y, 4, 2);
+    if (how == READ_TWICE)
+        out = sw_add(g, sw_linear(g, out, matrix(g, "o", 32, 16), NULL, SW_OUT_IN), y);
+    end(g, out);
+}
+static void rotations_in_the_stores_of_products_and_of_attention(void **state) {
+    (void)state;
+    for (int how = 0; how < N_TURNED; how++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            const gradient_check joined = {.record = record_turned,
+                                           .about = &how,
+                                           .n_rows = 2,
+                                           .n_tokens = 7,
+                                           .n_vocabulary = VOCABULARY,
+                                           .joins_products = true,
+                                           .reuse_in_place = in_place,
+                                           .deviation = 0.5};
+            gradient_check_run(device, &joined);
+            sw_graph *graph = gradient_check_graph(&joined, true);
+            int n_rotations = 0;
+            for (int i = 0; i < graph->ops.n; i++)
+                n_rotations += graph->ops.item[i]->kernel == SW_KERNEL_ROTARY;
+            assert_int_equal(n_rotations, how == ATTENTION_ALONE || how == BEHIND_A_SUM ? 0 : 1);
+            sw_graph_free(graph);
+        }
+}
+
 static void record_activation(sw_graph *g, const void *about) {
     end(g, sw_activate(g, begin(g), *(const sw_activation *)about));
 }
@@ -394,6 +432,7 @@ int main(void) {
         cmocka_unit_test(layernorm_with_and_without_bias),
         cmocka_unit_test(rotary_of_several_heads_and_of_one),
         cmocka_unit_test(rotary_of_the_first_heads),
+        cmocka_unit_test(rotations_in_the_stores_of_products_and_of_attention),
         cmocka_unit_test(attention_separate_and_packed),
         cmocka_unit_test(positions_that_restart),
         cmocka_unit_test(rmsnorm_of_heads),

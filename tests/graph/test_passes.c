@@ -76,7 +76,7 @@ static void recompute_and_in_place_change_no_bit_dropout_included(void **state) 
         for (int run = 0; run < 4; run++) {
             const sw_number_kind numbers = run / 2 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32;
             gradient_check check = model_check(model);
-            check.joins_residuals = run % 2;
+            check.joins_products = run % 2;
             step_result plain = run_step_in(&check, numbers);
             assert_true(plain.loss > 0);
             for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
@@ -198,7 +198,7 @@ static void selective_recompute_keeps_less_for_little_arithmetic(void **state) {
                 check.n_tokens = 96;
                 check.recompute = recompute;
                 check.numbers = (sw_number_kind)numbers;
-                check.joins_residuals = true;
+                check.joins_products = true;
                 sw_graph *graph = gradient_check_graph(&check, true);
                 count_kept(graph, check.numbers, &bytes[recompute], &flops[recompute]);
                 for (int i = 0; i < graph->ops.n && recompute == RECOMPUTE_SELECTIVELY; i++)
@@ -246,7 +246,7 @@ static void selective_recompute_keeps_what_is_dear(void **state) {
                 check.n_tokens = 128;
                 check.recompute = RECOMPUTE_SELECTIVELY;
                 check.numbers = (sw_number_kind)numbers;
-                check.joins_residuals = true;
+                check.joins_products = true;
                 sw_graph *graph = gradient_check_graph(&check, true);
                 count_kept(graph, check.numbers, &bytes[more], &flops);
                 sw_graph_free(graph);
@@ -395,7 +395,7 @@ static void random_blocks_recompute_the_same_bits(void **state) {
         gradient_check check = model_check(0);
         check.record = record_random_blocks;
         check.about = &seed;
-        check.joins_residuals = seed % 2;
+        check.joins_products = seed % 2;
         step_result plain = run_step(&check);
         for (int passes = 1; passes < 2 * N_RECOMPUTE; passes++) {
             check.recompute = passes / 2;

@@ -316,7 +316,7 @@ static void null_flows_to_the_end_and_the_first_error_stays(void **state) {
     assert_int_equal(g->ops.n, n_ops);
     assert_int_equal(sw_graph_status(g, &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "linear: weight w"));
-    assert_int_equal(sw_graph_join_residuals(g, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_graph_join_products(g, &err), SW_BAD_CONFIG);
     assert_int_equal(sw_graph_differentiate(g, &err), SW_BAD_CONFIG);
     assert_int_equal(sw_graph_recompute_blocks(g, &err), SW_BAD_CONFIG);
     assert_int_equal(sw_graph_reuse_in_place(g, &err), SW_BAD_CONFIG);

@@ -47,7 +47,7 @@ static void adapters_have_right_gradients_whatever_the_passes(void **state) {
                                                          .n_tokens = SMALL_MODEL_TOKENS,
                                                          .n_vocabulary = SMALL_MODEL_VOCABULARY,
                                                          .recompute = passes & 1,
-                                                         .joins_residuals = passes >> 1,
+                                                         .joins_products = passes >> 1,
                                                          .reuse_in_place = passes >> 1,
                                                          .deviation = 0.25});
         }

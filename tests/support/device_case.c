@@ -127,9 +127,12 @@ static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_s
             ADD(REAL, outs[i], OUT, "+?");
         else
             ADD(PARAMETER, outs[i], IN, "?");
-    if (kernel == SW_KERNEL_LINEAR) {
+    if (kernel == SW_KERNEL_LINEAR) { /* heads of three quarters of the columns are turned, where there are as many */
+        const int64_t D = s->D / 2 * 2, heads = D ? out * 3 / 4 / D : 0, T = s->T ? s->T : 1;
+        c.dim[6] = heads, c.dim[7] = D, c.dim[8] = T;
         ADD(ACTIVATION, n * out, IN, "?");
         ADD(ACTIVATION, n * out, OUT, "");
+        ADD(REAL, heads ? T * D : 0, IN, "?");
     }
     if (kernel == SW_KERNEL_LINEAR_GRAD_INPUT)
         ADD(ACTIVATION, n * in, OUT, "+");
@@ -169,6 +172,7 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     ADD(ACTIVATION, kv_n, OUT, "");
     ADD(ACTIVATION, kv_n, OUT, "");
     make_documents(ADD(INDEX, tokens, IN, "?"), s->B, s->T, 5);
+    ADD(REAL, s->D % 2 ? 0 : s->T * s->D, IN, "?");
     return c;
 }
 
@@ -588,9 +592,9 @@ double device_distance(const device_case *c, sw_number_kind numbers, int operand
 }
 
 const char *device_describe(sw_arena *arena, const device_case *c) {
-    return sw_arena_format(arena, "%s[%ld %ld %ld %ld %ld %ld %ld %ld] accumulate %x absent %x", sw_kernel_name(c->kernel),
+    return sw_arena_format(arena, "%s[%ld %ld %ld %ld %ld %ld %ld %ld %ld] accumulate %x absent %x", sw_kernel_name(c->kernel),
                            (long)c->dim[0], (long)c->dim[1], (long)c->dim[2], (long)c->dim[3], (long)c->dim[4], (long)c->dim[5],
-                           (long)c->dim[6], (long)c->dim[7], c->accumulate, c->absent);
+                           (long)c->dim[6], (long)c->dim[7], (long)c->dim[8], c->accumulate, c->absent);
 }
 
 sw_device *device_open(sw_kernel_set set, sw_gemm_kind gemm) {

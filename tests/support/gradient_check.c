@@ -20,8 +20,8 @@ sw_graph *gradient_check_graph(const gradient_check *check, bool differentiate) 
         check->record(graph, check->about);
         status = sw_graph_status(graph, &err);
     }
-    if (!status && differentiate && check->joins_residuals)
-        status = sw_graph_join_residuals(graph, &err);
+    if (!status && differentiate && check->joins_products)
+        status = sw_graph_join_products(graph, &err);
     if (!status && differentiate)
         status = sw_graph_differentiate(graph, &err);
     if (!status && differentiate && check->recompute == RECOMPUTE_BLOCKS)

@@ -15,7 +15,7 @@ typedef struct gradient_check {
     int64_t n_rows, n_tokens, n_vocabulary; /* token ids are below n_vocabulary */
     int recompute;                          /* RECOMPUTE_ */
     sw_number_kind numbers;                 /* that selective recomputation reckons with */
-    bool joins_residuals;                   /* sw_graph_join_residuals, in the differentiated graph alone */
+    bool joins_products;                    /* sw_graph_join_products, in the differentiated graph alone */
     bool reuse_in_place;
     double deviation;  /* of the parameters */
     const char *label; /* shown when the check fails; may be NULL */

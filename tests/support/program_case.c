@@ -148,7 +148,7 @@ void program_build(const program_case *c, built_program *built) {
     ensure(sw_graph_status(built->graph, &err), c, &err);
     if (c->is_forward)
         ensure(sw_graph_without_dropout(built->graph, &err), c, &err);
-    ensure(sw_graph_join_residuals(built->graph, &err), c, &err);
+    ensure(sw_graph_join_products(built->graph, &err), c, &err);
     if (!c->is_forward)
         ensure(sw_graph_differentiate(built->graph, &err), c, &err);
     if (c->recompute == 1 && !c->is_forward)

@@ -23,6 +23,12 @@ sw_product_fn sw_cpu_multiplier(const sw_device *device, const sw_product *produ
     return product->a.type == SW_BF16 && product->b.type == SW_BF16 ? cpu->multiply_bf16 : cpu->multiply_f32;
 }
 
+bool sw_product_turns(const sw_device *device, const sw_product *product, int64_t D) {
+    const sw_cpu_device *cpu = (const sw_cpu_device *)device;
+    const sw_product_fn multiply = sw_cpu_multiplier(device, product);
+    return multiply != cpu->multiply_f64 && multiply != cpu->multiply_plain && !cpu->sgemm && D % SW_TURNED_MULTIPLE == 0;
+}
+
 static sw_status load_blas(sw_cpu_device *cpu, sw_error *err) {
     sw_blas blas;
     sw_blas_load(&blas);

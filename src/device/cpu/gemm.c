@@ -28,15 +28,24 @@ typedef struct blocks {
     int64_t n_across;      /* blocks side by side */
 } blocks;
 
+/* Columns of which a block has a multiple: heads that are turned stay whole. */
+static int64_t column_step(const sw_product *p) {
+    int64_t step = BLOCK_N;
+    while (p->rotation.table && step % p->rotation.D)
+        step += BLOCK_N;
+    return step;
+}
+
 /* Halve the longer side until there are `wanted` blocks, or they are as small as they may be. */
 static int64_t cut(blocks *b, int64_t wanted) {
     const sw_product *p = b->product;
+    const int64_t step = column_step(p);
     b->rows = p->m, b->columns = p->n;
     int64_t n_down = 1;
     b->n_across = 1;
-    while (n_down * b->n_across < wanted && (b->rows > BLOCK_M || b->columns > BLOCK_N)) {
-        if (b->columns > BLOCK_N && (b->columns >= b->rows || b->rows <= BLOCK_M))
-            b->columns = round_up((b->columns + 1) / 2, BLOCK_N);
+    while (n_down * b->n_across < wanted && (b->rows > BLOCK_M || b->columns > step)) {
+        if (b->columns > step && (b->columns >= b->rows || b->rows <= BLOCK_M))
+            b->columns = round_up((b->columns + 1) / 2, step);
         else
             b->rows = round_up((b->rows + 1) / 2, BLOCK_M);
         n_down = (p->m + b->rows - 1) / b->rows;
@@ -62,6 +71,8 @@ static void multiply_block(void *arg, int64_t task, int worker) {
         block.addend = moved(block.addend, block.c_type, row * block.addend_stride + column);
     if (block.bias)
         block.bias = moved(block.bias, block.bias_type, column);
+    block.rotation.first_row += row;
+    block.rotation.columns -= column;
     block.workspace = (char *)block.workspace + (int64_t)worker * SW_PRODUCT_WORKSPACE;
     sw_cpu_multiplier(b->device, &block)(b->device, &block);
 }

@@ -1,6 +1,6 @@
 /* gemm.h: the matrix product, with what its one pass over C can do besides.
  *
- *      C[m,n] = alpha op(A)[m,k] op(B)[k,n] + bias[n] + addend[m,n]
+ *      C[m,n] = alpha op(A)[m,k] op(B)[k,n] + bias[n] + addend[m,n],  heads of it turned
  *
  * Operands of fp32 or bf16, in any mixture, are multiplied and summed in fp32; a C of bf16 is rounded once, from the whole sum
  * (to nearest, ties to even; NaN stays NaN). Or everything is fp64. Who does the work was settled when the device was opened
@@ -24,6 +24,16 @@ typedef struct sw_matrix {
     sw_dtype type; /* SW_F32, SW_BF16 or SW_F64 */
 } sw_matrix;
 
+/* The first columns of C, heads of D of them, are turned as by ROTARY (device/kernel.h) before they are rounded: those of row r
+ * as the table's row (first_row + r) % T says. */
+typedef struct sw_rotation {
+    const float *table; /* [T,D/2,2] of (cos, sin); NULL: none */
+    int64_t T, D;       /* D: a multiple of SW_TURNED_MULTIPLE */
+    int64_t columns;    /* whole heads; below 1: none */
+    int64_t first_row;
+} sw_rotation;
+enum { SW_TURNED_MULTIPLE = 32 };
+
 typedef struct sw_product {
     int64_t m, n, k;
     double alpha;
@@ -35,8 +45,12 @@ typedef struct sw_product {
     int64_t addend_stride;
     const void *bias; /* [n], added to every row; NULL: none */
     sw_dtype bias_type;
-    void *workspace; /* SW_PRODUCT_WORKSPACE bytes (device/sizes.h) for each thread, 64-byte aligned */
+    sw_rotation rotation; /* only where sw_product_turns */
+    void *workspace;      /* SW_PRODUCT_WORKSPACE bytes (device/sizes.h) for each thread, 64-byte aligned */
 } sw_product;
+
+/* Can who computes this product turn heads of D as it stores them? Our own kernels can. */
+bool sw_product_turns(const sw_device *device, const sw_product *product, int64_t D);
 
 /* Multiply with all threads of the device. Not from within a task of theirs. C may share bytes with no operand but `addend`. */
 void sw_multiply(const sw_device *device, const sw_product *product);

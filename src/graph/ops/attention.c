@@ -18,6 +18,7 @@
 #include <math.h>
 
 enum { DIMENSIONS = 8 };
+enum { Q = 1, K, V, DQ = 6, TABLE = 10 }; /* some operands of ATTENTION_GRAD */
 
 /* An operand with the access and bytes of `whole`, at the offset of `part`. */
 static sw_operand at_offset_of(sw_operand whole, sw_operand part) {
@@ -49,14 +50,38 @@ static void gradient(sw_differentiation *d, sw_op *op) {
         }
         dq = gradients[0], dk = gradients[1], dv = gradients[2];
     }
-    sw_op *back =
-        sw_op_emit(graph, op->family, SW_KERNEL_ATTENTION_GRAD, 10,
-                   (sw_operand[]){sw_reads(dout), *q, *k, *v, sw_reads(out), sw_reads(log_sum), dq, dk, dv, op->operand[5]});
+    sw_op *back = sw_op_emit(
+        graph, op->family, SW_KERNEL_ATTENTION_GRAD, TABLE + 1,
+        (sw_operand[]){sw_reads(dout), *q, *k, *v, sw_reads(out), sw_reads(log_sum), dq, dk, dv, op->operand[5], sw_nothing()});
     if (!back)
         return;
     for (int i = 0; i < DIMENSIONS; i++)
         back->dim[i] = op->dim[i];
     back->attribute[0] = op->attribute[0];
+}
+
+/* The operation that wrote `dy`, if nobody has touched it since. */
+static sw_op *only_writer(const sw_graph *graph, const sw_value *dy) {
+    for (int i = graph->ops.n - 1; i >= 0 && dy->producer && i > dy->producer->id; i--)
+        for (int k = 0; k < graph->ops.item[i]->n_operands; k++)
+            if (graph->ops.item[i]->operand[k].kind == SW_OPERAND_VALUE && graph->ops.item[i]->operand[k].value == dy)
+                return NULL;
+    return dy->producer;
+}
+
+bool sw_attention_turns_back(sw_graph *graph, const sw_op *forward, const sw_value *dy) {
+    sw_op *back = only_writer(graph, dy);
+    const sw_value *turned = forward->operand[8].value; /* of LINEAR: y */
+    if (!back || back->kernel != SW_KERNEL_ATTENTION_GRAD || back->operand[Q].value != turned ||
+        back->operand[K].value != turned || back->operand[V].value != turned || back->operand[DQ].value != dy)
+        return false;
+    const int64_t n_heads = back->dim[2], n_kv_heads = back->dim[3], D = back->dim[4];
+    if (forward->dim[6] != n_heads + n_kv_heads || forward->dim[7] != D || forward->dim[8] != back->dim[1] ||
+        back->operand[Q].offset != 0 || back->operand[K].offset != n_heads * D ||
+        back->operand[V].offset != (n_heads + n_kv_heads) * D)
+        return false;
+    back->operand[TABLE] = forward->operand[9];
+    return true;
 }
 
 /* Forward has two products over the visible pairs, T (T+1) / 2 of them, or w (w+1) / 2 + (T-w) w with a span of w; backward five.

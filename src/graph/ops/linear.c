@@ -6,14 +6,17 @@
  *   dbias = sum over rows of dy
  *   dresidual = dy                   shared, not copied
  *
+ * With a rotation (rotary.c) y is turned last, so dy is turned back first: by the gradient of attention that wrote it, or by an
+ * operation.
+ *
  * Several: y = [x W0^T + b0 | x W1^T + b1 | x W2^T + b2], and dx is the sum of the three. A residual is no argument of any
- * recording function: sw_graph_join_residuals finds the sums that a product can store.
+ * recording function, nor is a rotation: sw_graph_join_products finds what a product can store.
  */
 #include "graph/ops/checks.h"
 
 enum { MOST = 3 }; /* weights */
-enum { X, WEIGHT, BIAS = WEIGHT + MOST, RESIDUAL = BIAS + MOST, Y, N_OPERANDS };
-enum { N_DIMENSIONS = 3 + MOST };
+enum { X, WEIGHT, BIAS = WEIGHT + MOST, RESIDUAL = BIAS + MOST, Y, TABLE, N_OPERANDS };
+enum { N_DIMENSIONS = 3 + MOST, HEADS = N_DIMENSIONS, HEAD_CHANNELS, TOKENS }; /* the last three: of a rotation */
 
 static void set_dimensions(sw_op *op, const sw_op *like) {
     for (int i = 0; op && i < N_DIMENSIONS; i++)
@@ -35,6 +38,8 @@ static void weight_gradients(sw_differentiation *d, sw_op *op, sw_value *dy) {
 
 static void gradient(sw_differentiation *d, sw_op *op) {
     sw_value *dy = sw_gradient_arrived(d, op->operand[Y].value);
+    if (dy && op->operand[TABLE].kind != SW_OPERAND_NONE && !sw_attention_turns_back(sw_differentiation_graph(d), op, dy))
+        dy = sw_rotary_turn_back(sw_differentiation_graph(d), op, dy);
     if (!dy)
         return;
     weight_gradients(d, op, dy);
@@ -64,19 +69,35 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
     }
     if (op->kernel == SW_KERNEL_LINEAR && op->operand[RESIDUAL].kind != SW_OPERAND_NONE)
         *flops += n * out;
+    if (op->kernel == SW_KERNEL_LINEAR && op->operand[TABLE].kind != SW_OPERAND_NONE)
+        *flops += 3 * n * (double)(op->dim[HEADS] * op->dim[HEAD_CHANNELS]);
     *bytes = sw_op_operand_bytes(op);
 }
 
 static const sw_family linear_family = {.name = "linear", .gradient = gradient, .cost = cost};
 
 bool sw_linear_takes_residual(const sw_op *op) {
-    return op->kernel == SW_KERNEL_LINEAR && op->operand[RESIDUAL].kind == SW_OPERAND_NONE;
+    return op->kernel == SW_KERNEL_LINEAR && op->operand[RESIDUAL].kind == SW_OPERAND_NONE &&
+           op->operand[TABLE].kind == SW_OPERAND_NONE;
 }
 
 void sw_linear_give_residual(sw_op *op, sw_value *residual, sw_value *sum) {
     op->operand[RESIDUAL] = sw_reads(residual);
     op->operand[Y] = sw_writes(sum);
     sum->producer = op;
+}
+
+bool sw_linear_takes_rotation(const sw_op *op) {
+    return op->kernel == SW_KERNEL_LINEAR && op->operand[TABLE].kind == SW_OPERAND_NONE;
+}
+
+void sw_linear_give_rotation(sw_op *op, const sw_op *rotation) { /* x, table, y; B T heads D stride */
+    op->operand[TABLE] = rotation->operand[1];
+    op->operand[Y] = rotation->operand[2];
+    op->operand[Y].value->producer = op;
+    op->dim[TOKENS] = rotation->dim[1];
+    op->dim[HEADS] = rotation->dim[2];
+    op->dim[HEAD_CHANNELS] = rotation->dim[3];
 }
 
 /* Weights, biases and widths of the products. */

@@ -43,6 +43,17 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
 static const sw_family table_family = {.name = "rotary_table", .cost = cost};
 static const sw_family rotary_family = {.name = "rotary", .gradient = gradient, .cost = cost};
 
+sw_value *sw_rotary_turn_back(sw_graph *graph, const sw_op *forward, sw_value *dy) {
+    sw_value *back = sw_value_create(graph, SW_VALUE_REAL, dy->n_dimensions, dy->dimension);
+    if (!back)
+        return NULL;
+    const int64_t T = forward->dim[8];
+    const sw_op like = {.family = &rotary_family,
+                        .dim = {dy->dimension[0] / T, T, forward->dim[6], forward->dim[7], dy->dimension[1]}};
+    emit(graph, &like, sw_reads(dy), forward->operand[9], sw_writes(back), -1);
+    return graph->error.status ? NULL : back;
+}
+
 static bool same_numbers(const double *a, const double *b) {
     for (int i = 0; i < SW_MAX_ATTRIBUTES; i++)
         if (a[i] != b[i])

@@ -17,6 +17,7 @@
 #include "device/cpu/plain/lanes.h"
 #include "device/cpu/plain/math.h"
 #include "device/cpu/plain/sight.h"
+#include "device/cpu/plain/turn.h"
 #include "device/sizes.h"
 
 typedef struct shape {
@@ -83,6 +84,16 @@ static void store_head(const shape *s, const real *from, activation *to, int64_t
         for (int64_t d = 0; d < s->D; d++)
             to[d] = stored(from[d]);
     }
+}
+
+/* The same, turned back where there is a table [T,D/2,2]. */
+static void store_head_back(const shape *s, const real *table, const real *from, activation *to, int64_t stride) {
+    if (!table) {
+        store_head(s, from, to, stride);
+        return;
+    }
+    for (int64_t t = 0; t < s->T; t++, from += s->D, to += stride)
+        turn_head_back(s->D, table + t * s->D, 1, from, to);
 }
 
 /* [m,n] = scale a[m,D] b[n,D]^T */
@@ -152,6 +163,7 @@ SW_KERNEL(ATTENTION_GRAD) {
     const activation *out = call->operand[4]; /* [B*T,H*D] */
     const real *log_sum = call->operand[5];   /* [B,H,T] */
     activation *dq = call->operand[6], *dk = call->operand[7], *dv = call->operand[8];
+    const real *table = call->operand[10]; /* [T,D/2,2]? */
     const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K, head_elements = s.T * s.D;
     real *p = own_scratch(device, call), *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
     real *head_q = ds + s.queries * s.score_stride, *head_k = head_q + head_elements, *head_v = head_k + head_elements,
@@ -188,9 +200,9 @@ SW_KERNEL(ATTENTION_GRAD) {
             add_turned_strip(device, &s, n, keys, s.scale, ds, block_q, head_dk + from * s.D);
             multiply_strip(device, &s, n, keys, s.scale, ds, head_k + from * s.D, head_dq + first * s.D);
         }
-        store_head(&s, head_dq, dq + row * s.q_stride + h * s.D, s.q_stride);
+        store_head_back(&s, table, head_dq, dq + row * s.q_stride + h * s.D, s.q_stride);
         if (h % heads_of_group == heads_of_group - 1) {
-            store_head(&s, head_dk, dk + kv_at, s.kv_stride);
+            store_head_back(&s, table, head_dk, dk + kv_at, s.kv_stride);
             store_head(&s, head_dv, dv + kv_at, s.kv_stride);
         }
     }

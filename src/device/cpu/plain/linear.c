@@ -13,6 +13,7 @@
  */
 #include "device/cpu/plain/columns.h"
 #include "device/cpu/plain/few_rows.h"
+#include "device/cpu/plain/turn.h"
 #include "device/sizes.h"
 
 enum { PARTS = 3 };
@@ -20,6 +21,7 @@ enum { PARTS = 3 };
 /* What the dimensions of a call say. */
 typedef struct shape {
     int64_t n, in, out;
+    int64_t heads, D, T; /* of LINEAR: heads that are turned */
     bool is_out_in;      /* weights lie [out_i,in], else [in,out_i] */
     int64_t outs[PARTS]; /* 0: absent */
 } shape;
@@ -28,6 +30,7 @@ static shape shape_of(const sw_kernel_call *call) {
     shape s = {.n = call->dim[0], .in = call->dim[1], .is_out_in = call->dim[2] == 0};
     for (int i = 0; i < PARTS; i++)
         s.out += s.outs[i] = call->dim[3 + i];
+    s.heads = call->dim[6], s.D = call->dim[7], s.T = call->dim[8];
     return s;
 }
 
@@ -92,6 +95,34 @@ static const real *biases_together(const sw_device *device, const shape *s, cons
     return together;
 }
 
+_Static_assert(SW_FEW_ROWS <= PIECE_ROWS, "few rows are turned by one task");
+
+/* Where the product cannot do it as it stores. */
+static void turn_rows(void *arg, int64_t task, int worker) {
+    (void)worker;
+    const sw_kernel_call *call = arg;
+    const shape s = shape_of(call);
+    activation *y = call->operand[8];     /* [n,out] */
+    const real *table = call->operand[9]; /* [T,D/2,2] */
+    const piece rows = piece_of(task, PIECE_ROWS, s.n);
+    for (int64_t row = rows.first; row < rows.end; row++)
+        turn_row(s.heads, s.D, s.out, 1, table + row % s.T * s.D, y + row * s.out, y + row * s.out);
+}
+
+/* Heads of the columns of `p` that are turned as it is stored. */
+static sw_rotation rotation_of(const shape *s, const sw_kernel_call *call, const product *p) {
+    return (sw_rotation){.table = call->operand[9], .T = s->T, .D = s->D, .columns = s->heads * s->D - p->first};
+}
+
+/* Can every product turn its heads, none of which may lie in two of them? */
+static bool turn_in_store(const sw_device *device, const shape *s, int n, const product *products) {
+    const sw_product any = {.c_type = SW_ACTIVATION_TYPE, .a.type = SW_ACTIVATION_TYPE, .b.type = SW_PARAMETER_TYPE};
+    bool can = sw_product_turns(device, &any, s->D);
+    for (int i = 0; i < n; i++)
+        can = can && (products[i].first % s->D == 0 || products[i].first >= s->heads * s->D);
+    return can;
+}
+
 SW_KERNEL(LINEAR) {
     const shape s = shape_of(call);
     const activation *x = call->operand[0];        /* [n,in] */
@@ -99,15 +130,19 @@ SW_KERNEL(LINEAR) {
     activation *y = call->operand[8];              /* [n,out] */
     if (s.n <= SW_FEW_ROWS) {
         multiply_few(device, &s, call, x, residual, y);
+        if (call->operand[9])
+            turn_rows((void *)(uintptr_t)call, 0, 0);
         return;
     }
     const bool is_one = s.outs[0] == s.out;
     const real *biases = is_one ? NULL : biases_together(device, &s, call);
     product products[PARTS];
     const int n_products = list_products(&s, call->operand + 1, sizeof(parameter), 0, products);
+    const bool turns_in_store = call->operand[9] && turn_in_store(device, &s, n_products, products);
     for (int i = 0; i < n_products; i++) {
         const product *p = &products[i];
-        sw_multiply(device, &(sw_product){.m = s.n,
+        sw_multiply(device, &(sw_product){.rotation = turns_in_store ? rotation_of(&s, call, p) : (sw_rotation){.table = NULL},
+                                          .m = s.n,
                                           .n = p->n,
                                           .k = s.in,
                                           .alpha = 1,
@@ -124,6 +159,8 @@ SW_KERNEL(LINEAR) {
                                           .bias_type = is_one ? SW_PARAMETER_TYPE : SW_REAL_TYPE,
                                           .workspace = call->scratch});
     }
+    if (call->operand[9] && !turns_in_store)
+        run_pieces(device, call, n_pieces(s.n, PIECE_ROWS), turn_rows);
 }
 
 SW_KERNEL(LINEAR_GRAD_INPUT) {

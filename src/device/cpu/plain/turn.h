@@ -1,4 +1,4 @@
-/* turn.h: the heads of one token turned to its position. */
+/* turn.h: the heads of one token turned to its position, and back. */
 #ifndef SW_DEVICE_CPU_PLAIN_TURN_H
 #define SW_DEVICE_CPU_PLAIN_TURN_H
 
@@ -19,6 +19,17 @@ static inline void turn_row(int64_t heads, int64_t D, int64_t stride, real direc
     }
     if (y != x)
         memcpy(y, x, (size_t)(stride - heads * D) * sizeof *x);
+}
+
+/* to[D] = factor times one head of reals, turned back. */
+static inline void turn_head_back(int64_t D, const real *turn, real factor, const real *from, activation *to) {
+    const int64_t half = D / 2;
+    SW_ELEMENTWISE
+    for (int64_t i = 0; i < half; i++) {
+        const real cosine = turn[2 * i], sine = turn[2 * i + 1], low = factor * from[i], high = factor * from[i + half];
+        to[i] = stored(low * cosine + high * sine);
+        to[i + half] = stored(high * cosine - low * sine);
+    }
 }
 
 #endif

@@ -12,6 +12,7 @@
  *
  * Working space grows with T only by the packed keys and values and by dK and dV.
  */
+#include "device/cpu/plain/turn.h"
 #include "device/cpu/tuned/attention_block.h"
 
 typedef struct backward {
@@ -19,7 +20,8 @@ typedef struct backward {
     const activation *dout, *q, *k, *v, *out; /* dout, out [B*T,H*D] */
     const float *log_sum;                     /* [B,H,T] */
     activation *dq, *dk, *dv;
-    float *space; /* [n_threads][sizes.elements] */
+    const float *table; /* [T,D/2,2]?: dq and dk are turned back */
+    float *space;       /* [n_threads][sizes.elements] */
 } backward;
 
 typedef struct row_state {
@@ -238,11 +240,15 @@ static int64_t begin_chunk(const backward *f, work *w) {
     return first_key;
 }
 
-/* `to` [n rows of the stack] = factor * from [n,columns] */
-static void write_rows(int64_t n, int64_t heads, int64_t D, float factor, const float *from, int64_t columns, activation *to,
-                       int64_t stride) {
+/* `to` [n rows of the stack] = factor * from [n,columns], turned back where there is a table, of the stack's first token. */
+static void write_rows(int64_t n, int64_t heads, int64_t D, float factor, const float *table, const float *from, int64_t columns,
+                       activation *to, int64_t stride) {
     for (int64_t r = 0; r < n; r++, from += columns) {
         activation *row = to + r / heads * stride + r % heads * D;
+        if (table) {
+            turn_head_back(D, table + r / heads * D, factor, from, row);
+            continue;
+        }
         SW_ELEMENTWISE
         for (int64_t d = 0; d < D; d++)
             row[d] = stored(factor * from[d]);
@@ -289,11 +295,11 @@ static void group_gradient(void *arg, int64_t task, int worker) {
                 block_gradient(s, &w, block, from, n_keys);
             key_gradients(s, &w, from, n_keys);
         }
-        write_rows(w.n_rows, s->heads, s->D, s->scale, w.dq, sizes->columns,
+        write_rows(w.n_rows, s->heads, s->D, s->scale, f->table ? f->table + w.first_query * s->D : NULL, w.dq, sizes->columns,
                    f->dq + (w.b * s->T + w.first_query) * s->q_stride + w.group * s->heads * s->D, s->q_stride);
     }
-    write_rows(s->T, 1, s->D, s->scale, w.dk, sizes->columns, f->dk + at, s->kv_stride);
-    write_rows(s->T, 1, s->D, 1, w.dv, sizes->columns, f->dv + at, s->kv_stride);
+    write_rows(s->T, 1, s->D, s->scale, f->table, w.dk, sizes->columns, f->dk + at, s->kv_stride);
+    write_rows(s->T, 1, s->D, 1, NULL, w.dv, sizes->columns, f->dv + at, s->kv_stride);
 }
 
 SW_KERNEL(ATTENTION_GRAD) {
@@ -308,6 +314,7 @@ SW_KERNEL(ATTENTION_GRAD) {
         .dq = call->operand[6],
         .dk = call->operand[7],
         .dv = call->operand[8],
+        .table = call->operand[10],
         .space = call->scratch,
     };
     sw_parallel(device, f.s.B * f.s.K, group_gradient, &f);

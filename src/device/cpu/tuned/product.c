@@ -17,6 +17,7 @@
  * them. An element of C is one left fold over k whatever the cuts and the tiles are.
  */
 #include "device/cpu/cpu.h"
+#include "device/cpu/tuned/finish.h"
 #include "device/cpu/tuned/units.h"
 #include "device/sizes.h"
 
@@ -31,6 +32,8 @@ enum {
     CUT_N = 4 * TILE_N,              /* columns of a block whose sums are kept */
     CUT_DEPTH = BLOCK_UNITS / CUT_N, /* units of each cut */
     CUT_M = 256 * 1024 / CUT_N / STRIP_ROWS * STRIP_ROWS,
+    TURNED_COLUMNS = 512, /* of a block whose heads are turned, at most: its rows' sums stay in the first cache */
+    TURNED_STEP = TURNED_COLUMNS + VEC,
     STEP_MORE = VEC /* between rows of a strip, so that rows of a power of two do not share few sets of the cache */
 };
 
@@ -41,6 +44,7 @@ typedef struct space {
     _Alignas(64) uint32_t strip[STRIP_ROWS * (DEPTH + STEP_MORE)];
     _Alignas(64) float sums[CUT_M * CUT_N];
     _Alignas(64) float tile[TILE_M * TILE_N];
+    _Alignas(64) float rows[TILE_M * TURNED_STEP];
 } space;
 _Static_assert(sizeof(space) <= SW_PRODUCT_WORKSPACE, "one thread's workspace holds what the tuned product works in");
 
@@ -107,42 +111,6 @@ typedef void (*tile_fn)(bool is_turned, int64_t n_units, const char *a, int64_t 
 HEIGHTS(TILES)
 static const tile_fn tiles[TILE_M][TILE_VECTORS] = {HEIGHTS(TILES_OF)};
 
-/* C = alpha sums + bias + addend for n columns of a row; what is there is constant where this is inlined. */
-static inline __attribute__((always_inline)) void finish_row(const sw_product *p, bool has_bias, bool has_addend, sw_dtype type,
-                                                             int64_t row, int64_t column, int64_t n, const float *sums) {
-    const float alpha = (float)p->alpha;
-    for (int64_t j = 0; j < n; j += VEC) {
-        vec x = alpha * load_floats(sums + j, VEC);
-        if (has_bias)
-            x += load_reals(p->bias, p->bias_type, column + j, n - j);
-        if (has_addend)
-            x += load_reals(p->addend, type, row * p->addend_stride + column + j, n - j);
-        store_reals(p->c, type, row * p->c_stride + column + j, n - j, x);
-    }
-}
-
-static inline __attribute__((always_inline)) void finish_rows(const sw_product *p, sw_dtype type, int64_t row, int64_t n_rows,
-                                                              int64_t column, int64_t n, const float *sums, int64_t stride) {
-    for (int64_t i = 0; i < n_rows; i++, sums += stride) {
-        if (p->bias && p->addend)
-            finish_row(p, true, true, type, row + i, column, n, sums);
-        else if (p->bias)
-            finish_row(p, true, false, type, row + i, column, n, sums);
-        else if (p->addend)
-            finish_row(p, false, true, type, row + i, column, n, sums);
-        else
-            finish_row(p, false, false, type, row + i, column, n, sums);
-    }
-}
-
-static void finish(const sw_product *p, int64_t row, int64_t n_rows, int64_t column, int64_t n, const float *sums,
-                   int64_t stride) {
-    if (p->c_type == SW_BF16)
-        finish_rows(p, SW_BF16, row, n_rows, column, n, sums, stride);
-    else
-        finish_rows(p, SW_F32, row, n_rows, column, n, sums, stride);
-}
-
 /* The lines of C that a tile will be written to come while it is summed. */
 static inline void fetch(const sw_product *p, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
     const int64_t bytes = p->c_type == SW_BF16 ? 2 : 4;
@@ -180,9 +148,11 @@ static bool is_read_in_place(const sw_matrix *a, int64_t k) {
 #endif
 }
 
-/* TILE_M rows meet all panels. With `sums` [.., CUT_N], they go on from there, or begin; else C is finished. */
+/* TILE_M rows meet all panels. With `sums` [.., CUT_N], they go on from there, or begin; else C is finished, tile by tile, or
+ * row by row where heads are turned. */
 static void multiply_rows(const part *p, const rows *a, int64_t row, int64_t n_rows, bool begins, float *sums) {
     const uint32_t *panel = p->space->block;
+    const bool turns = p->product->rotation.table;
     for (int64_t j = 0; j < p->n_columns; j += TILE_N) {
         const int64_t n = smaller(TILE_N, p->n_columns - j);
         const int n_vectors = (int)((n + VEC - 1) / VEC);
@@ -191,11 +161,15 @@ static void multiply_rows(const part *p, const rows *a, int64_t row, int64_t n_r
             tile(a->is_turned, p->n_units, a->at, a->row_step, panel, begins, sums + j, CUT_N);
         } else {
             fetch(p->product, row, n_rows, p->column + j, n);
-            tile(a->is_turned, p->n_units, a->at, a->row_step, panel, true, p->space->tile, TILE_N);
-            finish(p->product, row, n_rows, p->column + j, n, p->space->tile, TILE_N);
+            float *to = turns ? p->space->rows + j : p->space->tile;
+            tile(a->is_turned, p->n_units, a->at, a->row_step, panel, true, to, turns ? TURNED_STEP : TILE_N);
+            if (!turns)
+                finish(p->product, row, n_rows, p->column + j, n, to, TILE_N);
         }
         panel += p->n_units * n_vectors * VEC;
     }
+    if (turns && !sums)
+        finish_turned(p->product, row, n_rows, p->column, p->n_columns, p->space->rows, TURNED_STEP);
 }
 
 /* Rows `row` .. of A meet the packed columns, a strip at a time. */
@@ -231,9 +205,17 @@ static part part_of(const sw_product *product, int64_t first, int64_t k) {
                   .space = product->workspace};
 }
 
+/* Columns of a block of whole panels, or where heads are turned of whole heads; 0: not even one. */
+static int64_t block_width(const sw_product *product) {
+    const int64_t n_units = larger(1, (product->k + UNIT - 1) / UNIT), D = product->rotation.D;
+    if (product->rotation.table)
+        return smaller(TURNED_COLUMNS, BLOCK_UNITS / n_units) / D * D;
+    return BLOCK_UNITS / (n_units * TILE_N) * TILE_N;
+}
+
 static void multiply_whole(const sw_product *product) {
     part p = part_of(product, 0, product->k);
-    const int64_t width = p.n_units == 0 ? product->n : BLOCK_UNITS / (p.n_units * TILE_N) * TILE_N;
+    const int64_t width = block_width(product);
     for (p.column = 0; p.column < product->n; p.column += width) {
         p.n_columns = smaller(width, product->n - p.column);
         pack_block(&p);
@@ -252,14 +234,20 @@ static void multiply_in_parts(const sw_product *product) {
                 pack_block(&p);
                 multiply_strips(&p, row, n_rows, k == 0, sums);
             }
-            finish(product, row, n_rows, column, n_columns, sums, CUT_N);
+            (product->rotation.table ? finish_turned : finish)(product, row, n_rows, column, n_columns, sums, CUT_N);
         }
 }
 
 void SW_TUNED(const sw_device *device, const sw_product *product) {
     (void)device;
-    if (product->k <= DEPTH * UNIT)
-        multiply_whole(product);
+    sw_product unturned = *product;
+    unturned.rotation.table = NULL;
+    const bool is_whole = product->k <= DEPTH * UNIT;
+    const bool turns_later = product->rotation.table && !(is_whole ? block_width(product) > 0 : CUT_N % product->rotation.D == 0);
+    if (is_whole)
+        multiply_whole(turns_later ? &unturned : product);
     else
-        multiply_in_parts(product);
+        multiply_in_parts(turns_later ? &unturned : product);
+    if (turns_later)
+        turn_stored(product);
 }

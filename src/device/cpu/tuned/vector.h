@@ -57,6 +57,14 @@ SW_INLINE __m256 vec_high(vec x) {
     return _mm512_extractf32x8_ps(x, 1);
 }
 
+/* pairs[VEC][2] taken apart */
+SW_INLINE void vec_apart(const float *pairs, vec *first, vec *second) {
+    const vec a = vec_at(pairs), b = vec_at(pairs + VEC);
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    *first = _mm512_permutex2var_ps(a, even, b);
+    *second = _mm512_permutex2var_ps(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b);
+}
+
 /* row[i][j] becomes row[j][i]; 32 bits each, whatever they mean. */
 SW_INLINE void vec_turn(vec row[VEC]) {
     vec pair[VEC], four[VEC];
@@ -116,6 +124,12 @@ SW_INLINE vec vec_product_unless_below(vec a, vec b, vec x, float least) {
 SW_INLINE vec vec_power_of_two(vec shifted) {
     return _mm256_castsi256_ps(
         _mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23), _mm256_set1_epi32(0x3f800000)));
+}
+SW_INLINE void vec_apart(const float *pairs, vec *first, vec *second) {
+    const vec a = vec_at(pairs), b = vec_at(pairs + VEC);
+    const vec low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
+    *first = _mm256_shuffle_ps(low, high, 0x88);
+    *second = _mm256_shuffle_ps(low, high, 0xdd);
 }
 
 SW_INLINE void vec_turn(vec row[VEC]) {
