@@ -104,6 +104,7 @@ int main(void) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a line is seen when it is measured, through a pipe too */
     printf("kernel set %s, products by %s\n\n", device->kernel_set, device->gemm);
     printf("| numbers | T | heads | size | forward ÷ roof | backward ÷ roof | together ÷ roof | us a token "
            "|\n|---|---|---|---|---|---|---|---|\n");

@@ -26,6 +26,8 @@ static void report_model(const sw_run *run) {
     sw_text_count((double)a->n_trainable, trainable, sizeof trainable);
     sw_report_line(run, "model: %s parameters in %d units, %s trained, %s", all, a->layout.n_units, trainable,
                    a->sharding.parameter_dtype == SW_BF16 ? "computed in bf16 beside fp32 masters" : "computed in fp32");
+    if (run->settings->model.path && !run->goes_on)
+        sw_report_line(run, "       its weights come from %s; the optimizer begins anew", run->settings->model.path);
 }
 
 /* A misspelt key is among them; one that changes the arithmetic is not, for it is refused. */

@@ -1,5 +1,6 @@
 """guards.py: losses that jump, limits that end a run, and ranks whose numbers differ."""
 
+import json
 import os
 import subprocess
 
@@ -84,6 +85,16 @@ def rollback_outlives_a_kill():
             what = f"{what} of {n_ranks} ranks at stage {stage} after a rollback"
             runs.expect(len(events(run, "rollback")) == 1, f"{what}: {events(run, 'rollback')}")
             runs.expect(told(run) == told(clean) and run.weights() == clean.weights(), f"{what}: not the run without the rows left out")
+
+
+def rollback_keeps_what_the_checkpoint_was():
+    """Saved again, it is the checkpoint that it was, its validation loss too, by which the best one is kept."""
+    yaml = config(with_a_bad_step(), "guard: {loss_spike: {factor: 2}}\n", data=f", validation: [{runs.write_npy(easy(2) + [0])}]")
+    run = runs.train_well(yaml, "checkpoint.every=12", "train.validate_every=12", "shard.ranks=2")
+    manifest = json.loads((run.folder / "steps" / "00000036" / "manifest.json").read_text())
+    wanted = next(line["validation_loss"] for line in run.metrics if line["step"] == 36)
+    runs.expect(len(events(run, "rollback")) == 1 and manifest["validation_loss"] == wanted, f"{manifest['validation_loss']}, not {wanted}")
+    runs.expect(manifest["state"]["rows_left_out"] == 5 * BATCH and manifest["state"]["step"] == 36, f"{manifest['state']}")
 
 
 def rollback_from_a_flip():
@@ -243,6 +254,7 @@ runs.both(
         for test in (
             rollback_is_kept_by_checkpoints,
             rollback_outlives_a_kill,
+            rollback_keeps_what_the_checkpoint_was,
             rollback_from_a_flip,
             rollback_past_a_damaged_checkpoint,
             skip_and_stop,
