@@ -1,7 +1,6 @@
 /* tokenize.c: shardwise tokenize: text to a token file, or to ids on stdout, and back. */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +12,7 @@
 #include "data/corpus.h"
 #include "data/npy.h"
 #include "data/token_record.h"
+#include "device/cpu/cores.h"
 
 enum { BUFFERED_NUMBERS = 1 << 16 };
 
@@ -177,12 +177,6 @@ static void print_counts(const output *o, const char *path) {
         printf("Nothing marks the ends of documents: the tokenizer names no eos_token, or --no-end is given.\n");
 }
 
-static int count_threads(void) {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
-}
-
 static void warn_of(const lack *l, const char *what) {
     if (l->n && l->line)
         fprintf(stderr, "shardwise: warning: %s: line %" PRId64 ": %s (%" PRId64 " such)\n", l->path, l->line, what, l->n);
@@ -243,7 +237,7 @@ static sw_status encode(const request *r, const sw_tokenizer *t, const char *con
                               .chat = &chat,
                               .flags = flags_of(r),
                               .has_no_end = !has_end,
-                              .n_threads = r->n_threads ? (int)r->n_threads : count_threads()};
+                              .n_threads = r->n_threads ? (int)r->n_threads : sw_cores_count()};
     sw_status status = sw_tokenizer_folder(r->tokenizer, folder, err);
     if (!status && sw_corpus_has_rows(&corpus))
         status = sw_chat_open(folder, r->chat_format, &chat, err);
