@@ -236,7 +236,7 @@ static sw_status differs(const sw_training *t, sw_error *err) {
 static sw_status find_suspects(sw_training *t, sw_error *err) {
     sw_check *check = &t->check;
     int n = check->n_active;
-    uint64_t again[2][SW_MAX_RANKS], third[SW_MAX_RANKS];
+    uint64_t again[2][SW_MAX_RANKS] = {{0}}, third[SW_MAX_RANKS] = {0};
     bool is_found = false;
     sw_status status = compute(t, 0, again[0], err);
     if (!status)

@@ -67,12 +67,19 @@ static void pack_panel(const sw_matrix *b, int64_t k, int64_t column, int64_t n,
 }
 
 /* A strip of A is up to STRIP_ROWS rows, TILE_M at a time. Those of an A that lies turned: unit u of row i of part t at
- * ((t * n_units) + u) * TILE_M + i. Rows past n_rows are zero. */
-static void pack_turned_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, uint32_t *strip) {
-    const int64_t n_units = (k + UNIT - 1) / UNIT, tile = n_units * TILE_M;
-    for (int64_t u = 0; u < n_units; u++, strip += TILE_M)
+ * ((t * n_units) + u) * TILE_M + i. Rows past n_rows are zero, if n_rows is less than a strip; then A ends there, after n_there
+ * rows. Else what is there is read in whole vectors. Rows lie too far apart for the CPU to see what comes next, so it is told. */
+static void pack_turned_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, int64_t n_there, uint32_t *strip) {
+    enum { AHEAD = 16 }; /* indices of k; past the last that asks for what nobody reads */
+    const int64_t n_units = (k + UNIT - 1) / UNIT, tile = n_units * TILE_M, bytes = x_bytes(a);
+    const char *ahead = (const char *)a->at + (row + AHEAD * a->stride) * bytes;
+    for (int64_t u = 0; u < n_units; u++, strip += TILE_M) {
+        for (int64_t p = 0; p < UNIT; p++, ahead += a->stride * bytes)
+            for (int64_t i = 0; i < n_rows * bytes; i += 64)
+                __builtin_prefetch(ahead + i);
         for (int64_t i = 0; i < n_rows; i += VEC / TILE_M * TILE_M)
-            store_tiles(across(a, k, u, row + i, n_rows - i), strip + i / TILE_M * tile, tile);
+            store_tiles(across(a, k, u, row + i, n_there - i), strip + i / TILE_M * tile, tile);
+    }
 }
 
 /* Those of an A that lies as it is: rows of `step` units, a multiple of VEC. */

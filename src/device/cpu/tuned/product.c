@@ -179,7 +179,7 @@ static void multiply_strips(const part *p, int64_t row, int64_t n_rows, bool beg
     for (int64_t i = 0; i < n_rows; i += STRIP_ROWS) {
         const int64_t n = smaller(STRIP_ROWS, n_rows - i);
         if (p->a.is_turned)
-            pack_turned_strip(&p->a, p->k, row + i, n, p->space->strip);
+            pack_turned_strip(&p->a, p->k, row + i, n, p->product->m - row - i, p->space->strip);
         else if (!in_place)
             pack_strip(&p->a, p->k, row + i, n, step, p->space->strip);
         for (int64_t t = 0; t < n; t += TILE_M) {
