@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "checkpoint/load_internal.h"
 #include "checkpoint/steps.h"
@@ -34,8 +33,6 @@ static sw_status copy_file(const sw_storage *storage, int from, const char *from
 
 static sw_status copy_files(const sw_checkpoint *c, const sw_storage *storage, const char *folder, sw_error *err) {
     char path[SW_PATH_BYTES], *chunk = malloc(SW_RANGE_BYTES);
-    int64_t bytes;
-    int manifest = -1;
     sw_status status = chunk ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory to copy it", c->path);
     for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++)
         if (c->manifest.file[kind].is_there)
@@ -43,10 +40,8 @@ static sw_status copy_files(const sw_checkpoint *c, const sw_storage *storage, c
                                sw_state_file_name((sw_state_kind)kind), chunk, err);
     if (status == SW_OK)
         status = sw_path_join(path, c->path, SW_MANIFEST_NAME, err);
-    if (status == SW_OK && (status = sw_file_open(path, &manifest, &bytes, err)) == SW_OK) {
-        status = copy_file(storage, manifest, path, bytes, folder, SW_MANIFEST_NAME, chunk, err);
-        close(manifest);
-    }
+    if (status == SW_OK)
+        status = copy_file(storage, c->manifest_descriptor, path, c->manifest_bytes, folder, SW_MANIFEST_NAME, chunk, err);
     free(chunk);
     return status == SW_OK ? sw_storage_expect(storage->sync_folder(storage->self, folder), folder, err) : status;
 }
@@ -91,8 +86,11 @@ sw_status sw_checkpoint_adopt(const sw_checkpoint *checkpoint, const sw_storage 
         return status;
     int result = storage->make_folder(storage->self, steps);
     status = result == -EEXIST ? SW_OK : sw_storage_expect(result, steps, err);
-    if (status == SW_OK)
-        status = sw_storage_expect(storage->make_folder(storage->self, partial), partial, err);
+    if (status == SW_OK) {
+        result = storage->make_folder(storage->self, partial);
+        status =
+            result == -EEXIST ? SW_OK : sw_storage_expect(result, partial, err); /* somebody's files that cleaning left in one */
+    }
     if (status != SW_OK)
         return status;
     status = copy_files(checkpoint, storage, partial, err);

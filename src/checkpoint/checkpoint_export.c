@@ -65,31 +65,44 @@ static const char *first_left_out(const exporting *e) {
     return NULL;
 }
 
-/* Is options->model the one that the run began with? Then it is opened. */
-static sw_status open_base(exporting *e, sw_error *err) {
-    const char *folder = e->options->model, *needed = first_left_out(e);
-    const char *then = sw_checkpoint_find_setting(e->checkpoint, SW_MODEL_PATH_KEY);
-    char now[SW_FINGERPRINT_BYTES];
+static sw_status no_base(const exporting *e, const char *needed, sw_error *err) {
+    const char *path = sw_checkpoint_path(e->checkpoint);
     if (!needed)
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: holds adapters of a model, and there is no run.yaml to say where that lies · give its folder with "
+                       "--model",
+                       path);
+    return sw_fail(err, SW_BAD_FILE,
+                   "%s: \"%.200s\" was frozen and is not in the checkpoint but in the model that the run began with, and there "
+                   "is no run.yaml to say where that lies · give its folder with --model",
+                   path, needed);
+}
+
+/* Is options->model the one that the run began with? Then it is opened, if weights of it are needed. */
+static sw_status open_base(exporting *e, sw_error *err) {
+    const sw_export_options *o = e->options;
+    const char *needed = first_left_out(e), *then = sw_checkpoint_find_setting(e->checkpoint, SW_MODEL_PATH_KEY);
+    char now[SW_FINGERPRINT_BYTES];
+    if (!needed && !o->lora && !o->is_model_given)
         return SW_OK;
-    if (!folder)
-        return sw_fail(
-            err, SW_BAD_FILE,
-            "%s: \"%.200s\" was frozen and is not in the checkpoint but in the model that the run began with, and there "
-            "is no run.yaml to say where that lies · give its folder with --model",
-            sw_checkpoint_path(e->checkpoint), needed);
-    sw_status status = sw_model_files_check(folder, &e->config, e->graph, err);
+    if (!o->model)
+        return no_base(e, needed, err);
+    if (then && strcmp(then, "null") == 0)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%s: the run of %s began with no model, but with weights of its own · leave --model out", o->model,
+                       sw_checkpoint_path(e->checkpoint));
+    sw_status status = sw_model_files_check(o->model, &e->config, e->graph, err);
     if (status == SW_OK)
-        status = sw_model_fingerprint(folder, &e->config, e->graph, now, err);
+        status = sw_model_fingerprint(o->model, &e->config, e->graph, now, err);
     if (status != SW_OK)
-        return sw_fail_within(err, "the model that the run began with, which has the frozen weights (--model says where)");
+        return sw_fail_within(err, "the model that the run began with (--model says where)");
     if (then && strcmp(then, now) != 0)
         return sw_fail(
             err, SW_BAD_FILE,
             "%s: is not the model that the run of %s began with: that was %.160s, this is %s · give the right one with "
             "--model",
-            folder, sw_checkpoint_path(e->checkpoint), then, now);
-    return sw_model_source_open(folder, &e->base, err);
+            o->model, sw_checkpoint_path(e->checkpoint), then, now);
+    return needed ? sw_model_source_open(o->model, &e->base, err) : SW_OK;
 }
 
 static sw_status write_folder(exporting *e, const char *to, sw_error *err) {
@@ -97,19 +110,20 @@ static sw_status write_folder(exporting *e, const char *to, sw_error *err) {
     char *adapter_config = NULL;
     sw_model_output output = {.graph = o->lora ? e->layers.parameters : e->graph, .dtype = o->dtype, .is_adapter = o->lora};
     sw_status status = SW_OK;
-    if (!o->lora) {
+    if (!o->lora && o->companions && !sw_file_exists(o->companions)) {
+        status =
+            sw_fail(err, SW_BAD_FILE,
+                    "%s: is not there, and the tokenizer's files come from it · say with --model where the model is that the "
+                    "run began with, or leave them out with --no-tokenizer",
+                    o->companions);
+    } else if (!o->lora) {
         output.max_shard_size = o->max_shard_size;
         output.config = &e->config;
         output.companions = o->companions;
         output.is_bytes = o->is_bytes;
-    } else if (o->model) {
+    } else {
         status = sw_adapter_config_write(o->lora, &e->layers, o->model, &adapter_config, err);
         output.config_json = adapter_config;
-    } else {
-        status = sw_fail(err, SW_BAD_FILE,
-                         "%s: holds adapters of a model, and there is no run.yaml to say where that lies · give its folder with "
-                         "--model",
-                         sw_checkpoint_path(e->checkpoint));
     }
     if (status == SW_OK)
         status = sw_model_files_begin(to, &output, err);

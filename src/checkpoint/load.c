@@ -26,7 +26,10 @@ sw_status sw_checkpoint_cannot_open(const char *path, int error, sw_error *err) 
                        : error == ENOTDIR ? "a checkpoint is a folder; check the path"
                        : error == ELOOP   ? "it is a link, and may lead out of the folder; put the file itself there"
                        : error == EMFILE || error == ENFILE ? "raise the limit with ulimit -n"
-                                                            : "give this user the right to read it";
+                       : error == ENOMEM                    ? "free some memory"
+                       : error == EIO ? "the disk may be failing, take another checkpoint or restore this one from a copy"
+                       : is_barred    ? "give this user the right to read it"
+                                      : "take another checkpoint";
     if (is_barred && sw_file_is_foreign(path, owner))
         return sw_fail(err, status, "%s: cannot be read: %s; it belongs to user %s: %s", path, strerror(error), owner, hint);
     return sw_fail(err, status, "%s: cannot be read: %s; %s", path, strerror(error), hint);
@@ -53,23 +56,21 @@ static sw_status open_part(const sw_checkpoint *c, int folder, const char *name,
 
 static sw_status read_manifest(sw_checkpoint *c, int folder, sw_error *err) {
     char path[SW_PATH_BYTES], *text = NULL;
-    int fd = -1;
-    int64_t bytes;
     sw_status status = sw_path_join(path, c->path, SW_MANIFEST_NAME, err);
     if (status == SW_OK)
-        status = open_part(c, folder, SW_MANIFEST_NAME, &fd, &bytes, err);
+        status = open_part(c, folder, SW_MANIFEST_NAME, &c->manifest_descriptor, &c->manifest_bytes, err);
     if (status != SW_OK)
         return status;
+    const int64_t bytes = c->manifest_bytes;
     if (bytes > MAX_MANIFEST_BYTES)
         status = sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes, which no manifest has", path, bytes);
     else if (!(text = malloc((size_t)bytes + 1)))
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for its %" PRId64 " bytes", path, bytes);
     if (status == SW_OK)
-        status = sw_file_read_at(fd, path, text, bytes, 0, err);
+        status = sw_file_read_at(c->manifest_descriptor, path, text, bytes, 0, err);
     if (status == SW_OK)
         status = sw_manifest_parse(path, text, bytes, &c->manifest, err);
     free(text);
-    close(fd);
     return status;
 }
 
@@ -125,6 +126,7 @@ sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_er
     sw_checkpoint *c = calloc(1, sizeof *c);
     if (!c)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
+    c->manifest_descriptor = -1;
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         c->file[kind].descriptor = -1;
     if (!(c->path = strdup(path))) {
@@ -162,6 +164,8 @@ done:
 void sw_checkpoint_close(sw_checkpoint *checkpoint) {
     if (!checkpoint)
         return;
+    if (checkpoint->manifest_descriptor >= 0)
+        close(checkpoint->manifest_descriptor);
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         if (checkpoint->file[kind].descriptor >= 0)
             close(checkpoint->file[kind].descriptor);

@@ -8,6 +8,8 @@
 struct sw_checkpoint {
     char *path;
     sw_manifest manifest;
+    int manifest_descriptor; /* stays open, as the others do: what a run removes or replaces meanwhile changes nothing */
+    int64_t manifest_bytes;
     sw_state_files files; /* as they must be: headers and places */
     int *by_name;         /* [n_parameters] of the manifest, in order of name */
     struct {

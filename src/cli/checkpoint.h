@@ -18,9 +18,6 @@ sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error 
 bool sw_is_run_folder(const char *path);
 bool sw_is_checkpoint_folder(const char *path);
 
-/* Threads for reading all of a checkpoint. */
-int sw_checkpoint_n_threads(void);
-
 /* The checkpoint that a path means: its folder, or the newest good one of a run's folder. Errors: SW_BAD_FILE. Ownership:
  * sw_checkpoint_close. */
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err);

@@ -134,9 +134,15 @@ static void tell(json_t *report) {
     if (!json_equal(json_array_get(step, 0), json_array_get(step, 1)))
         printf("step: %lld and %lld\n", (long long)json_integer_value(json_array_get(step, 0)),
                (long long)json_integer_value(json_array_get(step, 1)));
-    json_object_foreach(json_object_get(report, "state"), key, value) tell_pair("state", key, value);
-    json_object_foreach(json_object_get(report, "settings"), key, value) tell_pair("setting", key, value);
-    json_array_foreach(different, i, value) tell_tensor(value);
+    json_object_foreach(json_object_get(report, "state"), key, value) {
+        tell_pair("state", key, value);
+    }
+    json_object_foreach(json_object_get(report, "settings"), key, value) {
+        tell_pair("setting", key, value);
+    }
+    json_array_foreach(different, i, value) {
+        tell_tensor(value);
+    }
     if (json_array_size(different))
         printf("%zu of %lld tensors differ\n", json_array_size(different), n);
     else

@@ -1,4 +1,5 @@
 /* checkpoint_export.c: shardwise checkpoint export: a model as a GGUF file, a checkpoint as a Hugging Face folder. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,19 +42,31 @@ static sw_status export_gguf(const char *from, const char *to, const char *type_
 
 /* ---- a checkpoint ---- */
 
-/* The settings of the run that a checkpoint lies in; *is_there: are there any? The run's folder is two above its own. */
-static sw_status read_run_settings(const sw_checkpoint *checkpoint, bool *is_there, sw_settings *settings, sw_error *err) {
-    char path[SW_PATH_BYTES], yaml[SW_PATH_BYTES];
-    *is_there = false;
-    if (!realpath(sw_checkpoint_path(checkpoint), path))
-        return SW_OK;
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(path, '/');
-        if (!slash || slash == path)
-            return SW_OK;
-        *slash = 0;
+/* The folder of the run that `from` is, or that a checkpoint lies in: two above its own; "": in none. It is asked for before
+ * anything is opened, as a run may remove the checkpoint at any time. */
+static sw_status find_run_folder(const char *from, char folder[SW_PATH_BYTES], sw_error *err) {
+    if (!realpath(from, folder)) {
+        int error = errno;
+        return sw_fail(err, error == EACCES ? SW_BAD_CONFIG : SW_BAD_FILE, "%s: cannot be read: %s; check the path", from,
+                       strerror(error));
     }
-    sw_status status = sw_path_join(yaml, path, "run.yaml", err);
+    for (int n_up = sw_is_run_folder(from) ? 0 : 2; n_up > 0; n_up--) {
+        char *slash = strrchr(folder, '/');
+        if (!slash || slash == folder)
+            *folder = 0;
+        else
+            *slash = 0;
+    }
+    return SW_OK;
+}
+
+/* The settings of the run of this folder; *is_there: are there any? */
+static sw_status read_run_settings(const char *folder, bool *is_there, sw_settings *settings, sw_error *err) {
+    char yaml[SW_PATH_BYTES];
+    *is_there = false;
+    if (!*folder)
+        return SW_OK;
+    sw_status status = sw_path_join(yaml, folder, "run.yaml", err);
     if (status != SW_OK || !sw_file_exists(yaml))
         return status;
     status = sw_settings_read(yaml, NULL, 0, settings, err);
@@ -78,11 +91,12 @@ static sw_status read_trained(const sw_checkpoint *checkpoint, sw_settings *sett
 }
 
 /* Tokenizer and model are those of the run, as in its final model. */
-static sw_status read_options(const sw_checkpoint *checkpoint, const char *model, bool without_tokenizer, sw_settings *run,
+static sw_status read_options(const char *run_folder, const char *model, bool without_tokenizer, sw_settings *run,
                               char tokenizer[SW_PATH_BYTES], sw_export_options *options, sw_error *err) {
     bool has_settings = false;
-    sw_status status = read_run_settings(checkpoint, &has_settings, run, err);
+    sw_status status = read_run_settings(run_folder, &has_settings, run, err);
     options->model = model ? model : has_settings ? run->model.path : NULL;
+    options->is_model_given = model != NULL;
     if (status != SW_OK || without_tokenizer)
         return status;
     options->is_bytes = has_settings && sw_settings_is_bytes(run);
@@ -99,7 +113,7 @@ static sw_status export_folder(const char *from, const char *to, const char *typ
     sw_export_options options = {.dtype = SW_F32, .max_shard_size = max_shard_size};
     sw_checkpoint *checkpoint = NULL;
     sw_settings run = {0}, trained = {0};
-    char tokenizer[SW_PATH_BYTES];
+    char run_folder[SW_PATH_BYTES], tokenizer[SW_PATH_BYTES];
     if (type_word && !sw_checkpoint_parse_dtype(type_word, &options.dtype))
         return sw_fail(err, SW_BAD_CONFIG, "--type is F16, BF16 or F32, not %.100s · shardwise checkpoint export", type_word);
     if (sw_file_exists(from) && !sw_is_run_folder(from) && !sw_is_checkpoint_folder(from))
@@ -108,9 +122,11 @@ static sw_status export_folder(const char *from, const char *to, const char *typ
             "%s: is neither a run's folder nor a checkpoint's · for a GGUF file give OUT.gguf; a model's folder in another "
             "type is made by shardwise checkpoint import",
             from);
-    sw_status status = sw_checkpoint_at(from, &checkpoint, err);
+    sw_status status = find_run_folder(from, run_folder, err);
     if (status == SW_OK)
-        status = read_options(checkpoint, model, without_tokenizer, &run, tokenizer, &options, err);
+        status = sw_checkpoint_at(from, &checkpoint, err);
+    if (status == SW_OK)
+        status = read_options(run_folder, model, without_tokenizer, &run, tokenizer, &options, err);
     if (status == SW_OK)
         status = read_trained(checkpoint, &trained, err);
     sw_lora lora = sw_assembly_lora(&trained);

@@ -14,6 +14,7 @@
 #include "checkpoint/run_lock.h"
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
+#include "device/cpu/cores.h"
 
 /* ---- a checkpoint ---- */
 
@@ -29,6 +30,7 @@ static void remove_new_folder(const char *folder) {
 
 /* Into the folder `to` of a run, or a new one, from which `train` then goes on. */
 static sw_status import_checkpoint(const char *from, const char *to, sw_error *err) {
+    char whole[SW_PATH_BYTES]; /* which train does not count from RUN.yaml's folder */
     sw_checkpoint *checkpoint;
     sw_run_lock lock = {-1};
     sw_status status = sw_checkpoint_at(from, &checkpoint, err);
@@ -44,13 +46,17 @@ static sw_status import_checkpoint(const char *from, const char *to, sw_error *e
                          to);
     if (status == SW_OK)
         status = sw_run_lock_take(to, &lock, err);
+    if (status == SW_OK && !realpath(to, whole))
+        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be found any more: %s", to, strerror(errno));
     if (status == SW_OK)
-        status = sw_checkpoint_adopt(checkpoint, sw_storage_system(), to, sw_checkpoint_n_threads(), err);
+        status = sw_checkpoint_adopt(checkpoint, sw_storage_system(), to, sw_cores_count(), err);
     if (status == SW_OK)
         printf("checkpoint: %s/steps/%08" PRId64 "; shardwise train RUN.yaml checkpoint.path=%s goes on from it\n", to,
-               sw_checkpoint_step(checkpoint), to);
-    else if (is_new)
+               sw_checkpoint_step(checkpoint), whole);
+    else if (is_new && lock.descriptor >= 0)
         remove_new_folder(to);
+    else if (is_new) /* a lock in it is another's */
+        (void)rmdir(to);
     sw_run_lock_release(&lock);
     sw_checkpoint_close(checkpoint);
     return status;

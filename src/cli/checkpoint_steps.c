@@ -12,11 +12,7 @@
 #include "checkpoint/run_lock.h"
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
-
-int sw_checkpoint_n_threads(void) {
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 && n < 64 ? (int)n : 1;
-}
+#include "device/cpu/cores.h"
 
 static bool has(const char *folder, const char *name) {
     char path[SW_PATH_BYTES];
@@ -45,7 +41,7 @@ static sw_status open_checkpoint(const char *path, sw_checkpoint **checkpoint, s
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
     if (!sw_is_run_folder(path))
         return open_checkpoint(path, checkpoint, err);
-    sw_status status = sw_steps_newest_good(path, sw_checkpoint_n_threads(), tell_rejected, NULL, checkpoint, err);
+    sw_status status = sw_steps_newest_good(path, sw_cores_count(), tell_rejected, NULL, checkpoint, err);
     if (status == SW_OK && !*checkpoint)
         return sw_fail(err, SW_BAD_FILE, "%s: has no checkpoint that is good; did the run save any (checkpoint.every)?", path);
     return status;
@@ -123,7 +119,7 @@ static sw_status verify(const char *path, sw_error *err) {
     sw_status status = open_checkpoint(path, &checkpoint, err);
     if (status != SW_OK)
         return status;
-    status = sw_checkpoint_verify(checkpoint, sw_checkpoint_n_threads(), err);
+    status = sw_checkpoint_verify(checkpoint, sw_cores_count(), err);
     if (status == SW_OK)
         printf("%s: good, %s\n", path, sw_text_bytes(sw_checkpoint_bytes(checkpoint), bytes, sizeof bytes));
     sw_checkpoint_close(checkpoint);

@@ -1,7 +1,6 @@
 /* tokenize.c: shardwise tokenize: text to a token file, or to ids on stdout, and back. */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +12,7 @@
 #include "data/corpus.h"
 #include "data/npy.h"
 #include "data/token_record.h"
+#include "device/cpu/cores.h"
 
 enum { BUFFERED_NUMBERS = 1 << 16 };
 
@@ -59,7 +59,7 @@ static sw_status write_number(npy_writer *w, int64_t number, sw_error *err) {
     return ++w->n_buffered == BUFFERED_NUMBERS ? flush_writer(w, err) : SW_OK;
 }
 
-/* Write the header and give the file its name. */
+/* Write the header: nothing that needs space is left to do. */
 static sw_status finish_writer(npy_writer *w, sw_error *err) {
     char header[SW_NPY_HEADER];
     if (!w->path)
@@ -71,14 +71,20 @@ static sw_status finish_writer(npy_writer *w, sw_error *err) {
     if (!status && (fsync(w->descriptor) || close(w->descriptor)))
         status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", w->path);
     w->descriptor = -1;
-    if (!status && rename(w->partial, w->path))
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", w->path);
-    if (!status)
-        *w->partial = 0;
     return status;
 }
 
-/* Throw away what is not finished. */
+/* Give the finished file its name. */
+static sw_status publish_writer(npy_writer *w, sw_error *err) {
+    if (!w->path)
+        return SW_OK;
+    if (rename(w->partial, w->path))
+        return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", w->path);
+    *w->partial = 0;
+    return SW_OK;
+}
+
+/* Throw away what has no name yet. */
 static void close_writer(npy_writer *w) {
     if (w->descriptor >= 0)
         close(w->descriptor);
@@ -177,12 +183,6 @@ static void print_counts(const output *o, const char *path) {
         printf("Nothing marks the ends of documents: the tokenizer names no eos_token, or --no-end is given.\n");
 }
 
-static int count_threads(void) {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
-}
-
 static void warn_of(const lack *l, const char *what) {
     if (l->n && l->line)
         fprintf(stderr, "shardwise: warning: %s: line %" PRId64 ": %s (%" PRId64 " such)\n", l->path, l->line, what, l->n);
@@ -203,7 +203,9 @@ static int flags_of(const request *r) {
 }
 
 static sw_status write_samples(const request *r, const sw_corpus *corpus, output *o, sw_error *err) {
-    sw_status status = open_writer(&o->tokens, r->out, sw_tokenizer_n_ids(corpus->tokenizer) <= 65536 ? SW_U16 : SW_U32, err);
+    sw_status status = r->out ? sw_token_record_look(r->out, err) : SW_OK;
+    if (!status)
+        status = open_writer(&o->tokens, r->out, sw_tokenizer_n_ids(corpus->tokenizer) <= 65536 ? SW_U16 : SW_U32, err);
     if (!status)
         status = open_writer(&o->marks, r->mask, SW_U8, err);
     if (!status)
@@ -212,8 +214,6 @@ static sw_status write_samples(const request *r, const sw_corpus *corpus, output
         status = sw_corpus_encode(corpus, (sw_corpus_sink){take_sample, draw_progress, o}, err);
     if (o->is_live)
         fputs("\r\033[K", stderr);
-    if (!status && r->out)
-        sw_token_record_remove(r->out); /* it speaks of the file that is replaced now */
     if (!status)
         status = finish_writer(&o->tokens, err);
     if (!status)
@@ -222,6 +222,16 @@ static sw_status write_samples(const request *r, const sw_corpus *corpus, output
         status = finish_writer(&o->documents, err);
     if (!status && r->out)
         status = sw_token_record_write(r->out, corpus->tokenizer, o->n_tokens, err);
+    if (!status)
+        status = publish_writer(&o->tokens, err);
+    if (!status && r->out)
+        status = sw_token_record_publish(r->out, err);
+    if (!status)
+        status = publish_writer(&o->marks, err);
+    if (!status)
+        status = publish_writer(&o->documents, err);
+    if (status && r->out)
+        sw_token_record_abandon(r->out);
     close_writer(&o->tokens);
     close_writer(&o->marks);
     close_writer(&o->documents);
@@ -243,7 +253,7 @@ static sw_status encode(const request *r, const sw_tokenizer *t, const char *con
                               .chat = &chat,
                               .flags = flags_of(r),
                               .has_no_end = !has_end,
-                              .n_threads = r->n_threads ? (int)r->n_threads : count_threads()};
+                              .n_threads = r->n_threads ? (int)r->n_threads : sw_cores_count()};
     sw_status status = sw_tokenizer_folder(r->tokenizer, folder, err);
     if (!status && sw_corpus_has_rows(&corpus))
         status = sw_chat_open(folder, r->chat_format, &chat, err);
@@ -326,6 +336,10 @@ static sw_status check_request(const request *r, int n_others, sw_error *err) {
         return sw_fail(err, SW_BAD_CONFIG, "--decode goes with --tokenizer, token files and -o alone · %s", where);
     if (!r->decodes && !r->prints_ids && !r->out)
         return sw_fail(err, SW_BAD_CONFIG, "there is nowhere to write to · %s · write -o OUT.npy or --print-ids", where);
+    const char *ending = r->out ? strrchr(r->out, '.') : NULL;
+    if (!r->decodes && r->out && (!ending || strcmp(ending, ".npy")))
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "-o %.200s: a token file ends in .npy, by which training knows it · %s · write -o OUT.npy", r->out, where);
     if (r->prints_ids && (r->out || r->documents || r->mask))
         return sw_fail(err, SW_BAD_CONFIG, "--print-ids and an output file are both given · %s · keep one of them", where);
     return SW_OK;

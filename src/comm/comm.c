@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +19,11 @@ int sw_comm_size(const sw_comm *comm) {
 }
 
 int sw_stop_requested(const sw_comm *comm) {
-    return atomic_load_explicit(&comm->control->stop, memory_order_relaxed);
+    sigset_t pending;
+    int asked = atomic_load_explicit(&comm->control->stop, memory_order_relaxed);
+    if (asked || sigpending(&pending) != 0)
+        return asked;
+    return sigismember(&pending, SIGTERM) ? SIGTERM : sigismember(&pending, SIGHUP) ? SIGHUP : 0;
 }
 
 uint32_t sw_saves_requested(const sw_comm *comm) {

@@ -25,6 +25,13 @@ static const sw_option_id dimensions[] = {
 };
 enum { N_DIMENSIONS = sizeof dimensions / sizeof *dimensions };
 
+bool sw_settings_is_dimension(sw_option_id id) {
+    for (int i = 0; i < N_DIMENSIONS; i++)
+        if (dimensions[i] == id)
+            return true;
+    return false;
+}
+
 /* The divisor of n that is nearest to x, the smaller of two. */
 static int64_t nearest_divisor(int64_t n, int64_t x) {
     for (int64_t distance = 0; distance < x; distance++) {

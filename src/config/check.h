@@ -12,4 +12,7 @@
  */
 sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, const sw_place *written, sw_error *err);
 
+/* Does the option say what a new model is made of, so that it says nothing of a model that exists? */
+bool sw_settings_is_dimension(sw_option_id id);
+
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/check.h"
 #include "config/settings.h"
 #include "config/table.h"
 #include "config/value.h"
@@ -41,7 +42,8 @@ void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const 
         FILE *out = open_memstream(&text, &bytes);
         for (int i = 0; out && i < SW_N_OPTIONS; i++) {
             const sw_option *option = &sw_option_table[i];
-            if (strcmp(option->section, sw_option_section(section)) || option->kind == SW_KIND_OFF)
+            if (strcmp(option->section, sw_option_section(section)) || option->kind == SW_KIND_OFF ||
+                (sw_settings_is_dimension((sw_option_id)i) && settings->model.architecture == SW_ARCHITECTURE_UNSET))
                 continue;
             fprintf(out, "%s%s%s ", n ? "" : option->section, n ? ", " : ": ", option->key);
             n++;

@@ -113,7 +113,8 @@ bool sw_settings_train_lora(const sw_settings *settings);
 /* All settings as YAML that reads back to the same settings. Ownership: free() the text. */
 char *sw_settings_yaml(const sw_settings *settings);
 
-/* The settings for people, a section a line: "train: steps 100, epochs 0, ...". */
+/* The settings for people, a section a line: "train: steps 100, epochs 0, ...". The dimensions of a new model are left out where
+ * the model exists. */
 void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const char *text), void *to);
 
 /* The reference: `shardwise train --help` and docs/reference.md come from it. */

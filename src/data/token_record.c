@@ -12,31 +12,49 @@
 
 enum { FORMAT = 1, MOST_BYTES = 4096, HASH_BYTES = 17 };
 
-static sw_status record_path(const char *path, char record[SW_PATH_BYTES], sw_error *err) {
-    if (snprintf(record, SW_PATH_BYTES, "%s.json", path) >= SW_PATH_BYTES)
+static sw_status with_ending(const char *path, const char *ending, char record[SW_PATH_BYTES], sw_error *err) {
+    if (snprintf(record, SW_PATH_BYTES, "%s%s", path, ending) >= SW_PATH_BYTES)
         return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
     return SW_OK;
+}
+
+static sw_status record_path(const char *path, char record[SW_PATH_BYTES], sw_error *err) {
+    return with_ending(path, ".json", record, err);
+}
+
+static sw_status partial_path(const char *path, char partial[SW_PATH_BYTES], sw_error *err) {
+    return with_ending(path, ".json.partial", partial, err);
 }
 
 static void hash_of(const sw_tokenizer *tokenizer, int64_t n_ids, char text[HASH_BYTES]) {
     snprintf(text, HASH_BYTES, "%016" PRIx64, sw_tokenizer_fingerprint(tokenizer, n_ids));
 }
 
-void sw_token_record_remove(const char *path) {
-    char record[SW_PATH_BYTES];
-    if (!record_path(path, record, NULL))
-        unlink(record);
-}
-
 sw_status sw_token_record_write(const char *path, const sw_tokenizer *tokenizer, int64_t n_tokens, sw_error *err) {
-    char record[SW_PATH_BYTES], hash[HASH_BYTES], text[256];
+    char partial[SW_PATH_BYTES], hash[HASH_BYTES], text[256];
     const int64_t n_ids = sw_tokenizer_n_ids(tokenizer);
     hash_of(tokenizer, n_ids, hash);
     const int n =
         snprintf(text, sizeof text, "{\"format\": %d, \"tokens\": %" PRId64 ", \"ids\": %" PRId64 ", \"tokenizer\": \"%s\"}\n",
                  FORMAT, n_tokens, n_ids, hash);
+    sw_status status = partial_path(path, partial, err);
+    return status ? status : sw_file_write(partial, text, n, err);
+}
+
+sw_status sw_token_record_publish(const char *path, sw_error *err) {
+    char record[SW_PATH_BYTES], partial[SW_PATH_BYTES];
     sw_status status = record_path(path, record, err);
-    return status ? status : sw_file_write(record, text, n, err);
+    if (!status)
+        status = partial_path(path, partial, err);
+    if (!status && rename(partial, record))
+        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", record);
+    return status;
+}
+
+void sw_token_record_abandon(const char *path) {
+    char partial[SW_PATH_BYTES];
+    if (!partial_path(path, partial, NULL))
+        unlink(partial);
 }
 
 /* The tokenizer that the reader stands for; NULL where none is known. */
@@ -72,6 +90,28 @@ static sw_status read_record(const sw_json *document, record *r, sw_error *err) 
     if (!status)
         status = sw_json_integer(&root, "ids", SW_JSON_REQUIRED, &r->n_ids, err);
     return status ? status : sw_json_text(&root, "tokenizer", SW_JSON_REQUIRED, &r->tokenizer, err);
+}
+
+/* One of another format is a record too: it is replaced by one that this version knows. */
+sw_status sw_token_record_look(const char *path, sw_error *err) {
+    char name[SW_PATH_BYTES];
+    sw_json *document = NULL;
+    int64_t number;
+    sw_status status = record_path(path, name, err);
+    if (!status)
+        status = sw_file_check_name(name, err);
+    if (status || !sw_file_exists(name))
+        return status;
+    status = sw_json_read(name, MOST_BYTES, &document, err);
+    const sw_json_object root = document ? sw_json_root(document) : (sw_json_object){0};
+    if (!status)
+        status = sw_json_integer(&root, "format", SW_JSON_REQUIRED, &number, err);
+    if (!status)
+        status = sw_json_integer(&root, "tokens", SW_JSON_REQUIRED, &number, err);
+    sw_json_free(document);
+    if (status)
+        return sw_fail_within(err, "-o %.200s: its record would replace a file that is none; move that away", path);
+    return SW_OK;
 }
 
 sw_status sw_token_record_check(const char *path, int64_t n_tokens, sw_token_reader *reader, sw_error *err) {

@@ -17,11 +17,16 @@
 
 #include "data/tokenizer/tokenizer.h"
 
-/* Remove the record of a token file that is about to be replaced, if there is one. */
-void sw_token_record_remove(const char *path);
+/* May the token file `path` have a record: is there none yet, or one that may be replaced? Errors: SW_BAD_CONFIG: something else
+ * has that name. */
+sw_status sw_token_record_look(const char *path, sw_error *err);
 
-/* Write the record of the token file `path`. Errors: SW_NO_SPACE. */
+/* Write the record of the token file `path` under another name, which sw_token_record_publish makes the record's once the token
+ * file has its own, so that nothing that may fail lies between the two; sw_token_record_abandon removes it. Errors: SW_NO_SPACE.
+ */
 sw_status sw_token_record_write(const char *path, const sw_tokenizer *tokenizer, int64_t n_tokens, sw_error *err);
+sw_status sw_token_record_publish(const char *path, sw_error *err);
+void sw_token_record_abandon(const char *path);
 
 /* Whose ids those of token files should be: `tokenizer`, or else the one of `path`, which is read when a record asks for it. */
 typedef struct sw_token_reader {

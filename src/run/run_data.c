@@ -1,7 +1,6 @@
 /* run_data.c: the data of a run: the tokenizer if there is text to tokenize, the rows to train on, the rows to validate on. */
 #include "run/train.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -40,12 +39,6 @@ static sw_status open_tokenizer(sw_run *run, sw_error *err) {
     return status ? status : sw_chat_open(folder, formats[s->data.chat_format], &run->chat, err);
 }
 
-static int workers(void) {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
-}
-
 static void tell_progress(void *to, const char *path, int64_t done, int64_t all) {
     sw_run *run = to;
     double now = sw_seconds_now();
@@ -79,7 +72,7 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
         .text = {.tokenizer = run->tokenizer,
                  .tokenizer_file = run->tokenizer ? run->tokenizer_file : NULL,
                  .chat = run->tokenizer ? &run->chat : NULL,
-                 .n_workers = workers(),
+                 .n_workers = run->cores.n,
                  .progress = tell_progress,
                  .progress_to = run},
     };

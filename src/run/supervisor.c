@@ -42,15 +42,22 @@ typedef struct supervisor {
 /* ---- children ---- */
 
 /* A signal that the caller handles is the supervisor's business (it hands wishes on through control memory), and Ctrl-C reaches
- * the whole terminal group: ranks ignore both. A crash is a crash: the caller's handlers for those do not run in ranks. */
+ * the whole terminal group: ranks ignore both. But a job manager may ask one rank alone to end: that stays pending, where
+ * sw_stop_requested sees it. A crash is a crash: the caller's handlers for those do not run in ranks. */
 static void set_signals_of_rank(void) {
+    sigset_t asks_for_end;
+    sigemptyset(&asks_for_end);
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
     for (int number = 1; number < SIGRTMIN; number++) {
         struct sigaction action;
         if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
-            number != SIGCHLD)
-            signal(number, SIG_IGN);
+            number != SIGCHLD) {
+            if (number == SIGTERM || number == SIGHUP)
+                sigaddset(&asks_for_end, number);
+            signal(number, number == SIGTERM || number == SIGHUP ? SIG_DFL : SIG_IGN);
+        }
     }
+    sigprocmask(SIG_BLOCK, &asks_for_end, NULL); /* before the rank starts threads */
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
         signal(crashes[i], SIG_DFL);
     signal(SIGCHLD, SIG_DFL);

@@ -48,7 +48,8 @@ typedef struct sw_run {
     sw_faults *faults; /* faults.h; NULL: none */
 } sw_run;
 
-/* run/run_data.c: the tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it. */
+/* run/run_data.c: the tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it;
+ * run->cores is there. */
 sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err);
 bool sw_run_has_documents(const sw_run *run); /* may rows hold pieces that must not see each other? */
 void sw_run_data_close(sw_run *run);

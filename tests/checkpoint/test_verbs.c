@@ -271,6 +271,22 @@ static void import_of_a_checkpoint(void **state) {
     end_run(&b);
 }
 
+/* The command that is printed works from anywhere: train counts a relative path from RUN.yaml's folder. */
+static void import_names_the_whole_path(void **state) {
+    (void)state;
+    saved_run run;
+    char words[SW_PATH_BYTES + 64], here[SW_PATH_BYTES];
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(run.folder), 0);
+    assert_int_equal(run_command("import %s new", run.folder), 0);
+    snprintf(words, sizeof words, " checkpoint.path=%s/new goes on", run.folder);
+    says(words);
+    assert_int_equal(chdir(here), 0);
+    end_run(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(list_and_verify),
@@ -278,6 +294,7 @@ int main(void) {
         cmocka_unit_test(prune),
         cmocka_unit_test(export_of_a_model),
         cmocka_unit_test(import_of_a_checkpoint),
+        cmocka_unit_test(import_names_the_whole_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

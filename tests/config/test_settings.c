@@ -546,6 +546,32 @@ static void damaged_text_is_read_or_refused(void **state) {
     }
 }
 
+static void keep_model_line(void *to, const char *text) {
+    if (strncmp(text, "model: ", 7) == 0)
+        snprintf(to, 1024, "%s", text);
+}
+
+/* What people are told of a model that exists are not the dimensions of no other. */
+static void dimensions_are_told_of_new_models_alone(void **state) {
+    (void)state;
+    sw_settings settings;
+    sw_error err = {0};
+    char line[1024] = "";
+    assert_int_equal(parse("model: {path: base}", NULL, 0, &settings, &err), SW_OK);
+    sw_settings_tell(&settings, keep_model_line, line);
+    assert_non_null(strstr(line, "path /folder/base"));
+    assert_non_null(strstr(line, "save_dtype bf16"));
+    assert_null(strstr(line, "layers"));
+    assert_null(strstr(line, "hidden"));
+    sw_settings_free(&settings);
+    assert_int_equal(
+        parse("model: {architecture: llama, layers: 3, hidden: 8, heads: 2, ffn: 16, vocab: 11}", NULL, 0, &settings, &err),
+        SW_OK);
+    sw_settings_tell(&settings, keep_model_line, line);
+    assert_non_null(strstr(line, "layers 3, hidden 8, heads 2"));
+    sw_settings_free(&settings);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_contract),
@@ -558,6 +584,7 @@ int main(void) {
         cmocka_unit_test(printed_settings_read_back_to_the_same),
         cmocka_unit_test(every_option_is_printed),
         cmocka_unit_test(every_starter_file_is_taken),
+        cmocka_unit_test(dimensions_are_told_of_new_models_alone),
         cmocka_unit_test(files_that_cannot_be_settings_are_refused_by_name),
         cmocka_unit_test(damaged_text_is_read_or_refused),
     };

@@ -159,22 +159,37 @@ static void positions_restart_where_documents_begin(void **state) {
     }
 }
 
-static void linear_is_x_times_weight_plus_bias(void **state) {
+/* Element o of a row of x w + b + residual, before a head is turned. */
+static double linear_element(const run *r, int64_t row, int64_t column) {
+    const int64_t *dim = r->c.dim, in = dim[1], *outs = dim + 3, out = outs[0] + outs[1] + outs[2];
+    int64_t o = column, part = 0;
+    for (; o >= outs[part]; part++)
+        o -= outs[part];
+    double sum =
+        (r->c.absent >> (4 + part) & 1 ? 0 : r->in[4 + part][o]) + (r->c.absent >> 7 & 1 ? 0 : r->in[7][row * out + column]);
+    for (int64_t k = 0; k < in; k++)
+        sum += r->in[0][row * in + k] * r->in[1 + part][dim[2] == 0 ? o * in + k : k * outs[part] + o];
+    return sum;
+}
+
+static void linear_is_x_times_weight_plus_bias_and_its_first_heads_are_turned(void **state) {
     (void)state;
     for (int s = 0; s < N_SHAPES; s++)
-        for (uint32_t without = 0; without < 4; without++) { /* biases, residual */
-            run r = run_case(SW_KERNEL_LINEAR, s, (without & 1) * (7u << 4) | without >> 1 << 7);
-            const int64_t in = shapes[s].in, outs[] = {shapes[s].out, shapes[s].out1, shapes[s].out2};
-            const int64_t out = outs[0] + outs[1] + outs[2];
-            for (int64_t i = 0; i < shapes[s].n * out; i++) {
-                const int64_t row = i / out;
-                int64_t o = i % out, part = 0;
-                for (; o >= outs[part]; part++)
-                    o -= outs[part];
-                double sum = (without & 1 ? 0 : r.in[4 + part][o]) + (without & 2 ? 0 : r.in[7][i]);
-                for (int64_t k = 0; k < in; k++)
-                    sum += r.in[0][row * in + k] * r.in[1 + part][shapes[s].layout == 0 ? o * in + k : k * outs[part] + o];
-                near(r.result[8][i], sum);
+        for (uint32_t without = 0; without < 8; without++) { /* biases, residual, table */
+            run r = run_case(SW_KERNEL_LINEAR, s, (without & 1) * (7u << 4) | (without >> 1 & 1) << 7 | without >> 2 << 9);
+            const int64_t out = r.c.dim[3] + r.c.dim[4] + r.c.dim[5], D = r.c.dim[7], half = D / 2;
+            const int64_t n_turned = without & 4 ? 0 : r.c.dim[6] * D;
+            for (int64_t i = 0; i < r.c.dim[0] * out; i++) {
+                const int64_t row = i / out, column = i % out;
+                double expected = linear_element(&r, row, column);
+                if (column < n_turned) {
+                    const int64_t channel = column % D;
+                    const bool is_first = channel < half;
+                    const double *turn = r.in[9] + (row % r.c.dim[8] * half + channel % half) * 2;
+                    const double other = linear_element(&r, row, is_first ? column + half : column - half);
+                    expected = expected * turn[0] + (is_first ? -other : other) * turn[1];
+                }
+                near(r.result[8][i], expected);
             }
             sw_arena_free(&r.arena);
         }
@@ -463,7 +478,7 @@ int main(void) {
         cmocka_unit_test(embedding_gradient_adds_rows_of_a_token),
         cmocka_unit_test(positions_are_added_row_by_row),
         cmocka_unit_test(positions_restart_where_documents_begin),
-        cmocka_unit_test(linear_is_x_times_weight_plus_bias),
+        cmocka_unit_test(linear_is_x_times_weight_plus_bias_and_its_first_heads_are_turned),
         cmocka_unit_test(rmsnorm_divides_by_the_root_of_the_mean_square),
         cmocka_unit_test(layernorm_gives_mean_zero_and_deviation_one),
         cmocka_unit_test(rotary_turns_channel_i_with_channel_i_plus_half),

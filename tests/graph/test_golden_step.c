@@ -1,5 +1,5 @@
-/* test_golden_step.c: loss and gradients of a golden case's first step against PyTorch in 64-bit (tests/golden/README.md), with every
- * kernel set. */
+/* test_golden_step.c: loss and gradients of a golden case's first step against PyTorch in 64-bit (tests/golden/README.md), with
+ * every kernel set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -14,6 +14,7 @@ BASE = runs.GOLDEN / "llama-schedule" / "model"
 SAVES = ("checkpoint.every=2", "train.steps=3", "optimizer.warmup_steps=0")
 # Half of what follows the attention is trained, the rest frozen.
 PARTLY = ("model.train=['*.mlp.*']", f"model.path={BASE}")
+NEW = ("model.architecture=gpt2", "model.layers=1", "model.hidden=16", "model.heads=2", "model.vocab=1000", "model.max_positions=64")
 
 
 def export(*arguments):
@@ -86,6 +87,24 @@ def frozen_weights_are_those_of_the_base():
     runs.expect(again["model.safetensors"] == good["model.safetensors"], "a checkpoint without its run gives another model")
 
 
+def a_model_that_is_not_needed_must_be_the_right_one():
+    """Where no weight is left out: a folder that is mistyped, or another's, would take its tokenizer along, or none."""
+    base, moved, other = runs.fresh("base"), runs.fresh("moved"), runs.GOLDEN / "llama-tied" / "model"
+    shutil.copytree(BASE, base)
+    (base / "tokenizer_config.json").write_text("{}")
+    run = runs.train_well(PLAIN, *SAVES, f"model.path={base}")
+    good = is_exported("all of a model", run.folder)
+    runs.expect("tokenizer_config.json" in good, "the base's companions are left out")
+    base.rename(moved)
+    is_refused("companions that were moved", 3, ["--model", "--no-tokenizer", str(base)], run.folder)
+    is_refused("a mistyped model", 3, ["--model", "nowhere"], run.folder, "--model", "nowhere")
+    is_refused("another model", 3, ["--model"], run.folder, "--model", other)
+    runs.expect(is_exported("the moved model", run.folder, "--model", moved) == good, "the moved model gives other files")
+    runs.expect("model.safetensors" in is_exported("no tokenizer", run.folder, "--no-tokenizer"), "no model without its base's tokenizer")
+    new = runs.train_well(runs.GOLDEN / "gpt2" / "run.yaml", *SAVES, "model.path=null", *NEW)
+    is_refused("a model of a run that began with none", 2, ["began with no model"], new.folder, "--model", moved)
+
+
 def adapters_name_their_base():
     run = runs.train_well(LORA, *SAVES, f"model.path={BASE}", "shard.ranks=2")
     alone = runs.fresh("alone")
@@ -93,6 +112,8 @@ def adapters_name_their_base():
     is_refused("adapters without their run", 3, ["adapters", "--model"], alone)
     found = is_exported("adapters without their run", alone, "--model", BASE)
     runs.expect(found == files(run.folder / "model"), "adapters without their run: other files than model/")
+    is_refused("adapters of a mistyped model", 3, ["--model", "nowhere"], alone, "--model", "nowhere")
+    is_refused("adapters of another model", 3, ["--model"], run.folder, "--model", runs.GOLDEN / "llama-tied" / "model")
     earlier = is_exported("the checkpoint before", run.folder / "steps" / "00000002")
     shorter = runs.train_well(LORA, f"model.path={BASE}", "train.steps=2")
     runs.expect(earlier == files(shorter.folder / "model"), "an earlier checkpoint is not the adapter of a shorter run")
@@ -128,6 +149,7 @@ runs.both(
         (as_the_run_leaves_it, PLAIN, *PARTLY, "shard.ranks=2", "shard.param_dtype=bf16", "model.save_dtype=bf16"),
         (frozen_weights_are_those_of_the_base,),
         (adapters_name_their_base,),
+        (a_model_that_is_not_needed_must_be_the_right_one,),
         (what_is_imported_goes_on,),
     ],
 )

@@ -185,14 +185,24 @@ def asked_to_end_while_evaluating():
 
 
 def signals_to_ranks_and_groups():
-    """A rank leaves signals that ask for an end to the supervisor: sent to it alone they do nothing; sent to all they end the run once."""
+    """Ctrl-C is the supervisor's to hear. SIGTERM and SIGHUP end the run once, saved, whoever of it they reach: one rank, all, the group."""
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        trial = Trial(3, "checkpoint.every=100000")
+        trial.wait_for_steps()
+        for pid in trial.ranks:
+            os.kill(pid, signal.SIGINT)
+        time.sleep(0.3)
+        runs.expect(trial.process.poll() is None and all(state_of(pid) for pid in trial.ranks), "SIGINT to ranks ended something")
+        kept = runs.fresh("kept")
+        trial.strike(trial.ranks[1], number)
+        trial.process.wait(60)
+        shutil.copytree(trial.folder, kept, symlinks=True)
+        found, errors = trial.end(f"{number.name} to one rank")
+        runs.expect(found == code and number.name in errors, f"{number.name} to one rank: {found} {errors}")
+        saved = sorted((kept / "steps").glob("[0-9]*"))
+        runs.expect(saved and int(saved[-1].name) == runs.Run(kept, 0, "", "").metrics[-1]["step"], f"{number.name} to one rank: {saved}")
     trial = Trial(3)
     trial.wait_for_steps()
-    for pid in trial.ranks:
-        os.kill(pid, signal.SIGTERM)
-        os.kill(pid, signal.SIGINT)
-    time.sleep(0.3)
-    runs.expect(trial.process.poll() is None and all(state_of(pid) for pid in trial.ranks), "SIGTERM or SIGINT to a rank ended something")
     trial.strike(-trial.process.pid, signal.SIGTERM)  # the whole group
     code, errors = trial.end("SIGTERM to the group")
     runs.expect(code == 143, f"SIGTERM to the group: {code} {errors}")

@@ -103,6 +103,28 @@ expect 2 '--tokenizer' -- "$shardwise" tokenize "$scratch/a.txt" -o "$scratch/x.
 expect 2 '-o OUT.npy' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt"
 expect 2 'no input' -- "$shardwise" tokenize --tokenizer "$qwen" -o "$scratch/x.npy"
 expect 4 'cannot be written' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" -o "$scratch/no/folder/x.npy"
+# Files that are no token file and no record are not taken for one, nor removed; a record that was written by other versions is replaced.
+printf '{"text": "mine"}\n' >"$scratch/corpus.json"
+expect 2 'ends in .npy' -- "$shardwise" tokenize --tokenizer "$qwen" -o "$scratch/corpus" "$scratch/corpus.json"
+expect 2 'ends in .npy' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" -o "$scratch/folder.npy/x"
+[ "$(cat "$scratch/corpus.json")" = '{"text": "mine"}' ] || complain 'tokenize removes its own input'
+for text in '{"text": "mine"}' 'no JSON'; do
+    echo "$text" >"$scratch/x.npy.json"
+    expect 3 'x.npy.json' 'move that away' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" -o "$scratch/x.npy"
+    [ "$(cat "$scratch/x.npy.json")" = "$text" ] || complain "somebody's file is replaced by a record"
+done
+rm "$scratch/x.npy.json"
+echo '{"format": 9, "tokens": 7}' >"$scratch/old.npy.json"
+expect 0 -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" -o "$scratch/old.npy"
+grep -q '"format": 1' "$scratch/old.npy.json" || complain 'a record of another version stays'
+
+# When the tokens cannot have their name, the old ones keep their record.
+cp "$scratch/old.npy.json" "$scratch/kept.json"
+mkdir "$scratch/marks.npy"
+expect 2 'marks.npy: is a folder' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/b.txt" -o "$scratch/old.npy" --mask "$scratch/marks.npy"
+(ulimit -f 0; "$shardwise" tokenize --tokenizer "$qwen" "$scratch/b.txt" -o "$scratch/old.npy" >/dev/null 2>&1) && complain 'tokens are written where no space is'
+cmp -s "$scratch/old.npy.json" "$scratch/kept.json" || complain 'a token file loses its record'
+
 for verdict in $(tr ' ' : <"$SW_SOURCE/tests/tokenizer/bad/verdicts.txt"); do
     code=0
     [ "${verdict#*:}" = accept ] || code=3

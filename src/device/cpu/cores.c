@@ -40,6 +40,12 @@ void sw_cores_find(sw_cores *cores) {
         add(cores, 0);
 }
 
+int sw_cores_count(void) {
+    sw_cores cores;
+    sw_cores_find(&cores);
+    return cores.n;
+}
+
 bool sw_cores_of_rank(const sw_cores *cores, int n_ranks, int n_threads, int rank, int *cpus) {
     if ((int64_t)n_ranks * n_threads > cores->n)
         return false;

@@ -16,6 +16,9 @@ typedef struct sw_cores {
  * read, every allowed hardware thread counts as a core. */
 void sw_cores_find(sw_cores *cores);
 
+/* How many those are: threads for work that any number of them may share. At least 1. */
+int sw_cores_count(void);
+
 /* Share the cores out among n_ranks ranks of n_threads threads. False when they are too few: then nothing should be pinned. Else
  * out: cpus [n_threads], the hardware threads of rank `rank`: each rank has neighbours, and ranks lie as far apart as they can.
  */

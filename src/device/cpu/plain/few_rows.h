@@ -208,6 +208,8 @@ static void multiply_few_columns(void *arg, int64_t task, int worker) {
  * if is_out_in, else [in,out]. scratch: [n,out] of all products, or of [out,in] beside bf16 [n, sw_few_rows_stride(in)]. */
 static inline void multiply_few_rows(const sw_device *device, int n_products, few_rows *products, bool is_out_in,
                                      const activation *x, real *scratch) {
+    if (n_products == 0) /* weights of no rows */
+        return;
     few_products all = {n_products, products, is_out_in, x, scratch};
     const int64_t n = products[0].n, in = products[0].in;
 #ifdef SW_KIND_bf16
