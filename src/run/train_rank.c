@@ -202,6 +202,8 @@ static sw_status finish(sw_training *t, sw_error *err) {
     if (status || !unsaved.status)
         return status;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "saving the last checkpoint");
+    if (t->comm->rank != sw_saving_failed_rank(t->saving)) /* who could not save ends the run, and is named */
+        return sw_barrier(t->comm, err);
     return sw_fail(err, unsaved.status, "%s", unsaved.message);
 }
 
