@@ -3,7 +3,8 @@
     torchrun --nproc-per-node N dcp_step.py --model DIR --folder FOLDER --rounds N
 
 The same state as ours: fp32 parameters and both moments of AdamW after one step, sharded over the ranks (fully_shard on every block and the
-root, gloo). Rank 0 prints one JSON object: the seconds of every save, synced to the disk, and of every load; bytes written; versions.
+root, gloo). Rank 0 prints one JSON object: the seconds of every save, synced to the disk, and of every load, from the disk and not from
+the page cache; bytes written; versions.
 """
 import argparse
 import json
@@ -18,6 +19,8 @@ import transformers
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+
+import measure
 
 
 def main():
@@ -49,6 +52,9 @@ def main():
         dcp.save({"model": parameters, "optimizer": moments}, storage_writer=dcp.FileSystemWriter(options.folder, sync_files=True))
         dist.barrier()
         saves.append(time.perf_counter() - begin)
+        if rank == 0:
+            measure.leave_page_cache(options.folder)
+        dist.barrier()
         written = sum(file.stat().st_size for file in options.folder.rglob("*") if file.is_file())
         begin = time.perf_counter()
         parameters, moments = get_state_dict(model, optimizer)

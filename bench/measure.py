@@ -57,6 +57,16 @@ def write_tokens(path, n_tokens, vocabulary):
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + ids)
 
 
+def leave_page_cache(folder):
+    """Files that are on the disk, and are read from there when they are read next."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+
 # ---- memory
 
 

@@ -8,10 +8,6 @@
 #include "checkpoint/load_internal.h"
 #include "checkpoint/steps.h"
 
-static sw_status expect(int result, const char *path, sw_error *err) {
-    return result < 0 ? sw_storage_fail(err, path, -1, result) : SW_OK;
-}
-
 /* `bytes` of an open file into a new one of the folder. `chunk`: [SW_RANGE_BYTES]. */
 static sw_status copy_file(const sw_storage *storage, int from, const char *from_path, int64_t bytes, const char *folder,
                            const char *name, char *chunk, sw_error *err) {
@@ -22,7 +18,7 @@ static sw_status copy_file(const sw_storage *storage, int from, const char *from
     int fd = storage->open(storage->self, path, false);
     if (fd < 0)
         return sw_storage_fail(err, path, -1, fd);
-    status = expect(storage->reserve(storage->self, fd, bytes), path, err);
+    status = sw_storage_expect(storage->reserve(storage->self, fd, bytes), path, err);
     for (int64_t at = 0; at < bytes && status == SW_OK; at += SW_RANGE_BYTES) {
         int64_t n = bytes - at < SW_RANGE_BYTES ? bytes - at : SW_RANGE_BYTES;
         status = sw_file_read_at(from, from_path, chunk, n, at, err);
@@ -30,9 +26,9 @@ static sw_status copy_file(const sw_storage *storage, int from, const char *from
             status = sw_storage_write(storage, path, fd, chunk, n, at, err);
     }
     if (status == SW_OK)
-        status = expect(storage->sync(storage->self, fd), path, err);
+        status = sw_storage_expect(storage->sync(storage->self, fd), path, err);
     int result = storage->close(storage->self, fd);
-    return status == SW_OK ? expect(result, path, err) : status;
+    return status == SW_OK ? sw_storage_expect(result, path, err) : status;
 }
 
 static sw_status copy_files(const sw_checkpoint *c, const sw_storage *storage, const char *folder, sw_error *err) {
@@ -47,7 +43,7 @@ static sw_status copy_files(const sw_checkpoint *c, const sw_storage *storage, c
     if (status == SW_OK)
         status = copy_file(storage, c->manifest_descriptor, path, c->manifest_bytes, folder, SW_MANIFEST_NAME, chunk, err);
     free(chunk);
-    return status == SW_OK ? expect(storage->sync_folder(storage->self, folder), folder, err) : status;
+    return status == SW_OK ? sw_storage_expect(storage->sync_folder(storage->self, folder), folder, err) : status;
 }
 
 static sw_status check_copy(const char *folder, int n_threads, sw_error *err) {
@@ -89,10 +85,11 @@ sw_status sw_checkpoint_adopt(const sw_checkpoint *checkpoint, const sw_storage 
     if (status != SW_OK)
         return status;
     int result = storage->make_folder(storage->self, steps);
-    status = result == -EEXIST ? SW_OK : expect(result, steps, err);
+    status = result == -EEXIST ? SW_OK : sw_storage_expect(result, steps, err);
     if (status == SW_OK) {
         result = storage->make_folder(storage->self, partial);
-        status = result == -EEXIST ? SW_OK : expect(result, partial, err); /* somebody's files that cleaning left in one */
+        status =
+            result == -EEXIST ? SW_OK : sw_storage_expect(result, partial, err); /* somebody's files that cleaning left in one */
     }
     if (status != SW_OK)
         return status;
@@ -100,11 +97,13 @@ sw_status sw_checkpoint_adopt(const sw_checkpoint *checkpoint, const sw_storage 
     if (status == SW_OK)
         status = check_copy(partial, n_threads, err);
     if (status == SW_OK)
-        status = expect(storage->rename(storage->self, partial, path), path, err);
+        status = sw_storage_expect(storage->rename(storage->self, partial, path), path, err);
     if (status == SW_OK)
-        status = expect(storage->sync_folder(storage->self, steps), steps, err);
+        status = sw_storage_expect(storage->sync_folder(storage->self, steps), steps, err);
     if (status == SW_OK)
-        return sw_steps_set_latest(storage, folder, step, err);
+        status = sw_steps_set_latest(storage, folder, step, err);
+    if (status == SW_OK)
+        return sw_storage_expect(storage->sync_folder(storage->self, folder), folder, err);
     (void)sw_step_folder_delete(storage, partial, NULL, NULL);
     return status;
 }

@@ -111,11 +111,11 @@ static sw_status write_folder(exporting *e, const char *to, sw_error *err) {
     sw_model_output output = {.graph = o->lora ? e->layers.parameters : e->graph, .dtype = o->dtype, .is_adapter = o->lora};
     sw_status status = SW_OK;
     if (!o->lora && o->companions && !sw_file_exists(o->companions)) {
-        status =
-            sw_fail(err, SW_BAD_FILE,
-                    "%s: is not there, and the tokenizer's files come from it · say with --model where the model is that the "
-                    "run began with, or leave them out with --no-tokenizer",
-                    o->companions);
+        const char *elsewhere =
+            o->companions == o->model ? "say with --model where the model is that the run began with, or " : "";
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: is not there, and the tokenizer's files come from it · %sleave them out with --no-tokenizer",
+                         o->companions, elsewhere);
     } else if (!o->lora) {
         output.max_shard_size = o->max_shard_size;
         output.config = &e->config;

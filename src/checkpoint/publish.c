@@ -214,26 +214,46 @@ static sw_status read_table(sw_save *save, sw_error *err) {
     return status;
 }
 
+sw_status sw_save_check_state(const char *state, sw_error *err) {
+    size_t bytes = strlen(state);
+    if (bytes > SW_SAVE_STATE_BYTES || sw_manifest_object_end(state, state + bytes) != state + bytes)
+        return sw_fail(err, SW_BUG, "the state of a run is no JSON object of at most %d bytes", SW_SAVE_STATE_BYTES);
+    return SW_OK;
+}
+
 static sw_status write_manifest(sw_save *save, const sw_save_facts *facts, sw_error *err) {
     sw_publisher *p = save->publisher;
-    size_t state_bytes = strlen(facts->state);
-    const char *state_end = facts->state + state_bytes;
-    if (state_bytes > SW_SAVE_STATE_BYTES || sw_manifest_object_end(facts->state, state_end) != state_end)
-        return sw_fail(err, SW_BUG, "the state of a run is no JSON object of at most %d bytes", SW_SAVE_STATE_BYTES);
+    sw_status status = sw_save_check_state(facts->state, err);
+    if (status != SW_OK)
+        return status;
     p->manifest.step = save->step;
     p->manifest.validation_loss = facts->validation_loss;
     p->manifest.state = facts->state;
     int64_t bytes = sw_manifest_write(&p->manifest, p->text, p->room);
-    return sw_save_write_file(save, SW_MANIFEST_NAME, p->text, bytes, 0, true, err);
+    return sw_save_write_file(save->options.storage, save->folder, SW_MANIFEST_NAME, p->text, bytes, 0, true, err);
 }
 
-/* A call on a path that must succeed. */
-static sw_status expect(int result, const char *path, sw_error *err) {
-    return result < 0 ? sw_storage_fail(err, path, -1, result) : SW_OK;
+/* Exchange the folder that is written and the one of its step. Where the file system cannot do that in one call it takes three,
+ * and a kill after the first would cost the checkpoint that is replaced: no run replaces a good one, but where a save failed when
+ * it had its name already. */
+static sw_status exchange(sw_save *save, const char *path, sw_error *err) {
+    const sw_storage *storage = save->options.storage;
+    char aside[SW_PATH_BYTES];
+    int result = storage->exchange(storage->self, save->folder, path);
+    if (result != -EINVAL)
+        return sw_storage_expect(result, path, err);
+    sw_status status = sw_step_removed_path(storage, save->options.folder, save->step, aside, err);
+    if (status == SW_OK)
+        status = sw_storage_expect(storage->rename(storage->self, path, aside), path, err);
+    if (status != SW_OK)
+        return status;
+    status = sw_storage_expect(storage->rename(storage->self, save->folder, path), path, err);
+    if (status != SW_OK)
+        (void)storage->rename(storage->self, aside, path);
+    return status == SW_OK ? sw_storage_expect(storage->rename(storage->self, aside, save->folder), aside, err) : status;
 }
 
-/* Give the folder its name. One that has it already takes the other name in exchange, or where the file system cannot do that, is
- * removed before. */
+/* Give the folder its name; one that has it already takes the other name. */
 static sw_status name_folder(sw_save *save, sw_error *err) {
     const sw_save_options *o = &save->options;
     const sw_storage *storage = o->storage;
@@ -244,17 +264,8 @@ static sw_status name_folder(sw_save *save, sw_error *err) {
     if (status != SW_OK)
         return status;
     int result = storage->rename(storage->self, save->folder, path);
-    if (result == -ENOTEMPTY || result == -EEXIST) {
-        result = storage->exchange(storage->self, save->folder, path);
-        if (result == -EINVAL) {
-            if ((status = sw_step_remove(storage, o->folder, save->step, err)) != SW_OK)
-                return status;
-            result = storage->rename(storage->self, save->folder, path);
-        }
-    }
-    if ((status = expect(result, path, err)) == SW_OK)
-        status = expect(storage->sync_folder(storage->self, steps), steps, err);
-    return status;
+    status = result == -ENOTEMPTY || result == -EEXIST ? exchange(save, path, err) : sw_storage_expect(result, path, err);
+    return status == SW_OK ? sw_storage_expect(storage->sync_folder(storage->self, steps), steps, err) : status;
 }
 
 /* Enter the new checkpoint into the list of those that are there. */
@@ -298,30 +309,38 @@ static sw_status remove_surplus(sw_save *save, sw_error *err) {
     return status;
 }
 
-sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *err) {
+/* What fails when the checkpoint is there is no failure of the save: the next one tries again. The first is told. */
+static void remark_on(sw_error *remark, sw_status status, const sw_error *reason) {
+    if (status != SW_OK && remark->status == SW_OK)
+        *remark = *reason;
+}
+
+sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *remark, sw_error *err) {
     const sw_save_options *o = &save->options;
     const sw_storage *storage = o->storage;
     char table[SW_PATH_BYTES];
+    sw_error reason;
+    sw_fail(remark, SW_OK, "%s", "");
     sw_status status = sw_path_join(table, save->folder, SW_SAVE_TABLE_NAME, err);
     if (status == SW_OK)
         status = read_table(save, err);
     if (status == SW_OK)
         status = write_manifest(save, facts, err);
     if (status == SW_OK)
-        status = expect(storage->remove(storage->self, table), table, err);
+        status = sw_storage_expect(storage->remove(storage->self, table), table, err);
     if (status == SW_OK)
-        status = expect(storage->sync_folder(storage->self, save->folder), save->folder, err);
+        status = sw_storage_expect(storage->sync_folder(storage->self, save->folder), save->folder, err);
     if (status == SW_OK)
         status = name_folder(save, err);
     if (status == SW_OK)
-        status = sw_steps_set_latest(storage, o->folder, save->step, err);
-    if (status == SW_OK)
-        status = sw_step_folder_delete(storage, save->folder, NULL, err); /* what had the name before */
-    if (status == SW_OK)
-        status = enter(save->publisher, (sw_kept_step){save->step, facts->validation_loss}, err);
-    if (status == SW_OK)
-        status = remove_surplus(save, err);
-    if (status == SW_OK)
-        save->is_begun = false;
-    return status;
+        remark_on(remark, sw_steps_set_latest(storage, o->folder, save->step, &reason), &reason);
+    if (status == SW_OK) /* the name of steps/ itself, of the run's records, and `latest` */
+        status = sw_storage_expect(storage->sync_folder(storage->self, o->folder), o->folder, err);
+    if (status != SW_OK)
+        return status;
+    save->is_begun = false;
+    remark_on(remark, sw_step_folder_delete(storage, save->folder, NULL, &reason), &reason); /* what had the name before */
+    remark_on(remark, enter(save->publisher, (sw_kept_step){save->step, facts->validation_loss}, &reason), &reason);
+    remark_on(remark, remove_surplus(save, &reason), &reason);
+    return SW_OK;
 }

@@ -62,7 +62,7 @@ static sw_status make_steps_folder(const sw_save_options *options, sw_error *err
     sw_status status = sw_path_join(path, options->folder, "steps", err);
     if (status != SW_OK)
         return status;
-    int result = storage->make_folder(storage->self, path); /* the first `latest` lets its name last */
+    int result = storage->make_folder(storage->self, path); /* the first checkpoint lets its name last */
     return result == 0 || result == -EEXIST ? SW_OK : sw_storage_fail(err, path, -1, result);
 }
 
@@ -246,11 +246,10 @@ sw_status sw_save_group(sw_save *save, int group, sw_error *err) {
 
 /* ---- finish, or not ---- */
 
-sw_status sw_save_write_file(const sw_save *save, const char *name, const void *data, int64_t bytes, int64_t offset, bool lasts,
-                             sw_error *err) {
-    const sw_storage *storage = save->options.storage;
+sw_status sw_save_write_file(const sw_storage *storage, const char *folder, const char *name, const void *data, int64_t bytes,
+                             int64_t offset, bool lasts, sw_error *err) {
     char path[SW_PATH_BYTES];
-    sw_status status = sw_path_join(path, save->folder, name, err);
+    sw_status status = sw_path_join(path, folder, name, err);
     if (status != SW_OK)
         return status;
     int fd = storage->open(storage->self, path, false), result = 0;
@@ -291,7 +290,8 @@ sw_status sw_save_finish(sw_save *save, sw_error *err) {
         status = close_file(save, kind, status, err);
     }
     if (status == SW_OK)
-        status = sw_save_write_file(save, SW_SAVE_TABLE_NAME, save->table, save->table_length * (int64_t)sizeof *save->table,
+        status = sw_save_write_file(storage, save->folder, SW_SAVE_TABLE_NAME, save->table,
+                                    save->table_length * (int64_t)sizeof *save->table,
                                     save->table_first * (int64_t)sizeof *save->table, false, err);
     if (status == SW_OK && save->options.rank != 0)
         save->is_begun = false; /* rank 0 does the rest */

@@ -12,6 +12,8 @@
  *   (all ranks learn that all have finished)
  *   rank 0       sw_save_publish   manifest, the folder's name, `latest`, and what is not kept any more is removed
  *
+ * A checkpoint that is there may get another state: sw_save_restate.
+ *
  * When any of it fails on any rank, every rank, each of which has begun, calls sw_save_abandon, rank 0 after the others have: the
  * folder is removed, what was there before is as it was, and the next save may begin. Failures are SW_NO_SPACE (SW_NO_MEMORY and
  * SW_BAD_CONFIG from sw_save_open too), with one message: file, offset, reason, what to try.
@@ -80,8 +82,14 @@ sw_status sw_save_group(sw_save *save, int group, sw_error *err);
 sw_status sw_save_finish(sw_save *save, sw_error *err);
 
 /* Rank 0, when all ranks have finished. A checkpoint of the same step that is there already is replaced. When it fails, the
- * checkpoint is there or it is not, whole in either case, and the older ones are. */
-sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *err);
+ * checkpoint is there or it is not, whole in either case, and the older ones are. `remark`: what could not be done when the
+ * checkpoint was there (`latest`, removing others), and is tried again with the next; its message is "" when there is none. */
+sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *remark, sw_error *err);
+
+/* Rank 0, while nothing is being saved: the checkpoint of a step, which is there, gets another state (as in sw_save_facts), and
+ * all else of it stays as it is: only its manifest is written anew. At any moment it is whole, with the one state or the other.
+ * Reads the manifest, and allocates for that. Errors: SW_NO_SPACE; SW_BAD_FILE: it is damaged, or gone; SW_NO_MEMORY. */
+sw_status sw_save_restate(sw_save *save, int64_t step, const char *state, sw_error *err);
 
 /* Rank 0, while nothing is being saved: checkpoints after this step are the caller's to remove, and count no more among those
  * that retention looks at. */

@@ -11,6 +11,9 @@
  * the order in which it walks them (kind by kind; on rank 0 the file's header first; then group by group). */
 #define SW_SAVE_TABLE_NAME "checksums"
 
+/* A manifest that is about to take the place of the one beside it: restate.c. */
+#define SW_SAVE_MANIFEST_PARTIAL_NAME "manifest.json.partial"
+
 /* What rank 0 alone has. */
 typedef struct sw_publisher {
     sw_manifest manifest;             /* its ranges are in order of offset */
@@ -57,9 +60,12 @@ sw_status sw_publisher_create(sw_save *save, sw_error *err);
 void sw_publisher_free(sw_publisher *publisher);
 int64_t sw_publisher_bytes(const sw_save_options *options, const sw_state_parameter *parameters, const sw_state_files *files);
 
-/* Write a whole small file of the folder that is being written, and let it last. */
-sw_status sw_save_write_file(const sw_save *save, const char *name, const void *data, int64_t bytes, int64_t offset, bool lasts,
-                             sw_error *err);
+/* Write bytes of a small file of `folder`, which is made if it is not there, and let them last. */
+sw_status sw_save_write_file(const sw_storage *storage, const char *folder, const char *name, const void *data, int64_t bytes,
+                             int64_t offset, bool lasts, sw_error *err);
+
+/* SW_BUG: this cannot be the state in a manifest. */
+sw_status sw_save_check_state(const char *state, sw_error *err);
 
 /* Does a group have state of that kind? */
 bool sw_save_has_state(const sw_save_options *options, int group, int kind);

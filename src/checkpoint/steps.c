@@ -26,8 +26,11 @@ void sw_step_partial_name(int64_t step, char name[SW_STEP_NAME_BYTES]) {
     snprintf(name, SW_STEP_NAME_BYTES, "steps/.%08" PRId64 "%s", step, partial_end);
 }
 
-static void removed_name(int64_t step, char name[SW_STEP_NAME_BYTES]) {
-    snprintf(name, SW_STEP_NAME_BYTES, "steps/.%08" PRId64 "%s", step, removed_end);
+/* The first such name, ".1" and so on. */
+static void removed_name(int64_t step, int number, char name[SW_STEP_NAME_BYTES]) {
+    int n = snprintf(name, SW_STEP_NAME_BYTES, "steps/.%08" PRId64 "%s", step, removed_end);
+    if (number)
+        snprintf(name + n, (size_t)(SW_STEP_NAME_BYTES - n), ".%d", number);
 }
 
 sw_status sw_step_path(const char *folder, int64_t step, char path[SW_PATH_BYTES], sw_error *err) {
@@ -50,11 +53,17 @@ static int64_t step_of(const char *name, size_t bytes) {
     return step;
 }
 
-/* Is it ".NNNNNNNN" and that end? */
-static bool is_left_over(const char *name, const char *end) {
-    size_t bytes = strlen(name), end_bytes = strlen(end);
-    return bytes > 1 + end_bytes && name[0] == '.' && strcmp(name + bytes - end_bytes, end) == 0 &&
-           step_of(name + 1, bytes - 1 - end_bytes) >= 0;
+/* Is it ".NNNNNNNN.partial", ".NNNNNNNN.removed" or ".NNNNNNNN.removed.N"? */
+static bool is_left_over(const char *name) {
+    size_t digits = name[0] == '.' ? strcspn(name + 1, ".") : 0;
+    const char *end = name + 1 + digits;
+    if (!digits || step_of(name + 1, digits) < 0)
+        return false;
+    if (strcmp(end, partial_end) == 0 || strcmp(end, removed_end) == 0)
+        return true;
+    const char *number = end + sizeof removed_end;
+    return strncmp(end, removed_end, sizeof removed_end - 1) == 0 && number[-1] == '.' && *number &&
+           strspn(number, "0123456789") == strlen(number);
 }
 
 /* ---- which stay ---- */
@@ -235,8 +244,10 @@ sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, boo
         return SW_OK;
     if (result != -EISDIR && result != -EPERM)
         return sw_storage_fail(err, path, -1, result);
-    for (int i = -2; i < SW_N_STATE_KINDS; i++) {
-        const char *name = i == -2 ? SW_MANIFEST_NAME : i == -1 ? SW_SAVE_TABLE_NAME : sw_state_file_name((sw_state_kind)i);
+    static const char *const first[] = {SW_MANIFEST_NAME, SW_SAVE_MANIFEST_PARTIAL_NAME, SW_SAVE_TABLE_NAME};
+    enum { N_FIRST = sizeof first / sizeof *first };
+    for (int i = 0; i < N_FIRST + SW_N_STATE_KINDS; i++) {
+        const char *name = i < N_FIRST ? first[i] : sw_state_file_name((sw_state_kind)(i - N_FIRST));
         sw_status status = sw_path_join(file, path, name, err);
         if (status != SW_OK)
             return status;
@@ -251,21 +262,29 @@ sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, boo
     return result < 0 && result != -ENOENT && !holds_more ? sw_storage_fail(err, path, -1, result) : SW_OK;
 }
 
+sw_status sw_step_removed_path(const sw_storage *storage, const char *folder, int64_t step, char path[SW_PATH_BYTES],
+                               sw_error *err) {
+    char name[SW_STEP_NAME_BYTES];
+    bool is_taken = true; /* by what an earlier one of this step had in it */
+    sw_status status = SW_OK;
+    for (int number = 0; is_taken && status == SW_OK; number++) {
+        removed_name(step, number, name);
+        status = sw_path_join(path, folder, name, err);
+        if (status == SW_OK)
+            status = sw_step_folder_delete(storage, path, &is_taken, err); /* of an earlier try */
+    }
+    return status;
+}
+
 sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
-    char path[SW_PATH_BYTES], removed[SW_PATH_BYTES], steps[SW_PATH_BYTES], name[SW_STEP_NAME_BYTES];
-    bool is_taken = false; /* by what an earlier one of this step had in it */
-    removed_name(step, name);
+    char path[SW_PATH_BYTES], removed[SW_PATH_BYTES], steps[SW_PATH_BYTES];
     sw_status status = sw_step_path(folder, step, path, err);
     if (status == SW_OK)
-        status = sw_path_join(removed, folder, name, err);
+        status = sw_step_removed_path(storage, folder, step, removed, err);
     if (status == SW_OK)
         status = sw_path_join(steps, folder, "steps", err);
-    if (status == SW_OK)
-        status = sw_step_folder_delete(storage, removed, &is_taken, err); /* of an earlier try */
     if (status != SW_OK)
         return status;
-    if (is_taken) /* then the manifest goes first, in place */
-        return sw_step_folder_delete(storage, path, NULL, err);
     int result = storage->rename(storage->self, path, removed);
     if (result == -ENOENT)
         return SW_OK;
@@ -292,14 +311,13 @@ sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int
     if (status != SW_OK)
         return status;
     int result = storage->remove(storage->self, link);
-    if (result == 0 || result == -ENOENT)
-        result = storage->link(storage->self, name, link);
-    if (result == -EPERM) /* a file system that has no links; nobody but people misses it */
+    if (result < 0 && result != -ENOENT)
+        return sw_storage_fail(err, link, -1, result);
+    result = storage->link(storage->self, name, link);
+    if (result == -EOPNOTSUPP) /* nobody but people misses it */
         return SW_OK;
     if (result == 0)
         result = storage->rename(storage->self, link, latest);
-    if (result == 0)
-        result = storage->sync_folder(storage->self, folder);
     return result < 0 ? sw_storage_fail(err, latest, -1, result) : SW_OK;
 }
 
@@ -313,7 +331,7 @@ static sw_status remove_left_overs(const sw_storage *storage, const char *folder
         return status;
     for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));) {
         bool holds_more = false;
-        if (!is_left_over(entry->d_name, partial_end) && !is_left_over(entry->d_name, removed_end))
+        if (!is_left_over(entry->d_name))
             continue;
         if ((status = sw_path_join(entry_path, path, entry->d_name, err)) == SW_OK)
             status = sw_step_folder_delete(storage, entry_path, &holds_more, err);
@@ -321,6 +339,17 @@ static sw_status remove_left_overs(const sw_storage *storage, const char *folder
             stays(to, entry_path);
     }
     closedir(open_folder);
+    return status;
+}
+
+/* Remove the manifest that was to take the place of a checkpoint's. */
+static sw_status remove_half_restated(const sw_storage *storage, const char *folder, const sw_step *step, sw_error *err) {
+    char path[SW_PATH_BYTES], partial[SW_PATH_BYTES];
+    sw_status status = sw_step_path(folder, step->step, path, err);
+    if (status == SW_OK)
+        status = sw_path_join(partial, path, SW_SAVE_MANIFEST_PARTIAL_NAME, err);
+    if (status == SW_OK && step->is_whole)
+        (void)storage->remove(storage->self, partial);
     return status;
 }
 
@@ -350,10 +379,12 @@ sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_
         storage->remove(storage->self, link);
     if (status == SW_OK)
         status = sw_steps_list(folder, &steps, err);
+    for (int i = 0; i < steps.n && status == SW_OK; i++)
+        status = remove_half_restated(storage, folder, &steps.item[i], err);
     int newest = 0;
     while (newest < steps.n && !steps.item[newest].is_whole && !steps.item[newest].is_unknown)
         newest++;
-    if (status == SW_OK && newest < steps.n) {
+    if (status == SW_OK && newest < steps.n && steps.item[newest].is_whole) {
         ssize_t n = readlink(latest, target, sizeof target - 1);
         target[n > 0 ? n : 0] = 0;
         sw_step_name(steps.item[newest].step, name);

@@ -2,7 +2,7 @@
  *
  *   steps/00000200            a checkpoint
  *   steps/.00000400.partial   one that is being written, or was when the run was killed
- *   steps/.00000100.removed   one that is being removed, or was
+ *   steps/.00000100.removed   one that is being removed, or was; with ".1" and so on where that name is taken
  *   latest                    a link to the newest: for people; nothing here reads it
  *
  * Other names in steps/ are nobody's: they are neither read nor removed.
@@ -62,9 +62,9 @@ sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_reject
                                sw_checkpoint **checkpoint, sw_error *err);
 
 /* At the start of a run, by who holds its lock, before anything is saved: remove what a killed run left (checkpoints that were
- * being written or removed), and let `latest` name the newest whole one. What holds files that are no checkpoint's stays with
- * them, and `stays` (may be NULL) hears of it. Errors: SW_BAD_CONFIG: something is in the place of the link that no run makes, so
- * that no save could set it. */
+ * being written or removed), and let `latest` name the newest whole one, unless a newer one is unknown. What holds files
+ * that are no checkpoint's stays with them, and `stays` (may be NULL) hears of it. Errors: SW_BAD_CONFIG: something is in the
+ * place of the link that no run makes, so that no save could set it. */
 typedef void (*sw_left_over_fn)(void *to, const char *path);
 sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to, sw_error *err);
 
@@ -86,7 +86,12 @@ void sw_step_partial_name(int64_t step, char name[SW_STEP_NAME_BYTES]);
  * fine, and one that holds other things stays with them: *stays (may be NULL). */
 sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, bool *stays, sw_error *err);
 
-/* Let `latest` name the checkpoint of a step, where the file system has links. */
+/* A free name for the folder of a step that is being removed or replaced: ".00000100.removed", or with a number behind it. What
+ * an earlier try left there is removed. */
+sw_status sw_step_removed_path(const sw_storage *storage, const char *folder, int64_t step, char path[SW_PATH_BYTES],
+                               sw_error *err);
+
+/* Let `latest` name the checkpoint of a step, where the file system has links. It lasts when `folder` has been synced. */
 sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
 
 #endif

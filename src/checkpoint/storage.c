@@ -77,7 +77,8 @@ static int call_exchange(void *self, const char *a, const char *b) {
 
 static int call_link(void *self, const char *target, const char *path) {
     (void)self;
-    return outcome(symlink(target, path));
+    int result = outcome(symlink(target, path));
+    return result == -EPERM || result == -ENOSYS ? -EOPNOTSUPP : result; /* as this or that file system says it */
 }
 
 static int call_remove(void *self, const char *path) {
@@ -109,6 +110,10 @@ sw_status sw_storage_fail(sw_error *err, const char *path, int64_t offset, int r
     if (offset >= 0)
         snprintf(at, sizeof at, "byte %" PRId64 " ", offset);
     return sw_fail(err, SW_NO_SPACE, "%s: %scannot be written: %s; %s", path, at, strerror(error), hint);
+}
+
+sw_status sw_storage_expect(int result, const char *path, sw_error *err) {
+    return result < 0 ? sw_storage_fail(err, path, -1, result) : SW_OK;
 }
 
 sw_status sw_storage_write(const sw_storage *storage, const char *path, int descriptor, const void *data, int64_t bytes,

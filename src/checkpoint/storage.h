@@ -18,7 +18,7 @@
  *   reserve        the file's size; blocks for all of it where the disk can say so
  *   rename         replaces a file or a link, or an empty folder
  *   exchange       both exist; -EINVAL where the file system cannot
- *   link           a symbolic link
+ *   link           a symbolic link; -EOPNOTSUPP where the file system has none
  *   remove         a file or a link
  *   remove_folder  an empty one
  */
@@ -52,6 +52,9 @@ const sw_storage *sw_storage_system(void);
 
 /* SW_NO_SPACE: "PATH: byte OFFSET cannot be written: reason; what to try". `result` is what a call returned; offset -1: none. */
 sw_status sw_storage_fail(sw_error *err, const char *path, int64_t offset, int result);
+
+/* A call on a path that must succeed: SW_OK, or sw_storage_fail's error. */
+sw_status sw_storage_expect(int result, const char *path, sw_error *err);
 
 /* All of data [bytes] at `offset`: what is written in parts or interrupted goes on. `path` is for messages. */
 sw_status sw_storage_write(const sw_storage *storage, const char *path, int descriptor, const void *data, int64_t bytes,

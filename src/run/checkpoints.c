@@ -12,6 +12,9 @@ static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
     sw_saving_time took = sw_saving_took(t->saving);
     sw_detail details[] = {sw_detail_real("seconds", took.seconds), sw_detail_real("waited_seconds", took.waited_seconds),
                            sw_detail_integer("bytes", sw_saving_file_bytes(&t->run->assembly))};
+    const char *remark = sw_saving_remark(t->saving);
+    if (*remark)
+        sw_report_line(t->run, "the checkpoint of step %" PRId64 " is saved, but %s", step, remark);
     return sw_events_write(t->events, "save", step, t->why_saved, details, 3, err);
 }
 
@@ -37,19 +40,15 @@ sw_status sw_training_settle_saving(sw_training *t, sw_error *err) {
     return settle(t, &reason, err);
 }
 
-static void begin(sw_training *t, const char *why, double validation_loss) {
+/* The step that was just taken. */
+static void begin(sw_training *t, const char *why) {
     sw_json_line state;
+    t->guard.n_rollbacks = 0;
     t->why_saved = why;
     t->n_saves_begun = t->n_saves_asked;
     sw_training_state_text(t, &state);
-    sw_save_facts facts = {.state = state.text, .validation_loss = validation_loss};
+    sw_save_facts facts = {.state = state.text, .validation_loss = t->has_validation ? t->validation_loss : NAN};
     sw_saving_begin(t->saving, t->step, &facts);
-}
-
-/* The step that was just taken. */
-static void begin_new(sw_training *t, const char *why) {
-    t->guard.n_rollbacks = 0;
-    begin(t, why, t->has_validation ? t->validation_loss : NAN);
 }
 
 /* What the last decision has told of the save that is running. */
@@ -87,19 +86,22 @@ sw_status sw_training_tend_saving(sw_training *t, sw_error *err) {
         return status;
     status = sw_training_settle_saving(t, err);
     if (!status)
-        begin_new(t, t->step % s->checkpoint.every == 0 ? "checkpoint.every" : "SIGUSR1 asked for it");
+        begin(t, t->step % s->checkpoint.every == 0 ? "checkpoint.every" : "SIGUSR1 asked for it");
     return status || s->checkpoint.async ? status : sw_training_settle_saving(t, err);
 }
 
 sw_status sw_training_save_rollback(sw_training *t, sw_error *err) {
-    begin(t, "rollback", t->restored_validation_loss);
-    return sw_training_settle_saving(t, err);
+    sw_json_line state;
+    if (t->comm->rank != 0)
+        return SW_OK; /* no step is over before rank 0 takes part in it again */
+    sw_training_state_text(t, &state);
+    return sw_saving_restate(t->saving, t->step, state.text, err);
 }
 
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err) {
     sw_status status = settle(t, unsaved, err);
     if (status || t->saved_step == t->step)
         return status;
-    begin_new(t, "the run ends here");
+    begin(t, "the run ends here");
     return settle(t, unsaved, err);
 }

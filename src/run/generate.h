@@ -56,7 +56,7 @@ typedef struct sw_generate_options {
 
 /* Continue the prompts. A text does not depend on the prompts beside it, nor on the number of ranks. A text that outgrows the
  * model's positions goes on from its latest half. Errors: SW_BAD_FILE (the model), SW_BAD_CONFIG (options; a prompt longer than
- * the model's positions, by number); what the sink returns; SW_INTERRUPTED and SW_TERMINATED (a stop signal). */
+ * the model's positions, by number); what the sink returns; sw_stop_status's (a stop signal). */
 sw_status sw_generate(const sw_generate_options *options, sw_error *err);
 
 #endif

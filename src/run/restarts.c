@@ -89,6 +89,10 @@ static sw_status launch(sw_run *run, sw_error *err) {
     launch.report_to = run;
     launch.save_request = options->save_request;
     sw_status status = sw_launch(&launch, sw_train_rank, run, err);
+    sw_error reason;
+    /* What holds something else is for the next start to tell of, which also cleans again what cannot be cleaned now. */
+    if (sw_steps_clean(sw_storage_system(), run->settings->checkpoint.path, NULL, NULL, &reason))
+        sw_report_line(run, "%s", reason.message);
     sw_run_folder_tidy(run);
     return status;
 }

@@ -137,7 +137,6 @@ static sw_status load_checkpoint(sw_training *t, const char *path, sw_error *err
     }
     if (!status)
         status = sw_training_state_read(t, checkpoint, err);
-    t->restored_validation_loss = sw_checkpoint_validation_loss(checkpoint);
     sw_checkpoint_close(checkpoint);
     return status;
 }

@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/model_files.h"
-#include "checkpoint/steps.h"
 #include "run/saving.h"
 
 static sw_dtype save_dtype(const sw_settings *s) {
@@ -217,7 +216,6 @@ void sw_run_folder_tidy(const sw_run *run) {
         else
             (void)rename(before, file); /* if it is there: the new one did not come about */
     }
-    (void)sw_steps_clean(sw_storage_system(), path, NULL, NULL, NULL);
     remove_half_written(path);
     if (!run->goes_on && sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
         remove_folder(path);

@@ -35,6 +35,9 @@ struct sw_saving {
     sw_saving_records records;
     char *model_config;
     sw_save_facts facts;
+    bool restates; /* what is published is another state of a checkpoint that is there */
+    sw_error remark, told_remark;
+    int failed_rank;
     char state[SW_JSON_LINE_BYTES];
     sw_saving_part *parts; /* [n_ranks] as all ranks tell of theirs */
 
@@ -100,7 +103,8 @@ static void publish(sw_saving *s) {
     if (!status && s->records.events)
         status = sw_events_sync(s->records.events, &error);
     if (!status)
-        status = sw_save_publish(s->save, &s->facts, &error);
+        status = s->restates ? sw_save_restate(s->save, s->step, s->facts.state, &error)
+                             : sw_save_publish(s->save, &s->facts, &s->remark, &error);
     s->error = error;
     set_stage(s, status ? SW_SAVING_FAILED : SW_SAVING_PUBLISHED, s->layout->n_groups);
 }
@@ -234,13 +238,17 @@ void sw_saving_close(sw_saving *s) {
 
 /* ---- the rank's own thread ---- */
 
-void sw_saving_begin(sw_saving *s, int64_t step, const sw_save_facts *facts) {
+static void take_facts(sw_saving *s, int64_t step, const sw_save_facts *facts) {
     s->step = step;
     s->began = sw_seconds_now();
     s->waited_seconds = 0;
     s->facts = *facts;
     snprintf(s->state, sizeof s->state, "%s", facts->state);
     s->facts.state = s->state;
+}
+
+void sw_saving_begin(sw_saving *s, int64_t step, const sw_save_facts *facts) {
+    take_facts(s, step, facts);
     give_job(s, SW_SAVING_WRITING);
 }
 
@@ -309,6 +317,30 @@ void sw_saving_end(sw_saving *s) {
     set_stage(s, SW_SAVING_NOTHING, s->layout->n_groups);
 }
 
+sw_status sw_saving_restate(sw_saving *s, int64_t step, const char *state, sw_error *err) {
+    take_facts(s, step, &(sw_save_facts){.state = state});
+    s->restates = true;
+    give_job(s, SW_SAVING_PUBLISHING);
+    sw_status status = wait_until(s, is_idle, 0, err);
+    if (status) /* the thread may be at it still */
+        return status;
+    s->restates = false;
+    if (sw_saving_look(s) == SW_SAVING_FAILED)
+        status = sw_fail(err, s->error.status, "%s", s->error.message);
+    sw_saving_end(s);
+    return status;
+}
+
+const char *sw_saving_remark(sw_saving *s) {
+    bool is_new = strcmp(s->remark.message, s->told_remark.message) != 0;
+    s->told_remark = s->remark;
+    return is_new ? s->remark.message : "";
+}
+
+int sw_saving_failed_rank(const sw_saving *s) {
+    return s->failed_rank;
+}
+
 /* *failed: did any rank's last job fail? Then `reason` is that of the first. */
 static sw_status compare_parts(sw_saving *s, bool *failed, sw_error *reason, sw_error *err) {
     sw_saving_part mine = {.has_failed = sw_saving_look(s) == SW_SAVING_FAILED};
@@ -319,6 +351,7 @@ static sw_status compare_parts(sw_saving *s, bool *failed, sw_error *reason, sw_
     for (int r = 0; r < s->comm->n_ranks && !status && !*failed; r++)
         if (s->parts[r].has_failed) {
             *failed = true;
+            s->failed_rank = r;
             sw_fail(reason, SW_NO_SPACE, "%s", s->parts[r].message);
         }
     return status;

@@ -70,6 +70,17 @@ void sw_saving_end(sw_saving *saving);
  * SW_ABORTED and others of the exchange; not the save's. */
 sw_status sw_saving_settle(sw_saving *saving, int64_t *step, sw_error *reason, sw_error *err);
 
+/* The rank whose reason sw_saving_settle has given last; the same on all. */
+int sw_saving_failed_rank(const sw_saving *saving);
+
+/* Rank 0, while nothing is being saved: the checkpoint of that step, which is there, gets another state, after the records are on
+ * the disk; returns when it has it. Errors: as sw_save_restate has them; SW_ABORTED. */
+sw_status sw_saving_restate(sw_saving *saving, int64_t step, const char *state, sw_error *err);
+
+/* Rank 0, when a save is over that did not fail: what could not be done when the checkpoint was there (sw_save_publish). "": all
+ * was done, or the save before has said the same. */
+const char *sw_saving_remark(sw_saving *saving);
+
 /* Rank 0, while nothing is being saved: checkpoints after this step are to be removed by the caller, and count no more among
  * those that are kept. */
 void sw_saving_forget_after(sw_saving *saving, int64_t step);

@@ -80,7 +80,7 @@ sw_status sw_run_folder_plan(const sw_run *run, sw_error *err); /* plan.json alo
 sw_model_output sw_run_folder_output(const sw_run *run);        /* how the final model is written */
 /* Rank 0, before the final model is written: one that is there gives way, and comes back if the new one does not come about. */
 sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err);
-/* When no rank is left: a model or a checkpoint that is half written is removed, and a new folder of which no rank began. */
+/* When no rank is left, and steps/ is clean: a model that is half written is removed, and a new folder of which no rank began. */
 void sw_run_folder_tidy(const sw_run *run);
 
 /* run/run_folder_again.c: a folder that is there already. Look whether the run may be in it: a new one in a new folder; one that

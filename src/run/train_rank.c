@@ -2,6 +2,7 @@
 #include "run/training.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,17 +118,19 @@ static sw_status open_metrics(sw_training *t, sw_error *err) {
     return status ? status : sw_metrics_open(path, &t->metrics, err);
 }
 
-static sw_status event(sw_training *t, const char *name, const char *reason, sw_error *err) {
+/* load_seconds: in which the model or the checkpoint was loaded; NAN where nothing was. */
+static sw_status event(sw_training *t, const char *name, const char *reason, double load_seconds, sw_error *err) {
     sw_detail details[] = {sw_detail_integer("ranks", t->comm->n_ranks), sw_detail_integer("threads", t->device->n_threads),
-                           sw_detail_text("kernels", t->device->kernel_set), sw_detail_text("gemm", t->device->gemm)};
-    return t->events ? sw_events_write(t->events, name, t->step, reason, details, 4, err) : SW_OK;
+                           sw_detail_text("kernels", t->device->kernel_set), sw_detail_text("gemm", t->device->gemm),
+                           sw_detail_real("load_seconds", load_seconds)};
+    return t->events ? sw_events_write(t->events, name, t->step, reason, details, isnan(load_seconds) ? 4 : 5, err) : SW_OK;
 }
 
 /* Where the run begins, for the reader. */
-static sw_status tell_of_beginning(sw_training *t, sw_error *err) {
+static sw_status tell_of_beginning(sw_training *t, double load_seconds, sw_error *err) {
     char path[SW_PATH_BYTES], reason[SW_PATH_BYTES + 32] = "no checkpoint yet: from the beginning";
     if (!t->run->goes_on)
-        return event(t, "start", "a new run", err);
+        return event(t, "start", "a new run", load_seconds, err);
     if (t->saved_step >= 0) {
         sw_status status = sw_step_path(t->run->settings->checkpoint.path, t->saved_step, path, err);
         if (status)
@@ -136,7 +139,7 @@ static sw_status tell_of_beginning(sw_training *t, sw_error *err) {
     }
     if (t->comm->rank == 0)
         sw_report_line(t->run, "resume: %s", reason);
-    return event(t, "resume", reason, err);
+    return event(t, "resume", reason, load_seconds, err);
 }
 
 static sw_status prepare(sw_training *t, sw_error *err) {
@@ -158,14 +161,16 @@ static sw_status prepare(sw_training *t, sw_error *err) {
     if (!status)
         status = open_events(t, err);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, 0, 0, 0, "loading the model");
+    double begin = sw_seconds_now();
     if (!status)
         status = sw_training_restore(t, err);
+    double load_seconds = sw_seconds_now() - begin;
     if (!status)
         status = open_metrics(t, err);
     const sw_saving_records records = {t->metrics, t->events};
     if (!status && run->settings->checkpoint.every)
         status = sw_saving_open(run, t->comm, t->executor, &records, &t->saving, err);
-    return status ? status : tell_of_beginning(t, err);
+    return status ? status : tell_of_beginning(t, load_seconds, err);
 }
 
 /* A run that is asked to end leaves a checkpoint; one that is done leaves its model too. */
@@ -185,7 +190,7 @@ static sw_status finish(sw_training *t, sw_error *err) {
     if (!status)
         status = sw_training_memory(t, worst, &resident, &rank, err);
     if (!status)
-        status = event(t, "stop", reason, err);
+        status = event(t, "stop", reason, NAN, err);
     if (!status && t->comm->rank == 0) {
         sw_report_line(t->run, "loss: %.4f at step 1, %.4f at step %" PRId64, t->first_loss, t->last_loss, t->step);
         sw_report_memory(t->run, worst);
@@ -197,6 +202,8 @@ static sw_status finish(sw_training *t, sw_error *err) {
     if (status || !unsaved.status)
         return status;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "saving the last checkpoint");
+    if (t->comm->rank != sw_saving_failed_rank(t->saving)) /* who could not save ends the run, and is named */
+        return sw_barrier(t->comm, err);
     return sw_fail(err, unsaved.status, "%s", unsaved.message);
 }
 

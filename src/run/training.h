@@ -73,7 +73,6 @@ typedef struct sw_training {
     sw_saving *saving;                         /* NULL: no checkpoints */
     const char *why_saved;                     /* the save that is running */
     int64_t saved_step;                        /* of the newest checkpoint that is known to be whole; -1: none */
-    double restored_validation_loss;           /* of the checkpoint that was taken up last; NAN: it has none */
     uint32_t n_saves_asked, n_saves_begun;     /* SIGUSR1: agreed on by all ranks */
     sw_saving_stage first_saving;              /* the save that is running, at the decision of the last step: rank 0's stage */
     bool all_have_written, some_saving_failed; /* ... and of all ranks */
@@ -127,8 +126,9 @@ sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err
 sw_status sw_training_tend_saving(sw_training *t, sw_error *err);
 /* Collective: wait for the save that is running, and tell what became of it. */
 sw_status sw_training_settle_saving(sw_training *t, sw_error *err);
-/* Collective, after a rollback: the checkpoint that was gone back to is saved again, and is there before
- * the run goes on: whatever ends it then, the rows stay left out. */
+/* All ranks, after a rollback: the checkpoint that was gone back to gets the state that the run has now, before another step is
+ * over: whatever ends the run then, the rows stay left out. Errors, of rank 0, which end the run: SW_NO_SPACE and others of
+ * sw_save_restate. */
 sw_status sw_training_save_rollback(sw_training *t, sw_error *err);
 /* Collective, at the end: the last step is saved. `unsaved` says why it could not be; its status is SW_OK when it was. */
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err);

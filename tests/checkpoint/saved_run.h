@@ -38,6 +38,7 @@ typedef struct saved_run {
     /* of the save that goes on */
     int64_t step;
     double validation_loss;
+    sw_error remark;
     sw_save *save[MOST_RANKS];
 } saved_run;
 
@@ -166,11 +167,17 @@ static inline sw_status open_saves(saved_run *run, sw_error *err) {
     return status;
 }
 
+/* The state with which a step is saved. */
+enum { SAVED_STATE_BYTES = 64 };
+static inline void saved_state(int64_t step, char state[SAVED_STATE_BYTES]) {
+    snprintf(state, SAVED_STATE_BYTES, "{\"tokens\": %lld, \"text\": \"}\\\"{\"}", (long long)(step * 1000));
+}
+
 /* All ranks in turn. When one fails all abandon, rank 0 last. */
 static inline sw_status try_save(saved_run *run, int64_t step, sw_error *err) {
-    char state[64];
+    char state[SAVED_STATE_BYTES];
     run->step = step;
-    snprintf(state, sizeof state, "{\"tokens\": %lld, \"text\": \"}\\\"{\"}", (long long)(step * 1000));
+    saved_state(step, state);
     sw_status status = open_saves(run, err);
     if (status != SW_OK)
         return status;
@@ -185,7 +192,7 @@ static inline sw_status try_save(saved_run *run, int64_t step, sw_error *err) {
     for (int r = 0; r < run->n_ranks && status == SW_OK; r++)
         status = sw_save_finish(run->save[r], err);
     if (status == SW_OK)
-        status = sw_save_publish(run->save[0], &(sw_save_facts){state, run->validation_loss}, err);
+        status = sw_save_publish(run->save[0], &(sw_save_facts){state, run->validation_loss}, &run->remark, err);
     for (int r = run->n_ranks - 1; r >= 0 && status != SW_OK; r--)
         sw_save_abandon(run->save[r]);
     return status;

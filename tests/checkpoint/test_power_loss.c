@@ -50,7 +50,7 @@ typedef struct recorder {
     int n_nodes, n_changes;
     change change[MOST_CHANGES];
     int node_of_descriptor[MOST_DESCRIPTORS * 16];
-    bool cannot_exchange;
+    bool cannot_exchange, cannot_link;
 } recorder;
 
 /* ---- a disk ---- */
@@ -247,7 +247,7 @@ static int call_exchange(void *self, const char *a, const char *b) {
 
 static int call_link(void *self, const char *target, const char *path) {
     recorder *r = self;
-    int result = r->real->link(NULL, target, path);
+    int result = r->cannot_link ? -EOPNOTSUPP : r->real->link(NULL, target, path);
     if (result == 0)
         r->now.node[record_added(r, path, A_LINK)].bytes = strdup(target);
     return result;
@@ -300,9 +300,21 @@ static void materialize(const disk *d, int at, const char *path) {
     }
 }
 
-/* What the next start finds: every checkpoint that has a name is whole, bit for bit; the newest is at least `least`; cleaning
- * leaves nothing else; and saving goes on. */
-static void check_folder(const saved_run *run, const char *folder, int64_t least) {
+static const char RESTATED[] = "{\"rows_left_out\": 20}";
+
+/* The states that a checkpoint may have; `restated`: that it must have the later one. */
+static void check_state(const saved_run *run, int64_t step, bool must_be_restated) {
+    char saved[SAVED_STATE_BYTES];
+    sw_checkpoint *checkpoint = open_step(run, step);
+    bool is_restated = strcmp(sw_checkpoint_state(checkpoint), RESTATED) == 0;
+    saved_state(step, saved);
+    assert_true(is_restated || (!must_be_restated && strcmp(sw_checkpoint_state(checkpoint), saved) == 0));
+    sw_checkpoint_close(checkpoint);
+}
+
+/* What the next start finds: every checkpoint that has a name is whole, bit for bit; the newest is at least `least`, and if it is
+ * `restated` it has its new state; cleaning leaves nothing else; and saving goes on. */
+static void check_folder(const saved_run *run, const char *folder, int64_t least, int64_t restated) {
     saved_run after = *run;
     sw_steps steps;
     sw_error err;
@@ -314,6 +326,7 @@ static void check_folder(const saved_run *run, const char *folder, int64_t least
         if (!steps.item[i].is_whole)
             fail_msg("%s", steps.item[i].reason);
         check_step(&after, steps.item[i].step);
+        check_state(&after, steps.item[i].step, steps.item[i].step == restated);
     }
     assert_true((steps.n ? steps.item[0].step : -1) >= least);
     if (sw_steps_clean(after.storage, folder, NULL, NULL, &err) != SW_OK)
@@ -321,6 +334,10 @@ static void check_folder(const saved_run *run, const char *folder, int64_t least
     assert_int_equal(newest_good_step(folder, 1, NULL, NULL, &newest, &err), SW_OK);
     assert_true(newest == (steps.n ? steps.item[0].step : -1));
     char path[SW_PATH_BYTES];
+    for (int i = 0; i < steps.n; i++) {
+        assert_int_equal(sw_path_join(path, step_folder(&after, steps.item[i].step), "manifest.json.partial", NULL), SW_OK);
+        assert_false(sw_file_exists(path));
+    }
     assert_int_equal(sw_path_join(path, folder, "steps", NULL), SW_OK);
     DIR *open_folder = opendir(path);
     for (struct dirent *entry; open_folder && (entry = readdir(open_folder));)
@@ -349,7 +366,7 @@ static void remove_tree(const char *path) {
 }
 
 /* The disk after the first n changes but those that are left out. */
-static void look_at(world *w, int n, const bool *is_left_out, int64_t least) {
+static void look_at(world *w, int n, const bool *is_left_out, int64_t least, int64_t restated) {
     static disk d;
     memset(&d, 0, sizeof d);
     for (int i = 0; i < w->recorder->n_nodes; i++) {
@@ -360,7 +377,7 @@ static void look_at(world *w, int n, const bool *is_left_out, int64_t least) {
     for (int i = 0; i < n; i++)
         if (!is_left_out[i])
             apply(&d, &w->recorder->change[i]);
-    uint64_t hash = (hash_tree(&d, ROOT, true) + (uint64_t)least * 0x9e3779b97f4a7c15u) | 1;
+    uint64_t hash = (hash_tree(&d, ROOT, true) + (uint64_t)(least * 1000 + restated) * 0x9e3779b97f4a7c15u) | 1;
     size_t slot = hash % (sizeof w->seen / sizeof *w->seen);
     while (w->seen[slot] && w->seen[slot] != hash)
         slot = (slot + 1) % (sizeof w->seen / sizeof *w->seen);
@@ -369,7 +386,7 @@ static void look_at(world *w, int n, const bool *is_left_out, int64_t least) {
         w->seen[slot] = hash;
         assert_true(++w->n_distinct < 60000);
         materialize(&d, ROOT, w->folder);
-        check_folder(w->run, w->folder, least);
+        check_folder(w->run, w->folder, least, restated);
         remove_tree(w->folder);
     }
     for (int i = 0; i < MOST_NODES; i++)
@@ -377,7 +394,7 @@ static void look_at(world *w, int n, const bool *is_left_out, int64_t least) {
 }
 
 /* A crash after the first n changes. */
-static void crash_at(world *w, int n, int64_t least) {
+static void crash_at(world *w, int n, int64_t least, int64_t restated) {
     static bool is_left_out[MOST_CHANGES];
     int open_change[MOST_CHANGES], n_open = 0;
     for (int i = 0; i < n; i++) {
@@ -401,7 +418,7 @@ static void crash_at(world *w, int n, int64_t least) {
                                                  : ((chance >> (i % 60) ^ chance >> (i / 60)) & 1) != 0;
             is_left_out[open_change[i]] = left_out;
         }
-        look_at(w, n, is_left_out, least);
+        look_at(w, n, is_left_out, least, restated);
     }
 }
 
@@ -414,33 +431,42 @@ static sw_storage recording_storage(saved_run *run) {
     return (sw_storage){.self = &rec, SW_STORAGE_CALLS(SW_STORAGE_FILL)};
 }
 
-/* A run that saves those steps; after each it says what it has, and the power may go at every moment of the next. */
-static void run_through(int n_ranks, int64_t keep, bool cannot_exchange, const int64_t *saves, int n_saves) {
+typedef enum disk_kind { USUAL_DISK, NO_EXCHANGE, NO_LINKS, NO_EXCHANGE_NO_LINKS } disk_kind;
+
+/* A run that saves those steps, or gives a saved one another state (its negative); after each it says what it has, and the power
+ * may go at every moment of the next. */
+static void run_through(int n_ranks, int64_t keep, disk_kind kind, const int64_t *saves, int n_saves) {
     saved_run run;
+    sw_error err;
     int done[8], n = 0;
     begin_run_of(&run, n_ranks, FEW_ROWS);
     sw_storage storage = recording_storage(&run);
-    rec.cannot_exchange = cannot_exchange;
+    rec.cannot_exchange = kind & NO_EXCHANGE;
+    rec.cannot_link = kind & NO_LINKS;
     run.storage = &storage;
     run.retention.keep = keep;
     for (int i = 0; i < n_saves; i++) {
-        save_step(&run, saves[i]);
+        if (saves[i] >= 0)
+            save_step(&run, saves[i]);
+        else if (sw_save_restate(run.save[0], -saves[i], RESTATED, &err) != SW_OK)
+            fail_msg("%s", err.message);
         done[i] = rec.n_changes;
     }
     memset(&the_world, 0, sizeof the_world);
     the_world.run = &run;
     the_world.recorder = &rec;
     snprintf(the_world.folder, sizeof the_world.folder, "%s-after", run.folder);
-    int64_t least = -1; /* what a save that has returned promises */
+    int64_t least = -1, restated = -1; /* what a save that has returned promises */
     for (int i = 0; i < n_saves; i++) {
-        /* Replacing by two renames may lose the step that is replaced, which is not the last good one. */
-        int64_t promised = cannot_exchange && i && saves[i] == saves[i - 1] ? saves[i - 2] : least;
+        /* Replacing by three renames may lose the step that is replaced, which is not the last good one. */
+        int64_t promised = rec.cannot_exchange && i && saves[i] == saves[i - 1] ? saves[i - 2] : least;
         for (; n < done[i]; n++)
-            crash_at(&the_world, n, promised);
-        least = saves[i];
+            crash_at(&the_world, n, promised, restated);
+        least = saves[i] >= 0 ? saves[i] : least;
+        restated = saves[i] < 0 ? -saves[i] : restated;
     }
     for (; n <= rec.n_changes; n++)
-        crash_at(&the_world, n, least);
+        crash_at(&the_world, n, least, restated);
     print_message("%d changes, %d states of the disk, %d of them distinct\n", rec.n_changes, the_world.n_states,
                   the_world.n_distinct);
     for (int i = 0; i < rec.n_changes; i++)
@@ -452,17 +478,29 @@ static void run_through(int n_ranks, int64_t keep, bool cannot_exchange, const i
 
 static void two_ranks_keep_one_checkpoint(void **state) {
     (void)state;
-    run_through(2, 1, false, (int64_t[]){10, 20, 30}, 3);
+    run_through(2, 1, USUAL_DISK, (int64_t[]){10, 20, 30}, 3);
 }
 
 static void a_step_is_replaced(void **state) {
     (void)state;
-    run_through(1, 0, false, (int64_t[]){10, 20, 20}, 3);
+    run_through(1, 0, USUAL_DISK, (int64_t[]){10, 20, 20}, 3);
 }
 
 static void a_step_is_replaced_where_folders_cannot_be_exchanged(void **state) {
     (void)state;
-    run_through(1, 2, true, (int64_t[]){10, 20, 20, 30}, 4);
+    run_through(1, 2, NO_EXCHANGE, (int64_t[]){10, 20, 20, 30}, 4);
+}
+
+/* After a rollback: the one checkpoint that is there is never lost, on any disk. */
+static void the_only_checkpoint_is_restated(void **state) {
+    (void)state;
+    run_through(1, 1, USUAL_DISK, (int64_t[]){20, -20, 30}, 3);
+    run_through(1, 1, NO_EXCHANGE_NO_LINKS, (int64_t[]){20, -20, -20}, 3);
+}
+
+static void a_disk_without_links(void **state) {
+    (void)state;
+    run_through(2, 1, NO_LINKS, (int64_t[]){10, 20}, 2);
 }
 
 int main(void) {
@@ -470,6 +508,8 @@ int main(void) {
         cmocka_unit_test(two_ranks_keep_one_checkpoint),
         cmocka_unit_test(a_step_is_replaced),
         cmocka_unit_test(a_step_is_replaced_where_folders_cannot_be_exchanged),
+        cmocka_unit_test(the_only_checkpoint_is_restated),
+        cmocka_unit_test(a_disk_without_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,7 +123,7 @@ static void ranks_as_threads_write_at_the_same_time(void **state) {
         assert_int_equal(pthread_create(&thread[r], NULL, save_one_rank, run.save[r]), 0);
     for (int r = 0; r < 4; r++)
         pthread_join(thread[r], NULL);
-    assert_int_equal(sw_save_publish(run.save[0], &(sw_save_facts){"{}", 2.5}, &err), SW_OK);
+    assert_int_equal(sw_save_publish(run.save[0], &(sw_save_facts){"{}", 2.5}, &run.remark, &err), SW_OK);
     check_step(&run, 300);
     sw_checkpoint *checkpoint = open_step(&run, 300);
     assert_int_equal(sw_checkpoint_verify(checkpoint, 3, &err), SW_OK);

@@ -1,7 +1,7 @@
 /* test_save_faults.c: every call that a save makes of the system fails in turn, and nothing is lost.
  *
  * Whatever fails: the save says so in one message that names a path, the checkpoints that were there are as they were, no part of
- * the new one is left (or all of it is there), and the next save succeeds.
+ * the new one is left (or all of it is there, and then the save may be one that did not fail), and the next save succeeds.
  */
 #include "checkpoint/saved_run.h"
 
@@ -119,12 +119,13 @@ static bool fail_once(saved_run *run, faulty *f, int fails_at, int error, bool g
     bool failed = f->n_calls >= fails_at;
     *f = (faulty){.cannot_exchange = f->cannot_exchange};
     if (failed) { /* a removal that failed while giving up leaves files that the next start removes */
-        assert_int_equal(status, SW_NO_SPACE);
-        assert_non_null(strstr(err.message, run->folder));
-        assert_non_null(strstr(err.message, strerror(error)));
-        assert_null(strchr(err.message, '\n'));
-        assert_false(is_there(run, "steps/.00000030.partial"));
-        assert_true(check_all(run, 10) >= (step == 20 && f->cannot_exchange ? 1 : n_before - 1));
+        const sw_error *said = status == SW_OK ? &run->remark : &err;
+        assert_int_equal(said->status, SW_NO_SPACE);
+        assert_non_null(strstr(said->message, run->folder));
+        assert_non_null(strstr(said->message, strerror(error)));
+        assert_null(strchr(said->message, '\n'));
+        assert_true(status == SW_OK || !is_there(run, "steps/.00000030.partial"));
+        assert_true(check_all(run, status == SW_OK ? step : 20) >= n_before);
     }
     save_step(run, step); /* the disk is well again */
     check_all(run, step);
@@ -161,6 +162,69 @@ static void each_call_fails_while_a_step_is_replaced(void **state) {
     (void)state;
     run_through(EIO, false, 20, 0, false);
     run_through(EIO, false, 20, 0, true);
+}
+
+static const char RESTATED[] = "{\"rows_left_out\": 20}";
+
+/* The checkpoint of step 20 is whole, and has its first state or the other. */
+static bool check_restated(const saved_run *run) {
+    char saved[SAVED_STATE_BYTES];
+    check_step(run, 20);
+    sw_checkpoint *checkpoint = open_step(run, 20);
+    bool is_restated = strcmp(sw_checkpoint_state(checkpoint), RESTATED) == 0;
+    saved_state(20, saved);
+    assert_true(is_restated || strcmp(sw_checkpoint_state(checkpoint), saved) == 0);
+    assert_true(sw_checkpoint_validation_loss(checkpoint) == 2.5);
+    sw_checkpoint_close(checkpoint);
+    return is_restated;
+}
+
+/* A checkpoint gets another state, and each call of that fails in turn. */
+static void each_call_fails_while_one_is_restated(void **state) {
+    (void)state;
+    saved_run run;
+    faulty f = {0};
+    sw_storage storage = faulty_storage(&f);
+    sw_error err;
+    char saved[SAVED_STATE_BYTES];
+    int64_t bytes, again_bytes;
+    begin_run_of(&run, 2, FEW_ROWS);
+    run.storage = &storage;
+    run.model_config = "{\"a\": \"\\u00e9\"}";
+    run.validation_loss = 2.5;
+    save_step(&run, 20);
+    char *text = file_bytes(step_folder(&run, 20), "manifest.json", &bytes);
+    for (int n = 1;; n++) {
+        f = (faulty){.fails_at = n, .error = EIO};
+        sw_status status = sw_save_restate(run.save[0], 20, RESTATED, &err);
+        bool failed = f.n_calls >= n;
+        f = (faulty){0};
+        bool is_restated = check_restated(&run);
+        assert_false(is_there(&run, "steps/00000020/manifest.json.partial"));
+        if (!failed) {
+            assert_true(status == SW_OK && is_restated);
+            assert_true(n > 6); /* a name is freed; open, write, sync, close; rename; the folder is synced */
+            break;
+        }
+        assert_int_equal(status, SW_NO_SPACE);
+        assert_non_null(strstr(err.message, step_folder(&run, 20)));
+        saved_state(20, saved);
+        assert_int_equal(sw_save_restate(run.save[0], 20, saved, &err), SW_OK);
+        assert_false(check_restated(&run));
+    }
+    /* Nothing else of it has changed: with its first state it is what it was, to the byte. */
+    saved_state(20, saved);
+    assert_int_equal(sw_save_restate(run.save[0], 20, saved, &err), SW_OK);
+    char *again = file_bytes(step_folder(&run, 20), "manifest.json", &again_bytes);
+    assert_int_equal(bytes, again_bytes);
+    assert_memory_equal(text, again, (size_t)bytes);
+    free(text);
+    free(again);
+    /* What cannot be a state, and what is not there. */
+    assert_int_equal(sw_save_restate(run.save[0], 20, "{", &err), SW_BUG);
+    assert_int_equal(sw_save_restate(run.save[0], 30, "{}", &err), SW_BAD_FILE);
+    assert_false(check_restated(&run));
+    end_run(&run);
 }
 
 /* With keep: 2 the third checkpoint removes the first. */
@@ -292,7 +356,7 @@ static void a_part_that_is_missing(void **state) {
         assert_int_equal(sw_save_group(run.save[0], g, &err), SW_OK);
     assert_int_equal(sw_save_finish(run.save[0], &err), SW_OK);
     assert_int_equal(sw_save_finish(run.save[1], &err), SW_BUG);
-    assert_true(sw_save_publish(run.save[0], &(sw_save_facts){"{}", NAN}, &err) != SW_OK);
+    assert_true(sw_save_publish(run.save[0], &(sw_save_facts){"{}", NAN}, &run.remark, &err) != SW_OK);
     sw_save_abandon(run.save[1]);
     sw_save_abandon(run.save[0]);
     assert_false(is_there(&run, "steps/.00000010.partial"));
@@ -313,7 +377,7 @@ static void a_state_that_is_no_object(void **state) {
         for (int g = 0; g < run.layout.n_groups; g++)
             assert_int_equal(sw_save_group(run.save[0], g, &err), SW_OK);
         assert_int_equal(sw_save_finish(run.save[0], &err), SW_OK);
-        assert_int_equal(sw_save_publish(run.save[0], &(sw_save_facts){bad[i], NAN}, &err), SW_BUG);
+        assert_int_equal(sw_save_publish(run.save[0], &(sw_save_facts){bad[i], NAN}, &run.remark, &err), SW_BUG);
         sw_save_abandon(run.save[0]);
     }
     end_run(&run);
@@ -324,6 +388,7 @@ int main(void) {
         cmocka_unit_test(each_call_runs_out_of_space),
         cmocka_unit_test(each_call_fails_once),
         cmocka_unit_test(each_call_fails_while_a_step_is_replaced),
+        cmocka_unit_test(each_call_fails_while_one_is_restated),
         cmocka_unit_test(each_call_fails_while_old_ones_are_removed),
         cmocka_unit_test(each_call_fails_while_one_is_adopted),
         cmocka_unit_test(short_and_interrupted_writes),

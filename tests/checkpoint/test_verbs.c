@@ -2,6 +2,7 @@
 #include "checkpoint/saved_run.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -225,6 +226,50 @@ static void export_of_a_model(void **state) {
     end_run(&run);
 }
 
+/* Memory that is the command's own: heap, stacks, what it maps for itself. Sanitizers need more than any limit. */
+static void limit_memory(rlim_t bytes) {
+#ifdef SW_SANITIZED
+    (void)bytes;
+#else
+    setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes});
+#endif
+}
+
+/* A model of 96 MiB in two tensors goes through 24 MiB: slice by slice, whatever the size of model or tensor. */
+static void export_in_little_memory(void **state) {
+    (void)state;
+    static const sw_model_config config = {SW_LLAMA, 1, 12, 2, 1, 6, 10, 1 << 20, 16, false, 1e4, 1e-5, 0, 0.02, 1, 2};
+    saved_run run;
+    sw_graph *graph;
+    sw_error err;
+    char *config_json, to[SW_PATH_BYTES];
+    struct stat info;
+    int status;
+    assert_int_equal(sw_graph_create(1, 8, &graph, &err), SW_OK);
+    assert_int_equal(sw_model_trace(&config, SW_ENDS_IN_LOSS, graph, &err), SW_OK);
+    begin_run_with(&run, 1, graph, true);
+    run.kinds = 1u << SW_STATE_MASTER;
+    assert_int_equal(sw_model_config_write(&config, SW_F32, &config_json, &err), SW_OK);
+    run.model_config = config_json;
+    save_step(&run, 10);
+    assert_int_equal(sw_path_join(to, run.folder, "out", NULL), SW_OK);
+    const char *from = step_folder(&run, 10);
+    pid_t child = fork();
+    if (child == 0) {
+        limit_memory(24 << 20);
+        execl(SW_BUILD_FOLDER "/shardwise", "shardwise", "checkpoint", "export", from, to, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(sw_path_join(to, run.folder, "out/model.safetensors", NULL), SW_OK);
+    assert_int_equal(stat(to, &info), 0);
+    assert_true(info.st_size > 96 << 20);
+    free(config_json);
+    end_run(&run);
+}
+
 /* What is imported is a checkpoint of the other run, whole; into a new folder, or behind what a run has. */
 static void import_of_a_checkpoint(void **state) {
     (void)state;
@@ -293,6 +338,7 @@ int main(void) {
         cmocka_unit_test(diff),
         cmocka_unit_test(prune),
         cmocka_unit_test(export_of_a_model),
+        cmocka_unit_test(export_in_little_memory),
         cmocka_unit_test(import_of_a_checkpoint),
         cmocka_unit_test(import_names_the_whole_path),
     };

@@ -57,8 +57,11 @@ static void an_affinity_mask_is_honoured(void **state) {
     CPU_SET(all.cpu[all.n - 1], &mask);
     assert_int_equal(sched_setaffinity(0, sizeof mask, &mask), 0);
     sw_cores_find(&one);
+    int n = sw_cores_count();
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(one.n, 1);
+    assert_int_equal(n, 1);
+    assert_int_equal(sw_cores_count(), all.n);
     assert_int_equal(one.cpu[0], all.cpu[all.n - 1]);
 }
 

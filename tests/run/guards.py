@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 
 import runs
@@ -95,6 +96,25 @@ def rollback_keeps_what_the_checkpoint_was():
     wanted = next(line["validation_loss"] for line in run.metrics if line["step"] == 36)
     runs.expect(len(events(run, "rollback")) == 1 and manifest["validation_loss"] == wanted, f"{manifest['validation_loss']}, not {wanted}")
     runs.expect(manifest["state"]["rows_left_out"] == 5 * BATCH and manifest["state"]["step"] == 36, f"{manifest['state']}")
+    runs.expect([event["step"] for event in events(run, "save")] == [12, 24, 36, N_STEPS], f"its tensors are written again: {run.events}")
+
+
+def rollback_that_cannot_be_kept():
+    """The run ends there, the checkpoint is as it was, and the next start goes back once more and leaves out the same rows."""
+    if not (pathlib.Path(os.environ["SW_BUILD"]) / "libshardwise-faults.so").exists():
+        print("built without the library of faults: a rollback that cannot be kept is left out")
+        return
+    yaml = config(with_a_bad_step(), "guard: {loss_spike: {factor: 2}}\n")
+    for k, n_ranks in ((1, 2), (2, 1), (3, 3), (4, 2)):  # open, write, sync, rename
+        fault = f"write:rank=0,error=EIO,k={k},file=*/manifest.json.partial"
+        run = runs.train(yaml, "checkpoint.every=12", f"shard.ranks={n_ranks}", "--inject", fault)
+        what = f"{fault}, {n_ranks} ranks"
+        runs.expect(run.code == 4 and "steps/00000036/manifest.json" in run.message, f"{what}: {run.code} {run.errors}")
+        runs.expect(run.events[-1]["event"] == "stop" and "manifest.json" in run.events[-1]["reason"], f"{what}: {run.events[-1]}")
+        runs.expect(not list(run.folder.rglob("*partial*")), f"{what}: half written: {list(run.folder.rglob('*partial*'))}")
+        again = runs.train_well(yaml, "checkpoint.every=12", folder=run.folder)
+        runs.expect(len(events(again, "rollback")) == 2, f"{what}, and again: {events(again, 'rollback')}")
+        runs.expect(told(again) == told(clean) and again.weights() == clean.weights(), f"{what}, and again: not the run without the rows left out")
 
 
 def rollback_from_a_flip():
@@ -255,6 +275,7 @@ runs.both(
             rollback_is_kept_by_checkpoints,
             rollback_outlives_a_kill,
             rollback_keeps_what_the_checkpoint_was,
+            rollback_that_cannot_be_kept,
             rollback_from_a_flip,
             rollback_past_a_damaged_checkpoint,
             skip_and_stop,

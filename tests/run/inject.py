@@ -108,6 +108,17 @@ def records_are_there_first():
         runs.expect(run.code == 0 and is_same(run) and not half_written(run), f"{fault}: {run.code} {run.errors}")
 
 
+def does_without_latest():
+    """`latest` that cannot be made costs no checkpoint, and is told of once."""
+    fault = "write:rank=0,error=ENOSPC,k=1,n=100,file=*/.latest.partial"
+    run = inject([fault])
+    runs.expect([event["step"] for event in of(run, "save")] == [2, 4, 6, 8] and not of(run, "save_failed"), f"{fault}: {run.events}")
+    runs.expect(run.output.count("is saved, but") == 1 and f"{run.folder}/latest" in run.output, f"{fault}: {run.output}")
+    there = sorted(path.name for path in (run.folder / "steps").iterdir())
+    runs.expect(there == ["00000006", "00000008"], f"{fault}: what is not kept stays: {there}")
+    runs.expect(run.code == 0 and is_same(run), f"{fault}: {run.code} {run.errors}")
+
+
 def loses_the_supervisor():
     run = inject(["kill:rank=supervisor,at=0.05s"], "train.steps=100000")
     runs.expect(run.code == -9 and not run.errors.strip(), f"the supervisor killed: {run.code} {run.errors}")
@@ -183,6 +194,8 @@ def refuse_write(error, rank, k, is_async):
     runs.expect(len(failed) <= 1 and sorted(saved + failed) == [2, 4, 6, 8], f"{what}: {saved} {failed}")
     runs.expect(run.code == (4 if failed == [8] else 0), f"{what}: {failed} {run.code} {run.errors}")
     runs.expect(len(run.errors.splitlines()) == (1 if failed == [8] else 0), f"{what}: {failed} {run.code} {run.errors}")
+    named = f'rank {rank} at step 8 in "saving the last checkpoint"'
+    runs.expect(failed != [8] or named in run.message, f"{what}: {run.errors}")
     runs.expect(is_same(run), f"{what}: not the same numbers")
     runs.expect(not half_written(run), f"{what}: half written: {half_written(run)}")
     runs.expect(not failed or (error != "short" and struck), f"{what}: {of(run, 'save_failed')}")
@@ -239,6 +252,7 @@ if not (pathlib.Path(os.environ["SW_BUILD"]) / "libshardwise-faults.so").exists(
     print("built without the library of faults: allocations and writes are left out")
     runs.finish()
 records_are_there_first()
+does_without_latest()
 runs.both(
     allocations_of,
     [
