@@ -269,6 +269,8 @@ static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     free(others);
     if (status || !goes_on)
         return status;
+    if (output && !*output)
+        return sw_fail(err, SW_BAD_CONFIG, "--output: the name is empty · shardwise bench gemm · name a file");
     if (!output && (status = sw_machine_path(path, err)))
         return status;
     output = output ? output : path;

@@ -40,7 +40,8 @@
        residual), table R[T,D/2,2]?                     dims n in layout out0 out1 out2 heads D T. Up to three products of one  \
        x, side by side: columns out_i of y are x w_i + b_i + residual, rounded once. w_i is [out_i,in] (layout 0) or [in,out_i] \
        (1); out = out0 + out1 + out2, where 0 stands for absent. With a table the first `heads` heads of D columns are turned   \
-       as by ROTARY before they are rounded, or where the product is stored by others, after, and rounded again */              \
+       as by ROTARY: before they are rounded where a block of whole heads fits (tuned/finish.h), else after, and rounded        \
+       again */                                                                                                                 \
     X(LINEAR, "linear")                                                                                                         \
     /* dy A[n,out], w0, w1?, w2?, dx A[n,in]+             dims as LINEAR */                                                     \
     X(LINEAR_GRAD_INPUT, "linear_grad_input")                                                                                   \

@@ -228,13 +228,20 @@ void sw_linear_give_residual(sw_op *op, sw_value *residual, sw_value *sum);
 bool sw_linear_takes_rotation(const sw_op *op);
 void sw_linear_give_rotation(sw_op *op, const sw_op *rotation);
 
-/* What was turned as `forward`, a LINEAR with a table, says, is turned back: by an operation of its own, which writes the value
- * that is returned; NULL after an error. graph/ops/rotary.c */
-sw_value *sw_rotary_turn_back(sw_graph *graph, const sw_op *forward, sw_value *dy);
+/* Heads that a product turned as it stored them: the first n_heads of each row of `value`, one after another. */
+typedef struct sw_turned_heads {
+    sw_value *value;  /* [B*n_tokens, at least n_heads*head_channels] */
+    sw_operand table; /* [n_tokens, head_channels/2, 2] */
+    int64_t n_heads, head_channels, n_tokens;
+} sw_turned_heads;
+
+/* The gradient `dy` of turned->value is turned back: by an operation of its own, which writes the value that is returned; NULL
+ * after an error. graph/ops/rotary.c */
+sw_value *sw_rotary_turn_back(sw_graph *graph, const sw_turned_heads *turned, sw_value *dy);
 
 /* The same, without an operation or a value, where `dy` is what the last gradient of attention wrote, for queries and keys that
- * lie side by side in `turned`, and nobody has touched it since; else false. graph/ops/attention.c */
-bool sw_attention_turns_back(sw_graph *graph, const sw_op *forward, const sw_value *dy);
+ * lie side by side in turned->value, and nobody has touched it since; else false. graph/ops/attention.c */
+bool sw_attention_turns_back(sw_graph *graph, const sw_turned_heads *turned, const sw_value *dy);
 
 /* ---- passes ---- */
 

@@ -77,7 +77,7 @@ void sw_reductions_before(sw_builder *b, int i);
 void sw_reductions_after(sw_builder *b, int i);
 void sw_reductions_end(sw_builder *b);
 
-/* shard/updates.c: norm, decision, optimizer, publication. */
+/* shard/updates.c: decision, optimizer, publication. */
 void sw_updates_emit(sw_builder *b);
 
 int64_t sw_whole_elements(const sw_layout *layout, int group);

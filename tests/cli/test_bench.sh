@@ -39,6 +39,7 @@ expect 2 'is a link' -- "$shardwise" bench roofs --ranks 1 --save "$scratch/link
 
 # Products: every way to multiply, and a machine file that says which is the fastest.
 expect 2 'no argument is taken' -- "$shardwise" bench gemm all
+expect 2 'the name is empty' -- "$shardwise" bench gemm --output ''
 export XDG_CACHE_HOME=$scratch/cache
 expect 0 'written to' -- "$shardwise" bench gemm --seconds 0 --save "$scratch/report.json"
 expect 0 'machine file: the fastest' "measured   $XDG_CACHE_HOME" -- "$shardwise" doctor
@@ -94,6 +95,17 @@ expect 0 '| stage | 3 |' 'scaling.svg' -- "${scaling[@]}" --only stage=3
 expect 0 '| stage | 0 |' '| stage | 3 |' '| sequence | 4096 |' -- "${scaling[@]}" --only stage=0 --only sequence
 expect 0 '| stage | 0 |' -- "${scaling[@]}" --only stage=0 shard.mode=copy
 grep -q '| stage | 3 |' "$scratch/output" && complain 'scaling shows points of other settings as its own'
+sed -i 's/"rows": 4,/"rows": 5,/' "$scratch/growth/bench/scaling.json"
+expect 0 '| sequence | 4096 |' -- "${scaling[@]}" --only sequence=4096 shard.mode=copy
+grep -q '| stage | 0 |' "$scratch/output" && complain 'scaling shows points of other shapes as its own'
+echo '# another' >>"$scratch/growth/shardwise"
+expect 0 '| stage | 1 |' -- "${scaling[@]}" --only stage=1 shard.mode=copy
+grep -q '| sequence | 4096 |' "$scratch/output" && complain 'scaling shows points of another build as its own'
 expect 0 '| ranks | 8 |' '| stage | 3 |' '| model | smollm2-360m |' -- "${scaling[@]}"
+
+# Decoding takes as many cores as it is told, or none.
+for cores in 0 100000; do
+    "$SW_SOURCE/bench/decode" "$scratch" --cores $cores 2>&1 | grep -q "cores $cores: 1 to" || complain "decode: $cores cores"
+done
 [ -z "$(ls "$TMPDIR")" ] || complain "bench step leaves $(ls "$TMPDIR")"
 finish

@@ -64,7 +64,7 @@ static void free_product(product *p) {
     }
 }
 
-/* y [n,OUT] of n rows of x from row `first` on. Scratch holds NaN, and is no larger than planned. */
+/* y [n,OUT] of n rows of x from row `first` on. Scratch holds NaN and is what is planned: NULL where none is. */
 static void *run(const sw_device *device, const product *p, bool is_out_in, int64_t first, int64_t n) {
     const int64_t bytes = sw_dtype_bytes(sw_activation_type(p->numbers));
     sw_kernel_call call = {.dim = {n, IN, !is_out_in, OUTS[0], OUTS[1], OUTS[2]}};
@@ -77,9 +77,10 @@ static void *run(const sw_device *device, const product *p, bool is_out_in, int6
     call.operand[7] = (char *)p->residual + first * OUT * bytes;
     void *y = calloc((size_t)(n * OUT), 8);
     call.operand[8] = y;
-    call.scratch = aligned_alloc(64, (size_t)(scratch + 63) / 64 * 64 + 64);
-    assert_true(y && call.scratch);
-    memset(call.scratch, 0xff, (size_t)(scratch + 63) / 64 * 64 + 64);
+    call.scratch = scratch > 0 ? aligned_alloc(64, (size_t)(scratch + 63) / 64 * 64) : NULL;
+    assert_true(y && (call.scratch || scratch == 0));
+    if (call.scratch)
+        memset(call.scratch, 0xff, (size_t)(scratch + 63) / 64 * 64);
     sw_device_kernel(device, p->numbers, SW_KERNEL_LINEAR)(device, &call);
     free(call.scratch);
     return y;

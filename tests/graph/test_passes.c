@@ -681,6 +681,31 @@ static void costs_follow_from_shapes(void **state) {
     sw_graph_free(graph);
 }
 
+/* A sum or a rotation that becomes part of a product's store, and of the gradient before it, is counted there; a rotation turns
+ * queries and keys, not the values that lie beside them. */
+static void joined_products_cost_what_their_parts_did(void **state) {
+    (void)state;
+    for (int model = 0; model < N_SMALL_MODELS; model++) {
+        double total[2] = {0, 0}, rotations[2] = {0, 0};
+        for (int joined = 0; joined < 2; joined++) {
+            gradient_check check = model_check(model);
+            check.joins_products = joined;
+            sw_graph *graph = gradient_check_graph(&check, true);
+            for (int i = 0; i < graph->ops.n; i++) {
+                double flops, bytes;
+                sw_op_cost(graph->ops.item[i], &flops, &bytes);
+                total[joined] += flops;
+                rotations[joined] += graph->ops.item[i]->kernel == SW_KERNEL_ROTARY ? flops : 0;
+            }
+            sw_graph_free(graph);
+        }
+        if (model == 0) /* two layers; 12 tokens; two query and two key heads of 6, 3 flops a channel; forward and backward */
+            assert_true(rotations[0] == 2 * 12 * (2 + 2) * 6 * 3 * 2 && rotations[1] == 0);
+        if (total[0] != total[1])
+            fail_msg("%s: %.0f flops, joined %.0f", SMALL_MODEL_NAMES[model], total[0], total[1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recompute_and_in_place_change_no_bit_dropout_included),
@@ -702,6 +727,7 @@ int main(void) {
         cmocka_unit_test(prepared_constants_come_first_and_are_shared),
         cmocka_unit_test(a_printed_operation_names_phase_unit_kernel_shapes_and_gradient),
         cmocka_unit_test(costs_follow_from_shapes),
+        cmocka_unit_test(joined_products_cost_what_their_parts_did),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

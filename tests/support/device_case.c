@@ -418,7 +418,7 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         c.attribute[0] = 1;
         ADD(REAL, n, OUT, "");
         break;
-    case SW_KERNEL_SQUARES: /* its result is no array of numbers: tests/device/test_wide_sum.c */
+    case SW_KERNEL_SQUARES: /* its result is no array of numbers: tests/device/test_numbers.c */
     case SW_N_KERNELS:
         fatal("no such case");
     }

@@ -24,8 +24,9 @@ typedef struct sw_matrix {
     sw_dtype type; /* SW_F32, SW_BF16 or SW_F64 */
 } sw_matrix;
 
-/* The first columns of C, heads of D of them, are turned as by ROTARY (device/kernel.h) before they are rounded: those of row r
- * as the table's row (first_row + r) % T says. */
+/* The first columns of C, heads of D of them, are turned as by ROTARY (device/kernel.h), those of row r as the table's row
+ * (first_row + r) % T says: before they are rounded where a block of whole heads fits (tuned/finish.h), else after, and rounded
+ * again. */
 typedef struct sw_rotation {
     const float *table; /* [T,D/2,2] of (cos, sin); NULL: none */
     int64_t T, D;       /* D: a multiple of SW_TURNED_MULTIPLE */

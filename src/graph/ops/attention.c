@@ -69,23 +69,22 @@ static sw_op *only_writer(const sw_graph *graph, const sw_value *dy) {
     return dy->producer;
 }
 
-bool sw_attention_turns_back(sw_graph *graph, const sw_op *forward, const sw_value *dy) {
+bool sw_attention_turns_back(sw_graph *graph, const sw_turned_heads *turned, const sw_value *dy) {
     sw_op *back = only_writer(graph, dy);
-    const sw_value *turned = forward->operand[8].value; /* of LINEAR: y */
-    if (!back || back->kernel != SW_KERNEL_ATTENTION_GRAD || back->operand[Q].value != turned ||
-        back->operand[K].value != turned || back->operand[V].value != turned || back->operand[DQ].value != dy)
+    if (!back || back->kernel != SW_KERNEL_ATTENTION_GRAD || back->operand[Q].value != turned->value ||
+        back->operand[K].value != turned->value || back->operand[V].value != turned->value || back->operand[DQ].value != dy)
         return false;
     const int64_t n_heads = back->dim[2], n_kv_heads = back->dim[3], D = back->dim[4];
-    if (forward->dim[6] != n_heads + n_kv_heads || forward->dim[7] != D || forward->dim[8] != back->dim[1] ||
+    if (turned->n_heads != n_heads + n_kv_heads || turned->head_channels != D || turned->n_tokens != back->dim[1] ||
         back->operand[Q].offset != 0 || back->operand[K].offset != n_heads * D ||
         back->operand[V].offset != (n_heads + n_kv_heads) * D)
         return false;
-    back->operand[TABLE] = forward->operand[9];
+    back->operand[TABLE] = turned->table;
     return true;
 }
 
 /* Forward has two products over the visible pairs, T (T+1) / 2 of them, or w (w+1) / 2 + (T-w) w with a span of w; backward five.
- * Where documents begin is not known here: a row counts as one. */
+ * Where documents begin is not known here: a row counts as one. To turn dq and dk back costs what ROTARY costs. */
 static void cost(const sw_op *op, double *flops, double *bytes) {
     double b = (double)op->dim[0], t = (double)op->dim[1], h = (double)op->dim[2], k = (double)op->dim[3], d = (double)op->dim[4];
     double span = op->dim[7] && op->dim[7] < op->dim[1] ? (double)op->dim[7] : t;
@@ -97,6 +96,10 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
     } else {
         *flops = 5 * product;
         *bytes = 4 * (4 * query + 4 * key + sums);
+        if (op->operand[TABLE].kind != SW_OPERAND_NONE) {
+            *flops += 3 * (query + key);
+            *bytes += 4 * (double)op->operand[TABLE].value->n_elements;
+        }
     }
 }
 

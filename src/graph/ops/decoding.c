@@ -30,7 +30,7 @@ sw_status sw_graph_decode(sw_graph *graph, int64_t n_rows, int64_t n_positions, 
 }
 
 static void rotary_cost(const sw_op *op, double *flops, double *bytes) {
-    *flops = 3 * (double)op->operand[0].value->n_elements;
+    *flops = 3 * (double)(op->dim[0] * op->dim[1]) * (double)(op->dim[2] * op->dim[3]); /* channels that pass are copied */
     *bytes = sw_op_operand_bytes(op);
 }
 

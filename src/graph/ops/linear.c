@@ -36,10 +36,21 @@ static void weight_gradients(sw_differentiation *d, sw_op *op, sw_value *dy) {
                        op);
 }
 
-static void gradient(sw_differentiation *d, sw_op *op) {
+/* What arrived for y, or if y was turned, what that is turned back; NULL: nothing, or an error. */
+static sw_value *gradient_of_product(sw_differentiation *d, const sw_op *op) {
+    sw_graph *graph = sw_differentiation_graph(d);
     sw_value *dy = sw_gradient_arrived(d, op->operand[Y].value);
-    if (dy && op->operand[TABLE].kind != SW_OPERAND_NONE && !sw_attention_turns_back(sw_differentiation_graph(d), op, dy))
-        dy = sw_rotary_turn_back(sw_differentiation_graph(d), op, dy);
+    const sw_turned_heads turned = {.value = op->operand[Y].value,
+                                    .table = op->operand[TABLE],
+                                    .n_heads = op->dim[HEADS],
+                                    .head_channels = op->dim[HEAD_CHANNELS],
+                                    .n_tokens = op->dim[TOKENS]};
+    const bool is_done = !dy || turned.table.kind == SW_OPERAND_NONE || sw_attention_turns_back(graph, &turned, dy);
+    return is_done ? dy : sw_rotary_turn_back(graph, &turned, dy);
+}
+
+static void gradient(sw_differentiation *d, sw_op *op) {
+    sw_value *dy = gradient_of_product(d, op);
     if (!dy)
         return;
     weight_gradients(d, op, dy);

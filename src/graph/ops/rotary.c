@@ -32,25 +32,26 @@ static void gradient(sw_differentiation *d, sw_op *op) {
         emit(sw_differentiation_graph(d), op, sw_reads(dy), op->operand[1], dx, -op->attribute[0]);
 }
 
+/* Channels that pass unturned are copied. */
 static void cost(const sw_op *op, double *flops, double *bytes) {
     if (op->kernel == SW_KERNEL_ROTARY_TABLE)
         *flops = 2 * (double)op->dim[0] * (double)op->dim[1];
     else
-        *flops = 3 * (double)op->operand[0].value->n_elements;
+        *flops = 3 * (double)(op->dim[0] * op->dim[1]) * (double)(op->dim[2] * op->dim[3]);
     *bytes = sw_op_operand_bytes(op);
 }
 
 static const sw_family table_family = {.name = "rotary_table", .cost = cost};
 static const sw_family rotary_family = {.name = "rotary", .gradient = gradient, .cost = cost};
 
-sw_value *sw_rotary_turn_back(sw_graph *graph, const sw_op *forward, sw_value *dy) {
+sw_value *sw_rotary_turn_back(sw_graph *graph, const sw_turned_heads *turned, sw_value *dy) {
     sw_value *back = sw_value_create(graph, SW_VALUE_REAL, dy->n_dimensions, dy->dimension);
     if (!back)
         return NULL;
-    const int64_t T = forward->dim[8];
+    const int64_t B = dy->dimension[0] / turned->n_tokens;
     const sw_op like = {.family = &rotary_family,
-                        .dim = {dy->dimension[0] / T, T, forward->dim[6], forward->dim[7], dy->dimension[1]}};
-    emit(graph, &like, sw_reads(dy), forward->operand[9], sw_writes(back), -1);
+                        .dim = {B, turned->n_tokens, turned->n_heads, turned->head_channels, dy->dimension[1]}};
+    emit(graph, &like, sw_reads(dy), turned->table, sw_writes(back), -1);
     return graph->error.status ? NULL : back;
 }
 

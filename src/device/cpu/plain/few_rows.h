@@ -60,6 +60,7 @@ typedef struct few_rows {
     const activation *residual;             /* [n,out]?, may be y */
     activation *y;
     real *unrounded; /* in place of y, where it is given */
+    real *sums;      /* [n,out]: working space, where the weight is [in,out] */
 } few_rows;
 
 static inline void put_result(const few_rows *f, int64_t row, int64_t output, real x) {
@@ -137,9 +138,10 @@ static void dot_few_rows(const few_rows *f, const piece *outputs) {
         dot_all_rows(f, output, 1);
 }
 
-/* Eight rows of the weight at a time meet each row of x while they are in a near cache. x [n,in] as it lies, sums [n,out] */
-static void sum_few_rows(const few_rows *f, const piece *outputs, const activation *x, real *sums) {
+/* Eight rows of the weight at a time meet each row of x [n,in], as it lies, while they are in a near cache. */
+static void sum_few_rows(const few_rows *f, const piece *outputs, const activation *x) {
     const int64_t n = f->n, in = f->in, out = f->out;
+    real *sums = f->sums;
     for (int64_t row = 0; row < n; row++)
         for (int64_t o = outputs->first; o < outputs->end; o++)
             sums[row * out + o] = begin_sum(f, row, o);
@@ -176,11 +178,9 @@ static void sum_few_rows(const few_rows *f, const piece *outputs, const activati
 enum { TASK_WEIGHTS = 64 * 1024, TASK_OUTPUTS = 64, TASK_COLUMNS = 256 };
 
 typedef struct few_products {
-    int n_products;
     const few_rows *products;
     bool is_out_in;
     const activation *x; /* [n,in], as it lies */
-    real *sums;          /* where the weight is [in,out]: [n,out] of each product, one after another */
 } few_products;
 
 static inline int64_t few_columns(const few_products *f) {
@@ -192,25 +192,23 @@ static void multiply_few_columns(void *arg, int64_t task, int worker) {
     const few_products *f = arg;
     const few_rows *product = f->products;
     const int64_t columns = few_columns(f);
-    real *sums = f->sums;
-    for (; task >= n_pieces(product->out, columns); product++) {
+    for (; task >= n_pieces(product->out, columns); product++)
         task -= n_pieces(product->out, columns);
-        sums += product->n * product->out;
-    }
     const piece outputs = piece_of(task, columns, product->out);
     if (f->is_out_in)
         dot_few_rows(product, &outputs);
     else
-        sum_few_rows(product, &outputs, f->x, sums);
+        sum_few_rows(product, &outputs, f->x);
 }
 
-/* Products of one x [n,in], as it lies, with all threads of the device. `products`, but for their x; their weights are [out,in]
- * if is_out_in, else [in,out]. scratch: [n,out] of all products, or of [out,in] beside bf16 [n, sw_few_rows_stride(in)]. */
+/* Products of one x [n,in], as it lies, with all threads of the device. `products`, but for their x and sums; their weights
+ * are [out,in] if is_out_in, else [in,out]. scratch: [n,out] of all products, or of [out,in] beside bf16
+ * [n, sw_few_rows_stride(in)], or nothing. */
 static inline void multiply_few_rows(const sw_device *device, int n_products, few_rows *products, bool is_out_in,
                                      const activation *x, real *scratch) {
     if (n_products == 0) /* weights of no rows */
         return;
-    few_products all = {n_products, products, is_out_in, x, scratch};
+    few_products all = {products, is_out_in, x};
     const int64_t n = products[0].n, in = products[0].in;
 #ifdef SW_KIND_bf16
     const real *rows = scratch;
@@ -220,12 +218,15 @@ static inline void multiply_few_rows(const sw_device *device, int n_products, fe
 #else
     const real *rows = x;
     const int64_t stride = in;
-    (void)n;
 #endif
     int64_t n_tasks = 0;
     for (int i = 0; i < n_products; i++) {
         products[i].x = rows;
         products[i].x_stride = stride;
+        if (!is_out_in) {
+            products[i].sums = scratch;
+            scratch += n * products[i].out;
+        }
         n_tasks += n_pieces(products[i].out, few_columns(&all));
     }
     sw_parallel(device, n_tasks, multiply_few_columns, &all);

@@ -1,16 +1,11 @@
-/* fold.c: what a reduction does to gradient shards: contributions are added up, and the squares of the sums. */
+/* fold.c: what a reduction does to gradient shards: contributions are added up, and the squares of the sums. A reduction hands
+ * over what fits a near cache, and its tasks are the threads' (comm/shm_collectives.c): a call is one loop of one thread.
+ */
 #include "base/wide_sum.h"
-#include "device/cpu/plain/pieces.h"
-
-static void fold(void *arg, int64_t task, int worker) {
-    (void)worker;
-    const sw_kernel_call *call = arg;
-    const piece p = piece_of(task, PIECE, call->dim[0]);
-    store_or_add(accumulates(call, 1), p.n, (real *)call->operand[1] + p.first, (const real *)call->operand[0] + p.first);
-}
+#include "device/cpu/plain/real.h"
 
 SW_KERNEL(FOLD) {
-    run_pieces(device, call, n_pieces(call->dim[0], PIECE), fold);
+    store_or_add(accumulates(call, 1), call->dim[0], call->operand[1], call->operand[0]);
 }
 
 /* A block's squares go to 16 sums, element i to sum i mod 16, which are added in halves. Products of floats are exact in double.
@@ -31,32 +26,10 @@ static double squares_of_block(int64_t n, const real *x) {
     return lane[0];
 }
 
-enum { BLOCKS_OF_PIECE = PIECE / SW_BLOCK, PIECES_AT_ONCE = 32 };
-
-typedef struct squares {
-    const real *x; /* [n] */
-    int64_t n;
-    double of_block[PIECES_AT_ONCE * BLOCKS_OF_PIECE];
-} squares;
-
-static void square(void *arg, int64_t task, int worker) {
-    (void)worker;
-    squares *s = arg;
-    const piece p = piece_of(task, PIECE, s->n);
-    for (int64_t i = p.first; i < p.end; i += SW_BLOCK)
-        s->of_block[i / SW_BLOCK] = squares_of_block(smaller(SW_BLOCK, p.end - i), s->x + i);
-}
-
 SW_KERNEL(SQUARES) {
     const real *gradient = call->operand[0];
     sw_wide_sum *sum = call->operand[1];
     const int64_t n = call->dim[0];
-    for (int64_t first = 0; first < n; first += PIECES_AT_ONCE * PIECE) {
-        squares s; /* not cleared: of_block is larger than what a reduction hands over at once */
-        s.x = gradient + first;
-        s.n = smaller(PIECES_AT_ONCE * PIECE, n - first);
-        sw_parallel(device, n_pieces(s.n, PIECE), square, &s);
-        for (int64_t block = 0; block * SW_BLOCK < s.n; block++)
-            sw_wide_sum_add(sum, s.of_block[block]);
-    }
+    for (int64_t first = 0; first < n; first += SW_BLOCK)
+        sw_wide_sum_add(sum, squares_of_block(smaller(SW_BLOCK, n - first), gradient + first));
 }

@@ -2,7 +2,7 @@
  *
  * To turn a channel its partner is needed, half a head away, which is mostly in another tile. So where heads are turned, a block
  * of columns is whole heads, and the sums of its rows wait in the first cache until all of its tiles are there. Heads for which
- * there is no such block are turned where they were stored.
+ * there is no such block are turned where they were stored: that costs less than blocks cut to their width would.
  */
 #ifndef SW_DEVICE_CPU_TUNED_FINISH_H
 #define SW_DEVICE_CPU_TUNED_FINISH_H
@@ -46,8 +46,9 @@ SW_INLINE void finish_row(const sw_product *p, bool has_bias, bool has_addend, s
 SW_INLINE void finish_heads(const sw_product *p, bool has_bias, bool has_addend, sw_dtype type, int64_t row, int64_t column,
                             int64_t n, const float *sums) {
     const int64_t half = p->rotation.D / 2, at = row * p->c_stride + column;
+    const float *turns = turns_of_row(&p->rotation, row);
     for (int64_t head = 0; head < n; head += 2 * half) {
-        const float *table = turns_of_row(&p->rotation, row);
+        const float *table = turns;
         for (int64_t i = head; i < head + half; i += VEC, table += 2 * VEC) {
             vec low = finished(p, has_bias, has_addend, type, row, column + i, VEC, sums + i);
             vec high = finished(p, has_bias, has_addend, type, row, column + i + half, VEC, sums + i + half);
@@ -81,8 +82,7 @@ SW_INLINE void finish(const sw_product *p, int64_t row, int64_t n_rows, int64_t 
         finish_rows(p, SW_F32, row, n_rows, column, n, sums, stride);
 }
 
-/* The same; of the columns those that are heads to turn are turned. They are few beside the others, so biases and addends are
- * looked for in each. */
+/* The same; of the columns those that are heads to turn are turned. For them biases and addends are looked for in each vector. */
 static void finish_turned(const sw_product *p, int64_t row, int64_t n_rows, int64_t column, int64_t n, const float *sums,
                           int64_t stride) {
     const int64_t n_turned = larger(0, smaller(p->rotation.columns - column, n));
@@ -95,15 +95,17 @@ static void finish_turned(const sw_product *p, int64_t row, int64_t n_rows, int6
 static void turn_stored(const sw_product *p) {
     const sw_rotation *r = &p->rotation;
     const int64_t half = r->D / 2, columns = smaller(r->columns, p->n);
-    for (int64_t row = 0; row < p->m; row++)
+    for (int64_t row = 0; row < p->m; row++) {
+        const float *table = turns_of_row(r, row);
         for (int64_t head = 0; head < columns; head += r->D)
             for (int64_t i = 0; i < half; i += VEC) {
                 const int64_t at = row * p->c_stride + head + i;
                 vec low = load_reals(p->c, p->c_type, at, VEC), high = load_reals(p->c, p->c_type, at + half, VEC);
-                turn(turns_of_row(r, row) + 2 * i, &low, &high);
+                turn(table + 2 * i, &low, &high);
                 store_reals(p->c, p->c_type, at, VEC, low);
                 store_reals(p->c, p->c_type, at + half, VEC, high);
             }
+    }
 }
 
 #endif

@@ -243,11 +243,12 @@ void SW_TUNED(const sw_device *device, const sw_product *product) {
     sw_product unturned = *product;
     unturned.rotation.table = NULL;
     const bool is_whole = product->k <= DEPTH * UNIT;
-    const bool turns_later = product->rotation.table && !(is_whole ? block_width(product) > 0 : CUT_N % product->rotation.D == 0);
+    const bool turns = product->rotation.table && product->rotation.columns > 0;
+    const bool turns_in_store = turns && (is_whole ? block_width(product) > 0 : CUT_N % product->rotation.D == 0);
     if (is_whole)
-        multiply_whole(turns_later ? &unturned : product);
+        multiply_whole(turns_in_store ? product : &unturned);
     else
-        multiply_in_parts(turns_later ? &unturned : product);
-    if (turns_later)
+        multiply_in_parts(turns_in_store ? product : &unturned);
+    if (turns && !turns_in_store)
         turn_stored(product);
 }
