@@ -114,6 +114,12 @@ kill -HUP $! 2>/dev/null
 wait $!
 [ $? = 0 ] || complain 'nohup is not respected'
 
+# Without /sys (some containers) the machine is read in another way, and nothing is said of it.
+if unshare --map-root-user --mount mount -t tmpfs none /sys 2>/dev/null; then
+    unshare --map-root-user --mount sh -c 'mount -t tmpfs none /sys && exec "$@"' sh "$shardwise" train run.yaml checkpoint.path=bare train.steps=1 --quiet >text.out 2>&1 || complain 'a run without /sys fails'
+    [ -s text.out ] && complain "a run without /sys says: $(cat text.out)"
+fi
+
 # Limits: one message, and a folder in which no rank began is not left to stand in the way of the next attempt.
 (ulimit -f 1 && exec "$shardwise" train run.yaml checkpoint.path=limited) >text.out 2>errors.out
 [ $? = 4 ] || complain "ulimit -f: $(cat errors.out)"

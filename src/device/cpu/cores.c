@@ -4,10 +4,16 @@
 #include <hwloc.h>
 #include <sched.h>
 #include <stdint.h>
+#include <unistd.h>
 
 static void add(sw_cores *cores, int cpu) {
     if (cpu >= 0 && cores->n < SW_MAX_CORES)
         cores->cpu[cores->n++] = cpu;
+}
+
+/* Without a /sys that shows the processors (some containers) hwloc's readers of this machine find none, and say so on stderr. */
+static bool shows_processors(void) {
+    return access("/sys/devices/system/cpu", R_OK | X_OK) == 0 || access("/sys/bus/cpu/devices", R_OK | X_OK) == 0;
 }
 
 /* Packages and caches are kept for the order of cores that follows from them; nothing else is asked for, as asking takes time. */
@@ -20,6 +26,10 @@ static void read_machine(sw_cores *cores) {
     hwloc_topology_set_type_filter(machine, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
     hwloc_topology_set_type_filter(machine, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
     hwloc_topology_set_flags(machine, HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM | HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
+    if (!shows_processors()) {
+        hwloc_topology_set_components(machine, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux");
+        hwloc_topology_set_components(machine, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+    }
     if (!hwloc_topology_load(machine)) {
         int n = hwloc_get_nbobjs_by_type(machine, HWLOC_OBJ_CORE);
         for (int c = 0; c < n; c++)
