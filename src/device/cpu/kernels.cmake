@@ -1,6 +1,14 @@
 # The kernels, compiled once for each kind of numbers and each kernel set: nine object libraries of the same sources,
 # but where a tuned kernel takes a plain one's place.
 # SW_KIND and SW_SET name the table that a library exports (src/device/cpu/plain/table.c).
+
+# Sums of products are fused. gcc has one way to say so; clang also fuses across statements by it, one way here and another there where a
+# function is inlined twice, and bits would follow the number of rows: it fuses within an expression.
+set(SW_CONTRACT -ffp-contract=fast)
+if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+  set(SW_CONTRACT -ffp-contract=on)
+endif()
+
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   message(FATAL_ERROR "the kernels are for x86-64, this is ${CMAKE_SYSTEM_PROCESSOR}: src/device/cpu/kernels.cmake lists the sets")
 endif()
@@ -28,7 +36,7 @@ foreach(set baseline v3 v4)
     target_compile_definitions(${library} PRIVATE SW_KIND=${kind} SW_KIND_${kind} SW_SET=${set}
                                SW_VECTOR_BYTES=${SW_VECTOR_BYTES_${set}})
     # A product and a sum may become one fused operation where the set has it; nothing else may be reordered.
-    target_compile_options(${library} PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
+    target_compile_options(${library} PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math ${SW_CONTRACT}
                            ${SW_OPTIONS_${set}})
     list(APPEND SW_KERNEL_OBJECTS $<TARGET_OBJECTS:${library}>)
   endforeach()
@@ -39,7 +47,7 @@ add_library(kernels_bf16_v4_dot OBJECT ${SW_TUNED_ATTENTION})
 target_include_directories(kernels_bf16_v4_dot PRIVATE include src)
 target_compile_definitions(kernels_bf16_v4_dot PRIVATE SW_KIND=bf16 SW_KIND_bf16 SW_SET=v4_dot SW_DOT
                            SW_VECTOR_BYTES=64)
-target_compile_options(kernels_bf16_v4_dot PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
+target_compile_options(kernels_bf16_v4_dot PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math ${SW_CONTRACT}
                        ${SW_OPTIONS_v4} -mavx512bf16)
 list(APPEND SW_KERNEL_OBJECTS $<TARGET_OBJECTS:kernels_bf16_v4_dot>)
 
@@ -54,7 +62,7 @@ foreach(tuned v3 v4 v4_bf16)
     target_compile_options(${library} PRIVATE -fno-sanitize=all)
   endif()
   target_compile_definitions(${library} PRIVATE SW_TUNED=sw_multiply_${tuned} SW_VECTOR_BYTES=${SW_VECTOR_BYTES_${set}})
-  target_compile_options(${library} PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
+  target_compile_options(${library} PRIVATE ${SW_WARNINGS} -O3 -fno-math-errno -fno-trapping-math ${SW_CONTRACT}
                          ${SW_OPTIONS_${set}})
   list(APPEND SW_KERNEL_OBJECTS $<TARGET_OBJECTS:${library}>)
 endforeach()
