@@ -50,12 +50,13 @@ static void set_signals_of_rank(void) {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
     for (int number = 1; number < SIGRTMIN; number++) {
         struct sigaction action;
-        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
-            number != SIGCHLD) {
-            if (number == SIGTERM || number == SIGHUP)
-                sigaddset(&asks_for_end, number);
-            signal(number, number == SIGTERM || number == SIGHUP ? SIG_DFL : SIG_IGN);
-        }
+        if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
+            number == SIGCHLD)
+            continue;
+        const bool stays_pending = number == SIGTERM || number == SIGHUP;
+        if (stays_pending)
+            sigaddset(&asks_for_end, number);
+        signal(number, stays_pending ? SIG_DFL : SIG_IGN);
     }
     sigprocmask(SIG_BLOCK, &asks_for_end, NULL); /* before the rank starts threads */
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
