@@ -3,6 +3,7 @@ bit for bit, over numbers of ranks, stages, modes, ways of saving; what may not 
 """
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -352,6 +353,30 @@ def saved_when_asked():
             expect_same(run, case.straight, what)
 
 
+def saved_when_asked_before_anything():
+    """SIGUSR1 while the command still reads its settings: it is kept, and the first step is saved."""
+    case = Case("early", train="steps: 3")
+    pipe, folder = runs.fresh("pipe").with_suffix(".yaml"), runs.fresh()
+    os.mkfifo(pipe)
+    process = start(pipe, "checkpoint.every=100000", "shard.ranks=2", folder=folder)
+    with pipe.open("w") as file:  # which waits for the command to read
+        process.send_signal(signal.SIGUSR1)
+        file.write(case.config.read_text())
+    errors = process.communicate(timeout=60)[1]
+    runs.expect(process.returncode == 0, f"SIGUSR1 before anything: {process.returncode} {errors}")
+    saved = [(event["step"], event["reason"]) for event in events(folder, "save")]
+    runs.expect(saved[0] == (1, "SIGUSR1 asked for it") and len(saved) == 2, f"SIGUSR1 before anything: {saved}")
+    for verb in (("--version",), ("doctor",), ("checkpoint", "verify", str(folder))):  # which have nothing to save
+        done = subprocess.run([str(runs.COMMAND), *verb], capture_output=True, preexec_fn=ask_to_save)
+        runs.expect(done.returncode == 0, f"SIGUSR1 to {verb}: {done.returncode} {done.stderr}")
+
+
+def ask_to_save():
+    """It arrives with the command's first instruction."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+
 def a_run_that_saves_nothing_says_so():
     """SIGUSR1 without checkpoints."""
     case = Case("unsaved", train="steps: 200")
@@ -434,6 +459,7 @@ if sys.argv[1] == "fast":
         a_start_that_was_killed_is_made_again,
         two_runs_in_one_folder,
         saved_when_asked,
+        saved_when_asked_before_anything,
         a_run_that_saves_nothing_says_so,
         damage_is_passed_over,
         nothing_is_taken_from_elsewhere,
