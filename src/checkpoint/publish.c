@@ -253,14 +253,31 @@ static sw_status exchange(sw_save *save, const char *path, sw_error *err) {
     return status == SW_OK ? sw_storage_expect(storage->rename(storage->self, aside, save->folder), aside, err) : status;
 }
 
-/* Give the folder its name; one that has it already takes the other name. */
-static sw_status name_folder(sw_save *save, sw_error *err) {
+/* What fails when the checkpoint is there is no failure of the save: the next one tries again. The first is told, and so is what
+ * was in its place. */
+static void remark_on(sw_error *remark, sw_status status, const sw_error *reason) {
+    if (status != SW_OK && remark->status == SW_OK)
+        *remark = *reason;
+}
+
+/* Give the folder its name. A checkpoint that has it already takes the other name; what is not the run's own is moved away, and
+ * told of. */
+static sw_status name_folder(sw_save *save, sw_error *remark, sw_error *err) {
     const sw_save_options *o = &save->options;
     const sw_storage *storage = o->storage;
-    char path[SW_PATH_BYTES], steps[SW_PATH_BYTES];
+    char path[SW_PATH_BYTES], steps[SW_PATH_BYTES], moved[SW_PATH_BYTES];
+    sw_error reason;
     sw_status status = sw_step_path(o->folder, save->step, path, err);
     if (status == SW_OK)
         status = sw_path_join(steps, o->folder, "steps", err);
+    if (status == SW_OK && !sw_step_is_own(path, save->step)) {
+        status = sw_step_move_away(storage, o->folder, save->step, moved, err);
+        if (status == SW_OK)
+            remark_on(
+                remark,
+                sw_fail(&reason, SW_BAD_FILE, "%s was something else, which this run did not write; it is %s now", path, moved),
+                &reason);
+    }
     if (status != SW_OK)
         return status;
     int result = storage->rename(storage->self, save->folder, path);
@@ -309,12 +326,6 @@ static sw_status remove_surplus(sw_save *save, sw_error *err) {
     return status;
 }
 
-/* What fails when the checkpoint is there is no failure of the save: the next one tries again. The first is told. */
-static void remark_on(sw_error *remark, sw_status status, const sw_error *reason) {
-    if (status != SW_OK && remark->status == SW_OK)
-        *remark = *reason;
-}
-
 sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *remark, sw_error *err) {
     const sw_save_options *o = &save->options;
     const sw_storage *storage = o->storage;
@@ -331,7 +342,7 @@ sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *r
     if (status == SW_OK)
         status = sw_storage_expect(storage->sync_folder(storage->self, save->folder), save->folder, err);
     if (status == SW_OK)
-        status = name_folder(save, err);
+        status = name_folder(save, remark, err);
     if (status == SW_OK)
         remark_on(remark, sw_steps_set_latest(storage, o->folder, save->step, &reason), &reason);
     if (status == SW_OK) /* the name of steps/ itself, of the run's records, and `latest` */

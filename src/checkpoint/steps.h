@@ -3,9 +3,11 @@
  *   steps/00000200            a checkpoint
  *   steps/.00000400.partial   one that is being written, or was when the run was killed
  *   steps/.00000100.removed   one that is being removed, or was; with ".1" and so on where that name is taken
+ *   steps/00000300.moved      what had the name of a step without being a checkpoint of it, when that step was saved
  *   latest                    a link to the newest: for people; nothing here reads it
  *
- * Other names in steps/ are nobody's: they are neither read nor removed.
+ * Other names in steps/ are nobody's: they are neither read nor removed. Nor is anything removed that has the name of a step and
+ * is not what a run has written under it: sw_step_is_own.
  */
 #ifndef SW_CHECKPOINT_STEPS_H
 #define SW_CHECKPOINT_STEPS_H
@@ -68,11 +70,17 @@ sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_reject
 typedef void (*sw_left_over_fn)(void *to, const char *path);
 sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to, sw_error *err);
 
-/* Remove a checkpoint: it loses its name first, so that it is whole or not there at any moment. One that is not there is fine.
- * Files in it that are no checkpoint's stay, under the other name. */
+/* May what has the name of a step be removed by a run? Nothing is there; or it is a folder whose manifest says that step, or is
+ * damaged and says none. A link, a file, a folder without a manifest, a checkpoint of another step are somebody's: copied or
+ * renamed by hand. Nothing is allocated. */
+bool sw_step_is_own(const char *path, int64_t step);
+
+/* Remove a checkpoint: it loses its name first, so that it is whole or not there at any moment. One that is not there is fine,
+ * and what is not a run's own stays as it is. Files in it that are no checkpoint's stay, under the other name. */
 sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
 
-/* Remove every checkpoint of a step beyond `step`, whole or not: for a run that goes on from an older one, before it saves. */
+/* Remove every checkpoint of a step beyond `step`, whole or not, that is a run's own: for a run that goes on from an older one,
+ * before it saves. */
 sw_status sw_steps_remove_after(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);
 
 /* ---- for who writes checkpoints; nothing is allocated ---- */
@@ -90,6 +98,11 @@ sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, boo
  * an earlier try left there is removed. */
 sw_status sw_step_removed_path(const sw_storage *storage, const char *folder, int64_t step, char path[SW_PATH_BYTES],
                                sw_error *err);
+
+/* Give what has the name of a step, and is not a run's own, the first free one of ".../00000300.moved", ".../00000300.moved.1"
+ * and so on, which nothing touches any more. It lasts when steps/ has been synced. */
+sw_status sw_step_move_away(const sw_storage *storage, const char *folder, int64_t step, char moved[SW_PATH_BYTES],
+                            sw_error *err);
 
 /* Let `latest` name the checkpoint of a step, where the file system has links. It lasts when `folder` has been synced. */
 sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int64_t step, sw_error *err);

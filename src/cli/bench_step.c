@@ -21,6 +21,7 @@
 #include "cli/bench.h"
 #include "device/cpu/cores.h"
 #include "run/assembly.h"
+#include "run/rank_device.h"
 
 enum { MOST_ROUNDS = 32 };
 
@@ -179,12 +180,15 @@ static sw_status run_rounds(bench *b, sw_error *err) {
                             .k = b->config.hidden,
                             .type = s->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32};
     sw_cores found;
+    sw_status status = sw_kernel_set_of(s, &cores.set, err);
+    if (status)
+        return status;
     sw_cores_find(&found);
     if (cores.n_threads > found.n) /* ranks that take turns on a core do not raise what the core does */
         cores.n_threads = found.n;
     if (cores.n_ranks * cores.n_threads > found.n)
         cores.n_ranks = found.n / cores.n_threads;
-    sw_status status = sw_bench_roofs_sample(&cores, &b->roofs[0], err);
+    status = sw_bench_roofs_sample(&cores, &b->roofs[0], err);
     for (int64_t i = 0; i < b->n_rounds && !status; i++) {
         json_t *round = NULL;
         status = sw_bench_run(s, b->n_skip, &round, err);

@@ -66,7 +66,7 @@ static void show_cpu(void) {
     printf("kernels   ");
     for (sw_kernel_set set = 0; set < SW_N_KERNEL_SETS; set++)
         printf("%s%s%s", set ? ", " : " ", sw_kernel_set_runs_here(set) ? "" : "no ", sw_kernel_set_name(set));
-    printf("; used: %s\n", sw_kernel_set_name(sw_kernel_set_best()));
+    printf("; used: %s, unless train.kernels names another\n", sw_kernel_set_name(sw_kernel_set_best()));
 }
 
 /* Who multiplies matrices in runs, and whether the machine file says so. */

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/stop_signal.h"
 #include "cli/command.h"
 #include "config/check.h"
 #include "run/score.h"
@@ -176,10 +177,7 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
         status = sw_fail(err, SW_NO_MEMORY, "no memory for the scores · shardwise eval");
     if (status)
         goto done;
-    struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sw_stop_watch(take_signal);
     status = sw_score(&options, scores, &choices, err);
     if (!status && as_json)
         print_json(&options, scores, &choices);

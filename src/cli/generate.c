@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/stop_signal.h"
 #include "cli/command.h"
 #include "run/generate.h"
 
@@ -139,10 +140,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
         status = sw_fail(err, SW_BAD_CONFIG, "%.200s: no line of it holds a prompt · shardwise generate", prompts_path);
     if (status)
         goto done;
-    struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sw_stop_watch(take_signal);
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of writing */
     text_out out = {stdout, list, n_prompts, is_chat};
     sw_generate_options options = {

@@ -100,7 +100,16 @@ static sw_status check_stack(sw_error *err) {
                    (uintmax_t)limit.rlim_cur >> 10, (uintmax_t)least >> 10);
 }
 
+/* SIGUSR1 asks a run to save, and may come before it can listen: then it waits. No other verb has anything to save. */
+static void keep_wishes(void) {
+    sigset_t save_now;
+    sigemptyset(&save_now);
+    sigaddset(&save_now, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &save_now, NULL);
+}
+
 int main(int argc, char **argv) {
+    keep_wishes();
     occupy_standard_streams();
     signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with a reason */
     sw_error err = {0};

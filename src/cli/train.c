@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/stop_signal.h"
 #include "cli/command.h"
 #include "cli/faults.h"
 #include "cli/progress.h"
@@ -36,15 +37,15 @@ static void take_signal(int signal_number) {
 
 static void watch_signals(void) {
     struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
+    sigset_t save_now;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sw_stop_watch(take_signal);
     sigaction(SIGQUIT, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
-    struct sigaction inherited;
-    if (!sigaction(SIGHUP, NULL, &inherited) && inherited.sa_handler != SIG_IGN) /* nohup */
-        sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a reader of our output that leaves does not end the run */
+    sigemptyset(&save_now);
+    sigaddset(&save_now, SIGUSR1);
+    sigprocmask(SIG_UNBLOCK, &save_now, NULL); /* what main has kept: the first step is saved */
+    signal(SIGPIPE, SIG_IGN);                  /* a reader of our output that leaves does not end the run */
 }
 
 static void print_line(void *to, const char *text) {

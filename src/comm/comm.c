@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/stop_signal.h"
 #include "comm/control.h"
 
 int sw_comm_rank(const sw_comm *comm) {
@@ -19,11 +19,8 @@ int sw_comm_size(const sw_comm *comm) {
 }
 
 int sw_stop_requested(const sw_comm *comm) {
-    sigset_t pending;
     int asked = atomic_load_explicit(&comm->control->stop, memory_order_relaxed);
-    if (asked || sigpending(&pending) != 0)
-        return asked;
-    return sigismember(&pending, SIGTERM) ? SIGTERM : sigismember(&pending, SIGHUP) ? SIGHUP : 0;
+    return asked ? asked : sw_stop_pending();
 }
 
 uint32_t sw_saves_requested(const sw_comm *comm) {
@@ -50,6 +47,17 @@ void sw_comm_abort(sw_comm *comm, const sw_error *error) {
 
 sw_status sw_comm_check(sw_comm *comm, sw_error *err) {
     return sw_control_check(comm->control, err);
+}
+
+sw_status sw_comm_check_stop(sw_comm *comm, const char *doing, sw_error *err) {
+    sw_error error;
+    int signal_number = sw_stop_requested(comm);
+    if (!signal_number)
+        return sw_comm_check(comm, err);
+    sw_fail(&error, sw_stop_status(signal_number), "stopped by %s while %s; nothing new was there to be saved",
+            sw_stop_words(signal_number), doing);
+    sw_comm_abort(comm, &error);
+    return sw_fail(err, error.status, "%s", error.message);
 }
 
 sw_status sw_comm_protect(sw_comm *comm, void *address, size_t bytes, sw_page_access access, sw_error *err) {

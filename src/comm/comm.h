@@ -94,6 +94,10 @@ void sw_comm_abort(sw_comm *comm, const sw_error *error);
 /* SW_ABORTED if some rank aborted. For long local work between collectives. */
 sw_status sw_comm_check(sw_comm *comm, sw_error *err);
 
+/* The same for work of which nothing is lost when it is broken off, so that nobody has to agree on it: where an end is asked for
+ * (sw_stop_requested) it comes for all ranks, with that signal's status. `doing`: "loading the model". */
+sw_status sw_comm_check_stop(sw_comm *comm, const char *doing, sw_error *err);
+
 /* Trap mode: allow or forbid this rank the pages [address, address + bytes) of a window; both multiples of the page size. A use
  * of what is forbidden ends the run with SW_BUG, naming what the lane had entered, the window and the offset. */
 sw_status sw_comm_protect(sw_comm *comm, void *address, size_t bytes, sw_page_access access, sw_error *err);

@@ -188,6 +188,7 @@ sw_status sw_launch(const sw_launch_options *options, sw_rank_fn fn, void *arg, 
         status = sw_control_create(l.options.n_ranks, &l.control, err);
     if (status != SW_OK)
         return status;
+    sw_serve_caller(&l.options, l.control); /* what was asked for before ranks were there, they see at once */
     status = l.options.as_threads ? launch_threads(&l, err) : launch_processes(&l, err);
     sw_control_free(l.control);
     return status;

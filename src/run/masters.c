@@ -34,7 +34,7 @@ sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_
     place p = find(m, group, piece, first);
     sw_kernel_call call = {.operand = {values, p.copy, p.low}, .dim = {n}};
     run_kernel(m->executor, SW_KERNEL_SPLIT, &call);
-    return sw_comm_check(m->executor->comm, err); /* loading is long: no need to go on when another rank failed */
+    return sw_comm_check_stop(m->executor->comm, "loading", err); /* which is long: it ends when another rank fails */
 }
 
 sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,

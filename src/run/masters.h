@@ -12,7 +12,7 @@ typedef struct sw_masters {
 } sw_masters;
 
 /* sw_piece_fn (checkpoint/model_files.h): values into compute copy and low halves, and back. Frozen parameters have a compute
- * copy alone, to which values are rounded. */
+ * copy alone, to which values are rounded. Loading ends where a signal asks for it (sw_comm_check_stop). */
 sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err);
 sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
                            sw_error *err);

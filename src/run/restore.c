@@ -112,7 +112,7 @@ static sw_status put_state(void *to, sw_state_kind kind, int group, const sw_pie
     tell_of(l, n);
     float *moment = sw_masters_moment(&l->masters, kind == SW_STATE_SECOND_MOMENT, group, piece, first);
     memcpy(moment, values, (size_t)n * sizeof *values);
-    return sw_comm_check(l->comm, err); /* loading is long: no need to go on when another rank failed */
+    return sw_comm_check_stop(l->comm, "loading", err);
 }
 
 static sw_status load_checkpoint(sw_training *t, const char *path, sw_error *err) {
@@ -245,6 +245,8 @@ sw_status sw_training_restore(sw_training *t, sw_error *err) {
         status = load_first_values(t, err);
     t->saved_step = step;
     t->n_steps = sw_run_length(t->run, t->step, sw_training_rows_taken(t));
+    if (!status) /* who asked for an end so far does not wait for a step */
+        status = sw_comm_check_stop(t->comm, "loading", err);
     /* Those that were passed over are no part of the run any more. */
     if (!status && step >= 0 && t->comm->rank == 0)
         status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, step, err);

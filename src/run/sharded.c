@@ -137,28 +137,27 @@ sw_status sw_sharded_add_parameter(sw_sharded *s, sw_unit *unit, const char *nam
 /* ---- commit ---- */
 
 /* What ranks compare: a line of options, then one for each unit, then one for each parameter. */
-static void registration_line(const void *self, int64_t i, char *line, size_t bytes) {
+static size_t registration_line(const void *self, int64_t i, char *line, size_t bytes) {
     const sw_sharded *s = self;
     const sw_sharded_options *o = &s->options;
     if (i == 0) {
-        snprintf(line, bytes,
-                 "optimizer %d, beta1 %.17g, beta2 %.17g, epsilon %.17g, momentum %.17g, weight decay %.17g, clip norm %.17g, "
-                 "seed %" PRIu64 ", gradient buffers %d, kernels %s",
-                 (int)o->optimizer, o->beta1, o->beta2, o->epsilon, o->momentum, o->weight_decay, o->clip_norm, o->seed,
-                 o->n_gradient_buffers, s->device->kernel_set);
-        return;
+        return (size_t)snprintf(
+            line, bytes,
+            "optimizer %d, beta1 %.17g, beta2 %.17g, epsilon %.17g, momentum %.17g, weight decay %.17g, clip norm %.17g, "
+            "seed %" PRIu64 ", gradient buffers %d, kernels %s",
+            (int)o->optimizer, o->beta1, o->beta2, o->epsilon, o->momentum, o->weight_decay, o->clip_norm, o->seed,
+            o->n_gradient_buffers, s->device->kernel_set);
     }
-    if (i < s->graph->units.n) {
-        snprintf(line, bytes, "unit \"%s\"", s->graph->units.item[i]->name);
-        return;
-    }
+    if (i < s->graph->units.n)
+        return (size_t)snprintf(line, bytes, "unit \"%s\"", s->graph->units.item[i]->name);
     const sw_parameter *p = s->graph->parameters.item[i - s->graph->units.n];
     const sw_initial *initial = &s->initials.item[p->id];
-    int length = snprintf(line, bytes, "parameter \"%s\" of unit \"%s\"%s, %s %d std %.17g, shape", p->name, p->unit->name,
-                          p->is_trainable ? "" : ", frozen", initial->fill ? "filled," : "initializer", (int)initial->initializer,
-                          initial->std);
-    for (int d = 0; d < p->n_dimensions && length > 0 && (size_t)length < bytes; d++)
-        length += snprintf(line + length, bytes - (size_t)length, " %" PRId64, p->dimension[d]);
+    char shape[SW_MAX_DIMENSIONS * 24] = "";
+    for (int d = 0, n = 0; d < p->n_dimensions; d++)
+        n += snprintf(shape + n, sizeof shape - (size_t)n, " %" PRId64, p->dimension[d]);
+    return (size_t)snprintf(line, bytes, "parameter \"%s\" of unit \"%s\"%s, %s %d std %.17g, shape%s", p->name, p->unit->name,
+                            p->is_trainable ? "" : ", frozen", initial->fill ? "filled," : "initializer",
+                            (int)initial->initializer, initial->std, shape);
 }
 
 static sw_status plan(sw_sharded *s, sw_error *err) {

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/stop_signal.h"
 #include "run/watch.h"
 
 enum { TICK_MS = 50, STOP_IS_BELIEVED_MS = 20 };
@@ -53,7 +54,7 @@ static void set_signals_of_rank(void) {
         if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
             number == SIGCHLD)
             continue;
-        const bool stays_pending = number == SIGTERM || number == SIGHUP;
+        const bool stays_pending = sw_stop_may_reach_a_rank(number);
         if (stays_pending)
             sigaddset(&asks_for_end, number);
         signal(number, stays_pending ? SIG_DFL : SIG_IGN);

@@ -18,18 +18,18 @@
 #include "run/faults.h"
 #include "run/rank_device.h"
 
-static void program_line(const void *self, int64_t i, char *line, size_t bytes) {
-    sw_instruction_print(self, (int)i, line, bytes);
+static size_t program_line(const void *self, int64_t i, char *line, size_t bytes) {
+    return sw_instruction_print(self, (int)i, line, bytes);
 }
 
 /* The i-th line of a text. */
-static void text_line(const void *self, int64_t i, char *line, size_t bytes) {
+static size_t text_line(const void *self, int64_t i, char *line, size_t bytes) {
     const char *text = self;
     for (; i > 0 && text; i--) {
         text = strchr(text, '\n');
         text = text ? text + 1 : NULL;
     }
-    snprintf(line, bytes, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+    return (size_t)snprintf(line, bytes, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
 }
 
 static sw_status agree_on_text(sw_comm *comm, const char *what, const char *text, sw_error *err) {

@@ -9,17 +9,16 @@
 
 typedef struct writer {
     char *line;
-    size_t bytes, used;
+    size_t bytes, used; /* used: of the whole line, which may have more than `bytes` */
 } writer;
 
 static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void put(writer *w, const char *format, ...) {
-    if (w->used >= w->bytes)
-        return;
+    bool has_room = w->used < w->bytes;
     va_list arguments;
     va_start(arguments, format);
-    int n = vsnprintf(w->line + w->used, w->bytes - w->used, format, arguments);
+    int n = vsnprintf(has_room ? w->line + w->used : NULL, has_room ? w->bytes - w->used : 0, format, arguments);
     va_end(arguments);
     w->used += n > 0 ? (size_t)n : 0;
 }
@@ -38,7 +37,7 @@ static void put_reference(writer *w, const sw_program *program, const sw_referen
     put(w, " %s@%" PRId64 " %" PRId64 " B]", sw_memory_class_name(buffer->memory_class), buffer->address, reference->bytes);
 }
 
-void sw_instruction_print(const sw_program *program, int index, char *line, size_t bytes) {
+size_t sw_instruction_print(const sw_program *program, int index, char *line, size_t bytes) {
     static const char *const segments[] = {"prepare", "forward", "backward", "reduce", "update"};
     const sw_instruction *instruction = &program->instructions.item[index];
     writer w = {line, bytes, 0};
@@ -69,6 +68,7 @@ void sw_instruction_print(const sw_program *program, int index, char *line, size
     for (int i = 0; i < SW_MAX_ATTRIBUTES && has_dimensions; i++)
         put(&w, "%s%.17g", i ? "," : "; ", instruction->attribute[i]);
     put(&w, "%s", has_dimensions ? ")" : "");
+    return w.used;
 }
 
 uint64_t sw_program_hash(const sw_program *program) {

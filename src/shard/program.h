@@ -179,8 +179,8 @@ void sw_program_free(sw_program *program);
 /* Give every transient buffer an address: sections by class, packed by lifetime. */
 sw_status sw_program_map_memory(sw_program *program, sw_error *err);
 
-/* One instruction as a line, without what differs from rank to rank. */
-void sw_instruction_print(const sw_program *program, int index, char *line, size_t bytes);
+/* One instruction as a line, without what differs from rank to rank; returns the bytes of all of it, as snprintf does. */
+size_t sw_instruction_print(const sw_program *program, int index, char *line, size_t bytes);
 
 /* A hash of all lines: equal on ranks that will do the same. */
 uint64_t sw_program_hash(const sw_program *program);

@@ -34,6 +34,7 @@ static void defaults_are_those_of_the_contract(void **state) {
     assert_int_equal(settings.train.micro_batch_size, 4);
     assert_int_equal(settings.train.seed, 1234);
     assert_int_equal(settings.train.threads, SW_AUTO);
+    assert_int_equal(settings.train.kernels, SW_KERNELS_AUTO);
     assert_int_equal(settings.optimizer.name, SW_OPTIMIZER_ADAMW);
     assert_true(settings.optimizer.learning_rate == 3e-4);
     assert_true(settings.optimizer.betas.first == 0.9 && settings.optimizer.betas.second == 0.95);

@@ -3,6 +3,7 @@ bit for bit, over numbers of ranks, stages, modes, ways of saving; what may not 
 """
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -160,6 +161,29 @@ def refused_changes():
     runs.expect(again.code == 0 and "resume: from" in again.output, f"a moved run: {again.code} {again.errors}")
     kept = sorted(path.name for path in moved.glob("run.yaml*"))
     runs.expect(kept == ["run.yaml", "run.yaml.1", "run.yaml.2"], f"settings that were replaced: {kept}")
+
+
+def kernels_stay_unless_another_set_is_named():
+    """A run that goes on keeps the kernels of its checkpoint, also where the CPU has wider ones, and so its bits; a set that is named is taken,
+    and then the run is no longer reproducible."""
+    (narrow, *_), widest = runs.kernel_sets()
+    if narrow == widest:
+        return
+    case = Case("kernels", train="steps: 4")
+    usual = ("checkpoint.every=2", "train.reproducible=false")
+    named = f"train.kernels={narrow}"
+    straight = runs.train_well(case.config, *usual, named)
+    stopped = runs.train_well(case.config, *usual, named, "train.steps=2")
+    other, refused = (shutil.copytree(stopped.folder, runs.fresh(), symlinks=True) for _ in range(2))
+    run = runs.train_well(case.config, *usual, folder=stopped.folder)
+    expect_same(run, straight, "the kernels of the checkpoint")
+    run = runs.train_well(case.config, *usual, f"train.kernels={widest}", folder=other)
+    kernels = [event["kernels"] for event in run.events if event["event"] in ("start", "resume")]
+    runs.expect(kernels == [narrow, widest], f"kernels that are named: {kernels}")
+    run = runs.train(case.config, "checkpoint.every=2", f"train.kernels={widest}", folder=refused)
+    runs.expect(
+        run.code == 2 and all(word in run.message for word in (narrow, widest, "train.reproducible")), f"other kernels: {run.code} {run.errors}"
+    )
 
 
 def read_header(path):
@@ -329,6 +353,30 @@ def saved_when_asked():
             expect_same(run, case.straight, what)
 
 
+def saved_when_asked_before_anything():
+    """SIGUSR1 while the command still reads its settings: it is kept, and the first step is saved."""
+    case = Case("early", train="steps: 3")
+    pipe, folder = runs.fresh("pipe").with_suffix(".yaml"), runs.fresh()
+    os.mkfifo(pipe)
+    process = start(pipe, "checkpoint.every=100000", "shard.ranks=2", folder=folder)
+    with pipe.open("w") as file:  # which waits for the command to read
+        process.send_signal(signal.SIGUSR1)
+        file.write(case.config.read_text())
+    errors = process.communicate(timeout=60)[1]
+    runs.expect(process.returncode == 0, f"SIGUSR1 before anything: {process.returncode} {errors}")
+    saved = [(event["step"], event["reason"]) for event in events(folder, "save")]
+    runs.expect(saved[0] == (1, "SIGUSR1 asked for it") and len(saved) == 2, f"SIGUSR1 before anything: {saved}")
+    for verb in (("--version",), ("doctor",), ("checkpoint", "verify", str(folder))):  # which have nothing to save
+        done = subprocess.run([str(runs.COMMAND), *verb], capture_output=True, preexec_fn=ask_to_save)
+        runs.expect(done.returncode == 0, f"SIGUSR1 to {verb}: {done.returncode} {done.stderr}")
+
+
+def ask_to_save():
+    """It arrives with the command's first instruction."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+
 def a_run_that_saves_nothing_says_so():
     """SIGUSR1 without checkpoints."""
     case = Case("unsaved", train="steps: 200")
@@ -403,6 +451,7 @@ def nothing_is_taken_from_elsewhere():
 if sys.argv[1] == "fast":
     tests = (
         refused_changes,
+        kernels_stay_unless_another_set_is_named,
         frozen_weights_are_those_of_before,
         a_finished_run_is_left_alone,
         more_epochs_leave_no_row_out,
@@ -410,6 +459,7 @@ if sys.argv[1] == "fast":
         a_start_that_was_killed_is_made_again,
         two_runs_in_one_folder,
         saved_when_asked,
+        saved_when_asked_before_anything,
         a_run_that_saves_nothing_says_so,
         damage_is_passed_over,
         nothing_is_taken_from_elsewhere,

@@ -170,6 +170,23 @@ def links_and_names_that_lead_out():
     runs.expect(again.code == 0 and run.weights() == straight.weights(), f"a path with ..: {again.code} {again.errors}")
 
 
+def renamed_by_hand():
+    """A checkpoint that somebody put aside, or under another step's number, is still there when the run has gone on past it."""
+    run = begun()
+    before = look(step(run, 6))
+    step(run, 6).rename(run.folder / "steps" / "00000006-keep")
+    shutil.copytree(step(run, 4), step(run, 8))
+    copy = look(step(run, 8))
+    again = goes_on(run, "checkpoints renamed by hand")
+    steps = run.folder / "steps"
+    runs.expect(look(steps / "00000006-keep") == before, "a checkpoint that was renamed is not what it was")
+    runs.expect(look(steps / "00000008.moved") == copy, f"a checkpoint under another step's number: {sorted(steps.iterdir())}")
+    runs.expect("steps/00000008 was something else" in again.output and "00000008.moved now" in again.output, f"not told: {again.output}")
+    reason = [line["reason"] for line in again.events if line["event"] == "fallback"]
+    runs.expect(len(reason) == 1 and "holds step 4: it was renamed" in reason[0], f"another step's number: {reason}")
+    answers(0, ["00000008: good"], "verify", run.folder)
+
+
 # A wall clock that is ten years off, now before and now behind.
 CLOCK = r"""
 #define _GNU_SOURCE
@@ -282,6 +299,7 @@ runs.both(
             a_latest_that_is_no_link,
             with_things_of_somebody,
             links_and_names_that_lead_out,
+            renamed_by_hand,
             under_clocks_that_jump,
         )
     ],

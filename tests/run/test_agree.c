@@ -22,9 +22,10 @@ typedef struct view {
     bool is_odd;
 } view;
 
-static void write_line(const void *self, int64_t i, char *line, size_t bytes) {
+static size_t write_line(const void *self, int64_t i, char *line, size_t bytes) {
     const view *v = self;
-    snprintf(line, bytes, "line %lld%s", (long long)i, v->is_odd && i == v->texts->differs ? " of another kind" : "");
+    return (size_t)snprintf(line, bytes, "line %lld%s", (long long)i,
+                            v->is_odd && i == v->texts->differs ? " of another kind" : "");
 }
 
 static sw_status compare(sw_comm *comm, void *arg, sw_error *err) {
@@ -90,12 +91,66 @@ static void a_text_that_ends_early_differs(void **state) {
     }
 }
 
+/* Lines of any length are compared to their last byte, and shown from where they differ. */
+typedef struct long_line {
+    int64_t bytes, differs;
+    char other; /* there, on the last rank; 0: its line ends there */
+} long_line;
+
+typedef struct long_view {
+    const long_line *line;
+    bool is_last;
+} long_view;
+
+static size_t write_long_line(const void *self, int64_t i, char *line, size_t bytes) {
+    const long_view *v = self;
+    int64_t n = v->is_last && !v->line->other ? v->line->differs : v->line->bytes;
+    for (int64_t at = 0; at < n && at + 1 < (int64_t)bytes; at++)
+        line[at] = v->is_last && at == v->line->differs ? v->line->other : (char)('a' + (at + i) % 26);
+    if (bytes)
+        line[n < (int64_t)bytes ? n : (int64_t)bytes - 1] = 0;
+    return (size_t)n;
+}
+
+static sw_status compare_long(sw_comm *comm, void *arg, sw_error *err) {
+    const long_view v = {arg, sw_comm_rank(comm) == sw_comm_size(comm) - 1};
+    return sw_agree(comm, "recipe", 3, write_long_line, &v, err);
+}
+
+static void long_lines_are_compared_wholly(void **state) {
+    static const long_line cases[] = {{5000, 4999, '#'}, {5000, 4999, 0},   {5000, 2500, '#'}, {300000, 299999, '#'},
+                                      {2048, 2047, '#'}, {2047, 2046, '#'}, {241, 240, '#'},   {100, 99, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sw_error err = {0};
+        sw_launch_options options = SW_LAUNCH_OPTIONS_INIT;
+        options.n_ranks = 3;
+        long_line line = cases[i], same = {line.bytes, -1, 0};
+        same.other = 'x';
+        assert_int_equal(sw_launch(&options, compare_long, &same, &err), SW_OK);
+        assert_int_equal(sw_launch(&options, compare_long, &line, &err), SW_MISMATCH);
+        assert_non_null(strstr(err.message, "first at line 0"));
+        const char *mine = strstr(err.message, "· rank 0: "), *other = strstr(err.message, "· rank 2: ");
+        assert_true(mine && other);
+        mine += strlen("· rank 0: "), other += strlen("· rank 2: ");
+        size_t n_same = 0;
+        while (mine[n_same] == other[n_same])
+            n_same++;
+        /* they part where the lines do, and the bytes before that say where it is */
+        const int64_t at = line.differs;
+        assert_int_equal(mine[n_same], 'a' + at % 26);
+        assert_int_equal(other[n_same], line.other ? line.other : ' ');
+        assert_int_equal(mine[n_same - 1], 'a' + (at - 1) % 26);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_texts_agree),
         cmocka_unit_test(the_first_line_that_differs_is_named),
         cmocka_unit_test(rank_0_has_no_privilege),
         cmocka_unit_test(a_text_that_ends_early_differs),
+        cmocka_unit_test(long_lines_are_compared_wholly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

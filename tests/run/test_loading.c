@@ -1,8 +1,10 @@
-/* test_loading.c: rank 0 says how far the reading of a model is when that takes long.
+/* test_loading.c: while a model or a checkpoint is read, which may take long: rank 0 says how far it is, and who asks for an end
+ * does not wait for a step.
  *
  * Files are slow here: this program's pread, which the library then calls too, sleeps in ranks.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +19,10 @@
 
 #include "base/file.h"
 
-static pid_t supervisor;
+static pid_t supervisor; /* 0: files are not slow */
 
 ssize_t pread(int descriptor, void *to, size_t bytes, off_t offset) {
-    if (getpid() != supervisor)
+    if (supervisor && getpid() != supervisor)
         nanosleep(&(struct timespec){.tv_nsec = 80000000}, NULL);
     return syscall(SYS_pread64, descriptor, to, bytes, offset);
 }
@@ -59,7 +61,57 @@ static void a_long_reading_of_the_model_is_told_of(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+static int n_steps_in(const char *path) {
+    int64_t n_bytes = 0;
+    char *text = NULL;
+    int n = 0;
+    if (sw_file_read(path, 1 << 20, &text, &n_bytes, NULL) == SW_OK)
+        for (const char *c = text; *c; c++)
+            n += *c == '\n';
+    free(text);
+    return n;
+}
+
+/* The signal is there before the ranks are: none of them takes a step, nothing is saved, and the next start goes on as if nothing
+ * had been. First while the model is read, then a checkpoint. */
+static void an_end_does_not_wait_for_a_step(void **state) {
+    static const struct {
+        int number;
+        sw_status status;
+        const char *words;
+    } cases[] = {{SIGTERM, SW_TERMINATED, "SIGTERM"}, {SIGINT, SW_INTERRUPTED, "Ctrl-C"}, {SIGHUP, SW_HUNG_UP, "SIGHUP"}};
+    (void)state;
+    char folder[] = "/tmp/shardwise-loading-XXXXXX", run[96], metrics[128], command[96];
+    assert_non_null(mkdtemp(folder));
+    snprintf(run, sizeof run, "checkpoint.path=%s/run", folder);
+    snprintf(metrics, sizeof metrics, "%s/run/metrics.jsonl", folder);
+    const char *overrides[] = {run, "shard.ranks=2", "train.steps=2", "checkpoint.every=1", "log.every=1"};
+    supervisor = 0; /* nothing is slow here */
+    for (int n_done = 0; n_done <= 2; n_done += 2) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            volatile sig_atomic_t stop_signal = cases[i].number;
+            sw_error err = {0};
+            sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+            options.stop_signal = &stop_signal;
+            overrides[2] = n_done ? "train.steps=4" : "train.steps=2";
+            assert_int_equal(sw_train_file(SW_SOURCE_FOLDER "/tests/golden/llama-untied/run.yaml", overrides, 5, &options, &err),
+                             cases[i].status);
+            if (!strstr(err.message, cases[i].words) || !strstr(err.message, "while loading"))
+                fail_msg("%s", err.message);
+            assert_int_equal(n_steps_in(metrics), n_done);
+        }
+        sw_error err = {0};
+        sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+        if (sw_train_file(SW_SOURCE_FOLDER "/tests/golden/llama-untied/run.yaml", overrides, 5, &options, &err) != SW_OK)
+            fail_msg("%s", err.message);
+        assert_int_equal(n_steps_in(metrics), n_done + 2);
+    }
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_long_reading_of_the_model_is_told_of)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_long_reading_of_the_model_is_told_of),
+                                       cmocka_unit_test(an_end_does_not_wait_for_a_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
