@@ -2,6 +2,7 @@
 #include "data/npy_writer.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
