@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "device/cpu/choice.h"
+#include "device/cpu/cores.h"
 
 /* The value after "key :" in a file of such lines, as in /proc/cpuinfo; "" if there is none. */
 static char *read_field(const char *path, const char *key, char *buffer, size_t bytes) {
@@ -45,6 +46,17 @@ static char *read_line(const char *path, char *buffer, size_t bytes) {
     if (file)
         fclose(file);
     return buffer;
+}
+
+/* How many cores ranks and threads are shared out over. */
+static void show_cores(void) {
+    sw_cores cores;
+    const double quota = sw_cores_quota("");
+    sw_cores_find(&cores);
+    printf("cores      %d", cores.n);
+    if (cores.n < cores.n_found)
+        printf(" of %d: the control group allows %g processors' time, so none is pinned", cores.n_found, quota);
+    printf("\n");
 }
 
 static void show_cpu(void) {
@@ -189,6 +201,7 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
 #endif
            gnu_get_libc_version(), jansson_version_str(), yaml_get_version_string(), pcre2);
     show_cpu();
+    show_cores();
     show_products();
     show_blas();
     show_memory();

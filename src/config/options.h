@@ -11,7 +11,7 @@
 #define SW_OPTIONS_MODEL(X) \
     X(model, path, PATH, "null", "", "a Hugging Face directory to start from (config.json, *.safetensors); or give the dimensions of a new model") \
     X(model, architecture, CHOICE, "null", "null|llama|gpt2", "of a new model; null where model.path is set") \
-    X(model, layers, COUNT, "0", "0..100000", "blocks of a new model") \
+    X(model, layers, COUNT, "0", "0..2048", "blocks of a new model") \
     X(model, hidden, COUNT, "0", "0..16777216", "channels between blocks") \
     X(model, heads, COUNT, "0", "0..65536", "attention heads") \
     X(model, kv_heads, COUNT, "0", "0..65536", "key/value heads, a divisor of heads; 0: as many as heads") \
