@@ -217,6 +217,11 @@ void sw_run_folder_tidy(const sw_run *run) {
             (void)rename(before, file); /* if it is there: the new one did not come about */
     }
     remove_half_written(path);
-    if (!run->goes_on && sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
+}
+
+void sw_run_folder_leave(const sw_run *run) {
+    const char *path = run->settings->checkpoint.path;
+    char events[SW_PATH_BYTES];
+    if (!run->goes_on && sw_path_join(events, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(events))
         remove_folder(path);
 }
