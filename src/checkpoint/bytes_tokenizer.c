@@ -67,20 +67,25 @@ static const char tokenizer_config[] = "{\n"
                                        "  \"clean_up_tokenization_spaces\": false\n"
                                        "}\n";
 
-sw_status sw_bytes_tokenizer_write(const char *directory, sw_error *err) {
-    char path[SW_PATH_BYTES], *text = NULL;
+sw_status sw_bytes_tokenizer_text(char **text, sw_error *err) {
     size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    *text = NULL;
+    FILE *out = open_memstream(text, &bytes);
     if (!out)
         return sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer.json");
     fputs(before_vocabulary, out);
     put_vocabulary(out);
     fputs(after_vocabulary, out);
-    if (!sw_text_close(out, &text))
-        return sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer.json");
-    sw_status status = sw_path_join(path, directory, "tokenizer.json", err);
+    return sw_text_close(out, text) ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer.json");
+}
+
+sw_status sw_bytes_tokenizer_write(const char *directory, sw_error *err) {
+    char path[SW_PATH_BYTES], *text;
+    sw_status status = sw_bytes_tokenizer_text(&text, err);
     if (status == SW_OK)
-        status = sw_file_write(path, text, (int64_t)bytes, err);
+        status = sw_path_join(path, directory, "tokenizer.json", err);
+    if (status == SW_OK)
+        status = sw_file_write(path, text, (int64_t)strlen(text), err);
     if (status == SW_OK)
         status = sw_path_join(path, directory, "tokenizer_config.json", err);
     if (status == SW_OK)

@@ -55,6 +55,24 @@ sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_e
     return status;
 }
 
+sw_status sw_bench_kernels(const char *name, sw_kernel_set *set, sw_error *err) {
+    const char *names[SW_N_KERNEL_SETS];
+    *set = sw_kernel_set_best();
+    for (sw_kernel_set s = 0; s < SW_N_KERNEL_SETS && name; s++) {
+        names[s] = sw_kernel_set_name(s);
+        if (strcmp(name, names[s]))
+            continue;
+        *set = s;
+        return sw_kernel_set_check(s, err) ? sw_fail_within(err, "--kernels") : SW_OK;
+    }
+    if (!name)
+        return SW_OK;
+    const char *nearest = sw_text_nearest(name, names, SW_N_KERNEL_SETS);
+    return sw_fail(err, SW_BAD_CONFIG, "--kernels: there is no set %.100s · shardwise bench · %s%s%s", name,
+                   nearest ? "did you mean " : "shardwise doctor lists those that there are", nearest ? nearest : "",
+                   nearest ? "?" : "");
+}
+
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);

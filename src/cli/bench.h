@@ -31,6 +31,12 @@ sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_e
         "--save", "FILE", "write the JSON object there too", SW_FLAG_TEXT, &(output).save \
     }
 
+/* The kernel set of this name; the widest that runs here for NULL. Errors: SW_BAD_CONFIG: there is no such set, or this CPU
+ * cannot run it. */
+#define SW_BENCH_KERNELS_FLAG(name) \
+    { "--kernels", "SET", "baseline, x86-64-v3 or x86-64-v4; the widest that this CPU runs", SW_FLAG_TEXT, &(name) }
+sw_status sw_bench_kernels(const char *name, sw_kernel_set *set, sw_error *err);
+
 /* The median of `samples` [n], which are put in order. n is at least 1. */
 double sw_bench_median(double *samples, int64_t n);
 
@@ -40,17 +46,19 @@ double sw_bench_median(double *samples, int64_t n);
 typedef struct sw_bench_cores {
     int64_t n_ranks, n_threads, m, n, k;
     sw_dtype type; /* SW_F32 or SW_BF16 */
+    sw_kernel_set set;
 } sw_bench_cores;
 
 /* Operations per second of all these cores together. */
 typedef struct sw_bench_roofs {
     double rate[SW_N_ROOFS + 1]; /* the last: products of matrices */
-    char kernel_set[32], gemm[64];
+    sw_kernel_set set;
+    char gemm[64];
 } sw_bench_roofs;
 
 /* Takes about a third of a second. Ranks are forked: no thread may run. */
 sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roofs, sw_error *err);
-double sw_bench_fma_roof(const sw_bench_roofs *roofs); /* the best width of fp32 */
+double sw_bench_fma_roof(const sw_bench_roofs *roofs); /* the best width of fp32 that the kernel set has */
 json_t *sw_bench_roofs_json(const sw_bench_roofs *roofs);
 
 /* ---- bench_run.c ---- */

@@ -155,10 +155,7 @@ static sw_status add_contender(contest *all, sw_gemm_kind kind, sw_dtype type, s
         c->device->close(c->device);
         return SW_OK;
     }
-    c->roof = kind == SW_GEMM_OWN_BF16 ? SW_ROOF_BF16_512
-              : set == SW_SET_V4       ? SW_ROOF_FP32_512
-              : set == SW_SET_V3       ? SW_ROOF_FP32_256
-                                       : SW_ROOF_FP32_128;
+    c->roof = kind == SW_GEMM_OWN_BF16 ? SW_ROOF_BF16_512 : sw_roof_of_set(set);
     snprintf(c->name, sizeof c->name, "%s, %s", c->device->gemm, sw_dtype_name(type));
     all->n++;
     return SW_OK;
@@ -174,7 +171,6 @@ static sw_status hold(contest *all, sw_error *err) {
     sw_machine *machine = &all->machine;
     sw_cpu_name(machine->cpu);
     snprintf(machine->version, sizeof machine->version, "%s", sw_version());
-    machine->set = sw_kernel_set_best();
     list_shapes(all->shapes);
     for (int roof = 0; roof < SW_N_ROOFS; roof++)
         machine->roof[roof] = sw_roof_measure((sw_roof)roof, all->seconds);
@@ -236,22 +232,26 @@ static json_t *report_of(const contest *all) {
     return json_pack("{s:o, s:o}", "machine", sw_bench_machine(), "products", list);
 }
 
+/* path: where they are written; NULL: nowhere. */
 static void print_choices(const sw_machine *machine, const char *path) {
     for (int type = 0; type < 2; type++) {
         sw_gemm_choice choice;
         if (sw_gemm_choose_by(machine, type ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, &choice))
             printf("shard.param_dtype: %s multiplies by %s\n", type ? "bf16" : "fp32", sw_gemm_kind_name(choice.kind));
     }
-    printf("written to %s\n", path);
+    if (path)
+        printf("written to %s\n", path);
 }
 
 static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
-    const char *output = NULL;
+    const char *output = NULL, *kernels = NULL;
     double seconds = 0.02;
     sw_bench_output report_to = {0};
     const sw_flag flags[] = {
-        {"--output", "FILE", "the machine file; ~/.cache/shardwise/machine.json, which runs read", SW_FLAG_TEXT, &output},
+        {"--output", "FILE", "the machine file; ~/.cache/shardwise/machine.json, which runs read, or none with --kernels",
+         SW_FLAG_TEXT, &output},
+        SW_BENCH_KERNELS_FLAG(kernels),
         {"--seconds", "S", "for each of three rounds of each shape; 0.02", SW_FLAG_REAL, &seconds, 0, 10},
         SW_BENCH_OUTPUT_FLAGS(report_to),
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
@@ -271,12 +271,16 @@ static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
         return status;
     if (output && !*output)
         return sw_fail(err, SW_BAD_CONFIG, "--output: the name is empty · shardwise bench gemm · name a file");
-    if (!output && (status = sw_machine_path(path, err)))
-        return status;
-    output = output ? output : path;
     contest all = {.seconds = seconds};
+    if ((status = sw_bench_kernels(kernels, &all.machine.set, err)))
+        return status;
+    if (!output && !kernels) { /* the file is that of the set which runs take by themselves */
+        if ((status = sw_machine_path(path, err)))
+            return status;
+        output = path;
+    }
     status = hold(&all, err);
-    if (!status)
+    if (!status && output)
         status = sw_machine_write(output, &all.machine, err);
     json_t *report = status ? NULL : report_of(&all);
     if (!status)

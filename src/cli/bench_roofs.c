@@ -75,7 +75,7 @@ static sw_status sample_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     sw_sharding sharding = {.n_ranks = sw_comm_size(comm), .n_threads = (int)s->cores->n_threads, .mode = SW_SHM_VIEW};
     double mine[SW_N_ROOFS + 1], all[SW_MAX_RANKS * (SW_N_ROOFS + 1)];
     sw_device *device = NULL;
-    sw_status status = sw_rank_device_open(comm, &sharding, &s->found, sw_kernel_set_best(), s->gemm.kind, &device, err);
+    sw_status status = sw_rank_device_open(comm, &sharding, &s->found, s->cores->set, s->gemm.kind, &device, err);
     for (int i = 0; i <= SW_N_ROOFS && !status; i++) {
         status = sw_barrier(comm, err);
         mine[i] = i < SW_N_ROOFS ? roof_of_rank(device, (sw_roof)i) : gemm_of_rank(device, s->cores);
@@ -85,7 +85,7 @@ static sw_status sample_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     if (!status && sw_comm_rank(comm) == 0) {
         for (int i = 0; i < sharding.n_ranks * (SW_N_ROOFS + 1); i++)
             s->roofs->rate[i % (SW_N_ROOFS + 1)] += all[i];
-        snprintf(s->roofs->kernel_set, sizeof s->roofs->kernel_set, "%s", device->kernel_set);
+        s->roofs->set = s->cores->set;
         snprintf(s->roofs->gemm, sizeof s->roofs->gemm, "%s", device->gemm);
     }
     if (device)
@@ -101,7 +101,7 @@ sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roo
     if (s.roofs == MAP_FAILED)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the roofs: %s · shardwise bench", strerror(errno));
     sw_cores_find(&s.found);
-    sw_gemm_choose(sw_kernel_set_best(), cores->type == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false, &s.gemm);
+    sw_gemm_choose(cores->set, cores->type == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false, &s.gemm);
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_launch(&options, sample_in_rank, &s, err);
     *roofs = *s.roofs;
@@ -111,20 +111,21 @@ sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roo
 
 double sw_bench_fma_roof(const sw_bench_roofs *roofs) {
     double best = 0;
-    for (int i = 0; i < SW_N_ROOFS; i++)
-        if (i != SW_ROOF_BF16_512 && roofs->rate[i] > best)
-            best = roofs->rate[i];
+    for (sw_roof roof = SW_ROOF_FP32_128; roof <= sw_roof_of_set(roofs->set); roof++)
+        best = roofs->rate[roof] > best ? roofs->rate[roof] : best;
     return best;
 }
 
 static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, is_fp32 = false, goes_on;
+    const char *kernels = NULL;
     sw_bench_cores cores = {.n_ranks = 2, .n_threads = 1, .m = 1024, .n = 3072, .k = 576, .type = SW_BF16};
     sw_bench_output output = {0};
     const sw_flag flags[] = {
         {"--ranks", "N", "processes; 2", SW_FLAG_COUNT, &cores.n_ranks, 1, SW_MAX_RANKS},
         {"--threads", "N", "of each; 1", SW_FLAG_COUNT, &cores.n_threads, 1, SW_MAX_THREADS},
         {"--fp32", NULL, "multiply matrices of fp32, not bf16", SW_FLAG_SWITCH, &is_fp32},
+        SW_BENCH_KERNELS_FLAG(kernels),
         SW_BENCH_OUTPUT_FLAGS(output),
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
@@ -142,14 +143,16 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
     if (status || !goes_on)
         return status;
     cores.type = is_fp32 ? SW_F32 : SW_BF16;
+    if ((status = sw_bench_kernels(kernels, &cores.set, err)))
+        return status;
     json_t *machine = sw_bench_machine(), *report = NULL;
     if ((status = sw_bench_roofs_sample(&cores, &found, err))) {
         json_decref(machine);
         return status;
     }
     report = json_pack("{s:{s:I, s:I, s:s, s:s}, s:o, s:o}", "configuration", "ranks", (json_int_t)cores.n_ranks, "threads",
-                       (json_int_t)cores.n_threads, "kernel_set", found.kernel_set, "gemm", found.gemm, "machine", machine,
-                       "roofs", sw_bench_roofs_json(&found));
+                       (json_int_t)cores.n_threads, "kernel_set", sw_kernel_set_name(found.set), "gemm", found.gemm, "machine",
+                       machine, "roofs", sw_bench_roofs_json(&found));
     status = sw_bench_put(report, &output, err);
     json_decref(report);
     if (status || output.as_json)

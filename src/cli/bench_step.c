@@ -19,8 +19,10 @@
 #include "base/philox.h"
 #include "base/text.h"
 #include "cli/bench.h"
+#include "data/npy_writer.h"
 #include "device/cpu/cores.h"
 #include "run/assembly.h"
+#include "run/rank_device.h"
 
 enum { MOST_ROUNDS = 32 };
 
@@ -125,29 +127,23 @@ static sw_status make_settings(bench *b, sw_error *err) {
     return status ? status : sw_assembly_model(&b->settings, &b->config, err);
 }
 
-/* Tokens for all steps, the same in every run: a one-dimensional .npy of int32. */
+/* Tokens for all steps, the same in every run. */
 static sw_status write_tokens(const bench *b, sw_error *err) {
-    char path[SW_PATH_BYTES], header[128];
+    char path[SW_PATH_BYTES];
     int64_t n = b->settings.train.batch_size * b->settings.data.sequence_length * b->n_steps + 1;
-    const int header_bytes = 128, before_header = 10;
-    int32_t *ids = malloc((size_t)header_bytes + (size_t)n * sizeof *ids);
+    sw_npy_writer tokens = {.descriptor = -1};
     sw_status status = sw_path_join(path, b->folder, "tokens.npy", err);
-    if (!ids || status) {
-        free(ids);
-        return status ? status : sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " tokens · shardwise bench step", n);
+    if (!status)
+        status = sw_npy_open(&tokens, path, SW_I32, err);
+    for (int64_t i = 0; i < n && !status; i++) {
+        const double drawn = sw_philox_uniform(1, SW_PURPOSE_SAMPLE, 0, (uint64_t)i);
+        status = sw_npy_put(&tokens, (int64_t)(drawn * (double)b->config.vocabulary), err);
     }
-    memset(header, ' ', sizeof header);
-    memcpy(header, "\x93NUMPY\x01\x00\x76\x00", before_header); /* version 1.0; 118 bytes follow */
-    int length = snprintf(header + before_header, sizeof header - before_header,
-                          "{'descr': '<i4', 'fortran_order': False, 'shape': (%" PRId64 ",), }", n);
-    header[before_header + length] = ' ';
-    header[header_bytes - 1] = '\n';
-    memcpy(ids, header, sizeof header);
-    for (int64_t i = 0; i < n; i++)
-        ids[header_bytes / (int)sizeof *ids + i] =
-            (int32_t)(sw_philox_uniform(1, SW_PURPOSE_SAMPLE, 0, (uint64_t)i) * (double)b->config.vocabulary);
-    status = sw_file_write(path, ids, header_bytes + n * (int64_t)sizeof *ids, err);
-    free(ids);
+    if (!status)
+        status = sw_npy_finish(&tokens, err);
+    if (!status)
+        status = sw_npy_publish(&tokens, err);
+    sw_npy_close(&tokens);
     return status;
 }
 
@@ -179,12 +175,15 @@ static sw_status run_rounds(bench *b, sw_error *err) {
                             .k = b->config.hidden,
                             .type = s->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32};
     sw_cores found;
+    sw_status status = sw_kernel_set_of(s, &cores.set, err);
+    if (status)
+        return status;
     sw_cores_find(&found);
     if (cores.n_threads > found.n) /* ranks that take turns on a core do not raise what the core does */
         cores.n_threads = found.n;
     if (cores.n_ranks * cores.n_threads > found.n)
         cores.n_ranks = found.n / cores.n_threads;
-    sw_status status = sw_bench_roofs_sample(&cores, &b->roofs[0], err);
+    status = sw_bench_roofs_sample(&cores, &b->roofs[0], err);
     for (int64_t i = 0; i < b->n_rounds && !status; i++) {
         json_t *round = NULL;
         status = sw_bench_run(s, b->n_skip, &round, err);

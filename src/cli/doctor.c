@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "device/cpu/choice.h"
+#include "device/cpu/cores.h"
 
 /* The value after "key :" in a file of such lines, as in /proc/cpuinfo; "" if there is none. */
 static char *read_field(const char *path, const char *key, char *buffer, size_t bytes) {
@@ -47,6 +48,17 @@ static char *read_line(const char *path, char *buffer, size_t bytes) {
     return buffer;
 }
 
+/* How many cores ranks and threads are shared out over. */
+static void show_cores(void) {
+    sw_cores cores;
+    const double quota = sw_cores_quota("");
+    sw_cores_find(&cores);
+    printf("cores      %d", cores.n);
+    if (cores.n < cores.n_found)
+        printf(" of %d: the control group allows %g processors' time, so none is pinned", cores.n_found, quota);
+    printf("\n");
+}
+
 static void show_cpu(void) {
     static const char *const matter[] = {"avx2", "fma", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16"};
     char model[256], flags[4096];
@@ -66,7 +78,7 @@ static void show_cpu(void) {
     printf("kernels   ");
     for (sw_kernel_set set = 0; set < SW_N_KERNEL_SETS; set++)
         printf("%s%s%s", set ? ", " : " ", sw_kernel_set_runs_here(set) ? "" : "no ", sw_kernel_set_name(set));
-    printf("; used: %s\n", sw_kernel_set_name(sw_kernel_set_best()));
+    printf("; used: %s, unless train.kernels names another\n", sw_kernel_set_name(sw_kernel_set_best()));
 }
 
 /* Who multiplies matrices in runs, and whether the machine file says so. */
@@ -189,6 +201,7 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
 #endif
            gnu_get_libc_version(), jansson_version_str(), yaml_get_version_string(), pcre2);
     show_cpu();
+    show_cores();
     show_products();
     show_blas();
     show_memory();

@@ -1,5 +1,4 @@
 /* tokenize.c: shardwise tokenize: text to a token file, or to ids on stdout, and back. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,90 +7,13 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "checkpoint/bytes_tokenizer.h"
 #include "cli/command.h"
 #include "data/corpus.h"
 #include "data/npy.h"
+#include "data/npy_writer.h"
 #include "data/token_record.h"
 #include "device/cpu/cores.h"
-
-enum { BUFFERED_NUMBERS = 1 << 16 };
-
-/* A one-dimensional .npy file that grows: its header is written last, and the file gets its name when it is whole. */
-typedef struct npy_writer {
-    const char *path; /* NULL: none is written */
-    char partial[SW_PATH_BYTES];
-    int descriptor;
-    sw_dtype dtype;
-    int64_t n, element_bytes;
-    uint8_t *buffer; /* [BUFFERED_NUMBERS * element_bytes] */
-    int64_t n_buffered;
-} npy_writer;
-
-static sw_status open_writer(npy_writer *w, const char *path, sw_dtype dtype, sw_error *err) {
-    *w = (npy_writer){.path = path, .descriptor = -1, .dtype = dtype, .element_bytes = sw_dtype_bytes(dtype)};
-    sw_status status = path ? sw_file_check_name(path, err) : SW_OK;
-    if (status || !path)
-        return status;
-    w->buffer = malloc((size_t)(BUFFERED_NUMBERS * w->element_bytes));
-    if (!w->buffer)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
-    if (snprintf(w->partial, sizeof w->partial, "%s.partial", path) >= (int)sizeof w->partial)
-        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
-    w->descriptor = open(w->partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->descriptor < 0)
-        return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", path);
-    return SW_OK;
-}
-
-static sw_status flush_writer(npy_writer *w, sw_error *err) {
-    int64_t at = SW_NPY_HEADER + (w->n - w->n_buffered) * w->element_bytes, n_bytes = w->n_buffered * w->element_bytes;
-    w->n_buffered = 0;
-    return n_bytes ? sw_file_write_at(w->descriptor, w->path, w->buffer, n_bytes, at, err) : SW_OK;
-}
-
-static sw_status write_number(npy_writer *w, int64_t number, sw_error *err) {
-    if (!w->path)
-        return SW_OK;
-    uint8_t *out = w->buffer + w->n_buffered * w->element_bytes;
-    for (int i = 0; i < w->element_bytes; i++)
-        out[i] = (uint8_t)((uint64_t)number >> (8 * i));
-    w->n++;
-    return ++w->n_buffered == BUFFERED_NUMBERS ? flush_writer(w, err) : SW_OK;
-}
-
-/* Write the header: nothing that needs space is left to do. */
-static sw_status finish_writer(npy_writer *w, sw_error *err) {
-    char header[SW_NPY_HEADER];
-    if (!w->path)
-        return SW_OK;
-    sw_status status = flush_writer(w, err);
-    sw_npy_header(w->dtype, w->n, header);
-    if (!status)
-        status = sw_file_write_at(w->descriptor, w->path, header, sizeof header, 0, err);
-    if (!status && (fsync(w->descriptor) || close(w->descriptor)))
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", w->path);
-    w->descriptor = -1;
-    return status;
-}
-
-/* Give the finished file its name. */
-static sw_status publish_writer(npy_writer *w, sw_error *err) {
-    if (!w->path)
-        return SW_OK;
-    if (rename(w->partial, w->path))
-        return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", w->path);
-    *w->partial = 0;
-    return SW_OK;
-}
-
-/* Throw away what has no name yet. */
-static void close_writer(npy_writer *w) {
-    if (w->descriptor >= 0)
-        close(w->descriptor);
-    if (*w->partial && w->path)
-        unlink(w->partial);
-    free(w->buffer);
-}
 
 /* Samples without something, and the first of them. */
 typedef struct lack {
@@ -101,7 +23,7 @@ typedef struct lack {
 
 /* Where the samples go, and what is counted. */
 typedef struct output {
-    npy_writer tokens, marks, documents;
+    sw_npy_writer tokens, marks, documents;
     bool prints_ids, is_live;
     int32_t bos, end; /* -1: there is none */
     int64_t n_documents, n_tokens, n_bytes, n_double_beginnings;
@@ -142,12 +64,12 @@ static sw_status take_sample(void *to, const sw_corpus_sample *sample, sw_error 
     }
     for (int64_t i = 0; !status && i < n; i++) {
         n_supervised += i > 0 && sample->marks[i]; /* the first token is nobody's target */
-        status = write_number(&o->tokens, ids[i], err);
+        status = sw_npy_put(&o->tokens, ids[i], err);
         if (!status)
-            status = write_number(&o->marks, sample->marks[i], err);
+            status = sw_npy_put(&o->marks, sample->marks[i], err);
     }
     if (!status)
-        status = write_number(&o->documents, n, err);
+        status = sw_npy_put(&o->documents, n, err);
     if (n_supervised == 0)
         count_lack(&o->unsupervised, sample);
     o->n_double_beginnings += n >= 2 && o->bos >= 0 && ids[0] == o->bos && ids[1] == o->bos;
@@ -197,6 +119,22 @@ typedef struct request {
     int64_t n_threads;
 } request;
 
+/* As for data.tokenizer: the word, not a folder of that name. */
+static bool is_bytes(const request *r) {
+    return !strcmp(r->tokenizer, "bytes");
+}
+
+static sw_status open_tokenizer(const request *r, sw_tokenizer **t, sw_error *err) {
+    char *text = NULL;
+    if (!is_bytes(r))
+        return sw_tokenizer_read(r->tokenizer, t, err);
+    sw_status status = sw_bytes_tokenizer_text(&text, err);
+    if (!status)
+        status = sw_tokenizer_parse("the tokenizer of bytes", text, (int64_t)strlen(text), t, err);
+    free(text);
+    return status;
+}
+
 /* Token files are what training makes of the same text; printed ids are those of the text alone. */
 static int flags_of(const request *r) {
     return (r->adds_specials || !r->prints_ids ? SW_ENCODE_SPECIALS : 0) | (r->is_literal ? SW_ENCODE_LITERAL : 0);
@@ -205,36 +143,36 @@ static int flags_of(const request *r) {
 static sw_status write_samples(const request *r, const sw_corpus *corpus, output *o, sw_error *err) {
     sw_status status = r->out ? sw_token_record_look(r->out, err) : SW_OK;
     if (!status)
-        status = open_writer(&o->tokens, r->out, sw_tokenizer_n_ids(corpus->tokenizer) <= 65536 ? SW_U16 : SW_U32, err);
+        status = sw_npy_open(&o->tokens, r->out, sw_tokenizer_n_ids(corpus->tokenizer) <= 65536 ? SW_U16 : SW_U32, err);
     if (!status)
-        status = open_writer(&o->marks, r->mask, SW_U8, err);
+        status = sw_npy_open(&o->marks, r->mask, SW_U8, err);
     if (!status)
-        status = open_writer(&o->documents, r->documents, SW_I64, err);
+        status = sw_npy_open(&o->documents, r->documents, SW_I64, err);
     if (!status)
         status = sw_corpus_encode(corpus, (sw_corpus_sink){take_sample, draw_progress, o}, err);
     if (o->is_live)
         fputs("\r\033[K", stderr);
     if (!status)
-        status = finish_writer(&o->tokens, err);
+        status = sw_npy_finish(&o->tokens, err);
     if (!status)
-        status = finish_writer(&o->marks, err);
+        status = sw_npy_finish(&o->marks, err);
     if (!status)
-        status = finish_writer(&o->documents, err);
+        status = sw_npy_finish(&o->documents, err);
     if (!status && r->out)
         status = sw_token_record_write(r->out, corpus->tokenizer, o->n_tokens, err);
     if (!status)
-        status = publish_writer(&o->tokens, err);
+        status = sw_npy_publish(&o->tokens, err);
     if (!status && r->out)
         status = sw_token_record_publish(r->out, err);
     if (!status)
-        status = publish_writer(&o->marks, err);
+        status = sw_npy_publish(&o->marks, err);
     if (!status)
-        status = publish_writer(&o->documents, err);
+        status = sw_npy_publish(&o->documents, err);
     if (status && r->out)
         sw_token_record_abandon(r->out);
-    close_writer(&o->tokens);
-    close_writer(&o->marks);
-    close_writer(&o->documents);
+    sw_npy_close(&o->tokens);
+    sw_npy_close(&o->marks);
+    sw_npy_close(&o->documents);
     return status;
 }
 
@@ -254,8 +192,8 @@ static sw_status encode(const request *r, const sw_tokenizer *t, const char *con
                               .flags = flags_of(r),
                               .has_no_end = !has_end,
                               .n_threads = r->n_threads ? (int)r->n_threads : sw_cores_count()};
-    sw_status status = sw_tokenizer_folder(r->tokenizer, folder, err);
-    if (!status && sw_corpus_has_rows(&corpus))
+    sw_status status = is_bytes(r) ? SW_OK : sw_tokenizer_folder(r->tokenizer, folder, err);
+    if (!status && !is_bytes(r) && sw_corpus_has_rows(&corpus))
         status = sw_chat_open(folder, r->chat_format, &chat, err);
     clock_gettime(CLOCK_MONOTONIC, &o.begin);
     if (!status)
@@ -349,7 +287,8 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
     request r = {.chat_format = "auto"};
     const sw_flag flags[] = {
-        {"--tokenizer", "DIR", "a folder with tokenizer.json, or the file", SW_FLAG_TEXT, &r.tokenizer},
+        {"--tokenizer", "DIR", "a folder with tokenizer.json, or the file; bytes: every byte is a token", SW_FLAG_TEXT,
+         &r.tokenizer},
         {"-o", "OUT",
          "the token file to write (.npy, uint16 or uint32), and what its ids mean (OUT.json); with --decode the text",
          SW_FLAG_TEXT, &r.out},
@@ -379,7 +318,7 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
         goto done;
     status = check_request(&r, n_others, err);
     if (!status)
-        status = sw_tokenizer_read(r.tokenizer, &t, err);
+        status = open_tokenizer(&r, &t, err);
     if (!status && r.decodes)
         status = decode(&r, t, others, n_others, err);
     else if (!status)

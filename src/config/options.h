@@ -11,7 +11,7 @@
 #define SW_OPTIONS_MODEL(X) \
     X(model, path, PATH, "null", "", "a Hugging Face directory to start from (config.json, *.safetensors); or give the dimensions of a new model") \
     X(model, architecture, CHOICE, "null", "null|llama|gpt2", "of a new model; null where model.path is set") \
-    X(model, layers, COUNT, "0", "0..100000", "blocks of a new model") \
+    X(model, layers, COUNT, "0", "0..2048", "blocks of a new model") \
     X(model, hidden, COUNT, "0", "0..16777216", "channels between blocks") \
     X(model, heads, COUNT, "0", "0..65536", "attention heads") \
     X(model, kv_heads, COUNT, "0", "0..65536", "key/value heads, a divisor of heads; 0: as many as heads") \
@@ -53,6 +53,7 @@
     X(train, micro_batch_size, COUNT_AUTO, "4", "1..16777216", "sequences computed at a time; auto: chosen by the plan") \
     X(train, seed, COUNT, "1234", "0..", "of every random number of the run") \
     X(train, threads, COUNT_AUTO, "auto", "1..256", "threads that compute in each rank; auto: physical cores divided by ranks. No bit depends on it") \
+    X(train, kernels, CHOICE, "auto", "auto|baseline|x86-64-v3|x86-64-v4", "what kernels are compiled for; auto: the widest that this CPU runs (x86-64-v3: AVX2, x86-64-v4: AVX-512). Bits differ between them") \
     X(train, restarts, COUNT, "3", "0..1000000", "times that ranks are started again, from the newest checkpoint, after one was lost or hung") \
     X(train, elastic, BOOL, "false", "", "start again with the ranks that are left, the batch the same; false: with as many as before") \
     X(train, reproducible, BOOL, "false", "", "refuse whatever could change a bit with ranks, threads or measurements")
@@ -131,6 +132,7 @@
 /* The indices of CHOICE words that code compares. */
 enum { SW_ARCHITECTURE_UNSET, SW_ARCHITECTURE_LLAMA, SW_ARCHITECTURE_GPT2 };
 enum { SW_SAVE_BF16, SW_SAVE_FP32, SW_SAVE_FP16 };
+enum { SW_KERNELS_AUTO, SW_KERNELS_BASELINE, SW_KERNELS_V3, SW_KERNELS_V4 };
 enum { SW_OPTIMIZER_ADAMW, SW_OPTIMIZER_SGD };
 enum { SW_ACCUMULATE_SHARDED, SW_ACCUMULATE_UNSHARDED };
 enum { SW_PARAM_BF16, SW_PARAM_FP32 };

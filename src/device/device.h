@@ -32,6 +32,9 @@ const char *sw_kernel_set_name(sw_kernel_set set);
 bool sw_kernel_set_runs_here(sw_kernel_set set);
 sw_kernel_set sw_kernel_set_best(void); /* the widest that runs here */
 
+/* SW_BAD_CONFIG where it does not run here, with those that do. */
+sw_status sw_kernel_set_check(sw_kernel_set set, sw_error *err);
+
 /* What multiplies matrices. Names: "plain", "own", "own-bf16", "blas". */
 typedef enum sw_gemm_kind {
     SW_GEMM_PLAIN,    /* the plain kernels */

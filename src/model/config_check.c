@@ -7,9 +7,6 @@
 #include "base/text.h"
 #include "model/model.h"
 
-enum {
-    MAX_LAYERS = 2048 /* every layer is traced before its tensors are looked for; no model comes near */
-};
 #define MAX_SIZE ((int64_t)INT32_MAX)
 
 /* What a setting is called: in run.yaml, in a Llama's config.json, in a GPT-2's. */
@@ -70,7 +67,7 @@ static sw_status check_sizes(const checker *c) {
     const struct {
         const words *words;
         int64_t value, most;
-    } sizes[] = {{&layers, m->layers, MAX_LAYERS},        {&hidden, m->hidden, MAX_SIZE}, {&heads, m->heads, MAX_SIZE},
+    } sizes[] = {{&layers, m->layers, SW_MOST_LAYERS},    {&hidden, m->hidden, MAX_SIZE}, {&heads, m->heads, MAX_SIZE},
                  {&kv_heads, m->kv_heads, MAX_SIZE},      {&ffn, m->ffn, MAX_SIZE},       {&vocabulary, m->vocabulary, MAX_SIZE},
                  {&positions, m->max_positions, MAX_SIZE}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

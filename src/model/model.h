@@ -50,6 +50,9 @@ typedef struct sw_model_config {
     bool keeps_documents_apart; /* not of the model: rows hold pieces of documents, told by the input sw_documents */
 } sw_model_config;
 
+/* Every layer is traced before its tensors are looked for; no model comes near. The limit of model.layers in run.yaml too. */
+enum { SW_MOST_LAYERS = 2048 };
+
 /* Check that dimensions fit together (heads divide, an even head size for rotary, positive and within 2^31 ...); the message
  * names the setting by the words of `spelling`: run.yaml's or config.json's. */
 typedef enum sw_config_spelling { SW_SPELL_RUN_YAML, SW_SPELL_HUGGING_FACE } sw_config_spelling;

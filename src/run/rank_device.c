@@ -1,6 +1,16 @@
 /* rank_device.c: see rank_device.h. */
 #include "run/rank_device.h"
 
+sw_status sw_kernel_set_of(const sw_settings *settings, sw_kernel_set *set, sw_error *err) {
+    static const sw_kernel_set named[] = {
+        [SW_KERNELS_BASELINE] = SW_SET_BASELINE, [SW_KERNELS_V3] = SW_SET_V3, [SW_KERNELS_V4] = SW_SET_V4};
+    *set = sw_kernel_set_best();
+    if (settings->train.kernels == SW_KERNELS_AUTO)
+        return SW_OK;
+    *set = named[settings->train.kernels];
+    return sw_kernel_set_check(*set, err) ? sw_fail_within(err, "train.kernels") : SW_OK;
+}
+
 sw_status sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding, const sw_cores *cores, sw_kernel_set set,
                               sw_gemm_kind gemm, sw_device **device, sw_error *err) {
     int cpus[SW_MAX_THREADS], n_lanes = sharding->mode == SW_SHM_COPY ? SW_LANES : 1;

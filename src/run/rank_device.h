@@ -3,8 +3,12 @@
 #define SW_RUN_RANK_DEVICE_H
 
 #include "comm/comm.h"
+#include "config/settings.h"
 #include "device/cpu/cores.h"
 #include "shard/program.h"
+
+/* The kernel set that train.kernels asks for. Errors: SW_BAD_CONFIG: this CPU cannot run it. */
+sw_status sw_kernel_set_of(const sw_settings *settings, sw_kernel_set *set, sw_error *err);
 
 /* Open the CPU with the threads that `sharding` gives each rank. Where all threads of all ranks have physical cores of their own,
  * they are pinned to them and spin for a while when they wait; else neither. Ownership: free with device->close. */

@@ -123,14 +123,14 @@ void sw_record_free(sw_record *record) {
     *record = (sw_record){.n = 0};
 }
 
-sw_status sw_record_take_kernels(sw_record *record, const sw_checkpoint *checkpoint, sw_kernel_set *set, sw_gemm_kind *gemm,
-                                 sw_error *err) {
+sw_status sw_record_take_kernels(sw_record *record, const sw_checkpoint *checkpoint, bool is_named, sw_kernel_set *set,
+                                 sw_gemm_kind *gemm, sw_error *err) {
     const char *then = sw_checkpoint_find_setting(checkpoint, kernels_key);
     for (int s = 0; then && s < SW_N_KERNEL_SETS; s++)
         for (int g = 0; g < SW_N_GEMM_KINDS; g++) {
             char text[128];
             kernels_text((sw_kernel_set)s, (sw_gemm_kind)g, text);
-            if (strcmp(text, then) || !sw_kernel_set_runs_here((sw_kernel_set)s) ||
+            if (strcmp(text, then) || (is_named && s != (int)*set) || !sw_kernel_set_runs_here((sw_kernel_set)s) ||
                 !sw_gemm_runs_here((sw_gemm_kind)g, (sw_kernel_set)s))
                 continue;
             *set = (sw_kernel_set)s;

@@ -27,9 +27,9 @@ sw_status sw_record_create(const sw_assembly *assembly, sw_dataset *data, sw_ker
 void sw_record_free(sw_record *record);
 
 /* The kernels that the checkpoint's run had, where they run here too, in the record and in *set and *gemm: then the bits go on as
- * they were. Else all stays. */
-sw_status sw_record_take_kernels(sw_record *record, const sw_checkpoint *checkpoint, sw_kernel_set *set, sw_gemm_kind *gemm,
-                                 sw_error *err);
+ * they were. Else all stays. `is_named`: settings name the set, and only that one is taken. */
+sw_status sw_record_take_kernels(sw_record *record, const sw_checkpoint *checkpoint, bool is_named, sw_kernel_set *set,
+                                 sw_gemm_kind *gemm, sw_error *err);
 
 /* May a run with this record go on from the checkpoint? SW_BAD_CONFIG names the first setting that has changed, with both values,
  * unless settings->checkpoint.resume.force lists it; `forced` (may be NULL) hears of those that it lists. The kernels count where

@@ -129,7 +129,8 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
     sw_status status = open_newest(path, &checkpoint, err);
     if (status || !checkpoint)
         return status;
-    status = sw_record_take_kernels(&run->record, checkpoint, &run->kernel_set, &run->gemm.kind, err);
+    status = sw_record_take_kernels(&run->record, checkpoint, run->settings->train.kernels != SW_KERNELS_AUTO, &run->kernel_set,
+                                    &run->gemm.kind, err);
     if (!status)
         status = sw_record_compare(&run->record, run->settings, checkpoint, forced, run, err);
     if (!status)

@@ -113,7 +113,7 @@ static void publish(sw_saving *s) {
 static void let_run_anywhere(const sw_cores *cores) {
     cpu_set_t all;
     CPU_ZERO(&all);
-    for (int i = 0; i < cores->n; i++)
+    for (int i = 0; i < cores->n_found; i++)
         CPU_SET((unsigned)cores->cpu[i], &all);
     (void)pthread_setaffinity_np(pthread_self(), sizeof all, &all); /* a wish */
 }

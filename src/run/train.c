@@ -12,6 +12,7 @@
 #include "checkpoint/model_files.h"
 #include "comm/control.h"
 #include "run/faults.h"
+#include "run/rank_device.h"
 #include "run/saving.h"
 
 static int64_t divide_up(int64_t n, int64_t divisor) {
@@ -88,6 +89,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     sw_assembly_choice choice;
     sw_model_config model = {0};
     sw_status status = check_settings(s, err);
+    if (!status)
+        status = sw_kernel_set_of(s, &run->kernel_set, err);
     sw_cores_find(&run->cores);
     if (!status && !run->options->dry_run) /* which writes nothing */
         status = sw_run_folder_look(run, err);
@@ -121,7 +124,6 @@ static sw_status prepare(sw_run *run, sw_error *err) {
                                   .warmup_steps = s->optimizer.warmup_steps,
                                   .final_ratio = s->optimizer.final_ratio,
                                   .decay_ratio = s->optimizer.decay_ratio};
-    run->kernel_set = sw_kernel_set_best();
     sw_gemm_choose(run->kernel_set, sw_sharding_numbers(&run->assembly.sharding), s->train.reproducible, &run->gemm);
     status = sw_record_create(&run->assembly, run->data, run->kernel_set, run->gemm.kind, &run->record, err);
     if (!status && run->goes_on)

@@ -55,6 +55,25 @@ for product in report["products"]:
 assert {product["operands"] for product in report["products"]} == {"fp32", "bf16"}
 PYTHON
 
+# Another kernel set: its products against its roof, and no machine file of a set that runs do not take by themselves.
+expect 2 'no set x86-64-v5' 'did you mean x86-64-v' -- "$shardwise" bench gemm --kernels x86-64-v5
+for set in baseline x86-64-v3 x86-64-v4; do
+    if "$shardwise" doctor | grep -q "^kernels.* no $set"; then
+        expect 2 "cannot run the kernel set $set" 'it runs baseline' -- "$shardwise" bench roofs --ranks 1 --kernels $set
+        expect 2 train.kernels "cannot run the kernel set $set" -- "$shardwise" bench step llama-8m train.kernels=$set
+    else
+        expect 0 -- "$shardwise" bench roofs --ranks 1 --kernels $set --json
+        python3 - "$scratch/output" $set <<'PYTHON' || complain "bench roofs --kernels $set"
+import json, sys
+report = json.load(open(sys.argv[1]))
+bits = [128, 256, 512][["baseline", "x86-64-v3", "x86-64-v4"].index(sys.argv[2]) :]
+roofs = {width: report["roofs"][f"fp32, {width} bits"] for width in (128, 256, 512)}
+assert report["configuration"]["kernel_set"] == sys.argv[2]
+assert report["roofs"]["fma"] == max(rate for width, rate in roofs.items() if width <= bits[0])
+PYTHON
+    fi
+done
+
 # A step: the work of a token by arithmetic, memory as planned, nothing left behind.
 expect 2 'an argument is missing' -- "$shardwise" bench step
 expect 2 'did you mean smollm2-135m?' -- "$shardwise" bench step smollm2-136m
@@ -67,6 +86,7 @@ expect 2 'say it with --rows' -- "$shardwise" bench step llama-8m train.micro_ba
 mkdir "$scratch/temporary"
 export TMPDIR=$scratch/temporary
 expect 0 tokens/s 'of roofs' activations -- "$shardwise" bench step llama-8m --ranks 2 --rows 1 --sequence 16 --steps 2 --skip 1 model.layers=1
+expect 0 'kernels         baseline' -- "$shardwise" bench step llama-8m --ranks 1 --rows 1 --sequence 16 --steps 2 --skip 1 model.layers=1 train.kernels=baseline
 expect 0 -- "$shardwise" bench step llama-8m --ranks 2 --rows 1 --sequence 16 --steps 3 --skip 1 --rounds 2 --json model.layers=1 model.tied=false
 python3 - "$scratch/output" <<'PYTHON' || complain 'bench step --json'
 import json, sys

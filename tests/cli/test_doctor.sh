@@ -1,7 +1,7 @@
 # doctor names what this machine has, and ends well where ranks can share memory.
 set -u
 source "$SW_SOURCE/tests/cli/command.bash"
-expect 0 shardwise CPU kernels baseline BLAS products memory memfd limits libyaml -- "$shardwise" doctor
+expect 0 shardwise CPU cores kernels baseline BLAS products memory memfd limits libyaml -- "$shardwise" doctor
 
 # A machine file is believed if it is of this machine (test_bench.sh).
 export XDG_CACHE_HOME=$scratch/cache

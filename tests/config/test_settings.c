@@ -13,6 +13,8 @@
 
 #include "config/settings.h"
 #include "config/table.h"
+#include "config/value.h"
+#include "model/model.h"
 
 static sw_status parse(const char *text, const char *const *overrides, int n_overrides, sw_settings *settings, sw_error *err) {
     return sw_settings_parse("run.yaml", "/folder", text, overrides, n_overrides, settings, err);
@@ -34,6 +36,7 @@ static void defaults_are_those_of_the_contract(void **state) {
     assert_int_equal(settings.train.micro_batch_size, 4);
     assert_int_equal(settings.train.seed, 1234);
     assert_int_equal(settings.train.threads, SW_AUTO);
+    assert_int_equal(settings.train.kernels, SW_KERNELS_AUTO);
     assert_int_equal(settings.optimizer.name, SW_OPTIMIZER_ADAMW);
     assert_true(settings.optimizer.learning_rate == 3e-4);
     assert_true(settings.optimizer.betas.first == 0.9 && settings.optimizer.betas.second == 0.95);
@@ -572,6 +575,12 @@ static void dimensions_are_told_of_new_models_alone(void **state) {
     sw_settings_free(&settings);
 }
 
+/* A model that exists is held to the same, by its config.json. */
+static void new_models_have_as_many_layers_as_any(void **state) {
+    (void)state;
+    assert_true(sw_range_of(&sw_option_table[SW_OPTION_model_layers]).high == SW_MOST_LAYERS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_contract),
@@ -585,6 +594,7 @@ int main(void) {
         cmocka_unit_test(every_option_is_printed),
         cmocka_unit_test(every_starter_file_is_taken),
         cmocka_unit_test(dimensions_are_told_of_new_models_alone),
+        cmocka_unit_test(new_models_have_as_many_layers_as_any),
         cmocka_unit_test(files_that_cannot_be_settings_are_refused_by_name),
         cmocka_unit_test(damaged_text_is_read_or_refused),
     };

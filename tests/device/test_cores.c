@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 
 #include "device/cpu/cores.h"
 #include "device/parallel.h"
+#include "support/machine_folder.h"
 
 /* 1: as expected. */
 static int cores_of(const char *machine, int n, const int *cpus) {
@@ -24,7 +26,7 @@ static int cores_of(const char *machine, int n, const int *cpus) {
         static sw_cores cores;
         setenv("HWLOC_SYNTHETIC", machine, 1);
         sw_cores_find(&cores);
-        _exit(cores.n == n && memcmp(cores.cpu, cpus, (size_t)n * sizeof *cpus) == 0);
+        _exit(cores.n_found == n && cores.n <= n && memcmp(cores.cpu, cpus, (size_t)n * sizeof *cpus) == 0);
     }
     int status = -1;
     assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
@@ -50,11 +52,12 @@ static void an_affinity_mask_is_honoured(void **state) {
     cpu_set_t before, mask;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     sw_cores_find(&all);
-    assert_in_range(all.n, 1, CPU_COUNT(&before));
-    for (int i = 0; i < all.n; i++)
+    assert_in_range(all.n, 1, all.n_found);
+    assert_in_range(all.n_found, 1, CPU_COUNT(&before));
+    for (int i = 0; i < all.n_found; i++)
         assert_true(CPU_ISSET(all.cpu[i], &before));
     CPU_ZERO(&mask);
-    CPU_SET(all.cpu[all.n - 1], &mask);
+    CPU_SET(all.cpu[all.n_found - 1], &mask);
     assert_int_equal(sched_setaffinity(0, sizeof mask, &mask), 0);
     sw_cores_find(&one);
     int n = sw_cores_count();
@@ -62,14 +65,14 @@ static void an_affinity_mask_is_honoured(void **state) {
     assert_int_equal(one.n, 1);
     assert_int_equal(n, 1);
     assert_int_equal(sw_cores_count(), all.n);
-    assert_int_equal(one.cpu[0], all.cpu[all.n - 1]);
+    assert_int_equal(one.cpu[0], all.cpu[all.n_found - 1]);
 }
 
 static void no_core_is_given_twice_and_none_when_they_are_too_few(void **state) {
     (void)state;
     static sw_cores cores;
     int cpus[SW_MAX_CORES];
-    for (cores.n = 1; cores.n <= 24; cores.n++)
+    for (cores.n = cores.n_found = 1; cores.n <= 24; cores.n_found = ++cores.n)
         for (int n_ranks = 1; n_ranks <= 9; n_ranks++)
             for (int n_threads = 1; n_threads <= 5; n_threads++) {
                 int times[24] = {0};
@@ -84,10 +87,59 @@ static void no_core_is_given_twice_and_none_when_they_are_too_few(void **state) 
             }
 }
 
+/* Where a control group lets two of four run, it does not say which: others have the same four. */
+static void none_is_given_where_fewer_may_run_than_there_are(void **state) {
+    (void)state;
+    static const sw_cores cores = {.n = 2, .n_found = 4, .cpu = {0, 1, 2, 3}};
+    int cpus[2];
+    assert_false(sw_cores_of_rank(&cores, 1, 1, 0, cpus));
+    assert_false(sw_cores_of_rank(&cores, 2, 1, 1, cpus));
+}
+
+static void expect_quota(void **state, double quota) {
+    assert_true(sw_cores_quota(*state) == quota);
+}
+
+static void the_tightest_quota_above_the_process_counts(void **state) {
+    expect_quota(state, INFINITY); /* no control groups at all */
+    put_file(state, "/proc/self/cgroup", "0::/a/b\n");
+    expect_quota(state, INFINITY);
+    put_file(state, "/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    expect_quota(state, INFINITY);
+    put_file(state, "/sys/fs/cgroup/a/cpu.max", "150000 100000\n");
+    expect_quota(state, 1.5);
+    put_file(state, "/sys/fs/cgroup/a/b/cpu.max", "25000 50000\n");
+    expect_quota(state, 0.5);
+    put_file(state, "/sys/fs/cgroup/a/b/cpu.max", "25000\n"); /* of no period */
+    expect_quota(state, 1.5);
+    put_file(state, "/sys/fs/cgroup/a/cpu.max", "1 0\n");
+    expect_quota(state, INFINITY);
+}
+
+static void the_older_groups_have_quotas_too(void **state) {
+    put_file(state, "/proc/self/cgroup", "4:memory:/jobs/1\n3:cpu,cpuacct:/jobs/1\n0::/\n");
+    put_file(state, "/sys/fs/cgroup/cpu/jobs/1/cpu.cfs_quota_us", "-1\n");
+    put_file(state, "/sys/fs/cgroup/cpu/jobs/1/cpu.cfs_period_us", "100000\n");
+    put_file(state, "/sys/fs/cgroup/memory/jobs/1/cpu.cfs_quota_us", "1\n");
+    put_file(state, "/sys/fs/cgroup/memory/jobs/1/cpu.cfs_period_us", "1\n");
+    expect_quota(state, INFINITY);
+    put_file(state, "/sys/fs/cgroup/cpu/jobs/1/cpu.cfs_quota_us", "300000\n");
+    expect_quota(state, 3);
+    put_file(state, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n"); /* of a period that is not told */
+    expect_quota(state, 3);
+}
+
+/* In a container the group's name may be the host's. */
+static void in_a_container_the_mount_is_the_group(void **state) {
+    put_file(state, "/proc/self/cgroup", "0::/system.slice/docker-0123.scope\n");
+    put_file(state, "/sys/fs/cgroup/cpu.max", "400000 100000\n");
+    expect_quota(state, 4);
+}
+
 /* Two ranks of two threads on two packages of four cores: one rank on each. */
 static void ranks_lie_far_apart(void **state) {
     (void)state;
-    static sw_cores cores = {.n = 8, .cpu = {10, 11, 12, 13, 20, 21, 22, 23}};
+    static sw_cores cores = {.n = 8, .n_found = 8, .cpu = {10, 11, 12, 13, 20, 21, 22, 23}};
     int cpus[2];
     assert_true(sw_cores_of_rank(&cores, 2, 2, 0, cpus));
     assert_true(cpus[0] == 10 && cpus[1] == 11);
@@ -136,6 +188,10 @@ int main(void) {
         cmocka_unit_test(cores_come_in_the_machine_s_order),
         cmocka_unit_test(an_affinity_mask_is_honoured),
         cmocka_unit_test(no_core_is_given_twice_and_none_when_they_are_too_few),
+        cmocka_unit_test(none_is_given_where_fewer_may_run_than_there_are),
+        MACHINE_TEST(the_tightest_quota_above_the_process_counts),
+        MACHINE_TEST(the_older_groups_have_quotas_too),
+        MACHINE_TEST(in_a_container_the_mount_is_the_group),
         cmocka_unit_test(ranks_lie_far_apart),
         cmocka_unit_test(threads_are_pinned_where_they_are_told_and_the_caller_is_freed_at_the_end),
     };

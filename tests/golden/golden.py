@@ -1,6 +1,7 @@
 """golden.py fast|slow: training runs against those of PyTorch in fp64, by check.py: losses, norms, learning rates and final parameters.
 
-fast: every case once, each at another stage, number of ranks and mode. slow: every case at 1 to 4 ranks and stages 0 to 3, with unsharded
+fast: every case once, each at another stage, number of ranks and mode, and some with every set of kernels that this CPU runs and does not
+take by itself. slow: every case, with those sets too, at 1 to 4 ranks and stages 0 to 3, with unsharded
 accumulation, with other micro-batches, and with config.json as older versions of transformers wrote it.
 """
 
@@ -22,6 +23,8 @@ CASES = ["llama-untied", "llama-tied", "gpt2", "llama-schedule", "llama-masked",
 
 def compare(case, *overrides):
     run = runs.train_well(case / "run.yaml", *overrides)
+    kernels = [override.partition("=")[2] for override in overrides if override.startswith("train.kernels=")]
+    runs.expect(run.events[0]["kernels"] in (kernels or [runs.kernel_sets()[1]]), f"{case.name} {' '.join(overrides)}: {run.events[0]}")
     report = io.StringIO()
     with contextlib.redirect_stderr(report), contextlib.redirect_stdout(report):
         verdict = check.main([str(case), str(run.folder / "metrics.jsonl"), str(run.folder / "model")])
@@ -45,14 +48,24 @@ def settings(n_ranks, stage, *others):
     return (f"shard.ranks={n_ranks}", f"shard.stage={stage}", *others)
 
 
+def with_other_kernels(names):
+    sets, used = runs.kernel_sets()
+    for i, name in enumerate(names):
+        for kernels in sets:
+            if kernels != used:
+                yield (runs.GOLDEN / name, *settings(1 + i % 3, 3, f"train.kernels={kernels}"))
+
+
 def fast():
     modes = ["view", "copy", "trap"]
     for i, name in enumerate(CASES):
         yield (runs.GOLDEN / name, *settings(4 - i % 4, 3 - i % 3, f"shard.mode={modes[i % 3]}"))
     yield (with_older_config(runs.GOLDEN / "llama-untied"), *settings(2, 3))
+    yield from with_other_kernels(["llama-tied", "gpt2", "llama-bf16"])
 
 
 def slow():
+    yield from with_other_kernels(CASES)
     for name in CASES:
         case, older = runs.GOLDEN / name, with_older_config(runs.GOLDEN / name)
         for n_ranks in (1, 2, 3, 4):

@@ -173,6 +173,55 @@ static void layers_without_a_target_are_left_alone(void **state) {
     sw_graph_free(graph);
 }
 
+/* Does any operation of backward read the value? */
+static bool is_kept(const sw_graph *graph, const sw_value *value) {
+    for (int i = 0; i < graph->ops.n; i++)
+        for (int k = 0; k < graph->ops.item[i]->n_operands; k++)
+            if (graph->ops.item[i]->phase == SW_PHASE_BACKWARD && graph->ops.item[i]->operand[k].value == value)
+                return true;
+    return false;
+}
+
+/* The x of the layer whose weight's name ends so, in the first block that has one. */
+static const sw_value *input_of(const sw_graph *graph, const char *ending) {
+    for (int i = 0; i < graph->ops.n; i++) {
+        const sw_op *op = graph->ops.item[i];
+        const sw_parameter *weight =
+            op->kernel == SW_KERNEL_LINEAR && op->phase == SW_PHASE_FORWARD ? op->operand[1].parameter : NULL;
+        if (weight && strlen(weight->name) > strlen(ending) &&
+            !strcmp(weight->name + strlen(weight->name) - strlen(ending), ending))
+            return op->operand[0].value;
+    }
+    fail_msg("there is no layer %s", ending);
+    return NULL;
+}
+
+/* What a frozen weight's gradient would have needed: the x of a layer is kept for its adapter alone. */
+static void frozen_weights_have_no_gradient_and_keep_no_input(void **state) {
+    (void)state;
+    sw_error err = {0};
+    for (int mlp = 0; mlp < 2; mlp++) {
+        sw_lora lora = {.rank = 2, .alpha = 4, .n_targets = mlp ? 3 : 2, .targets = mlp ? llama_mlp : llama_some};
+        sw_lora_layers layers;
+        sw_graph *graph = trace(&SMALL_MODELS[0], &lora, &layers);
+        const sw_value *of_queries = input_of(graph, "q_proj.weight"), *of_gate = input_of(graph, "gate_proj.weight"),
+                       *of_down = input_of(graph, "down_proj.weight");
+        int n_products = 0;
+        assert_int_equal(sw_graph_differentiate(graph, &err), SW_OK);
+        for (int i = 0; i < graph->ops.n; i++) {
+            const sw_op *op = graph->ops.item[i];
+            n_products += op->kernel == SW_KERNEL_LINEAR_GRAD_WEIGHT;
+            for (int k = 0; k < op->n_operands; k++)
+                assert_false(op->operand[k].kind == SW_OPERAND_GRADIENT && !op->operand[k].parameter->is_trainable);
+        }
+        assert_int_equal(n_products, 2 * layers.list.n); /* of A and of B */
+        assert_int_equal(is_kept(graph, of_queries), !mlp);
+        assert_int_equal(is_kept(graph, of_gate), mlp);
+        assert_int_equal(is_kept(graph, of_down), mlp);
+        sw_graph_free(graph);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adapters_have_right_gradients_whatever_the_passes),
@@ -181,6 +230,7 @@ int main(void) {
         cmocka_unit_test(a_target_that_is_no_layer_is_named_with_those_that_are),
         cmocka_unit_test(the_scale_is_alpha_over_rank_or_its_root),
         cmocka_unit_test(layers_without_a_target_are_left_alone),
+        cmocka_unit_test(frozen_weights_have_no_gradient_and_keep_no_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

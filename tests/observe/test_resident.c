@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "observe/resident.h"
+#include "support/machine_folder.h"
 
 #define MIB (INT64_C(1) << 20)
 #define SLACK (8 * MIB) /* VmRSS is summed from counters per core, which lag behind */
@@ -83,45 +83,9 @@ static void a_process_that_is_not_there_is_an_error(void **state) {
 
 /* ---- a machine ---- */
 
-typedef struct machine {
-    char root[64];
-} machine;
-
-static int make_machine(void **state) {
-    machine *m = calloc(1, sizeof *m);
-    strcpy(m->root, "/tmp/shardwise-machine-XXXXXX");
-    *state = m;
-    return mkdtemp(m->root) ? 0 : -1;
-}
-
-static int remove_machine(void **state) {
-    machine *m = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", m->root);
-    int result = system(command);
-    free(m);
-    return result;
-}
-
-static void put_file(void **state, const char *name, const char *text) {
-    machine *m = *state;
-    char path[512];
-    snprintf(path, sizeof path, "%s%s", m->root, name);
-    for (char *slash = path + strlen(m->root) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 static void assert_available(void **state, int64_t bytes, const char *limit) {
-    machine *m = *state;
     sw_available_memory available;
-    assert_int_equal(sw_available_memory_read(m->root, &available, NULL), SW_OK);
+    assert_int_equal(sw_available_memory_read(*state, &available, NULL), SW_OK);
     assert_int_equal(available.bytes, bytes);
     assert_string_equal(available.limit, limit);
 }
@@ -172,10 +136,9 @@ static void in_a_container_the_mount_is_the_group(void **state) {
 }
 
 static void a_machine_that_does_not_tell_is_an_error(void **state) {
-    machine *m = *state;
     sw_available_memory available;
     sw_error err;
-    assert_int_equal(sw_available_memory_read(m->root, &available, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_available_memory_read(*state, &available, &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "/proc/meminfo"));
 }
 
@@ -186,8 +149,6 @@ static void this_machine_tells(void **state) {
     assert_true(available.bytes > MIB);
     assert_true(strlen(available.limit) > 0);
 }
-
-#define MACHINE_TEST(test) cmocka_unit_test_setup_teardown(test, make_machine, remove_machine)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -163,6 +163,29 @@ def refused_changes():
     runs.expect(kept == ["run.yaml", "run.yaml.1", "run.yaml.2"], f"settings that were replaced: {kept}")
 
 
+def kernels_stay_unless_another_set_is_named():
+    """A run that goes on keeps the kernels of its checkpoint, also where the CPU has wider ones, and so its bits; a set that is named is taken,
+    and then the run is no longer reproducible."""
+    (narrow, *_), widest = runs.kernel_sets()
+    if narrow == widest:
+        return
+    case = Case("kernels", train="steps: 4")
+    usual = ("checkpoint.every=2", "train.reproducible=false")
+    named = f"train.kernels={narrow}"
+    straight = runs.train_well(case.config, *usual, named)
+    stopped = runs.train_well(case.config, *usual, named, "train.steps=2")
+    other, refused = (shutil.copytree(stopped.folder, runs.fresh(), symlinks=True) for _ in range(2))
+    run = runs.train_well(case.config, *usual, folder=stopped.folder)
+    expect_same(run, straight, "the kernels of the checkpoint")
+    run = runs.train_well(case.config, *usual, f"train.kernels={widest}", folder=other)
+    kernels = [event["kernels"] for event in run.events if event["event"] in ("start", "resume")]
+    runs.expect(kernels == [narrow, widest], f"kernels that are named: {kernels}")
+    run = runs.train(case.config, "checkpoint.every=2", f"train.kernels={widest}", folder=refused)
+    runs.expect(
+        run.code == 2 and all(word in run.message for word in (narrow, widest, "train.reproducible")), f"other kernels: {run.code} {run.errors}"
+    )
+
+
 def read_header(path):
     raw = path.read_bytes()
     size = int.from_bytes(raw[:8], "little")
@@ -428,6 +451,7 @@ def nothing_is_taken_from_elsewhere():
 if sys.argv[1] == "fast":
     tests = (
         refused_changes,
+        kernels_stay_unless_another_set_is_named,
         frozen_weights_are_those_of_before,
         a_finished_run_is_left_alone,
         more_epochs_leave_no_row_out,

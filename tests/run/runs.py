@@ -71,6 +71,13 @@ def will_strike_processes():
     os.environ["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))
 
 
+def kernel_sets():
+    """Those that this CPU runs, and the one that is taken where none is named, by doctor."""
+    told = subprocess.run([str(COMMAND), "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    sets, _, used = next(line for line in told.splitlines() if line.startswith("kernels ")).removeprefix("kernels").partition("; used: ")
+    return [name for name in sets.strip().split(", ") if not name.startswith("no ")], used.split(",")[0]
+
+
 def children(pid):
     """Of a process, in the order in which they were started, which is that of ranks."""
     try:

@@ -18,6 +18,14 @@ for case, given in zip(cases, ids):
 PY
 done
 
+# Raw bytes, as data.tokenizer: bytes reads them, and no end token.
+printf 'A\303\251 \360\237\230\200\n' >"$scratch/bytes.txt"
+echo '{"text": "\u00e9"}' >"$scratch/bytes.jsonl"
+expect 0 '[65,195,169,32,240,159,152,128,10]' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" --print-ids
+expect 0 '[195,169]' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.jsonl" --print-ids
+expect 0 '9 tokens' '1 documents' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o "$scratch/bytes.npy"
+"$shardwise" tokenize --tokenizer bytes --decode "$scratch/bytes.npy" | cmp - "$scratch/bytes.txt" || complain 'bytes do not come back'
+
 # Text to a token file and back; each document ends with the end token.
 printf 'The first rank reads.\n' >"$scratch/a.txt"
 printf 'Two  blanks, 123.' >"$scratch/b.txt"

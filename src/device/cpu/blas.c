@@ -1,8 +1,8 @@
 /* blas.c: OpenBLAS, loaded when it is wanted rather than linked: it reads its environment when it is loaded, and both the number
  * of threads and the core type have to be settled before.
  *
- * Versions of OpenBLAS older than a CPU take it for a generic one, several times slower; so the core type is derived from the
- * kernel sets that run here, unless the user has set OPENBLAS_CORETYPE.
+ * Versions of OpenBLAS older than a CPU take it for a generic one, several times slower; so the core type follows from the kernel
+ * set, unless the user has set OPENBLAS_CORETYPE.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,10 +14,8 @@
 #include "device/cpu/cpu.h"
 
 /* The core type to ask for; NULL: leave it to the library. Haswell's kernels need AVX2 and FMA, SkylakeX's AVX-512. */
-static const char *core_type(void) {
-    if (sw_kernel_set_runs_here(SW_SET_V4))
-        return "SkylakeX";
-    return sw_kernel_set_runs_here(SW_SET_V3) ? "Haswell" : NULL;
+static const char *core_type(sw_kernel_set set) {
+    return set == SW_SET_V4 ? "SkylakeX" : set == SW_SET_V3 ? "Haswell" : NULL;
 }
 
 /* An environment variable that has a value for a while. */
@@ -62,10 +60,10 @@ static void version_of(const char *config, char version[16]) {
 
 /* The environment is the process's: ranks that are threads take turns. `*core`: the core type that was asked for, NULL if none.
  */
-static void *load_with_settings(const char **core) {
+static void *load_with_settings(sw_kernel_set set, const char **core) {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&turn);
-    *core = getenv("OPENBLAS_CORETYPE") ? NULL : core_type();
+    *core = getenv("OPENBLAS_CORETYPE") ? NULL : core_type(set);
     lent_variable threads = lend_variable("OPENBLAS_NUM_THREADS", "1"), type = {0};
     if (*core)
         type = lend_variable("OPENBLAS_CORETYPE", *core);
@@ -85,10 +83,10 @@ static bool has_room_to_work(void) {
     return room != MAP_FAILED && munmap(room, bytes) == 0;
 }
 
-void sw_blas_load(sw_blas *blas) {
+void sw_blas_load(sw_kernel_set set, sw_blas *blas) {
     *blas = (sw_blas){0};
     const char *core;
-    void *library = load_with_settings(&core);
+    void *library = load_with_settings(set, &core);
     if (!library) {
         snprintf(blas->note, sizeof blas->note,
                  "no OpenBLAS was found (libopenblas.so.0): the plain kernel multiplies, more slowly; install OpenBLAS");

@@ -31,7 +31,7 @@ bool sw_product_turns(const sw_device *device, const sw_product *product, int64_
 
 static sw_status load_blas(sw_cpu_device *cpu, sw_error *err) {
     sw_blas blas;
-    sw_blas_load(&blas);
+    sw_blas_load(cpu->options.set, &blas);
     memcpy(cpu->note, blas.note, sizeof cpu->note);
     if (!blas.sgemm)
         return SW_OK;
@@ -105,9 +105,9 @@ static sw_status add_threads(sw_cpu_device *cpu, const sw_cpu_options *options, 
 sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_error *err) {
     const sw_kernel_set set = options->set;
     *device = NULL;
-    if ((unsigned)set >= SW_N_KERNEL_SETS || !sw_kernel_set_runs_here(set))
-        return sw_fail(err, SW_BAD_CONFIG, "this CPU cannot run the kernel set %s; the widest it runs is %s",
-                       sw_kernel_set_name(set), sw_kernel_set_name(sw_kernel_set_best()));
+    sw_status status = sw_kernel_set_check(set, err);
+    if (status)
+        return status;
     if ((unsigned)options->gemm >= SW_N_GEMM_KINDS || !sw_gemm_runs_here(options->gemm, set))
         return sw_fail(err, SW_BAD_CONFIG, "this CPU cannot multiply matrices by %s with the kernel set %s",
                        sw_gemm_kind_name(options->gemm), sw_kernel_set_name(set));
@@ -130,7 +130,7 @@ sw_status sw_cpu_open(const sw_cpu_options *options, sw_device **device, sw_erro
     };
     cpu->multiply_plain = cpu->multiply_f32 = cpu->multiply_bf16 = sw_kernel_set_table_of(SW_NUMBERS_F32, set)->multiply_plain;
     cpu->multiply_f64 = sw_kernel_set_table_of(SW_NUMBERS_F64, set)->multiply_plain;
-    sw_status status = choose_multipliers(cpu, options, err);
+    status = choose_multipliers(cpu, options, err);
     if (!status)
         status = add_threads(cpu, options, err);
     if (status) {

@@ -57,9 +57,9 @@ typedef struct sw_blas {
     char note[SW_NOTE_BYTES]; /* why there is none, or what is odd about it; "" when all is well */
 } sw_blas;
 
-/* Load OpenBLAS with one thread and the core type that suits this CPU. It stays loaded for the life of the process, so the first
- * load settles the core type for all. */
-void sw_blas_load(sw_blas *blas);
+/* Load OpenBLAS with one thread and the core type that suits the kernel set. It stays loaded for the life of the process, so the
+ * first load settles the core type for all. */
+void sw_blas_load(sw_kernel_set set, sw_blas *blas);
 
 /* The tuned products (device/cpu/tuned/product.c), each in the calling thread: of fp32 with bf16, and of bf16 alone. */
 void sw_multiply_v3(const sw_device *device, const sw_product *product);

@@ -1,5 +1,7 @@
 /* features.c: which kernel sets this CPU and this system can run, by CPUID. */
 #include <cpuid.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "device/device.h"
 
@@ -47,6 +49,18 @@ sw_kernel_set sw_kernel_set_best(void) {
         if (sw_kernel_set_runs_here((sw_kernel_set)set))
             best = (sw_kernel_set)set;
     return best;
+}
+
+sw_status sw_kernel_set_check(sw_kernel_set set, sw_error *err) {
+    if ((unsigned)set < SW_N_KERNEL_SETS && sw_kernel_set_runs_here(set))
+        return SW_OK;
+    char here[64] = "";
+    for (sw_kernel_set s = 0; s < SW_N_KERNEL_SETS; s++)
+        if (sw_kernel_set_runs_here(s)) {
+            size_t n = strlen(here);
+            snprintf(here + n, sizeof here - n, "%s%s", n ? ", " : "", sw_kernel_set_name(s));
+        }
+    return sw_fail(err, SW_BAD_CONFIG, "this CPU cannot run the kernel set %s · it runs %s", sw_kernel_set_name(set), here);
 }
 
 bool sw_gemm_runs_here(sw_gemm_kind gemm, sw_kernel_set set) {

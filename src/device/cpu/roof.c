@@ -7,7 +7,6 @@
 #include <immintrin.h>
 
 #include "base/clock.h"
-#include "device/device.h"
 
 enum { N_ACCUMULATORS = 14, N_ROUNDS = 4096 };
 
@@ -86,6 +85,13 @@ static const struct {
 
 const char *sw_roof_name(sw_roof roof) {
     return roofs[roof].name;
+}
+
+sw_roof sw_roof_of_set(sw_kernel_set set) {
+    sw_roof roof = SW_ROOF_FP32_128;
+    while (roofs[roof].set != set)
+        roof++;
+    return roof;
 }
 
 bool sw_roof_runs_here(sw_roof roof) {

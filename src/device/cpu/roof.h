@@ -5,7 +5,7 @@
 #ifndef SW_DEVICE_CPU_ROOF_H
 #define SW_DEVICE_CPU_ROOF_H
 
-#include <stdbool.h>
+#include "device/device.h"
 
 typedef enum sw_roof {
     SW_ROOF_FP32_128, /* a product and a sum, 4 floats: the baseline set */
@@ -15,7 +15,8 @@ typedef enum sw_roof {
     SW_N_ROOFS
 } sw_roof;
 
-const char *sw_roof_name(sw_roof roof); /* "fp32, 512 bits" */
+const char *sw_roof_name(sw_roof roof);    /* "fp32, 512 bits" */
+sw_roof sw_roof_of_set(sw_kernel_set set); /* multiply-adds of fp32 as wide as the set's */
 bool sw_roof_runs_here(sw_roof roof);
 
 /* Operations per second (a product and a sum are two) of the calling thread, over about `seconds` of its own time; 0 where it
