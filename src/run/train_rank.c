@@ -232,7 +232,7 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     t.begin = sw_seconds_now();
     while (!status && t.step < t.n_steps && !t.stop_signal && !t.limit)
         status = sw_training_step(&t, err);
-    if (status && t.events && status != SW_ABORTED)
+    if (t.events && (status == SW_GUARD || sw_status_is_stop(status))) /* of all else the supervisor knows best */
         (void)sw_events_write(t.events, "stop", t.step, err->message, NULL, 0, NULL);
     if (!status)
         status = finish(&t, err);

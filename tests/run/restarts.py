@@ -133,6 +133,8 @@ def used_up():
         process.returncode == 5 and "after 1 restarts" in errors and "rank 1 was killed by SIGKILL" in errors and errors.count("\n") == 1,
         f"restarts used up: {process.returncode} {errors}",
     )
+    last = runs.Run(folder, 5, "", errors).events[-1]
+    runs.expect(last["event"] == "stop" and last["reason"] in errors and "rank 1 was killed" in last["reason"], f"restarts used up: {last}")
 
 
 def lost_before_anything_was_written():
@@ -180,6 +182,7 @@ def what_would_fail_again_is_not_tried_again():
     errors = process.communicate(timeout=60)[1]
     run = runs.Run(folder, process.returncode, "", errors)
     runs.expect(run.code == 3 and not [e for e in run.events if e["event"] == "restart"], f"data cut while read: {run.code} {errors}")
+    runs.expect(run.events[-1]["event"] == "stop" and run.events[-1]["reason"] in errors, f"data cut while read: {run.events[-1]}")
 
 
 def lose_the_supervisor(seed):
