@@ -185,6 +185,28 @@ sw_status sw_checkpoint_action_verify(int n_arguments, char **arguments, sw_erro
 
 /* ---- prune ---- */
 
+/* Leave out of list [*n] the newest that are damaged, so that the last good one is not removed for their sake. */
+static sw_status leave_out_damaged(const char *folder, const sw_kept_step *list, int *n, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    sw_error reason;
+    sw_status status = SW_BAD_FILE;
+    while (*n > 0 && status == SW_BAD_FILE) {
+        sw_checkpoint *checkpoint;
+        if ((status = sw_step_path(folder, list[*n - 1].step, path, err)) != SW_OK)
+            return status;
+        status = sw_checkpoint_open_good(path, sw_cores_count(), &checkpoint, &reason);
+        if (status == SW_OK) {
+            sw_checkpoint_close(checkpoint);
+        } else if (status == SW_BAD_FILE) {
+            fprintf(stderr, "shardwise: not counted: %s\n", reason.message);
+            --*n;
+        } else {
+            return sw_fail(err, status, "%s", reason.message);
+        }
+    }
+    return SW_OK;
+}
+
 /* Remove, oldest first, what does not stay. Checkpoints that are not whole are not counted, and not removed. */
 static sw_status prune(const char *folder, const sw_retention *retention, bool is_dry, sw_error *err) {
     sw_steps steps;
@@ -196,6 +218,8 @@ static sw_status prune(const char *folder, const sw_retention *retention, bool i
     for (int i = steps.n - 1; i >= 0 && status == SW_OK; i--)
         if (steps.item[i].is_whole)
             list[n++] = (sw_kept_step){steps.item[i].step, steps.item[i].validation_loss};
+    if (status == SW_OK)
+        status = leave_out_damaged(folder, list, &n, err);
     for (int i = 0; i < n && status == SW_OK; i++) {
         if (sw_retention_keeps(retention, list, n, i))
             continue;
