@@ -77,11 +77,10 @@ static void poison(const sw_executor *e, const sw_bound *bound, const sw_segment
     if (is_stale && instruction->n_operands)
         memset(bound->call.operand[0], 0xff, (size_t)instruction->operand[0].bytes);
     const sw_program *program = e->programs[run->program];
-    for (int b = 0; b < program->buffers.n; b++) {
+    for (int b = 0; b < program->buffers.n && run->is_active; b++) { /* a rank that is not has not acquired the ring's places */
         const sw_buffer *buffer = &program->buffers.item[b];
-        if (!buffer->is_persistent && buffer->kind == SW_BUFFER_PRIVATE && buffer->last == index &&
-            buffer->memory_class != SW_MEMORY_GATHER)
-            memset(e->private_base[sw_memory_section(buffer->memory_class)] + buffer->address, 0xff, (size_t)buffer->bytes);
+        if (!buffer->is_persistent && buffer->last == index)
+            memset(sw_executor_base(e, buffer, e->comm->rank), 0xff, (size_t)buffer->bytes);
     }
 }
 #endif

@@ -222,7 +222,6 @@ sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_p
     else if (!begin(&b))
         emit_all(&b);
     if (!b.status) {
-        number_segments(program);
         program->tokens = buffer_of(&b, graph->tokens);
         program->targets = buffer_of(&b, graph->targets);
         program->documents = buffer_of(&b, graph->documents);
@@ -231,6 +230,7 @@ sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_p
         program->places = buffer_of(&b, graph->places);
         program->token_losses = buffer_of(&b, graph->token_losses);
         b.status = sw_program_map_memory(program, err);
+        number_segments(program);
     }
     if (b.status)
         sw_program_free(program);

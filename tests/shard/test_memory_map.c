@@ -22,6 +22,21 @@ static void touch(life *l, int i) {
     l->last = i > l->last ? i : l->last;
 }
 
+/* The first instruction that acquires a place of a ring, or does anything else with a buffer; -1: none. */
+static int first_use(const built_program *b, int buffer, bool acquires) {
+    for (int i = 0; i < b->program.instructions.n; i++) {
+        const sw_instruction *instruction = &b->program.instructions.item[i];
+        for (int o = 0; o < instruction->n_operands; o++)
+            if (instruction->operand[o].buffer == buffer && (instruction->kind == SW_DO_REDUCE_ACQUIRE) == acquires)
+                return i;
+    }
+    return -1;
+}
+
+static bool is_ring_place(const built_program *b, int buffer) {
+    return b->program.buffers.item[buffer].memory_class == SW_MEMORY_REDUCE && first_use(b, buffer, true) >= 0;
+}
+
 static void live_always(const built_program *b, life *lives, int buffer) {
     if (buffer >= 0)
         lives[buffer] = (life){0, b->program.instructions.n};
@@ -45,10 +60,12 @@ static life *lives_of(const built_program *b) {
         if (p->instructions.item[i].segment == SW_SEGMENT_PREPARE)
             for (int o = 0; o < p->instructions.item[i].n_operands; o++)
                 live_always(b, lives, p->instructions.item[i].operand[o].buffer);
-    for (int i = 0; i < p->buffers.n; i++) { /* states; and what other lanes and ranks reach into */
-        sw_memory_class memory_class = p->buffers.item[i].memory_class;
-        if (p->buffers.item[i].is_persistent || memory_class == SW_MEMORY_GATHER || memory_class == SW_MEMORY_REDUCE)
+    for (int i = 0; i < p->buffers.n;
+         i++) { /* states; what other lanes reach into; and what peers do, from when it is filled on */
+        if (p->buffers.item[i].is_persistent || p->buffers.item[i].memory_class == SW_MEMORY_GATHER)
             live_always(b, lives, i);
+        else if (is_ring_place(b, i))
+            lives[i] = (life){first_use(b, i, false), p->instructions.n};
     }
     const int from_outside[] = {p->tokens, p->targets, p->documents, p->loss, p->logits};
     for (int i = 0; i < 5; i++)
@@ -72,6 +89,20 @@ static void check_figures(const built_program *b, const int64_t end[SW_N_MEMORY_
     holds(b, -1, b->program.packing_live <= b->program.packing_arena);
 }
 
+/* What lies in a ring's idle place lies in the ring, and comes after all places that it meets have been acquired. */
+static void check_loan(const built_program *b, const sw_buffer *lent, const life *lived) {
+    int64_t end = 0;
+    for (int i = 0; i < b->program.buffers.n; i++) {
+        const sw_buffer *place = &b->program.buffers.item[i];
+        if (place->memory_class != SW_MEMORY_REDUCE || !is_ring_place(b, i))
+            continue;
+        end = place->address + place->bytes > end ? place->address + place->bytes : end;
+        bool meet = lent->address < place->address + place->bytes && place->address < lent->address + lent->bytes;
+        holds(b, lived->first, !meet || first_use(b, i, true) < lived->first);
+    }
+    holds(b, lived->first, lent->kind == SW_BUFFER_WINDOW && lent->address + lent->bytes <= end);
+}
+
 static void check_places(const built_program *b) {
     const sw_program *p = &b->program;
     life *lives = lives_of(b);
@@ -82,6 +113,8 @@ static void check_places(const built_program *b) {
             continue;
         holds(b, lives[i].first, x->address >= 0 && x->address % SW_BUFFER_ALIGNMENT == 0 && x->bytes > 0);
         holds(b, lives[i].first, x->is_persistent || (x->first <= lives[i].first && x->last >= lives[i].last));
+        if (x->memory_class == SW_MEMORY_REDUCE && !is_ring_place(b, i))
+            check_loan(b, x, &lives[i]);
         end[x->memory_class] = x->address + x->bytes > end[x->memory_class] ? x->address + x->bytes : end[x->memory_class];
         for (int j = 0; j < i; j++) {
             const sw_buffer *y = &p->buffers.item[j];
@@ -123,30 +156,45 @@ static void operands_stay_inside_their_buffers_on_every_rank(void **state) {
     for_each_program(check_operands);
 }
 
-/* Owner of each 4 bytes of activations and logits: the buffer that was written there last. */
+/* Owner of each 4 bytes of a section: the buffer that was written there last. Of a ring: nobody's since it was acquired, or
+ * the peers', who read what was posted. */
+enum { NOBODY = -2, PEERS = -1 };
 typedef struct shadow {
     int *owner[SW_N_MEMORY_CLASSES];
 } shadow;
 
-static void run_value(const built_program *b, int i, const sw_operand *operand, const sw_reference *r, shadow *s) {
+static void own(const built_program *b, int i, const sw_reference *r, int owner, bool is_read, shadow *s) {
     const sw_buffer *buffer = &b->program.buffers.item[r->buffer];
-    int *owner = s->owner[sw_memory_section(buffer->memory_class)];
+    int *owners = s->owner[sw_memory_section(buffer->memory_class)];
     for (int64_t at = (buffer->address + r->offset) / 4; at < (buffer->address + r->offset + r->bytes) / 4; at++) {
-        holds(b, i, operand->access == SW_WRITE || owner[at] == r->buffer);
-        owner[at] = r->buffer;
+        holds(b, i, !is_read || owners[at] == owner);
+        holds(b, i, owner < 0 || buffer->memory_class != SW_MEMORY_REDUCE || owners[at] != PEERS);
+        owners[at] = owner;
     }
+}
+
+/* Kernels read and write values and gradients; of all else, what is done to places of a ring. */
+static void walk_kernel(const built_program *b, int i, const sw_op *op, shadow *s) {
+    for (int pass = 0; pass < 2; pass++) /* reads come before writes */
+        for (int k = 0; k < op->n_operands; k++) {
+            const sw_reference *r = &b->program.instructions.item[i].operand[k];
+            bool is_value = op->operand[k].kind == SW_OPERAND_VALUE;
+            if ((op->operand[k].access == SW_WRITE) == pass && (is_value || op->operand[k].kind == SW_OPERAND_GRADIENT))
+                own(b, i, r, r->buffer, is_value && !pass, s);
+        }
 }
 
 static int walk_slot(const built_program *b, const sw_op **ops, sw_segment segment, int at, shadow *s) {
     for (int i = b->program.segment_first[segment]; i < b->program.segment_first[segment] + b->program.segment_count[segment];
          i++) {
-        if (b->program.instructions.item[i].kind != SW_DO_KERNEL)
-            continue;
-        const sw_op *op = ops[at++];
-        for (int pass = 0; pass < 2; pass++) /* reads come before writes */
-            for (int k = 0; k < op->n_operands; k++)
-                if (op->operand[k].kind == SW_OPERAND_VALUE && (op->operand[k].access == SW_WRITE) == pass)
-                    run_value(b, i, &op->operand[k], &b->program.instructions.item[i].operand[k], s);
+        const sw_instruction *instruction = &b->program.instructions.item[i];
+        if (instruction->kind == SW_DO_KERNEL)
+            walk_kernel(b, i, ops[at++], s);
+        if (instruction->kind == SW_DO_REDUCE_ACQUIRE || instruction->kind == SW_DO_REDUCE_POST) {
+            int place = instruction->operand[0].buffer; /* whole, whatever unit uses it */
+            const sw_reference whole = {place, 0, 0, b->program.buffers.item[place].bytes};
+            own(b, i, &whole, instruction->kind == SW_DO_REDUCE_POST ? PEERS : NOBODY, false, s);
+        }
     }
     return at;
 }

@@ -1,0 +1,130 @@
+/* idle_rings.c: the places of the gradient ring lie idle from a slot's beginning until backward comes to fill them. What is dead
+ * by then may lie there meanwhile.
+ *
+ *      a slot            | forward ...... last block | loss   | backward of the last block | ... of the one before
+ *      of the root       |                           | filled .....................................................
+ *      place 0           |                           | logits | filled ............................................
+ *      place 1           |                           kept of the last block ..............| filled ...............
+ *
+ * The ring is a window: peers read a place until they have summed what was last posted from it. Acquiring the place waits for
+ * that; so the instruction is moved from the first gradient of the slot to the first loan. From there to the post the place is
+ * this rank's alone, whatever it writes there. Only the slot's first use of a place lends: later ones would wait for sums that
+ * are under way.
+ *
+ * What is lent: as long as something fits, the largest buffer among those that are alive when most bytes are. So each loan lowers
+ * a peak, and what would lower none stays where it is. See docs/design/memory-map.md, "Idle rings".
+ */
+#include "shard/placement.h"
+
+#include <string.h>
+
+/* The first instruction that touches a buffer and acquires it, or does anything else. */
+static int first_use(const sw_program *program, int buffer, bool acquires) {
+    for (int i = 0; i < program->instructions.n; i++) {
+        const sw_instruction *instruction = &program->instructions.item[i];
+        for (int o = 0; o < instruction->n_operands; o++)
+            if (instruction->operand[o].buffer == buffer && (instruction->kind == SW_DO_REDUCE_ACQUIRE) == acquires)
+                return i;
+    }
+    return program->instructions.n;
+}
+
+/* The ring's places, from when they are filled on. Returns the end of the highest: what is lent must not go beyond. */
+static int64_t place_ring(const sw_program *program, sw_placements *ring) {
+    int64_t end = 0;
+    ring->n = 0;
+    for (int b = 0; b < program->buffers.n; b++) {
+        if (!sw_is_transient_in(&program->buffers.item[b], SW_MEMORY_REDUCE))
+            continue;
+        sw_placement *place = &ring->item[ring->n];
+        *place = sw_placement_of(&program->buffers.item[b]);
+        place->first = first_use(program, b, false);
+        place->address = program->buffers.item[b].address;
+        end = larger(end, place->address + place->bytes);
+        sw_keep_place(place, ring->by_address, ring->n++);
+    }
+    return end;
+}
+
+/* Of equal ones that which lives longest: it is alive at other peaks too. */
+static bool is_better_loan(const sw_placement *a, const sw_placement *b) {
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->last - a->first > b->last - b->first;
+}
+
+/* An instruction at which the highest byte of the activations' section is in use. */
+static int peak_of(const sw_program *program) {
+    const sw_buffer *highest = NULL;
+    for (int b = 0; b < program->buffers.n; b++) {
+        const sw_buffer *buffer = &program->buffers.item[b];
+        if (sw_is_transient_in(buffer, SW_MEMORY_ACTIVATIONS) &&
+            (!highest || buffer->address + buffer->bytes > highest->address + highest->bytes))
+            highest = buffer;
+    }
+    return highest ? highest->first : 0;
+}
+
+static bool lend_one(sw_program *program, sw_placements *ring, int64_t room) {
+    int peak = peak_of(program);
+    sw_placement *best = &ring->item[ring->n];
+    best->bytes = 0;
+    for (int b = 0; b < program->buffers.n; b++) {
+        const sw_buffer *buffer = &program->buffers.item[b];
+        if (!sw_is_transient_in(buffer, SW_MEMORY_ACTIVATIONS) || buffer->first > peak || buffer->last < peak)
+            continue;
+        sw_placement candidate = sw_placement_of(buffer);
+        if (is_better_loan(&candidate, best) && sw_find_place(&candidate, ring->by_address, ring->n) <= room)
+            *best = candidate;
+    }
+    if (!best->bytes)
+        return false;
+    sw_buffer *lent = &program->buffers.item[best->buffer];
+    lent->memory_class = SW_MEMORY_REDUCE;
+    lent->kind = SW_BUFFER_WINDOW;
+    lent->address = best->address;
+    sw_keep_place(best, ring->by_address, ring->n++);
+    return true;
+}
+
+static int moved(int i, int from, int to) {
+    return i == from ? to : i >= to && i < from ? i + 1 : i;
+}
+
+/* Instruction `from` comes before `to`, in that one's segment. */
+static void move_earlier(sw_program *program, int from, int to) {
+    sw_instruction *all = program->instructions.item, instruction = all[from];
+    program->segment_count[instruction.segment]--;
+    instruction.segment = all[to].segment;
+    program->segment_count[instruction.segment]++;
+    memmove(&all[to + 1], &all[to], (size_t)(from - to) * sizeof *all);
+    all[to] = instruction;
+    for (int i = 0; i < program->instructions.n; i++)
+        if (all[i].wait >= 0)
+            all[i].wait = moved(all[i].wait, from, to);
+    for (int b = 0; b < program->buffers.n; b++) {
+        sw_buffer *buffer = &program->buffers.item[b];
+        if (buffer->is_persistent || buffer->first < 0 || buffer->last == program->instructions.n) /* which lives always */
+            continue;
+        buffer->first = moved(buffer->first, from, to);
+        buffer->last = moved(buffer->last, from, to);
+    }
+}
+
+void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest) {
+    int64_t room = place_ring(program, ring);
+    int n_places = ring->n;
+    bool goes_on = n_places > 0;
+    while (goes_on) {
+        (void)sw_map_section(program, SW_MEMORY_ACTIVATIONS, rest);
+        goes_on = lend_one(program, ring, room);
+    }
+    for (int p = 0; p < n_places; p++) {
+        int acquire = first_use(program, ring->item[p].buffer, true), first = acquire;
+        for (int k = n_places; k < ring->n; k++) {
+            const sw_placement *place = &ring->item[p], *lent = &ring->item[k];
+            bool meet = lent->address < place->address + place->bytes && place->address < lent->address + lent->bytes;
+            first = meet ? (int)smaller(first, program->buffers.item[lent->buffer].first) : first;
+        }
+        if (first < acquire)
+            move_earlier(program, acquire, first);
+    }
+}
