@@ -285,9 +285,9 @@ static sw_status begin_at_once(sw_rank_faults *mine, sw_error *err) {
             char when[64];
             timer_t timer; /* which ends with the rank's process */
             snprintf(when, sizeof when, "%g s from now", fault->at);
-            status = set_timer(fault, &timer, err);
-            if (!status && claim(mine, i))
+            if (claim(mine, i)) /* told first: the instant may be now */
                 tell(mine, i, when);
+            status = set_timer(fault, &timer, err);
         }
     }
     return status;
