@@ -31,7 +31,7 @@ struct sw_rank_faults {
     atomic_bool is_armed[SW_MAX_FAULTS];
     sw_call_teller teller[SW_MAX_FAULTS];
     pthread_mutex_t lock; /* of `events`, which both lanes write */
-    sw_events *events;
+    sw_json_lines *events;
 };
 
 /* ---- before ranks exist ---- */
@@ -325,7 +325,7 @@ void sw_rank_faults_close(sw_rank_faults *mine) {
     if (!mine)
         return;
     disarm();
-    sw_events_close(mine->events);
+    sw_json_lines_close(mine->events);
     pthread_mutex_destroy(&mine->lock);
     free(mine);
 }

@@ -25,7 +25,7 @@ static void report_rank(void *to, const char *line) {
 void sw_run_event(const sw_run *run, const char *name, int64_t step, const char *reason, const sw_detail *details,
                   int n_details) {
     char path[SW_PATH_BYTES];
-    sw_events *events = NULL;
+    sw_json_lines *events = NULL;
     sw_error error;
     sw_status status = sw_path_join(path, run->settings->checkpoint.path, "events.jsonl", &error);
     if (!status)
@@ -34,7 +34,7 @@ void sw_run_event(const sw_run *run, const char *name, int64_t step, const char 
         status = sw_events_write(events, name, step, reason, details, n_details, &error);
     if (status)
         sw_report_line(run, "%s", error.message);
-    sw_events_close(events);
+    sw_json_lines_close(events);
 }
 
 /* The step of the newest checkpoint, from which a run would go on; 0 without one: for events. */
