@@ -119,26 +119,26 @@ static sw_status index_parameters(sw_checkpoint *c, sw_error *err) {
     return SW_OK;
 }
 
-sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
+/* What is at `path` now. */
+static sw_status open_once(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
     unsigned kinds = 0;
-    int folder = -1;
     sw_status status = SW_OK;
     sw_checkpoint *c = calloc(1, sizeof *c);
     if (!c)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
-    c->manifest_descriptor = -1;
+    c->folder = c->manifest_descriptor = -1;
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         c->file[kind].descriptor = -1;
     if (!(c->path = strdup(path))) {
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
         goto done;
     }
-    folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
+    c->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (c->folder < 0) {
         status = sw_checkpoint_cannot_open(path, errno, err);
         goto done;
     }
-    if ((status = read_manifest(c, folder, err)) != SW_OK)
+    if ((status = read_manifest(c, c->folder, err)) != SW_OK)
         goto done;
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         kinds |= (unsigned)c->manifest.file[kind].is_there << kind;
@@ -149,21 +149,43 @@ sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_er
         status = index_parameters(c, err);
     for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++)
         if (c->manifest.file[kind].is_there)
-            status = open_file(c, folder, (sw_state_kind)kind, err);
-    if (status == SW_OK) {
-        *checkpoint = c;
-        c = NULL;
-    }
+            status = open_file(c, c->folder, (sw_state_kind)kind, err);
 done:
-    if (folder >= 0)
-        close(folder);
-    sw_checkpoint_close(c);
+    *checkpoint = c; /* also after an error: what its folder was is asked then */
     return status;
+}
+
+bool sw_checkpoint_was_replaced(const sw_checkpoint *c) {
+    struct stat read, now;
+    return c->folder >= 0 && fstat(c->folder, &read) == 0 &&
+           (stat(c->path, &now) != 0 || now.st_dev != read.st_dev || now.st_ino != read.st_ino);
+}
+
+sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
+    enum { MOST_TRIES = 100 };
+    struct stat info;
+    sw_status status = SW_OK;
+    *checkpoint = NULL;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        status = open_once(path, checkpoint, err);
+        if (status == SW_OK)
+            return status;
+        bool was_replaced = *checkpoint && sw_checkpoint_was_replaced(*checkpoint);
+        sw_checkpoint_close(*checkpoint);
+        *checkpoint = NULL;
+        if (status != SW_BAD_FILE || !was_replaced)
+            return status;
+        if (stat(path, &info) != 0)
+            return sw_fail(err, status, "%s: was removed while it was opened; take another checkpoint", path);
+    }
+    return sw_fail(err, SW_BAD_CONFIG, "%s: is replaced faster than it can be opened; ask again later", path);
 }
 
 void sw_checkpoint_close(sw_checkpoint *checkpoint) {
     if (!checkpoint)
         return;
+    if (checkpoint->folder >= 0)
+        close(checkpoint->folder);
     if (checkpoint->manifest_descriptor >= 0)
         close(checkpoint->manifest_descriptor);
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)

@@ -15,8 +15,9 @@
 
 typedef struct sw_checkpoint sw_checkpoint;
 
-/* Open the folder of a step ("runs/x/steps/00000200", or "runs/x/latest"): manifest, sizes, headers. Ownership:
- * sw_checkpoint_close, which takes NULL too. An open checkpoint is constant: threads and forked processes may share it. */
+/* Open the folder of a step ("runs/x/steps/00000200", or "runs/x/latest"): manifest, sizes, headers. A run that saves the step
+ * again meanwhile damages nothing: then the new one is opened. Ownership: sw_checkpoint_close, which takes NULL too. An open
+ * checkpoint is constant: threads and forked processes may share it. */
 sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_error *err);
 void sw_checkpoint_close(sw_checkpoint *checkpoint);
 
@@ -58,6 +59,9 @@ void sw_checkpoint_reader_close(sw_checkpoint_reader *reader);
 /* Elements first .. first + n - 1 of a parameter, by its number in the checkpoint; it has state of that kind. */
 sw_status sw_checkpoint_read(sw_checkpoint_reader *reader, sw_state_kind kind, int parameter, int64_t first, int64_t n,
                              float *values, sw_error *err);
+
+/* Open it and verify it. One that was saved again while it was read is read again, before it is called damaged. */
+sw_status sw_checkpoint_open_good(const char *path, int n_threads, sw_checkpoint **checkpoint, sw_error *err);
 
 /* Read everything on n_threads threads and compare all checksums. Error: the first damaged range, and how many there are. */
 sw_status sw_checkpoint_verify(const sw_checkpoint *checkpoint, int n_threads, sw_error *err);

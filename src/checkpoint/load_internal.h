@@ -7,6 +7,7 @@
 
 struct sw_checkpoint {
     char *path;
+    int folder; /* stays open, so that no other one gets its number: sw_checkpoint_was_replaced */
     sw_manifest manifest;
     int manifest_descriptor; /* stays open, as the others do: what a run removes or replaces meanwhile changes nothing */
     int64_t manifest_bytes;
@@ -17,6 +18,9 @@ struct sw_checkpoint {
         int descriptor;           /* -1: there is none */
     } file[SW_N_STATE_KINDS];
 };
+
+/* Is what was opened no more what its path leads to: has a run saved that step again, or removed it? */
+bool sw_checkpoint_was_replaced(const sw_checkpoint *checkpoint);
 
 /* A folder or file of a checkpoint could not be opened, for the reason `error` (errno). SW_BAD_CONFIG where this user may not,
  * SW_NO_MEMORY where the process has not enough, else SW_BAD_FILE. */

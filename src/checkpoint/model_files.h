@@ -63,6 +63,10 @@ sw_status sw_model_files_write(const char *directory, const sw_layout *layout, i
 sw_status sw_model_files_finish(const char *directory, sw_error *err);
 void sw_model_files_abandon(const char *directory);
 
+/* Remove the files of a model folder that have names that begin gives, and the folder. One that holds other things stays with
+ * them, and so does a link, and what it leads to. */
+void sw_model_files_remove(const char *directory);
+
 /* The folder that is written into until it is finished, for callers that put more files into it. */
 sw_status sw_model_files_partial(const char *directory, char path[SW_PATH_BYTES], sw_error *err);
 

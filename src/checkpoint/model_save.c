@@ -317,17 +317,21 @@ sw_status sw_model_files_finish(const char *directory, sw_error *err) {
     return status;
 }
 
-/* Removes what begin makes and nothing else: a folder that holds other things stays. */
+void sw_model_files_remove(const char *directory) {
+    int folder = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *open_folder = folder < 0 ? NULL : fdopendir(folder);
+    for (struct dirent *entry; open_folder && (entry = readdir(open_folder));)
+        if (is_ours(entry->d_name))
+            unlinkat(folder, entry->d_name, 0);
+    if (open_folder)
+        closedir(open_folder);
+    else if (folder >= 0)
+        close(folder);
+    rmdir(directory);
+}
+
 void sw_model_files_abandon(const char *directory) {
-    char folder[SW_PATH_BYTES], path[SW_PATH_BYTES];
-    if (sw_model_files_partial(directory, folder, NULL) != SW_OK)
-        return;
-    DIR *open_folder = opendir(folder);
-    if (!open_folder)
-        return;
-    for (struct dirent *entry; (entry = readdir(open_folder));)
-        if (is_ours(entry->d_name) && sw_path_join(path, folder, entry->d_name, NULL) == SW_OK)
-            unlink(path);
-    closedir(open_folder);
-    rmdir(folder);
+    char folder[SW_PATH_BYTES];
+    if (sw_model_files_partial(directory, folder, NULL) == SW_OK)
+        sw_model_files_remove(folder);
 }

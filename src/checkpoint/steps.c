@@ -152,18 +152,6 @@ void sw_steps_free(sw_steps *steps) {
     *steps = (sw_steps){0};
 }
 
-/* Open it, and compare all of it with its checksums. SW_BAD_FILE with the reason if it is not good. */
-static sw_status open_good(const char *path, int n_threads, sw_checkpoint **checkpoint, sw_error *reason) {
-    sw_status status = sw_checkpoint_open(path, checkpoint, reason);
-    if (status == SW_OK)
-        status = sw_checkpoint_verify(*checkpoint, n_threads, reason);
-    if (status == SW_OK)
-        return status;
-    sw_checkpoint_close(*checkpoint);
-    *checkpoint = NULL;
-    return status;
-}
-
 /* The newest good one of a list. *lost_one: one has gone since it was listed. */
 static sw_status find_good(const char *folder, const sw_steps *steps, int n_threads, sw_step_rejected_fn rejected, void *to,
                            sw_checkpoint **checkpoint, bool *lost_one, sw_error *err) {
@@ -175,7 +163,7 @@ static sw_status find_good(const char *folder, const sw_steps *steps, int n_thre
         if (status != SW_OK)
             return status;
         if (item->is_whole)
-            status = open_good(path, n_threads, checkpoint, &reason);
+            status = sw_checkpoint_open_good(path, n_threads, checkpoint, &reason);
         else
             status = sw_fail(&reason, item->is_unknown ? SW_BAD_CONFIG : SW_BAD_FILE, "%s", item->reason);
         if (status != SW_OK && status != SW_BAD_FILE) /* says nothing about the checkpoint */

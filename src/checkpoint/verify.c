@@ -78,3 +78,20 @@ sw_status sw_checkpoint_verify(const sw_checkpoint *checkpoint, int n_threads, s
         *err = j.err;
     return j.status;
 }
+
+sw_status sw_checkpoint_open_good(const char *path, int n_threads, sw_checkpoint **checkpoint, sw_error *err) {
+    bool was_replaced = true;
+    sw_status status = SW_BAD_FILE;
+    for (int i = 0; i < 2 && status == SW_BAD_FILE && was_replaced; i++) {
+        status = sw_checkpoint_open(path, checkpoint, err);
+        if (status != SW_OK)
+            return status;
+        status = sw_checkpoint_verify(*checkpoint, n_threads, err);
+        if (status == SW_OK)
+            return status;
+        was_replaced = sw_checkpoint_was_replaced(*checkpoint);
+        sw_checkpoint_close(*checkpoint);
+        *checkpoint = NULL;
+    }
+    return was_replaced ? sw_fail_within(err, "it was replaced while it was read") : status;
+}

@@ -32,16 +32,19 @@ static void tell_rejected(void *to, int64_t step, const char *message) {
     fprintf(stderr, "shardwise: passed over: %s\n", message);
 }
 
-static sw_status open_checkpoint(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
+static sw_status check_path(const char *path, sw_error *err) {
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; check the path", path, strerror(ENOENT));
-    return sw_checkpoint_open(path, checkpoint, err);
+    return SW_OK;
 }
 
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
-    if (!sw_is_run_folder(path))
-        return open_checkpoint(path, checkpoint, err);
-    sw_status status = sw_steps_newest_good(path, sw_cores_count(), tell_rejected, NULL, checkpoint, err);
+    sw_status status = SW_OK;
+    if (!sw_is_run_folder(path)) {
+        status = check_path(path, err);
+        return status ? status : sw_checkpoint_open(path, checkpoint, err);
+    }
+    status = sw_steps_newest_good(path, sw_cores_count(), tell_rejected, NULL, checkpoint, err);
     if (status == SW_OK && !*checkpoint)
         return sw_fail(err, SW_BAD_FILE, "%s: has no checkpoint that is good; did the run save any (checkpoint.every)?", path);
     return status;
@@ -116,14 +119,14 @@ done:
 static sw_status verify(const char *path, sw_error *err) {
     char bytes[SW_TEXT_NUMBER_BYTES];
     sw_checkpoint *checkpoint;
-    sw_status status = open_checkpoint(path, &checkpoint, err);
+    sw_status status = check_path(path, err);
+    if (status == SW_OK)
+        status = sw_checkpoint_open_good(path, sw_cores_count(), &checkpoint, err);
     if (status != SW_OK)
         return status;
-    status = sw_checkpoint_verify(checkpoint, sw_cores_count(), err);
-    if (status == SW_OK)
-        printf("%s: good, %s\n", path, sw_text_bytes(sw_checkpoint_bytes(checkpoint), bytes, sizeof bytes));
+    printf("%s: good, %s\n", path, sw_text_bytes(sw_checkpoint_bytes(checkpoint), bytes, sizeof bytes));
     sw_checkpoint_close(checkpoint);
-    return status;
+    return SW_OK;
 }
 
 /* Each checkpoint of a run; what is wrong with one is told on the way. Those that cannot be read here are not said to be damaged.
@@ -182,6 +185,28 @@ sw_status sw_checkpoint_action_verify(int n_arguments, char **arguments, sw_erro
 
 /* ---- prune ---- */
 
+/* Leave out of list [*n] the newest that are damaged, so that the last good one is not removed for their sake. */
+static sw_status leave_out_damaged(const char *folder, const sw_kept_step *list, int *n, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    sw_error reason;
+    sw_status status = SW_BAD_FILE;
+    while (*n > 0 && status == SW_BAD_FILE) {
+        sw_checkpoint *checkpoint;
+        if ((status = sw_step_path(folder, list[*n - 1].step, path, err)) != SW_OK)
+            return status;
+        status = sw_checkpoint_open_good(path, sw_cores_count(), &checkpoint, &reason);
+        if (status == SW_OK) {
+            sw_checkpoint_close(checkpoint);
+        } else if (status == SW_BAD_FILE) {
+            fprintf(stderr, "shardwise: not counted: %s\n", reason.message);
+            --*n;
+        } else {
+            return sw_fail(err, status, "%s", reason.message);
+        }
+    }
+    return SW_OK;
+}
+
 /* Remove, oldest first, what does not stay. Checkpoints that are not whole are not counted, and not removed. */
 static sw_status prune(const char *folder, const sw_retention *retention, bool is_dry, sw_error *err) {
     sw_steps steps;
@@ -193,6 +218,8 @@ static sw_status prune(const char *folder, const sw_retention *retention, bool i
     for (int i = steps.n - 1; i >= 0 && status == SW_OK; i--)
         if (steps.item[i].is_whole)
             list[n++] = (sw_kept_step){steps.item[i].step, steps.item[i].validation_loss};
+    if (status == SW_OK)
+        status = leave_out_damaged(folder, list, &n, err);
     for (int i = 0; i < n && status == SW_OK; i++) {
         if (sw_retention_keeps(retention, list, n, i))
             continue;

@@ -1,4 +1,4 @@
-/* dataset_internal.h: what opening (dataset_open.c) leaves to reading (dataset.c). */
+/* dataset_internal.h: what opening (dataset_files.c, dataset_open.c) leaves to reading (dataset.c). */
 #ifndef SW_DATA_DATASET_INTERNAL_H
 #define SW_DATA_DATASET_INTERNAL_H
 
@@ -8,6 +8,7 @@
 #include "data/mix.h"
 #include "data/pieces.h"
 #include "data/rows.h"
+#include "data/token_record.h"
 
 /* What is mixed, or the only one. */
 typedef struct sw_stream {
@@ -29,5 +30,31 @@ struct sw_dataset {
     const char *first_empty, *first_unsupervised; /* places of such samples, in words; NULL: unknown */
     sw_dataset_facts facts;
 };
+
+/* What is only known while files are opened. */
+typedef struct sw_dataset_opening {
+    const sw_dataset_options *options;
+    sw_dataset *dataset;
+    int n_files, n_text, n_jsonl;
+    const char **waiting; /* .txt files that are tokenized together */
+    int n_waiting, waiting_capacity;
+    const char *first_file, *first_jsonl;
+    sw_token_reader reader;
+    sw_error *err;
+} sw_dataset_opening;
+
+/* dataset_files.c: open all files of the options: the pieces and, where they are told by files, the documents and streams.
+ * Errors: SW_BAD_CONFIG, SW_BAD_FILE, SW_NO_MEMORY. */
+sw_status sw_dataset_add_files(sw_dataset_opening *opening);
+
+/* dataset_files.c: a file of marks, one for each of `n_tokens`. `of`: the conversations that they belong to, of which some must
+ * count; NULL: marks of a user's own, which may all be zeros. Errors: SW_BAD_FILE. */
+sw_status sw_dataset_check_marks(sw_dataset_opening *opening, const char *path, const char *of, int64_t n_tokens,
+                                 sw_token_file *file);
+
+/* dataset_files.c: add the documents whose lengths a .npy has, which add up to `n_tokens`. They are cut where `bounds` [n_bounds]
+ * say a stream ends. Errors: SW_BAD_FILE, SW_NO_MEMORY. */
+sw_status sw_dataset_read_lengths(sw_dataset_opening *opening, const char *path, int64_t n_tokens, const sw_stream *bounds,
+                                  int n_bounds);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-enum { FORMAT = 1, MOST_BYTES = 4096, HASH_BYTES = 17 };
+enum { FORMAT = 1, MOST_BYTES = 4096 };
 
 static sw_status with_ending(const char *path, const char *ending, char record[SW_PATH_BYTES], sw_error *err) {
     if (snprintf(record, SW_PATH_BYTES, "%s%s", path, ending) >= SW_PATH_BYTES)
@@ -26,12 +26,12 @@ static sw_status partial_path(const char *path, char partial[SW_PATH_BYTES], sw_
     return with_ending(path, ".json.partial", partial, err);
 }
 
-static void hash_of(const sw_tokenizer *tokenizer, int64_t n_ids, char text[HASH_BYTES]) {
-    snprintf(text, HASH_BYTES, "%016" PRIx64, sw_tokenizer_fingerprint(tokenizer, n_ids));
+static void hash_of(const sw_tokenizer *tokenizer, int64_t n_ids, char text[SW_TOKEN_HASH_BYTES]) {
+    snprintf(text, SW_TOKEN_HASH_BYTES, "%016" PRIx64, sw_tokenizer_fingerprint(tokenizer, n_ids));
 }
 
 sw_status sw_token_record_write(const char *path, const sw_tokenizer *tokenizer, int64_t n_tokens, sw_error *err) {
-    char partial[SW_PATH_BYTES], hash[HASH_BYTES], text[256];
+    char partial[SW_PATH_BYTES], hash[SW_TOKEN_HASH_BYTES], text[256];
     const int64_t n_ids = sw_tokenizer_n_ids(tokenizer);
     hash_of(tokenizer, n_ids, hash);
     const int n =
@@ -73,23 +73,35 @@ static sw_status tokenizer_of(sw_token_reader *reader, const sw_tokenizer **toke
     return status;
 }
 
-/* What a record says. */
-typedef struct record {
-    int64_t format, n_tokens, n_ids;
-    const char *tokenizer; /* of the document */
-} record;
+static bool is_hash(const char *text) {
+    return strlen(text) == SW_TOKEN_HASH_BYTES - 1 && strspn(text, "0123456789abcdef") == SW_TOKEN_HASH_BYTES - 1;
+}
 
-static sw_status read_record(const sw_json *document, record *r, sw_error *err) {
-    const sw_json_object root = sw_json_root(document);
-    sw_status status = sw_json_integer(&root, "format", SW_JSON_REQUIRED, &r->format, err);
-    if (!status && r->format != FORMAT)
-        status = sw_fail(err, SW_BAD_FILE, "%s: has format %" PRId64 ", this version knows %d; make the token file anew",
-                         sw_json_name(&root), r->format, FORMAT);
+sw_status sw_token_record_parse(const char *name, const char *text, int64_t n_bytes, sw_token_record *record, sw_error *err) {
+    sw_json *document = NULL;
+    const char *tokenizer = "";
+    int64_t format = FORMAT;
+    sw_status status = sw_json_parse(name, text, n_bytes, &document, err);
+    const sw_json_object root = document ? sw_json_root(document) : (sw_json_object){0};
     if (!status)
-        status = sw_json_integer(&root, "tokens", SW_JSON_REQUIRED, &r->n_tokens, err);
+        status = sw_json_integer(&root, "format", SW_JSON_REQUIRED, &format, err);
+    if (!status && format != FORMAT)
+        status = sw_fail(err, SW_BAD_FILE, "%s: has format %" PRId64 ", this version knows %d; make the token file anew", name,
+                         format, FORMAT);
     if (!status)
-        status = sw_json_integer(&root, "ids", SW_JSON_REQUIRED, &r->n_ids, err);
-    return status ? status : sw_json_text(&root, "tokenizer", SW_JSON_REQUIRED, &r->tokenizer, err);
+        status = sw_json_integer(&root, "tokens", SW_JSON_REQUIRED, &record->n_tokens, err);
+    if (!status)
+        status = sw_json_integer(&root, "ids", SW_JSON_REQUIRED, &record->n_ids, err);
+    if (!status)
+        status = sw_json_text(&root, "tokenizer", SW_JSON_REQUIRED, &tokenizer, err);
+    if (!status && (record->n_tokens < 0 || record->n_ids < 1 || !is_hash(tokenizer)))
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: %" PRId64 " tokens of %" PRId64 " ids and the hash \"%.40s\" are no token file's; make that anew",
+                         name, record->n_tokens, record->n_ids, tokenizer);
+    if (!status)
+        memcpy(record->tokenizer, tokenizer, sizeof record->tokenizer);
+    sw_json_free(document);
+    return status;
 }
 
 /* One of another format is a record too: it is replaced by one that this version knows. */
@@ -115,16 +127,16 @@ sw_status sw_token_record_look(const char *path, sw_error *err) {
 }
 
 sw_status sw_token_record_check(const char *path, int64_t n_tokens, sw_token_reader *reader, sw_error *err) {
-    char name[SW_PATH_BYTES], hash[HASH_BYTES];
+    char name[SW_PATH_BYTES], hash[SW_TOKEN_HASH_BYTES], *text = NULL;
     const sw_tokenizer *tokenizer = NULL;
-    sw_json *document = NULL;
-    record r = {0};
+    sw_token_record r = {0};
+    int64_t n_bytes = 0;
     sw_status status = record_path(path, name, err);
     if (status || !sw_file_exists(name))
         return status;
-    status = sw_json_read(name, MOST_BYTES, &document, err);
+    status = sw_file_read(name, MOST_BYTES, &text, &n_bytes, err);
     if (!status)
-        status = read_record(document, &r, err);
+        status = sw_token_record_parse(name, text, n_bytes, &r, err);
     if (!status && r.n_tokens != n_tokens)
         status =
             sw_fail(err, SW_BAD_FILE,
@@ -142,6 +154,6 @@ sw_status sw_token_record_check(const char *path, int64_t n_tokens, sw_token_rea
                 "the file was made with, or make the file anew (shardwise tokenize)",
                 path, r.n_ids, r.tokenizer, hash);
     }
-    sw_json_free(document);
+    free(text);
     return status;
 }

@@ -17,6 +17,17 @@
 
 #include "data/tokenizer/tokenizer.h"
 
+enum { SW_TOKEN_HASH_BYTES = 17 }; /* 16 digits 0-9a-f, and a NUL */
+
+/* What a record says. */
+typedef struct sw_token_record {
+    int64_t n_tokens, n_ids;
+    char tokenizer[SW_TOKEN_HASH_BYTES];
+} sw_token_record;
+
+/* Read the text of a record, which is `name` in messages. Errors: SW_BAD_FILE: it is none, or of another format; SW_NO_MEMORY. */
+sw_status sw_token_record_parse(const char *name, const char *text, int64_t n_bytes, sw_token_record *record, sw_error *err);
+
 /* May the token file `path` have a record: is there none yet, or one that may be replaced? Errors: SW_BAD_CONFIG: something else
  * has that name. */
 sw_status sw_token_record_look(const char *path, sw_error *err);

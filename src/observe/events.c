@@ -2,18 +2,7 @@
 #include "observe/events.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-#include "observe/json_line.h"
-
-struct sw_events {
-    int descriptor;
-    char *path;
-    sw_json_line line;
-};
 
 /* Now, in UTC, to the millisecond: ISO 8601. */
 static void format_now(char text[64]) {
@@ -25,34 +14,13 @@ static void format_now(char text[64]) {
     snprintf(text + n, 64 - n, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-sw_status sw_events_open(const char *path, sw_events **events, sw_error *err) {
-    *events = NULL;
-    sw_events *opened = calloc(1, sizeof *opened);
-    char *kept = strdup(path);
-    sw_status status = opened && kept ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory for a line of events", path);
-    if (status == SW_OK)
-        status = sw_json_lines_open(path, &opened->descriptor, err);
-    if (status != SW_OK) {
-        free(opened);
-        free(kept);
-        return status;
-    }
+sw_status sw_events_open(const char *path, sw_json_lines **events, sw_error *err) {
     char warm[64];
     format_now(warm); /* libc reads the time zone the first time it is asked, and allocates for it */
-    opened->path = kept;
-    *events = opened;
-    return SW_OK;
+    return sw_json_lines_open(path, events, err);
 }
 
-void sw_events_close(sw_events *events) {
-    if (!events)
-        return;
-    close(events->descriptor);
-    free(events->path);
-    free(events);
-}
-
-sw_status sw_events_write(sw_events *events, const char *event, int64_t step, const char *reason, const sw_detail *details,
+sw_status sw_events_write(sw_json_lines *events, const char *event, int64_t step, const char *reason, const sw_detail *details,
                           int n_details, sw_error *err) {
     char now[64];
     sw_json_line *line = &events->line;
@@ -75,9 +43,5 @@ sw_status sw_events_write(sw_events *events, const char *event, int64_t step, co
             break;
         }
     sw_json_line_end(line);
-    return sw_json_line_append(line, events->descriptor, events->path, err);
-}
-
-sw_status sw_events_sync(const sw_events *events, sw_error *err) {
-    return sw_json_lines_sync(events->descriptor, events->path, err);
+    return sw_json_lines_append(events, err);
 }

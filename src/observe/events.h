@@ -7,9 +7,7 @@
 
 #include <stdint.h>
 
-#include <shardwise/status.h>
-
-typedef struct sw_events sw_events;
+#include "observe/json_line.h"
 
 /* What else there is to say about a decision: members after the four that every event has. */
 typedef enum sw_detail_kind { SW_DETAIL_TEXT, SW_DETAIL_INTEGER, SW_DETAIL_REAL } sw_detail_kind;
@@ -33,9 +31,8 @@ static inline sw_detail sw_detail_real(const char *key, double real) {
     return (sw_detail){key, SW_DETAIL_REAL, {.real = real}};
 }
 
-/* Open for appending. Ownership: sw_events_close, which takes NULL too. */
-sw_status sw_events_open(const char *path, sw_events **events, sw_error *err);
-void sw_events_close(sw_events *events);
+/* Open for appending, ready to write without allocating. Ownership and errors: as of sw_json_lines_open. */
+sw_status sw_events_open(const char *path, sw_json_lines **events, sw_error *err);
 
 /* Append one line by one write, with the time of now.
  *
@@ -45,10 +42,7 @@ void sw_events_close(sw_events *events);
  *   details  [n_details]; keys that are none of the four
  *
  * No allocation. Errors: SW_NO_SPACE. */
-sw_status sw_events_write(sw_events *events, const char *event, int64_t step, const char *reason, const sw_detail *details,
+sw_status sw_events_write(sw_json_lines *events, const char *event, int64_t step, const char *reason, const sw_detail *details,
                           int n_details, sw_error *err);
-
-/* All lines so far are on the disk when it returns. May run beside sw_events_write. Errors: SW_NO_SPACE. */
-sw_status sw_events_sync(const sw_events *events, sw_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -137,39 +138,61 @@ static int cut_torn_line(int descriptor) {
     return end < stat.st_size ? ftruncate(descriptor, end) : 0;
 }
 
-sw_status sw_json_lines_open(const char *path, int *descriptor, sw_error *err) {
-    *descriptor = -1;
+static sw_status cannot_write(const char *path, sw_error *err) {
+    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+sw_status sw_json_lines_open(const char *path, sw_json_lines **lines, sw_error *err) {
+    *lines = NULL;
     sw_status status = sw_file_check_name(path, err);
     if (status)
         return status;
-    *descriptor = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (*descriptor >= 0 && cut_torn_line(*descriptor)) {
-        close(*descriptor);
-        *descriptor = -1;
+    sw_json_lines *opened = calloc(1, sizeof *opened);
+    if (!opened || !(opened->path = strdup(path))) {
+        free(opened);
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for a line", path);
     }
-    return *descriptor < 0 ? sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno)) : SW_OK;
+    opened->descriptor = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (opened->descriptor < 0 || cut_torn_line(opened->descriptor)) {
+        status = cannot_write(path, err);
+        sw_json_lines_close(opened);
+        return status;
+    }
+    *lines = opened;
+    return SW_OK;
 }
 
-sw_status sw_json_line_append(const sw_json_line *line, int descriptor, const char *path, sw_error *err) {
+void sw_json_lines_close(sw_json_lines *lines) {
+    if (!lines)
+        return;
+    if (lines->descriptor >= 0)
+        close(lines->descriptor);
+    free(lines->path);
+    free(lines);
+}
+
+sw_status sw_json_lines_append(sw_json_lines *lines, sw_error *err) {
+    const sw_json_line *line = &lines->line;
     if (line->is_too_long)
-        return sw_fail(err, SW_BUG, "%s: a line is longer than %d bytes", path, SW_JSON_LINE_BYTES);
+        return sw_fail(err, SW_BUG, "%s: a line is longer than %d bytes", lines->path, SW_JSON_LINE_BYTES);
     ssize_t n;
     do
-        n = write(descriptor, line->text, line->n);
+        n = write(lines->descriptor, line->text, line->n);
     while (n < 0 && errno == EINTR);
     if (n == (ssize_t)line->n)
         return SW_OK;
 
-    int error = n < 0 ? errno : ENOSPC;
+    if (n >= 0)
+        errno = ENOSPC;
     struct stat stat;
     /* This process alone appends, so what was written of the line is at the end: cut it off. */
-    if (n > 0 && fstat(descriptor, &stat) == 0 && ftruncate(descriptor, stat.st_size - n) != 0)
-        error = errno;
-    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(error));
+    if (n > 0 && fstat(lines->descriptor, &stat) == 0)
+        (void)!ftruncate(lines->descriptor, stat.st_size - n); /* failed, errno says why */
+    return cannot_write(lines->path, err);
 }
 
-sw_status sw_json_lines_sync(int descriptor, const char *path, sw_error *err) {
-    if (fsync(descriptor) == 0 || errno == EINVAL) /* a pipe has nothing to sync */
+sw_status sw_json_lines_sync(const sw_json_lines *lines, sw_error *err) {
+    if (fsync(lines->descriptor) == 0 || errno == EINVAL) /* a pipe has nothing to sync */
         return SW_OK;
-    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
+    return cannot_write(lines->path, err);
 }

@@ -1,4 +1,4 @@
-/* json_line.h: one JSON object on one line, written into a fixed buffer and then to a file by one write(2).
+/* json_line.h: one JSON object on one line, written into a fixed buffer and then to a file of such lines by one write(2).
  *
  * The run's records (metrics.jsonl, events.jsonl) are appended to while a run lasts and read by others at the same time: a line
  * is there whole or not at all. Nothing is allocated, so that records can be written in a step.
@@ -33,14 +33,23 @@ void sw_json_line_reals(sw_json_line *line, const char *key, const double *value
 void sw_json_line_open(sw_json_line *line, const char *key);                               /* an object as a member, until ... */
 void sw_json_line_close(sw_json_line *line);
 
-/* Open a file of lines for appending; it is made if it is not there, and a last line without an end is cut off. Errors:
- * SW_NO_SPACE. */
-sw_status sw_json_lines_open(const char *path, int *descriptor, sw_error *err);
+/* A file of such lines, and the line that is put together for it. */
+typedef struct sw_json_lines {
+    int descriptor;
+    char *path;
+    sw_json_line line;
+} sw_json_lines;
 
-/* Append an ended line. On a full disk nothing of it stays. Errors: SW_NO_SPACE; SW_BUG for a line that is too long. */
-sw_status sw_json_line_append(const sw_json_line *line, int descriptor, const char *path, sw_error *err);
+/* Open for appending; the file is made if it is not there, and a last line without an end is cut off. Ownership:
+ * sw_json_lines_close, which takes NULL too. Errors: SW_BAD_CONFIG (the name), SW_NO_SPACE, SW_NO_MEMORY. */
+sw_status sw_json_lines_open(const char *path, sw_json_lines **lines, sw_error *err);
+void sw_json_lines_close(sw_json_lines *lines);
+
+/* Append lines->line, which has ended. No allocation. On a full disk nothing of it stays. Errors: SW_NO_SPACE; SW_BUG for a line
+ * that is too long. */
+sw_status sw_json_lines_append(sw_json_lines *lines, sw_error *err);
 
 /* What was appended is on the disk when it returns. May run beside appends. Errors: SW_NO_SPACE. */
-sw_status sw_json_lines_sync(int descriptor, const char *path, sw_error *err);
+sw_status sw_json_lines_sync(const sw_json_lines *lines, sw_error *err);
 
 #endif

@@ -10,12 +10,6 @@
 
 #include "base/file.h"
 
-struct sw_metrics {
-    int descriptor;
-    char *path;
-    sw_json_line line;
-};
-
 static void put_classes(sw_json_line *line, const char *key, const int64_t bytes[SW_N_MEMORY_CLASSES]) {
     sw_json_line_open(line, key);
     for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++)
@@ -57,31 +51,6 @@ void sw_metrics_format(const sw_step_metrics *m, sw_json_line *line) {
     sw_json_line_end(line);
 }
 
-sw_status sw_metrics_open(const char *path, sw_metrics **metrics, sw_error *err) {
-    *metrics = NULL;
-    sw_metrics *opened = calloc(1, sizeof *opened);
-    char *kept = strdup(path);
-    sw_status status = opened && kept ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory for a line of metrics", path);
-    if (status == SW_OK)
-        status = sw_json_lines_open(path, &opened->descriptor, err);
-    if (status != SW_OK) {
-        free(opened);
-        free(kept);
-        return status;
-    }
-    opened->path = kept;
-    *metrics = opened;
-    return SW_OK;
-}
-
-void sw_metrics_close(sw_metrics *metrics) {
-    if (!metrics)
-        return;
-    close(metrics->descriptor);
-    free(metrics->path);
-    free(metrics);
-}
-
 sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
     sw_status status = sw_file_check_name(path, err);
     if (status)
@@ -105,11 +74,7 @@ sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
     return status;
 }
 
-sw_status sw_metrics_write(sw_metrics *metrics, const sw_step_metrics *step, sw_error *err) {
+sw_status sw_metrics_write(sw_json_lines *metrics, const sw_step_metrics *step, sw_error *err) {
     sw_metrics_format(step, &metrics->line);
-    return sw_json_line_append(&metrics->line, metrics->descriptor, metrics->path, err);
-}
-
-sw_status sw_metrics_sync(const sw_metrics *metrics, sw_error *err) {
-    return sw_json_lines_sync(metrics->descriptor, metrics->path, err);
+    return sw_json_lines_append(metrics, err);
 }

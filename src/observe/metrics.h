@@ -39,20 +39,11 @@ typedef struct sw_step_metrics {
 /* The step as one line, newline included. */
 void sw_metrics_format(const sw_step_metrics *metrics, sw_json_line *line);
 
-typedef struct sw_metrics sw_metrics;
-
-/* Open for appending. Ownership: sw_metrics_close, which takes NULL too. */
-sw_status sw_metrics_open(const char *path, sw_metrics **metrics, sw_error *err);
-void sw_metrics_close(sw_metrics *metrics);
-
 /* A file that a run goes on with after `step`: lines of later steps are cut off, and one that was not finished. No file: nothing
  * is done. */
 sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err);
 
-/* Append one line by one write. No allocation. */
-sw_status sw_metrics_write(sw_metrics *metrics, const sw_step_metrics *step, sw_error *err);
-
-/* All lines so far are on the disk when it returns. May run beside sw_metrics_write. Errors: SW_NO_SPACE. */
-sw_status sw_metrics_sync(const sw_metrics *metrics, sw_error *err);
+/* Append one line by one write. No allocation. Errors: as of sw_json_lines_append. */
+sw_status sw_metrics_write(sw_json_lines *metrics, const sw_step_metrics *step, sw_error *err);
 
 #endif

@@ -31,7 +31,7 @@ struct sw_rank_faults {
     atomic_bool is_armed[SW_MAX_FAULTS];
     sw_call_teller teller[SW_MAX_FAULTS];
     pthread_mutex_t lock; /* of `events`, which both lanes write */
-    sw_events *events;
+    sw_json_lines *events;
 };
 
 /* ---- before ranks exist ---- */
@@ -285,9 +285,9 @@ static sw_status begin_at_once(sw_rank_faults *mine, sw_error *err) {
             char when[64];
             timer_t timer; /* which ends with the rank's process */
             snprintf(when, sizeof when, "%g s from now", fault->at);
-            status = set_timer(fault, &timer, err);
-            if (!status && claim(mine, i))
+            if (claim(mine, i)) /* told first: the instant may be now */
                 tell(mine, i, when);
+            status = set_timer(fault, &timer, err);
         }
     }
     return status;
@@ -325,7 +325,7 @@ void sw_rank_faults_close(sw_rank_faults *mine) {
     if (!mine)
         return;
     disarm();
-    sw_events_close(mine->events);
+    sw_json_lines_close(mine->events);
     pthread_mutex_destroy(&mine->lock);
     free(mine);
 }

@@ -25,7 +25,7 @@ static void report_rank(void *to, const char *line) {
 void sw_run_event(const sw_run *run, const char *name, int64_t step, const char *reason, const sw_detail *details,
                   int n_details) {
     char path[SW_PATH_BYTES];
-    sw_events *events = NULL;
+    sw_json_lines *events = NULL;
     sw_error error;
     sw_status status = sw_path_join(path, run->settings->checkpoint.path, "events.jsonl", &error);
     if (!status)
@@ -34,10 +34,10 @@ void sw_run_event(const sw_run *run, const char *name, int64_t step, const char 
         status = sw_events_write(events, name, step, reason, details, n_details, &error);
     if (status)
         sw_report_line(run, "%s", error.message);
-    sw_events_close(events);
+    sw_json_lines_close(events);
 }
 
-/* The step of the newest checkpoint, 0 without one: for the event. */
+/* The step of the newest checkpoint, from which a run would go on; 0 without one: for events. */
 static int64_t newest_step(const sw_run *run) {
     sw_steps steps;
     int64_t newest = 0;
@@ -97,7 +97,7 @@ static sw_status launch(sw_run *run, sw_error *err) {
     return status;
 }
 
-sw_status sw_run_launch(sw_run *run, sw_error *err) {
+static sw_status launch_until_done(sw_run *run, sw_error *err) {
     const volatile sig_atomic_t *stop_signal = run->options->stop_signal;
     const int64_t most = run->settings->train.restarts;
     for (double pause = 1;; pause = pause * 2 < LONGEST_PAUSE_SECONDS ? pause * 2 : LONGEST_PAUSE_SECONDS) {
@@ -126,4 +126,14 @@ sw_status sw_run_launch(sw_run *run, sw_error *err) {
             return sw_fail(err, sw_stop_status(*stop_signal), "stopped by %s before restart %d; %s is at step %lld",
                            sw_stop_words(*stop_signal), run->n_restarts, run->settings->checkpoint.path, (long long)step);
     }
+}
+
+sw_status sw_run_launch(sw_run *run, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    sw_status status = launch_until_done(run, err);
+    bool is_failure = status && status != SW_GUARD && !sw_status_is_stop(status); /* the others rank 0 has recorded */
+    bool has_begun = sw_path_join(path, run->settings->checkpoint.path, "events.jsonl", NULL) == SW_OK && sw_file_exists(path);
+    if (is_failure && has_begun)
+        sw_run_event(run, "stop", newest_step(run), err->message, NULL, 0);
+    return status;
 }

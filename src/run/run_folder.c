@@ -167,16 +167,18 @@ sw_status sw_run_folder_create(sw_run *run, sw_error *err) {
 
 static const char replaced[] = "model.before";
 
-/* A folder and the files in it; folders in it, which are not ours, stay, and it with them. */
-static void remove_files(const char *folder) {
-    char file[SW_PATH_BYTES];
-    DIR *entries = opendir(folder);
-    for (struct dirent *entry; entries && (entry = readdir(entries));)
-        if (entry->d_type != DT_DIR && sw_path_join(file, folder, entry->d_name, NULL) == SW_OK)
-            unlink(file);
-    if (entries)
-        closedir(entries);
-    rmdir(folder);
+/* Remove the model that was replaced. What somebody has put beside its files, or a link in its place, gets the first free of the
+ * names model.kept, model.kept.1 and so on, which nothing touches any more. */
+static void remove_replaced(const sw_run *run, const char *before) {
+    char kept[SW_PATH_BYTES], name[32] = "model.kept";
+    struct stat info;
+    sw_model_files_remove(before);
+    if (lstat(before, &info))
+        return;
+    for (int i = 1; sw_path_join(kept, run->settings->checkpoint.path, name, NULL) == SW_OK && !lstat(kept, &info); i++)
+        snprintf(name, sizeof name, "model.kept.%d", i);
+    if (!rename(before, kept))
+        sw_report_line(run, "%s/model held what no run writes; it is %s now", run->settings->checkpoint.path, kept);
 }
 
 sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
@@ -186,7 +188,7 @@ sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
         status = sw_path_join(before, run->settings->checkpoint.path, replaced, err);
     if (status || !sw_file_exists(model))
         return status;
-    remove_files(before);
+    remove_replaced(run, before);
     return rename(model, before) ? sw_fail(err, SW_NO_SPACE, "%s cannot be replaced: %s", model, strerror(errno)) : SW_OK;
 }
 
@@ -212,11 +214,16 @@ void sw_run_folder_tidy(const sw_run *run) {
     if (sw_path_join(file, path, "model", NULL) == SW_OK && sw_path_join(before, path, replaced, NULL) == SW_OK) {
         sw_model_files_abandon(file);
         if (sw_file_exists(file))
-            remove_files(before);
+            remove_replaced(run, before);
         else
             (void)rename(before, file); /* if it is there: the new one did not come about */
     }
     remove_half_written(path);
-    if (!run->goes_on && sw_path_join(file, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(file))
+}
+
+void sw_run_folder_leave(const sw_run *run) {
+    const char *path = run->settings->checkpoint.path;
+    char events[SW_PATH_BYTES];
+    if (!run->goes_on && sw_path_join(events, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(events))
         remove_folder(path);
 }

@@ -99,9 +99,9 @@ static void write_part(sw_saving *s) {
 
 static void publish(sw_saving *s) {
     sw_error error = {SW_OK, ""};
-    sw_status status = s->records.metrics ? sw_metrics_sync(s->records.metrics, &error) : SW_OK;
+    sw_status status = s->records.metrics ? sw_json_lines_sync(s->records.metrics, &error) : SW_OK;
     if (!status && s->records.events)
-        status = sw_events_sync(s->records.events, &error);
+        status = sw_json_lines_sync(s->records.events, &error);
     if (!status)
         status = s->restates ? sw_save_restate(s->save, s->step, s->facts.state, &error)
                              : sw_save_publish(s->save, &s->facts, &s->remark, &error);

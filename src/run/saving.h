@@ -35,8 +35,8 @@ typedef enum sw_saving_stage {
 /* What the run tells of its steps, NULL: nothing. It is on the disk before a checkpoint gets its name, so that whoever goes on
  * from there finds all lines up to it. */
 typedef struct sw_saving_records {
-    const sw_metrics *metrics;
-    const sw_events *events;
+    const sw_json_lines *metrics;
+    const sw_json_lines *events;
 } sw_saving_records;
 
 /* Once in a rank, before the first step. The records must outlive it. Ownership: sw_saving_close, which takes NULL, and waits for

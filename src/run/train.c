@@ -161,8 +161,10 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
                        settings->checkpoint.path, (long long)run.n_steps);
     else if (!status && !options->dry_run) {
         status = enter_folder(&run, err);
-        if (!status)
+        if (!status) {
             status = sw_run_launch(&run, err);
+            sw_run_folder_leave(&run);
+        }
         sw_faults_report(&run);
     }
     sw_run_lock_release(&run.lock);

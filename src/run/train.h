@@ -80,8 +80,10 @@ sw_status sw_run_folder_plan(const sw_run *run, sw_error *err); /* plan.json alo
 sw_model_output sw_run_folder_output(const sw_run *run);        /* how the final model is written */
 /* Rank 0, before the final model is written: one that is there gives way, and comes back if the new one does not come about. */
 sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err);
-/* When no rank is left, and steps/ is clean: a model that is half written is removed, and a new folder of which no rank began. */
+/* When no rank is left, and steps/ is clean: a model that is half written is removed. */
 void sw_run_folder_tidy(const sw_run *run);
+/* When the run has ended, and no rank is started again: a new folder of which no rank began is removed. */
+void sw_run_folder_leave(const sw_run *run);
 
 /* run/run_folder_again.c: a folder that is there already. Look whether the run may be in it: a new one in a new folder; one that
  * goes on (run->goes_on) in a folder of a run, whose lock is then held. Errors: SW_BAD_CONFIG: not the folder of a run, one

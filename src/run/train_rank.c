@@ -115,7 +115,7 @@ static sw_status open_metrics(sw_training *t, sw_error *err) {
     sw_status status = sw_path_join(path, s->checkpoint.path, "metrics.jsonl", err);
     if (!status && t->run->goes_on)
         status = sw_metrics_cut(path, t->step, err);
-    return status ? status : sw_metrics_open(path, &t->metrics, err);
+    return status ? status : sw_json_lines_open(path, &t->metrics, err);
 }
 
 /* load_seconds: in which the model or the checkpoint was loaded; NAN where nothing was. */
@@ -232,15 +232,15 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     t.begin = sw_seconds_now();
     while (!status && t.step < t.n_steps && !t.stop_signal && !t.limit)
         status = sw_training_step(&t, err);
-    if (status && t.events && status != SW_ABORTED)
+    if (t.events && (status == SW_GUARD || sw_status_is_stop(status))) /* of all else the supervisor knows best */
         (void)sw_events_write(t.events, "stop", t.step, err->message, NULL, 0, NULL);
     if (!status)
         status = finish(&t, err);
     if (!status)
         status = early_end(&t, err);
     sw_saving_close(t.saving);
-    sw_metrics_close(t.metrics);
-    sw_events_close(t.events);
+    sw_json_lines_close(t.metrics);
+    sw_json_lines_close(t.events);
     sw_executor_free(t.executor);
     sw_rank_faults_close(t.faults);
     if (t.device)

@@ -49,8 +49,8 @@ typedef struct sw_training {
     sw_comm *comm;
     sw_device *device;
     sw_executor *executor;
-    sw_metrics *metrics;           /* rank 0 */
-    sw_events *events;             /* rank 0 */
+    sw_json_lines *metrics;        /* rank 0 */
+    sw_json_lines *events;         /* rank 0 */
     struct sw_rank_faults *faults; /* faults.h; NULL: none are for this rank */
     float *values;                 /* [SW_PIECE_ELEMENTS] for loading and saving */
 

@@ -97,6 +97,51 @@ static void lists_beside_a_run_that_removes(void **state) {
     end_run(&run);
 }
 
+/* Who reads a step while a run saves it again and again reads one of them, whole. */
+static void reads_beside_a_run_that_saves_again(void **state) {
+    (void)state;
+    saved_run run;
+    sw_error err;
+    int outcome, n_reads = 0;
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    pid_t writer = fork();
+    if (writer == 0) {
+        for (int i = 0; i < 1000; i++)
+            if (try_save(&run, 10, &err) != SW_OK)
+                _exit(1);
+        _exit(0);
+    }
+    for (; waitpid(writer, &outcome, WNOHANG) == 0; n_reads++) {
+        sw_checkpoint *checkpoint;
+        if (sw_checkpoint_open(step_folder(&run, 10), &checkpoint, &err) != SW_OK)
+            fail_msg("opening %d: %s", n_reads, err.message);
+        sw_checkpoint_close(checkpoint);
+        if (sw_checkpoint_open_good(step_folder(&run, 10), 1, &checkpoint, &err) != SW_OK)
+            fail_msg("reading %d: %s", n_reads, err.message);
+        sw_checkpoint_close(checkpoint);
+    }
+    assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 && n_reads > 0);
+    end_run(&run);
+}
+
+/* What is damaged is damaged, and said to be so once: only what was replaced is read again. */
+static void a_damaged_one_is_not_asked_twice(void **state) {
+    (void)state;
+    saved_run run;
+    sw_error err;
+    sw_checkpoint *checkpoint;
+    char path[SW_PATH_BYTES];
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    assert_int_equal(sw_path_join(path, step_folder(&run, 10), "first_moment.safetensors", &err), SW_OK);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(sw_checkpoint_open_good(step_folder(&run, 10), 1, &checkpoint, &err), SW_BAD_FILE);
+    assert_non_null(strstr(err.message, "missing"));
+    assert_null(strstr(err.message, "replaced"));
+    end_run(&run);
+}
+
 /* The lock is held as long as any process that inherited it lives, and not longer, even when it is killed. */
 static void a_lock_dies_with_its_last_holder(void **state) {
     (void)state;
@@ -163,6 +208,8 @@ int main(void) {
         cmocka_unit_test(which_stay),
         cmocka_unit_test(saving_removes_the_others),
         cmocka_unit_test(lists_beside_a_run_that_removes),
+        cmocka_unit_test(reads_beside_a_run_that_saves_again),
+        cmocka_unit_test(a_damaged_one_is_not_asked_twice),
         cmocka_unit_test(a_lock_dies_with_its_last_holder),
         cmocka_unit_test(what_cannot_be_locked),
     };

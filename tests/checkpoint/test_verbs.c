@@ -145,6 +145,24 @@ static void diff(void **state) {
     end_run(&b);
 }
 
+/* Damage that a manifest does not show does not count as a checkpoint either: the last good one stays. */
+static void prune_leaves_a_good_one(void **state) {
+    (void)state;
+    saved_run run;
+    begin_run_of(&run, 1, FEW_ROWS);
+    for (int i = 1; i <= 4; i++)
+        save_step(&run, i * 10);
+    flip(&run, 30, "parameters.safetensors", 5000);
+    flip(&run, 40, "parameters.safetensors", 5000);
+    assert_int_equal(run_command("prune %s --keep 1", run.folder), 0);
+    says("steps/00000040/parameters.safetensors: bytes");
+    says("steps/00000030/parameters.safetensors: bytes");
+    says("removed: step 10\n");
+    check_step(&run, 20);
+    assert_true(sw_file_exists(step_folder(&run, 30)) && sw_file_exists(step_folder(&run, 40)));
+    end_run(&run);
+}
+
 static void prune(void **state) {
     (void)state;
     saved_run run;
@@ -337,6 +355,7 @@ int main(void) {
         cmocka_unit_test(list_and_verify),
         cmocka_unit_test(diff),
         cmocka_unit_test(prune),
+        cmocka_unit_test(prune_leaves_a_good_one),
         cmocka_unit_test(export_of_a_model),
         cmocka_unit_test(export_in_little_memory),
         cmocka_unit_test(import_of_a_checkpoint),

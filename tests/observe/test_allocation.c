@@ -58,13 +58,13 @@ static void a_step_allocates_nothing(void **state) {
     static int32_t work[V];
     char folder[] = "/tmp/sw-allocation-XXXXXX", metrics_path[64], events_path[64];
     sw_dataset *dataset;
-    sw_metrics *metrics;
-    sw_events *events;
+    sw_json_lines *metrics;
+    sw_json_lines *events;
     assert_non_null(mkdtemp(folder));
     snprintf(metrics_path, sizeof metrics_path, "%s/metrics.jsonl", folder);
     snprintf(events_path, sizeof events_path, "%s/events.jsonl", folder);
     assert_int_equal(sw_dataset_open(&options, &dataset, NULL), SW_OK);
-    assert_int_equal(sw_metrics_open(metrics_path, &metrics, NULL), SW_OK);
+    assert_int_equal(sw_json_lines_open(metrics_path, &metrics, NULL), SW_OK);
     assert_int_equal(sw_events_open(events_path, &events, NULL), SW_OK);
 
     const int64_t before = n_allocations;
@@ -90,8 +90,8 @@ static void a_step_allocates_nothing(void **state) {
     assert_int_equal(n_in_steps, 0);
     if (COUNTS)
         assert_true(before > 0); /* the counter is the one in use */
-    sw_events_close(events);
-    sw_metrics_close(metrics);
+    sw_json_lines_close(events);
+    sw_json_lines_close(metrics);
     sw_dataset_close(dataset);
     unlink(metrics_path);
     unlink(events_path);

@@ -164,12 +164,12 @@ static void what_is_not_finite_is_null(void **state) {
 
 static void lines_are_appended_to_what_is_there(void **state) {
     (void)state;
-    sw_metrics *metrics;
+    sw_json_lines *metrics;
     sw_step_metrics m = ordinary_step();
     for (m.step = 1; m.step <= 4; m.step++) { /* opened anew each time, as a resumed run does */
-        assert_int_equal(sw_metrics_open(path, &metrics, NULL), SW_OK);
+        assert_int_equal(sw_json_lines_open(path, &metrics, NULL), SW_OK);
         assert_int_equal(sw_metrics_write(metrics, &m, NULL), SW_OK);
-        sw_metrics_close(metrics);
+        sw_json_lines_close(metrics);
     }
     FILE *file = fopen(path, "r");
     char text[SW_JSON_LINE_BYTES];
@@ -185,23 +185,23 @@ static void lines_are_appended_to_what_is_there(void **state) {
 
 static void a_file_that_cannot_be_written_is_an_error_with_its_name(void **state) {
     (void)state;
-    sw_metrics *metrics;
+    sw_json_lines *metrics;
     sw_error err;
-    assert_int_equal(sw_metrics_open("/no-such-folder/metrics.jsonl", &metrics, &err), SW_NO_SPACE);
+    assert_int_equal(sw_json_lines_open("/no-such-folder/metrics.jsonl", &metrics, &err), SW_NO_SPACE);
     assert_non_null(strstr(err.message, "/no-such-folder/metrics.jsonl"));
-    assert_int_equal(sw_metrics_open("/dev/full", &metrics, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_json_lines_open("/dev/full", &metrics, &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "/dev/full"));
 }
 
 /* The disk takes the first half of a line: nothing of it stays, and the file still ends with a whole line. */
 static void half_a_line_is_taken_back(void **state) {
     (void)state;
-    sw_metrics *metrics;
+    sw_json_lines *metrics;
     sw_error err;
     struct stat before, after;
     struct rlimit ordinary, tight;
     sw_step_metrics m = ordinary_step();
-    assert_int_equal(sw_metrics_open(path, &metrics, NULL), SW_OK);
+    assert_int_equal(sw_json_lines_open(path, &metrics, NULL), SW_OK);
     assert_int_equal(sw_metrics_write(metrics, &m, NULL), SW_OK);
     assert_int_equal(stat(path, &before), 0);
 
@@ -218,12 +218,12 @@ static void half_a_line_is_taken_back(void **state) {
     assert_non_null(strstr(err.message, path));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(after.st_size, before.st_size);
-    sw_metrics_close(metrics);
+    sw_json_lines_close(metrics);
 }
 
 static void an_event_says_when_what_and_why(void **state) {
     (void)state;
-    sw_events *events;
+    sw_json_lines *events;
     const time_t before = time(NULL);
     assert_int_equal(sw_events_open(path, &events, NULL), SW_OK);
     const sw_detail details[] = {sw_detail_text("path", "a\"b\\c\n\x01\x7f"),
@@ -233,7 +233,7 @@ static void an_event_says_when_what_and_why(void **state) {
                                  sw_detail_text("not_utf8", "a\xff\xc3(\xe2\x82"),
                                  sw_detail_text("none", NULL)};
     assert_int_equal(sw_events_write(events, "skip", 17, "the norm is not finite", details, 6, NULL), SW_OK);
-    sw_events_close(events);
+    sw_json_lines_close(events);
 
     char text[SW_JSON_LINE_BYTES];
     FILE *file = fopen(path, "r");
@@ -265,7 +265,7 @@ static void an_event_says_when_what_and_why(void **state) {
 /* A line that does not fit is refused whole; the writer is as good as new afterwards. */
 static void a_line_that_is_too_long_is_refused(void **state) {
     (void)state;
-    sw_events *events;
+    sw_json_lines *events;
     sw_error err;
     struct stat info;
     char *longest = malloc(SW_JSON_LINE_BYTES + 1);
@@ -276,7 +276,7 @@ static void a_line_that_is_too_long_is_refused(void **state) {
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_size, 0);
     assert_int_equal(sw_events_write(events, "start", 0, "short", NULL, 0, &err), SW_OK);
-    sw_events_close(events);
+    sw_json_lines_close(events);
     free(longest);
 }
 
@@ -321,11 +321,11 @@ static void a_torn_line_gives_way_to_the_next(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof torn / sizeof *torn; i++) {
         char text[128];
-        sw_events *events;
+        sw_json_lines *events;
         snprintf(text, sizeof text, "{\"event\": \"start\"}\n%s", torn[i]);
         put_text(text);
         assert_int_equal(sw_events_open(path, &events, NULL), SW_OK);
-        sw_events_close(events);
+        sw_json_lines_close(events);
         expect_text("{\"event\": \"start\"}\n");
     }
 }

@@ -124,6 +124,14 @@ def loses_the_supervisor():
     runs.expect(run.code == -9 and not run.errors.strip(), f"the supervisor killed: {run.code} {run.errors}")
 
 
+def strikes_the_first_moment():
+    """A rank dies before it has done anything: the fault has struck, and does not strike the rank that is started again."""
+    fault = "kill:rank=1,at=0"
+    run = inject([fault], "train.restarts=1")
+    runs.expect(run.code == 0 and is_same(run), f"{fault}: {run.code} {run.errors}")
+    expect_struck(run, fault, 1)
+
+
 def says_what_has_not_struck():
     fault = "kill:rank=1,step=1000"
     run = inject([fault])
@@ -246,7 +254,7 @@ runs.both(
         for stage, mode in ((3, "view"), (3, "trap"), (2, "copy"))
     ],
 )
-runs.both(lambda test: test(), [(names_who_differs,), (falls_back,), (loses_the_supervisor,), (says_what_has_not_struck,)])
+runs.both(lambda test: test(), [(names_who_differs,), (falls_back,), (loses_the_supervisor,), (strikes_the_first_moment,), (says_what_has_not_struck,)])
 runs.both(refuses, [(text,) for text in REFUSED])
 if not (pathlib.Path(os.environ["SW_BUILD"]) / "libshardwise-faults.so").exists():
     print("built without the library of faults: allocations and writes are left out")

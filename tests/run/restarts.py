@@ -133,6 +133,29 @@ def used_up():
         process.returncode == 5 and "after 1 restarts" in errors and "rank 1 was killed by SIGKILL" in errors and errors.count("\n") == 1,
         f"restarts used up: {process.returncode} {errors}",
     )
+    last = runs.Run(folder, 5, "", errors).events[-1]
+    runs.expect(last["event"] == "stop" and last["reason"] in errors and "rank 1 was killed" in last["reason"], f"restarts used up: {last}")
+
+
+def lost_before_anything_was_written():
+    """A rank of a new run dies before the first event: the folder is there for the restart. Without one it goes, as it came."""
+    n_met = 0
+    for attempt in range(30):
+        folder, restarts = runs.fresh(), (attempt + 1) % 2
+        process = start(folder, "shard.ranks=2", f"train.restarts={restarts}", "train.steps=3", "--quiet")
+        wait_for(lambda: process.poll() is not None or len(runs.children(process.pid)) == 2, "the ranks")
+        ranks = runs.children(process.pid)
+        had_begun = (folder / "events.jsonl").exists()
+        strike(ranks[0], signal.SIGKILL)
+        wait_for(lambda: process.poll() is not None or not set(ranks) & set(runs.children(process.pid)), "the ranks to go")
+        is_early = not had_begun and (not (folder / "events.jsonl").exists() or '"start"' not in (folder / "events.jsonl").read_text())
+        errors = process.communicate(timeout=60)[1]
+        runs.expect(process.returncode == (0 if restarts else 5), f"lost before anything was written: {process.returncode} {errors}")
+        runs.expect(restarts or not is_early or not (folder / "run.yaml").exists(), f"a folder of which nothing came: {errors}")
+        n_met += is_early and restarts
+        if n_met >= 2:
+            break
+    print(f"{n_met} ranks died before the first event")
 
 
 def asked_to_end_between_restarts():
@@ -159,6 +182,7 @@ def what_would_fail_again_is_not_tried_again():
     errors = process.communicate(timeout=60)[1]
     run = runs.Run(folder, process.returncode, "", errors)
     runs.expect(run.code == 3 and not [e for e in run.events if e["event"] == "restart"], f"data cut while read: {run.code} {errors}")
+    runs.expect(run.events[-1]["event"] == "stop" and run.events[-1]["reason"] in errors, f"data cut while read: {run.events[-1]}")
 
 
 def lose_the_supervisor(seed):
@@ -226,6 +250,6 @@ runs.both(
 )
 runs.both(lose_the_supervisor, [(seed * 1000 + i,) for i in range(2 * n_trials)])
 runs.both(
-    lambda test: test(), [(test,) for test in (used_up, asked_to_end_between_restarts, what_would_fail_again_is_not_tried_again, saves_that_fail)]
+    lambda test: test(), [(test,) for test in (used_up, lost_before_anything_was_written, asked_to_end_between_restarts, what_would_fail_again_is_not_tried_again, saves_that_fail)]
 )
 runs.finish()

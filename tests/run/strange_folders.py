@@ -187,6 +187,26 @@ def renamed_by_hand():
     answers(0, ["00000008: good"], "verify", run.folder)
 
 
+def with_things_of_somebody_beside_the_model():
+    """When the model is written anew its own files are replaced, and nothing else is lost: notes, folders, where a link leads to."""
+    run = begun()
+    model = run.folder / "model"
+    (model / "README.md").write_text("mine")
+    (model / "plots").mkdir()
+    (model / "plots" / "loss.svg").write_text("mine too")
+    again = goes_on(run, "notes beside the model")
+    kept = run.folder / "model.kept"
+    runs.expect(look(kept) == {"README.md": b"mine", "plots": None, "plots/loss.svg": b"mine too"}, f"notes beside the model: {look(run.folder)}")
+    runs.expect(again.output.count(f"it is {kept} now") == 1, f"notes beside the model are not told of: {again.output}")
+    other = runs.fresh("moved")
+    model.rename(other)
+    model.symlink_to(other)
+    before = look(other)
+    last = runs.train_well(yaml, *SAVES, "train.steps=9", folder=run.folder)
+    runs.expect(look(other) == before and os.readlink(run.folder / "model.kept.1") == str(other), f"a model that is a link: {look(run.folder)}")
+    runs.expect(not model.is_symlink() and "model.kept.1 now" in last.output and not (run.folder / "model.before").exists(), f"a model that is a link: {last.output}")
+
+
 # A wall clock that is ten years off, now before and now behind.
 CLOCK = r"""
 #define _GNU_SOURCE
@@ -300,6 +320,7 @@ runs.both(
             with_things_of_somebody,
             links_and_names_that_lead_out,
             renamed_by_hand,
+            with_things_of_somebody_beside_the_model,
             under_clocks_that_jump,
         )
     ],

@@ -1,0 +1,301 @@
+/* dataset_files.c: from the settings' list of names, folders and patterns to pieces: token files, text that is tokenized, marks.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "data/dataset_internal.h"
+
+enum { LENGTHS_AT_ONCE = 2048 };
+
+static bool ends_with(const char *text, const char *ending) {
+    size_t n_text = strlen(text), n_ending = strlen(ending);
+    return n_text >= n_ending && strcmp(text + n_text - n_ending, ending) == 0;
+}
+
+static int by_entry_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static sw_status check_tokens(sw_dataset_opening *o, const char *path, bool is_text, sw_token_file *file) {
+    const int64_t most = INT64_C(1) << 31, vocabulary = o->options->vocabulary; /* ids travel as int32 */
+    const bool is_limited = vocabulary > 0 && vocabulary < most;
+    const sw_token_rule rule = {"id", is_limited ? vocabulary : most, is_limited ? "the vocabulary" : "int32"};
+    sw_status status = sw_token_file_check(path, is_text, &rule, file, o->err);
+    if (status == SW_OK && file->largest_id > o->dataset->facts.largest_id)
+        o->dataset->facts.largest_id = file->largest_id;
+    return status;
+}
+
+sw_status sw_dataset_check_marks(sw_dataset_opening *o, const char *path, const char *of, int64_t n_tokens, sw_token_file *file) {
+    const sw_token_rule rule = {"mark", 2, "a mask"};
+    sw_status status = sw_token_file_check(path, false, &rule, file, o->err);
+    if (status != SW_OK)
+        return status;
+    if (file->n_tokens != n_tokens)
+        return sw_fail(o->err, SW_BAD_FILE,
+                       "%s: has %" PRId64 " marks, the data has %" PRId64 " tokens; there must be one for each", path,
+                       file->n_tokens, n_tokens);
+    /* A mask of a user's own may be all zeros, whose run has steps without an update; a file of conversations in which no
+     * assistant speaks is a mistake. */
+    if (of && file->largest_id == 0)
+        return sw_fail(o->err, SW_BAD_FILE, "%s: no token counts as a target, so there is nothing to learn from it", of);
+    return SW_OK;
+}
+
+sw_status sw_dataset_read_lengths(sw_dataset_opening *o, const char *path, int64_t n_tokens, const sw_stream *bounds,
+                                  int n_bounds) {
+    const sw_token_rule rule = {"length", INT64_C(1) << 31, "a document"};
+    sw_token_file file;
+    int descriptor, b = 0;
+    int32_t lengths[LENGTHS_AT_ONCE];
+    int64_t position = sw_document_first(&o->dataset->documents, o->dataset->documents.n), left = n_tokens;
+    sw_status status = sw_token_file_check(path, false, &rule, &file, o->err);
+    if (status != SW_OK || (status = sw_token_file_open(&file, &descriptor, o->err)) != SW_OK)
+        return status;
+    for (int64_t done = 0; done < file.n_tokens && status == SW_OK; done += LENGTHS_AT_ONCE) {
+        int64_t n = file.n_tokens - done < LENGTHS_AT_ONCE ? file.n_tokens - done : LENGTHS_AT_ONCE;
+        status = sw_token_file_read(&file, descriptor, done, n, lengths, o->err);
+        for (int64_t i = 0; i < n && status == SW_OK; i++) {
+            int64_t length = lengths[i];
+            if (length > left) {
+                status = sw_fail(o->err, SW_BAD_FILE,
+                                 "%s: the lengths add up to more than the %" PRId64 " tokens of the data; document %" PRId64
+                                 " is the first beyond them",
+                                 path, n_tokens, done + i);
+                break;
+            }
+            for (left -= length; length > 0 && status == SW_OK;) {
+                while (b < n_bounds && bounds[b].end <= position)
+                    b++;
+                int64_t here = b < n_bounds && bounds[b].end - position < length ? bounds[b].end - position : length;
+                status = sw_documents_add(&o->dataset->documents, here, o->err);
+                position += here, length -= here;
+            }
+        }
+    }
+    close(descriptor);
+    if (status == SW_OK && left > 0)
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: the lengths add up to %" PRId64 ", the data has %" PRId64 " tokens", path,
+                         n_tokens - left, n_tokens);
+    return status;
+}
+
+static sw_status add_plain(sw_dataset_opening *o, const char *path, bool is_text) {
+    sw_piece piece = {0};
+    sw_status status = check_tokens(o, path, is_text, &piece.tokens);
+    if (status == SW_OK && !is_text)
+        status = sw_token_record_check(path, piece.tokens.n_tokens, &o->reader, o->err);
+    if (status != SW_OK)
+        return status;
+    piece.n = piece.tokens.n_tokens;
+    status = sw_pieces_add(&o->dataset->pieces, &o->dataset->arena, &piece, o->err);
+    return status == SW_OK ? sw_documents_add(&o->dataset->documents, piece.n, o->err) : status;
+}
+
+/* "line 3 of a.jsonl", or the name of the .txt file. */
+static const char *place_words(sw_dataset_opening *o, const char *const *paths, int n_paths, int64_t number) {
+    if (ends_with(paths[0], ".jsonl"))
+        return sw_arena_format(&o->dataset->arena, "line %" PRId64 " of %s", number, paths[0]);
+    return paths[number >= 1 && number <= n_paths ? number - 1 : 0];
+}
+
+static void add_facts(sw_dataset_opening *o, const char *const *paths, int n_paths, const sw_text_facts *facts) {
+    sw_text_facts *sum = &o->dataset->facts.text;
+    if (facts->n_empty && !sum->n_empty)
+        o->dataset->first_empty = place_words(o, paths, n_paths, facts->first_empty);
+    if (facts->n_unsupervised && !sum->n_unsupervised)
+        o->dataset->first_unsupervised = place_words(o, paths, n_paths, facts->first_unsupervised);
+    sum->n_samples += facts->n_samples;
+    sum->n_empty += facts->n_empty;
+    sum->n_unsupervised += facts->n_unsupervised;
+    sum->n_ended += facts->n_ended;
+    sum->n_supervised += facts->n_supervised;
+    sum->n_double_begin += facts->n_double_begin;
+    sum->has_marks |= facts->has_marks;
+}
+
+/* Where in the sources a document comes from that lines.npy gives the number of. */
+static sw_status refuse_long(const sw_dataset_opening *o, const char *const *paths, int n_paths, const char *lines,
+                             int64_t document, int64_t n_tokens) {
+    const sw_token_rule rule = {"number", INT64_C(1) << 31, "a list of lines"};
+    sw_token_file file;
+    int descriptor;
+    int32_t number = 0;
+    sw_status status = sw_token_file_check(lines, false, &rule, &file, o->err);
+    if (status != SW_OK || (status = sw_token_file_open(&file, &descriptor, o->err)) != SW_OK)
+        return status;
+    status = sw_token_file_read(&file, descriptor, document, 1, &number, o->err);
+    close(descriptor);
+    if (status != SW_OK)
+        return status;
+    bool is_row = ends_with(paths[0], ".jsonl");
+    sw_fail(o->err, SW_BAD_FILE,
+            "has %" PRId64 " tokens, a row takes %" PRId64 "; data.long: split cuts such documents, drop leaves them out",
+            n_tokens, o->options->sequence_length + 1);
+    if (is_row)
+        return sw_fail_within(o->err, "%s: line %d", paths[0], number);
+    return sw_fail_within(o->err, "%s", paths[number >= 1 && number <= n_paths ? number - 1 : 0]);
+}
+
+/* Where long documents are refused, the first one is named by its place in the sources. */
+static sw_status check_long(const sw_dataset_opening *o, const char *const *paths, int n_paths, const sw_tokenized *text,
+                            int64_t first) {
+    const sw_documents *documents = &o->dataset->documents;
+    if (o->options->long_documents != SW_LONG_ERROR || (!o->options->packing && !ends_with(paths[0], ".jsonl")))
+        return SW_OK;
+    for (int64_t d = first; d < documents->n; d++) {
+        int64_t n = documents->end[d] - sw_document_first(documents, d);
+        if (n > o->options->sequence_length + 1)
+            return refuse_long(o, paths, n_paths, text->lines, d - first, n);
+    }
+    return SW_OK;
+}
+
+/* One .jsonl file, or .txt files. */
+static sw_status add_text(sw_dataset_opening *o, const char *const *paths, int n_paths) {
+    sw_piece piece = {0};
+    sw_tokenized text;
+    int64_t first = o->dataset->documents.n;
+    sw_status status = sw_text_tokenize(&o->options->text, paths, n_paths, &o->dataset->arena, &text, o->err);
+    if (status != SW_OK)
+        return status;
+    add_facts(o, paths, n_paths, &text.facts);
+    if (text.facts.n_samples == text.facts.n_empty)
+        return sw_fail(o->err, SW_BAD_FILE, "%s: holds no token in %" PRId64 " samples", paths[0], text.facts.n_samples);
+    if (check_tokens(o, text.tokens, false, &piece.tokens) != SW_OK)
+        return sw_fail_within(o->err, "%s", paths[0]);
+    piece.n = piece.tokens.n_tokens;
+    piece.has_marks = text.marks != NULL;
+    if (piece.has_marks && (status = sw_dataset_check_marks(o, text.marks, paths[0], piece.n, &piece.marks)) != SW_OK)
+        return status;
+    status = sw_pieces_add(&o->dataset->pieces, &o->dataset->arena, &piece, o->err);
+    if (status == SW_OK)
+        status = sw_dataset_read_lengths(o, text.documents, piece.n, NULL, 0);
+    return status == SW_OK ? check_long(o, paths, n_paths, &text, first) : status;
+}
+
+/* Tokenize the .txt files that wait. They are one entry of the cache, however many they are. */
+static sw_status add_waiting(sw_dataset_opening *o) {
+    int n = o->n_waiting;
+    const char **paths = o->waiting;
+    o->waiting = NULL; /* the names live on in the arena, as messages need them */
+    o->n_waiting = o->waiting_capacity = 0;
+    return n ? add_text(o, paths, n) : SW_OK;
+}
+
+static sw_status wait_for_more(sw_dataset_opening *o, const char *path) {
+    const char **grown = sw_arena_grow(&o->dataset->arena, o->waiting, o->n_waiting, &o->waiting_capacity, sizeof *grown);
+    if (!grown)
+        return sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the list of data files", path);
+    o->waiting = grown;
+    grown[o->n_waiting++] = path;
+    return SW_OK;
+}
+
+static sw_status add_file(sw_dataset_opening *o, const char *path) {
+    const sw_dataset_options *options = o->options;
+    bool is_text = ends_with(path, ".txt"), is_jsonl = ends_with(path, ".jsonl");
+    if (!is_text && !is_jsonl && !ends_with(path, ".npy"))
+        return sw_fail(o->err, SW_BAD_FILE, "%s: is neither .txt nor .jsonl nor .npy; the ending says how a data file is read",
+                       path);
+    if ((is_text || is_jsonl) && !options->is_bytes && !options->text.tokenizer)
+        return sw_fail(o->err, SW_BAD_CONFIG,
+                       "%s: is text, which needs a tokenizer; try data.tokenizer: bytes, or a folder with a tokenizer.json",
+                       path);
+    const char *kept = sw_arena_text(&o->dataset->arena, path);
+    if (!kept)
+        return sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the list of data files", path);
+    o->first_file = o->first_file ? o->first_file : kept;
+    o->first_jsonl = o->first_jsonl || !is_jsonl ? o->first_jsonl : kept;
+    o->n_files++;
+    o->n_text += is_text;
+    o->n_jsonl += is_jsonl;
+    if (is_text && !options->is_bytes)
+        return wait_for_more(o, kept);
+    sw_status status = add_waiting(o);
+    if (status == SW_OK)
+        status = is_jsonl ? add_text(o, &kept, 1) : add_plain(o, kept, is_text);
+    return status;
+}
+
+static sw_status add_folder(sw_dataset_opening *o, const char *path) {
+    struct dirent **entries;
+    int n_before = o->n_files, n = scandir(path, &entries, NULL, by_entry_name);
+    sw_status status = SW_OK;
+    if (n < 0)
+        return sw_fail(o->err, SW_BAD_FILE, "%s: the folder cannot be read: %s", path, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+        char file[SW_PATH_BYTES];
+        if (status == SW_OK && name[0] != '.' && (ends_with(name, ".txt") || ends_with(name, ".jsonl"))) {
+            status = sw_path_join(file, path, name, o->err);
+            if (status == SW_OK)
+                status = add_file(o, file);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (status == SW_OK && o->n_files == n_before)
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: the folder has no .txt or .jsonl file", path);
+    return status;
+}
+
+/* A name that exists is that file or folder, whatever characters it has; anything else is a pattern. */
+static sw_status add_pattern(sw_dataset_opening *o, const char *pattern) {
+    struct stat info;
+    if (stat(pattern, &info) == 0 && S_ISDIR(info.st_mode))
+        return add_folder(o, pattern);
+    if (access(pattern, F_OK) == 0 || !strpbrk(pattern, "*?["))
+        return add_file(o, pattern);
+
+    glob_t found = {0};
+    sw_status status = SW_OK;
+    int result = glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &found);
+    if (result == GLOB_NOMATCH)
+        status = sw_fail(o->err, SW_BAD_FILE,
+                         "%s: the pattern matches no file; relative paths count from the folder of the run's file", pattern);
+    else if (result == GLOB_NOSPACE)
+        status = sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the files that the pattern matches", pattern);
+    else if (result != 0)
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: the pattern matches no file, because a folder of it cannot be read: %s",
+                         pattern, strerror(errno));
+    if (status != SW_OK)
+        goto done;
+    /* glob would sort by the locale; the order of the data must not depend on that. */
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+    for (size_t i = 0; i < found.gl_pathc && status == SW_OK; i++)
+        status = add_file(o, found.gl_pathv[i]);
+done:
+    globfree(&found);
+    return status;
+}
+
+sw_status sw_dataset_add_files(sw_dataset_opening *o) {
+    sw_dataset *dataset = o->dataset;
+    dataset->n_streams = o->options->mix ? o->options->n_paths : 1;
+    dataset->streams = sw_arena_take(&dataset->arena, (size_t)dataset->n_streams * sizeof *dataset->streams);
+    if (!dataset->streams)
+        return sw_fail(o->err, SW_NO_MEMORY, "no memory for the data's description");
+    for (int i = 0; i < o->options->n_paths; i++) {
+        sw_stream *of = &dataset->streams[o->options->mix ? i : 0];
+        of->first = o->options->mix ? dataset->pieces.n_tokens : 0;
+        sw_status status = add_pattern(o, o->options->paths[i]);
+        if (status == SW_OK)
+            status = add_waiting(o);
+        if (status != SW_OK)
+            return status;
+        of->end = dataset->pieces.n_tokens;
+    }
+    return SW_OK;
+}
