@@ -19,8 +19,10 @@ typedef struct run_folder {
     int n_runs;
 } run_folder;
 
+/* Of an even number of blocks the ring's place that is lent first in a slot is the one whose gradients peers read last in the
+ * slot before. */
 static const char settings[] =
-    "model: {architecture: llama, layers: 3, hidden: 16, heads: 2, ffn: 20, max_positions: 16, dropout: 0.1, save_dtype: fp32}\n"
+    "model: {architecture: llama, layers: 4, hidden: 16, heads: 2, ffn: 20, max_positions: 16, dropout: 0.1, save_dtype: fp32}\n"
     "data: {train: [text.txt], validation: [text.txt], validation_rows: 5, tokenizer: bytes, sequence_length: 16}\n"
     "train: {steps: 3, batch_size: 5, micro_batch_size: 1, validate_every: 2}\n"
     "optimizer: {learning_rate: 1e-2}\n"
