@@ -4,6 +4,7 @@
  */
 #include "run/agree.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,11 +31,12 @@ typedef uint64_t (*hash_fn)(const lines *l, int64_t n);
 
 /* Room for the longest line. */
 static sw_status open_lines(lines *l, sw_error *err) {
+    l->room = 1;
     for (int64_t i = 0; i < l->n; i++) {
         size_t bytes = l->line(l->self, i, NULL, 0) + 1;
         l->room = bytes > l->room ? bytes : l->room;
     }
-    l->text = malloc(l->room ? l->room : 1);
+    l->text = calloc(l->room, 1);
     return l->text ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory to compare a line of %zu bytes with other ranks", l->room);
 }
 
@@ -50,6 +52,7 @@ static uint64_t hash_lines(const lines *l, int64_t n) {
 
 /* Of the first n bytes of the line that was read last. */
 static uint64_t hash_bytes(const lines *l, int64_t n) {
+    assert(n < (int64_t)l->room);
     return sw_hash_bytes(SW_HASH_START, l->text, (size_t)n);
 }
 
