@@ -193,8 +193,8 @@ static sw_status encode(const request *r, const sw_tokenizer *t, const char *con
                               .has_no_end = !has_end,
                               .n_threads = r->n_threads ? (int)r->n_threads : sw_cores_count()};
     sw_status status = is_bytes(r) ? SW_OK : sw_tokenizer_folder(r->tokenizer, folder, err);
-    if (!status && !is_bytes(r) && sw_corpus_has_rows(&corpus))
-        status = sw_chat_open(folder, r->chat_format, &chat, err);
+    if (!status && sw_corpus_has_rows(&corpus))
+        status = sw_chat_open(is_bytes(r) ? NULL : folder, r->chat_format, &chat, err);
     clock_gettime(CLOCK_MONOTONIC, &o.begin);
     if (!status)
         status = write_samples(r, &corpus, &o, err);

@@ -23,8 +23,10 @@ static sw_status open_tokenizer(sw_run *run, sw_error *err) {
     static const char *const formats[] = {"auto",       "chatml",     "llama2", "llama3", "mistral",
                                           "mistral-v3", "mistral-v1", "zephyr", "gemma"};
     const sw_settings *s = run->settings;
-    if (sw_settings_is_bytes(s) || !(needs_tokenizer(s, &s->data.train) || needs_tokenizer(s, &s->data.validation)))
+    if (!(needs_tokenizer(s, &s->data.train) || needs_tokenizer(s, &s->data.validation)))
         return SW_OK;
+    if (sw_settings_is_bytes(s))
+        return sw_chat_open(NULL, formats[s->data.chat_format], &run->chat, err);
     const char *path = s->data.tokenizer ? s->data.tokenizer : s->model.path;
     if (!path)
         return sw_fail(
@@ -71,7 +73,7 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
                                                   : s->model.path,
         .text = {.tokenizer = run->tokenizer,
                  .tokenizer_file = run->tokenizer ? run->tokenizer_file : NULL,
-                 .chat = run->tokenizer ? &run->chat : NULL,
+                 .chat = &run->chat,
                  .n_workers = run->cores.n,
                  .progress = tell_progress,
                  .progress_to = run},

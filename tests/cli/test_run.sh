@@ -40,6 +40,12 @@ cmp -s "$scratch/output" first || complain 'the same seed gives another text'
 expect 0 -- "$shardwise" generate run/model --prompt line --max-tokens 5 --greedy
 [ "$(wc -c <"$scratch/output")" -ge 6 ] || complain 'greedy text is empty'
 
+# Conversations in bytes, in the format that is set; without one there is no way to write them.
+for _ in $(seq 20); do echo '{"messages": [{"role": "user", "content": "ask"}, {"role": "assistant", "content": "answer"}]}'; done >chat.jsonl
+expect 3 'needs a chat format' -- "$shardwise" train run.yaml 'data.train=[chat.jsonl]' 'data.validation=[]' checkpoint.path=chat
+expect 0 -- "$shardwise" train run.yaml 'data.train=[chat.jsonl]' 'data.validation=[]' data.chat_format=zephyr log.every=1 checkpoint.path=chat
+grep -q '"tokens": 128, "supervised_tokens": 128,' chat/metrics.jsonl && complain 'what users say is trained on'
+
 # A live line, where the output is a terminal.
 if command -v script >/dev/null; then
     script -qec "$shardwise train run.yaml checkpoint.path=live" /dev/null >live.txt 2>&1 </dev/null || complain 'a run on a terminal fails'

@@ -25,6 +25,11 @@ expect 0 '[65,195,169,32,240,159,152,128,10]' -- "$shardwise" tokenize --tokeniz
 expect 0 '[195,169]' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.jsonl" --print-ids
 expect 0 '9 tokens' '1 documents' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o "$scratch/bytes.npy"
 "$shardwise" tokenize --tokenizer bytes --decode "$scratch/bytes.npy" | cmp - "$scratch/bytes.txt" || complain 'bytes do not come back'
+echo '{"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]}' >"$scratch/chat.jsonl"
+expect 3 'needs a chat format' "there is no model's chat template" -- "$shardwise" tokenize --tokenizer bytes "$scratch/chat.jsonl" --print-ids
+expect 2 'the chat format "llama9" is unknown' -- "$shardwise" tokenize --tokenizer bytes --chat-format llama9 "$scratch/chat.jsonl" --print-ids
+expect 0 -- "$shardwise" tokenize --tokenizer bytes --chat-format zephyr "$scratch/chat.jsonl" -o "$scratch/chat.npy"
+"$shardwise" tokenize --tokenizer bytes --decode "$scratch/chat.npy" | cmp - <(printf '<|user|>\nA</s>\n<|assistant|>\nB</s>\n') || complain 'a conversation in bytes is another one'
 
 # Text to a token file and back; each document ends with the end token.
 printf 'The first rank reads.\n' >"$scratch/a.txt"
