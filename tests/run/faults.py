@@ -82,7 +82,10 @@ class Trial:
 
     def strike(self, pid, number):
         self.struck = time.monotonic()
-        os.kill(pid, number)
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError as error:
+            raise AssertionError(f"{pid} ended before it was struck: {self.process.communicate(timeout=60)[1]}") from error
 
     def strike_thread(self, pid, thread, number):
         self.struck = time.monotonic()
