@@ -245,9 +245,9 @@ def lost_while_it_waits(mode, stage, instruction, waits):
 
 def paused_and_continued(number):
     """Ctrl-Z stops the terminal's whole group, and fg continues it, long after the deadline: no rank is lost by that."""
-    trial = Trial(3, "shard.deadline=2", start_new_session=False, process_group=0)  # a session of its own could not be stopped by Ctrl-Z
+    trial = Trial(3, "shard.deadline=4", start_new_session=False, process_group=0)  # a session of its own could not be stopped by Ctrl-Z
     trial.wait_for_steps()
-    for pause in (0.05, 2.6):
+    for pause in (0.05, 4.6):
         os.kill(-trial.process.pid, number)
         wait_for(lambda: all(state_of(pid) == "T" for pid in [trial.process.pid, *trial.ranks]), "all to be stopped")
         time.sleep(pause)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 SOURCE = pathlib.Path(os.environ["SW_SOURCE"])
@@ -59,7 +60,8 @@ def both(function, items):
         try:
             function(*item)
         except Exception as error:  # a test goes on with its other items
-            complain(f"{error!r}"[:1500])
+            lines = "/".join(str(frame.lineno) for frame in traceback.extract_tb(error.__traceback__)[1:])
+            complain(f"{function.__name__}, line {lines}: {error!r}"[:1500])
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(guarded, items))
