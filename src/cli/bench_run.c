@@ -88,7 +88,7 @@ static int64_t sum_of_pss(const pid_t *ranks, int n_ranks) {
 
 /* Wait for the supervisor's end. The largest sum seen in the first n_watched steps is returned. */
 static int64_t watch(pid_t supervisor, int64_t n_watched, run_tells *told) {
-    const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000}; /* what is between two looks is missed */
     pid_t ranks[SW_MAX_RANKS];
     int status;
     int64_t most = 0;

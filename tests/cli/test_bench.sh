@@ -98,7 +98,7 @@ assert report["flops_per_token"] == 6 * (vocabulary * hidden + layer + hidden) +
 assert report["memory_planned"].keys() == report["memory_measured"].keys()
 assert len(report["roofs"]) == 3 and all(roof["fma"] > 0 and roof["gemm"] > 0 for roof in report["roofs"])
 assert [len(losses) for losses in report["loss_each"]] == [3, 3] and report["loss_each"][0] == report["loss_each"][1]
-assert report["pss_bytes"] >= 0 and report["tokens_per_second"] > 0 and "wait_seconds" in report["waiting"]  # so short a run may be over before it is weighed
+assert report["pss_bytes"] > 0 and report["tokens_per_second"] > 0 and "wait_seconds" in report["waiting"]
 PYTHON
 
 # Growth: points may be measured apart, and come together where they were measured alike. The figures are a script's.
