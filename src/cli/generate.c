@@ -25,6 +25,7 @@ typedef struct text_out {
     const sw_prompt *prompts;
     int64_t n_prompts;
     bool is_chat;
+    bool has_slid; /* a text, and it was said */
 } text_out;
 
 /* A terminal is spared what would move its cursor; a file gets the bytes as they are. */
@@ -37,7 +38,7 @@ static void put_bytes(FILE *file, const char *bytes, size_t n_bytes) {
     }
 }
 
-/* These three are called in a rank, which is another process. */
+/* These four are called in a rank, which is another process. */
 static sw_status put_text(void *to, int64_t prompt, const char *bytes, size_t n_bytes, sw_error *err) {
     text_out *out = to;
     (void)prompt;
@@ -59,6 +60,17 @@ static void end_text(void *to, int64_t prompt, sw_text_end end) {
     (void)end;
     put_bytes(out->file, "\n---\n", prompt + 1 < out->n_prompts ? 5 : 1);
     fflush(out->file);
+}
+
+static void tell_of_slide(void *to, int64_t prompt, int64_t n_positions) {
+    text_out *out = to;
+    if (!out->has_slid)
+        fprintf(stderr,
+                "shardwise: warning: the text of prompt %" PRId64 " has outgrown the model's %" PRId64
+                " positions: from there on each token follows from the latest half of it alone · fewer --max-tokens or a "
+                "shorter prompt keep all of it in sight\n",
+                prompt + 1, n_positions);
+    out->has_slid = true;
 }
 
 /* Prompts of --prompt, then the lines of the file. Ownership: free() *prompts and *text. */
@@ -142,7 +154,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
         goto done;
     sw_stop_watch(take_signal);
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of writing */
-    text_out out = {stdout, list, n_prompts, is_chat};
+    text_out out = {stdout, list, n_prompts, is_chat, false};
     sw_generate_options options = {
         .model = others[0],
         .prompts = list,
@@ -163,7 +175,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
         .n_ranks = (int)n_ranks,
         .n_rows = n_rows,
         .parameter_dtype = strcmp(dtype, "bf16") ? SW_F32 : SW_BF16,
-        .sink = {&out, begin_text, put_text, end_text, NULL},
+        .sink = {&out, begin_text, put_text, end_text, NULL, tell_of_slide},
         .stop_signal = &stop_signal,
     };
     status = sw_generate(&options, err);

@@ -267,6 +267,15 @@ static sw_status take_turn(generation *g, news *mine, sw_error *err) {
     return status;
 }
 
+/* Who shows the texts hears of the first token that does not fit into the row of one that goes on: fill_rows cuts it. */
+static void tell_of_slide(const generation *g, int64_t prompt) {
+    const sw_text_sink *sink = &g->options->sink;
+    const sw_growing_text *text = &g->texts[prompt];
+    const int64_t n_positions = g->decoder.choice.n_positions;
+    if (sink->slides && !text->is_over && g->contexts[prompt].n_prompt + text->n_tokens == n_positions + 1)
+        sink->slides(sink->to, prompt, n_positions);
+}
+
 /* Tokens of a rank's turn go to the texts that are kept here. */
 static sw_status hear(generation *g, const news *theirs, bool is_mine, sw_error *err) {
     sw_status status = SW_OK;
@@ -277,6 +286,8 @@ static sw_status hear(generation *g, const news *theirs, bool is_mine, sw_error 
         status = sw_growing_text_push(&g->texts[prompt], theirs->item[i].token, ends_text(g, theirs->item[i].token), err);
         if (g->comm->rank == 0 && g->options->sink.token)
             g->options->sink.token(g->options->sink.to, prompt, theirs->item[i].token);
+        if (g->comm->rank == 0 && !status)
+            tell_of_slide(g, prompt);
     }
     return status;
 }

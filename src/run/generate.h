@@ -29,6 +29,8 @@ typedef struct sw_text_sink {
     sw_status (*text)(void *to, int64_t prompt, const char *bytes, size_t n_bytes, sw_error *err);
     void (*end)(void *to, int64_t prompt, sw_text_end end);
     void (*token)(void *to, int64_t prompt, int32_t id); /* at once, not in the order of prompts */
+    /* A text has outgrown the model's positions and goes on from its latest half. At once, the first time it does. */
+    void (*slides)(void *to, int64_t prompt, int64_t n_positions);
 } sw_text_sink;
 
 typedef struct sw_generate_options {

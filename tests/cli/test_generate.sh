@@ -29,6 +29,15 @@ for layout in '1 8' '1 2' '2 1' '3 8'; do
     cmp -s "$scratch/output" alone.txt || complain "$ranks ranks, batches of $batch: another text than alone: $(cat "$scratch/output")"
 done
 
+# That a text outgrows the model's 32 positions is said, once; the last token of 4 + 29 needs no position.
+for case in '0 29 line' '1 30 line' '1 30 line text'; do
+    read -r n_warnings max first second <<<"$case"
+    "$shardwise" generate run/model --prompt "$first" ${second:+--prompt "$second"} --max-tokens "$max" --greedy --ignore-end >/dev/null 2>told.txt ||
+        complain "generate --max-tokens $max fails: $(cat told.txt)"
+    [ "$(grep -c "prompt 1 has outgrown the model's 32 positions" told.txt)" = "$n_warnings" ] && [ "$(wc -l <told.txt)" = "$n_warnings" ] ||
+        complain "--max-tokens $max: not $n_warnings warnings: $(cat told.txt)"
+done
+
 # It ends before a stop text.
 expect 0 -- "$shardwise" generate run/model --prompt line --max-tokens 20 --greedy
 whole=$output
