@@ -19,7 +19,7 @@
 #include "data/tokenizer/tokenizer.h"
 
 /* Of what is written. It changes with every change that gives other tokens for the same text. */
-#define FORMAT_VERSION "shardwise tokens 1"
+#define FORMAT_VERSION "shardwise tokens 2"
 
 enum { HASH_BYTES_AT_ONCE = 1 << 20, N_FACTS = sizeof(sw_text_facts) / sizeof(int64_t), KEY_BYTES = 33 };
 
@@ -151,7 +151,7 @@ static sw_status read_key(const sw_text_options *options, const sw_text_files *f
 /* ---- the folder ---- */
 
 static void remove_folder(const char *folder) {
-    static const char *const names[] = {"tokens.npy", "marks.npy", "documents.npy", "lines.npy", "facts.npy"};
+    static const char *const names[] = {"tokens.npy", "marks.npy", "documents.npy", "whole.npy", "lines.npy", "facts.npy"};
     char path[SW_PATH_BYTES];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (sw_path_join(path, folder, names[i], NULL) == SW_OK)
@@ -206,8 +206,9 @@ sw_status sw_text_tokenize(const sw_text_options *options, const char *const *pa
     out->tokens = sw_arena_format(arena, "%s/tokens.npy", folder);
     out->marks = sw_arena_format(arena, "%s/marks.npy", folder);
     out->documents = sw_arena_format(arena, "%s/documents.npy", folder);
+    out->whole = sw_arena_format(arena, "%s/whole.npy", folder);
     out->lines = sw_arena_format(arena, "%s/lines.npy", folder);
-    if (!facts || !out->tokens || !out->marks || !out->documents || !out->lines) {
+    if (!facts || !out->tokens || !out->marks || !out->documents || !out->whole || !out->lines) {
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for the names of its token files", paths[0]);
         goto done;
     }

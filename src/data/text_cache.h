@@ -5,6 +5,7 @@
  *   tokens.npy     ids of all documents, one after the other (uint16, or int32 where an id needs it)
  *   marks.npy      uint8, one for each token: 1, it counts when it is the target. Absent: all do
  *   documents.npy  int64, tokens of each document
+ *   whole.npy      uint8, one for each document: 1, a conversation or a prompt with its completion, which packing keeps whole
  *   lines.npy      int64, where each document comes from, counted from 1: its line in the .jsonl file, its .txt file in the list
  *   facts.npy      int64, sw_text_facts in the order of its fields
  *
@@ -48,7 +49,7 @@ typedef struct sw_text_facts {
 } sw_text_facts;
 
 typedef struct sw_tokenized {
-    const char *tokens, *marks, *documents, *lines; /* paths; marks: NULL if all count */
+    const char *tokens, *marks, *documents, *whole, *lines; /* paths; marks: NULL if all count */
     sw_text_facts facts;
 } sw_tokenized;
 

@@ -1,8 +1,8 @@
 /* tokenize.c: chunks (text_chunks.c) to parts, parts to files.
  *
- * A part is a list of samples as they lie in memory: {line, n}, n ids (int32), n marks (uint8). Workers are processes, since the
- * parent may have no threads; they share a page with a word for each of them and the number of the first chunk that failed, take
- * the chunks in turn, and leave the rest once an earlier one has failed.
+ * A part is a list of samples as they lie in memory: {line, n, is_whole}, n ids (int32), n marks (uint8). Workers are processes,
+ * since the parent may have no threads; they share a page with a word for each of them and the number of the first chunk that
+ * failed, take the chunks in turn, and leave the rest once an earlier one has failed.
  */
 #include "data/tokenize.h"
 
@@ -53,6 +53,7 @@ typedef struct job {
 
 typedef struct sample_head {
     int64_t line, n;
+    int64_t is_whole; /* a conversation, or a prompt with its completion */
 } sample_head;
 
 static sw_status cannot_write(const char *path, sw_error *err) {
@@ -66,9 +67,10 @@ static void part_path(const job *j, int chunk, char path[SW_PATH_BYTES]) {
 }
 
 /* Count a sample and write it. */
-static sw_status put_sample(const sw_encoder *e, int64_t line, part_facts *part, FILE *to, const char *path, sw_error *err) {
+static sw_status put_sample(const sw_encoder *e, int64_t line, bool is_whole, part_facts *part, FILE *to, const char *path,
+                            sw_error *err) {
     sw_text_facts *facts = &part->facts;
-    sample_head head = {line, e->ids.n};
+    sample_head head = {line, e->ids.n, is_whole};
     int64_t n_supervised = 0;
     facts->n_samples++;
     if (head.n == 0) {
@@ -108,7 +110,7 @@ static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const cha
         if ((status = sw_encode_row(e, &row, err)) != SW_OK)
             sw_fail_within(err, "%s: line %" PRId64, name, row.line);
         else
-            status = put_sample(e, row.line, part, to, part_name, err);
+            status = put_sample(e, row.line, row.form != SW_JSONL_TEXT, part, to, part_name, err);
     }
     sw_jsonl_end(&rows);
     return status;
@@ -120,7 +122,7 @@ static sw_status encode_text(const job *j, const sw_text_chunk *chunk, const cha
     if (slice.bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
         slice.text += 3, slice.bytes -= 3; /* a byte order mark */
     sw_status status = sw_encode_document(e, slice, err);
-    return status == SW_OK ? put_sample(e, chunk->file + 1, part, to, part_name, err)
+    return status == SW_OK ? put_sample(e, chunk->file + 1, false, part, to, part_name, err)
                            : sw_fail_within(err, "%s", j->files->paths[chunk->file]);
 }
 
@@ -275,7 +277,7 @@ static sw_status finish_output(output *out, sw_error *err) {
     return SW_OK;
 }
 
-enum { TOKENS, MARKS, DOCUMENTS, LINES, FACTS, N_OUTPUTS };
+enum { TOKENS, MARKS, DOCUMENTS, WHOLE, LINES, FACTS, N_OUTPUTS };
 
 static sw_status read_part(FILE *from, void *to, size_t bytes, const char *path, sw_error *err) {
     return bytes == 0 || fread(to, bytes, 1, from) == 1
@@ -327,6 +329,8 @@ static sw_status join_part(const job *j, int chunk, output *out, sw_error *err) 
         if (status == SW_OK)
             status = put_numbers(&out[DOCUMENTS], &head.n, 1, err);
         if (status == SW_OK)
+            status = put_numbers(&out[WHOLE], &(uint8_t){head.is_whole != 0}, 1, err);
+        if (status == SW_OK)
             status = put_numbers(&out[LINES], &head.line, 1, err);
     }
     if (from)
@@ -347,7 +351,8 @@ static void add_facts(sw_text_facts *sum, const sw_text_facts *part) {
 }
 
 static sw_status join(const job *j, sw_error *err) {
-    static const char *const names[N_OUTPUTS] = {"tokens.npy", "marks.npy", "documents.npy", "lines.npy", "facts.npy"};
+    static const char *const names[N_OUTPUTS] = {"tokens.npy", "marks.npy", "documents.npy",
+                                                 "whole.npy",  "lines.npy", "facts.npy"};
     output *out = calloc(N_OUTPUTS, sizeof *out);
     sw_text_facts facts = {0};
     int64_t largest_id = 0;
@@ -361,9 +366,9 @@ static sw_status join(const job *j, sw_error *err) {
     for (int i = 0; i < N_OUTPUTS && status == SW_OK; i++)
         if (i != MARKS || facts.has_marks)
             status = open_output(&out[i], j->folder, names[i],
-                                 i == TOKENS  ? (largest_id < 65536 ? SW_U16 : SW_I32)
-                                 : i == MARKS ? SW_U8
-                                              : SW_I64,
+                                 i == TOKENS                ? (largest_id < 65536 ? SW_U16 : SW_I32)
+                                 : i == MARKS || i == WHOLE ? SW_U8
+                                                            : SW_I64,
                                  err);
     for (int c = 0; c < j->chunks->n && status == SW_OK; c++)
         status = join_part(j, c, out, err);

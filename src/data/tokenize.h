@@ -35,7 +35,7 @@ typedef struct sw_text_chunks {
 sw_status sw_text_scan(const sw_text_files *files, void (*seen)(void *to, const void *bytes, int64_t n), void *to,
                        sw_text_chunks *chunks, sw_error *err);
 
-/* Write tokens.npy, marks.npy, documents.npy, lines.npy and facts.npy of the files into `folder`, which exists and is empty.
+/* Write the .npy files of text_cache.h, of these files, into `folder`, which exists and is empty.
  * Errors: SW_BAD_FILE with file, line and reason: the first in their order, whoever finds one first; SW_NO_SPACE; SW_NO_MEMORY.
  */
 sw_status sw_text_write(const sw_text_options *options, const sw_text_files *files, const sw_text_chunks *chunks,

@@ -81,6 +81,10 @@ static void a_prompt_is_no_target_and_lengths_are_those_of_the_rows(void **state
     assert_int_equal(sw_file_read(out.documents, 1 << 20, &text, &bytes, NULL), SW_OK);
     assert_memory_equal(text + SW_NPY_HEADER, ((int64_t[]){3, 3}), 16);
     free(text);
+    assert_int_equal(sw_file_read(out.whole, 1 << 20, &text, &bytes, NULL), SW_OK);
+    assert_int_equal(bytes, SW_NPY_HEADER + 2);
+    assert_memory_equal(text + SW_NPY_HEADER, "\0\1", 2); /* a text; a prompt with its completion */
+    free(text);
     sw_arena_free(&arena);
 }
 
