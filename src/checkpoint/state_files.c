@@ -8,19 +8,13 @@
 #include "checkpoint/safetensors.h"
 
 const char *sw_state_file_name(sw_state_kind kind) {
-    static const char *const names[SW_N_STATE_KINDS] = {[SW_STATE_MASTER] = "parameters.safetensors",
-                                                        [SW_STATE_FIRST_MOMENT] = "first_moment.safetensors",
-                                                        [SW_STATE_SECOND_MOMENT] = "second_moment.safetensors",
-                                                        [SW_STATE_MOMENTUM] = "momentum.safetensors"};
-    return names[kind];
+    return kind == SW_STATE_MASTER ? "parameters.safetensors" : sw_optimizer_state_file(sw_state_of_optimizer(kind));
 }
 
 unsigned sw_state_kinds_of(const sw_optimizer_spec *optimizer) {
     unsigned kinds = 1u << SW_STATE_MASTER;
-    if (optimizer->kind == SW_OPTIMIZER_KIND_ADAMW)
-        kinds |= 1u << SW_STATE_FIRST_MOMENT | 1u << SW_STATE_SECOND_MOMENT;
-    else if (optimizer->momentum != 0)
-        kinds |= 1u << SW_STATE_MOMENTUM;
+    for (int kind = SW_STATE_MASTER + 1; kind < SW_N_STATE_KINDS; kind++)
+        kinds |= (unsigned)sw_optimizer_keeps(optimizer, sw_state_of_optimizer((sw_state_kind)kind)) << kind;
     return kinds;
 }
 

@@ -12,12 +12,18 @@
 #include "shard/program.h"
 
 typedef enum sw_state_kind {
-    SW_STATE_MASTER,        /* parameters.safetensors */
-    SW_STATE_FIRST_MOMENT,  /* first_moment.safetensors */
-    SW_STATE_SECOND_MOMENT, /* second_moment.safetensors */
-    SW_STATE_MOMENTUM,      /* momentum.safetensors */
-    SW_N_STATE_KINDS
+    SW_STATE_MASTER, /* parameters.safetensors */
+/* first_moment.safetensors and so on: what optimizers keep */
+#define SW_STATE_KIND(NAME, ...) SW_STATE_##NAME,
+    SW_OPTIMIZER_STATES(SW_STATE_KIND)
+#undef SW_STATE_KIND
+        SW_N_STATE_KINDS
 } sw_state_kind;
+
+/* Of every kind but the masters. */
+static inline sw_optimizer_state sw_state_of_optimizer(sw_state_kind kind) {
+    return (sw_optimizer_state)((int)kind - 1);
+}
 
 /* "parameters.safetensors" */
 const char *sw_state_file_name(sw_state_kind kind);

@@ -205,7 +205,8 @@ sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, 
     if (!status && settings->train.validate_every && !settings->data.validation.n)
         status = sw_refuse(err, place_of(written, SW_OPTION_train_validate_every, SW_OPTION_data_validation),
                            "name held-out files in data.validation", "train.validate_every is given without data to validate on");
-    if (!status && settings->optimizer.momentum > 0 && settings->optimizer.name != SW_OPTIMIZER_SGD)
+    if (!status && settings->optimizer.momentum > 0 &&
+        !sw_optimizer_takes((sw_optimizer_kind)settings->optimizer.name, SW_NUMBER(momentum)))
         status = sw_refuse(err, place_of(written, SW_OPTION_optimizer_momentum, SW_OPTION_optimizer_name),
                            "leave it out, or write name: sgd", "optimizer.momentum is an option of sgd");
     return status;

@@ -6,6 +6,8 @@
 #ifndef SW_CONFIG_OPTIONS_H
 #define SW_CONFIG_OPTIONS_H
 
+#include "optim/optimizers.h"
+
 /* clang-format off */
 
 #define SW_OPTIONS_MODEL(X) \
@@ -59,7 +61,7 @@
     X(train, reproducible, BOOL, "false", "", "refuse whatever could change a bit with ranks, threads or measurements")
 
 #define SW_OPTIONS_OPTIMIZER(X) \
-    X(optimizer, name, CHOICE, "adamw", "adamw|sgd", "AdamW (Loshchilov and Hutter 2019) or SGD with momentum") \
+    X(optimizer, name, CHOICE, "adamw", &SW_OPTIMIZER_WORDS[1], "AdamW (Loshchilov and Hutter 2019) or SGD with momentum") \
     X(optimizer, learning_rate, REAL, "3e-4", "0..", "at the top of the schedule") \
     X(optimizer, betas, PAIR, "[0.9, 0.95]", "0..<1", "decay of AdamW's two moments") \
     X(optimizer, epsilon, REAL, "1e-8", ">0..", "added to the root of AdamW's second moment") \
@@ -133,7 +135,6 @@
 enum { SW_ARCHITECTURE_UNSET, SW_ARCHITECTURE_LLAMA, SW_ARCHITECTURE_GPT2 };
 enum { SW_SAVE_BF16, SW_SAVE_FP32, SW_SAVE_FP16 };
 enum { SW_KERNELS_AUTO, SW_KERNELS_BASELINE, SW_KERNELS_V3, SW_KERNELS_V4 };
-enum { SW_OPTIMIZER_ADAMW, SW_OPTIMIZER_SGD };
 enum { SW_ACCUMULATE_SHARDED, SW_ACCUMULATE_UNSHARDED };
 enum { SW_PARAM_BF16, SW_PARAM_FP32 };
 enum { SW_RECOMPUTE_NONE, SW_RECOMPUTE_SELECTIVE, SW_RECOMPUTE_BLOCK };

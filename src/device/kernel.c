@@ -3,7 +3,7 @@
 
 const char *sw_kernel_name(sw_kernel kernel) {
     static const char *const names[] = {
-#define NAME(name, text) text,
+#define NAME(name, text, ...) text,
         SW_KERNELS(NAME)
 #undef NAME
     };

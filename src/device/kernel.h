@@ -22,8 +22,9 @@
 #include <shardwise/activation.h>
 
 #include "base/dtype.h"
+#include "optim/optimizers.h"
 
-/* X(NAME, "name") */
+/* X(NAME, "name", and of optimizers what else is in their rows) */
 #define SW_KERNELS(X)                                                                                                           \
     /* tokens i32[n], table P[V,C], y A[n,C]*                                     dims n V C */                                 \
     X(EMBEDDING, "embedding")                                                                                                   \
@@ -121,13 +122,11 @@
     /* gradient R[n], wide sum struct sw_wide_sum[1] (added to)     dims n. Squares of each block of SW_BLOCK in double in a    \
        fixed order, each block's sum added exactly */                                                                           \
     X(SQUARES, "squares")                                                                                                       \
-    /* copy P[n] (updated), low u16[n]? (updated; with P = bf16 the low halves, else NULL), gradient R[n], m R[n], v R[n]       \
-       (updated) dims n; attrs beta1 beta2 epsilon weight_decay. With scalars: learning_rate, clip_factor, bias_correction1,    \
-       bias_correction2; nothing is written unless scalars->proceed. Formula: docs/design/numbers.md, "AdamW" */                \
-    X(ADAMW, "adamw")                                                                                                           \
-    /* copy, low?, gradient R[n], momentum R[n]? (updated)          dims n; attrs momentum weight_decay. g = clip*grad +        \
-       decay*p; buffer = momentum*buffer + g; p -= lr * buffer (lr * g without buffer): torch.optim.SGD */                      \
-    X(SGD, "sgd")                                                                                                               \
+    /* The optimizers: copy P[n] (updated), low u16[n]? (updated; with P = bf16 the low halves, else NULL), gradient R[n], then \
+       the states of the row, each R[n]? (updated); dims n; attrs the numbers of the row, but that the weight decay is 0 where a          \
+       parameter does not decay. With scalars: learning_rate, clip_factor, bias_correction1, bias_correction2; nothing is       \
+       written unless scalars->proceed. */                                                                                                    \
+    SW_OPTIMIZERS(X)                                                                                                            \
     /* master R[n], copy P[n]*, low u16[n]*?          dims n. Split masters into compute copy and low halves (P = R: a copy) */ \
     X(SPLIT, "split")                                                                                                           \
     /* copy P[n], low u16[n]?, master R[n]*           dims n. The inverse */                                                    \
@@ -137,7 +136,7 @@
     X(NORMAL, "normal")
 
 typedef enum sw_kernel {
-#define SW_KERNEL_ENUM(name, text) SW_KERNEL_##name,
+#define SW_KERNEL_ENUM(name, ...) SW_KERNEL_##name,
     SW_KERNELS(SW_KERNEL_ENUM)
 #undef SW_KERNEL_ENUM
         SW_N_KERNELS

@@ -172,7 +172,6 @@ static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_er
 }
 
 static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *choice) {
-    bool adamw = s->optimizer.name == SW_OPTIMIZER_ADAMW;
     return (sw_sharding){
         .n_ranks = choice->n_ranks,
         .n_threads = choice->n_threads,
@@ -183,7 +182,7 @@ static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *c
         .parameter_dtype = s->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32,
         .mode = (sw_shm_mode)s->shard.mode,
         .wrap = {.min_parameters = s->shard.wrap},
-        .optimizer = {.kind = adamw ? SW_OPTIMIZER_KIND_ADAMW : SW_OPTIMIZER_KIND_SGD,
+        .optimizer = {.kind = (sw_optimizer_kind)s->optimizer.name,
                       .beta1 = s->optimizer.betas.first,
                       .beta2 = s->optimizer.betas.second,
                       .epsilon = s->optimizer.epsilon,

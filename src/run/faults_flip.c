@@ -48,7 +48,9 @@ static sw_status flip_state(sw_executor *e, const sw_fault *fault, bool *is_done
         int group = unit->trainable_group >= 0 || is_moment ? unit->trainable_group : unit->frozen_group;
         if (group < 0 || !names_unit(fault, unit->name))
             continue;
-        int moment = is_moment ? e->states->first_moment[group] : -1;
+        int moment = -1;
+        for (int i = 0; i < SW_N_OPTIMIZER_STATES && is_moment && moment < 0; i++)
+            moment = e->states->optimizer[i][group];
         if (is_moment && moment < 0)
             continue;
         *is_done = true;

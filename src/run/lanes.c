@@ -93,17 +93,17 @@ static sw_status reshard(sw_executor *e, const sw_bound *bound, sw_error *err) {
 }
 
 static void update(sw_executor *e, sw_bound *bound) {
-    int64_t copy_bytes = sw_dtype_bytes(e->states->sharding.parameter_dtype);
-    const int64_t element[5] = {copy_bytes, 2, 4, 4, 4};
+    double attributes[SW_MAX_OPTIMIZER_NUMBERS];
+    int decay = sw_optimizer_attributes(&e->states->sharding.optimizer, attributes);
     for (int s = 0; s < bound->n_stripes; s++) {
         sw_kernel_call call = bound->call;
         call.scalars = &e->scalars;
-        for (int o = 0; o < 5; o++)
-            if (call.operand[o])
-                call.operand[o] = (char *)call.operand[o] + bound->stripes[s].first * element[o];
+        for (int held = 0; held < bound->instruction->n_operands; held++)
+            if (call.operand[held])
+                call.operand[held] = (char *)call.operand[held] + bound->stripes[s].first * sw_held_bytes(e->states, held);
         call.dim[0] = bound->stripes[s].n;
-        int decay = bound->instruction->kernel == SW_KERNEL_ADAMW ? 3 : 1;
-        call.attribute[decay] = bound->stripes[s].decays ? call.attribute[decay] : 0;
+        if (decay >= 0 && !bound->stripes[s].decays)
+            call.attribute[decay] = 0;
         bound->fn(e->device, &call);
     }
 }

@@ -12,16 +12,15 @@ typedef struct place {
     uint16_t *low; /* NULL: fp32, or frozen */
 } place;
 
-/* Element `first` of the piece. */
+/* Where this rank keeps what is held of element `first` of the piece. NULL: it is not kept. */
+static void *address(const sw_masters *m, int held, int group, const sw_piece *piece, int64_t first) {
+    sw_reference part = sw_states_part(m->states, held, group, m->owner);
+    char *base = sw_executor_address(m->executor, 0, part.buffer);
+    return base ? base + part.offset + (piece->shard_offset + first) * sw_held_bytes(m->states, held) : NULL;
+}
+
 static place find(const sw_masters *m, int group, const sw_piece *piece, int64_t first) {
-    const sw_states *states = m->states;
-    int64_t shard = states->layout->groups[group].shard, size = sw_dtype_bytes(states->sharding.parameter_dtype);
-    int64_t in_slice = piece->shard_offset + first;
-    int64_t in_low = states->sharding.stage == 0 ? m->owner * shard + in_slice : in_slice;
-    int64_t in_copy = states->sharding.stage == 3 ? in_slice : m->owner * shard + in_slice;
-    char *copy = sw_executor_address(m->executor, 0, states->copy[group]);
-    uint16_t *low = sw_executor_address(m->executor, 0, states->low[group]);
-    return (place){copy + in_copy * size, low ? low + in_low : NULL};
+    return (place){address(m, SW_HELD_COPY, group, piece, first), address(m, SW_HELD_LOW, group, piece, first)};
 }
 
 static void run_kernel(const sw_executor *e, sw_kernel kernel, const sw_kernel_call *call) {
@@ -46,11 +45,8 @@ sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int6
     return sw_comm_check(m->executor->comm, err);
 }
 
-float *sw_masters_moment(const sw_masters *m, bool is_second, int group, const sw_piece *piece, int64_t first) {
-    const sw_states *states = m->states;
-    int64_t in_slice = piece->shard_offset + first, shard = states->layout->groups[group].shard;
-    float *moment = sw_executor_address(m->executor, 0, (is_second ? states->second_moment : states->first_moment)[group]);
-    return moment + (states->sharding.stage == 0 ? m->owner * shard + in_slice : in_slice);
+float *sw_masters_state(const sw_masters *m, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first) {
+    return address(m, SW_HELD_OPTIMIZER + (int)state, group, piece, first);
 }
 
 void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,

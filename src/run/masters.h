@@ -17,9 +17,8 @@ sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_
 sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
                            sw_error *err);
 
-/* Where this rank keeps the moment of element `first` of a trainable piece, and of those after it: AdamW's first or second, or
- * the momentum of SGD, which lies where the first does. */
-float *sw_masters_moment(const sw_masters *masters, bool is_second, int group, const sw_piece *piece, int64_t first);
+/* Where this rank keeps an optimizer's state of element `first` of a trainable piece, and of those after it. */
+float *sw_masters_state(const sw_masters *masters, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first);
 
 /* Initial values of elements first .. first + n - 1 of a parameter: a function of (seed, name, element), so cuts do not matter.
  */

@@ -110,7 +110,7 @@ static sw_status put_state(void *to, sw_state_kind kind, int group, const sw_pie
     if (kind == SW_STATE_MASTER)
         return put_parameter(to, group, piece, first, n, values, err);
     tell_of(l, n);
-    float *moment = sw_masters_moment(&l->masters, kind == SW_STATE_SECOND_MOMENT, group, piece, first);
+    float *moment = sw_masters_state(&l->masters, sw_state_of_optimizer(kind), group, piece, first);
     memcpy(moment, values, (size_t)n * sizeof *values);
     return sw_comm_check_stop(l->comm, "loading", err);
 }

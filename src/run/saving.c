@@ -68,7 +68,7 @@ static sw_status fetch(void *from, sw_state_kind kind, int group, const sw_piece
         return sw_fail(err, SW_ABORTED, "the run ends");
     if (kind == SW_STATE_MASTER)
         return sw_masters_fetch(&s->masters, group, piece, first, n, values, err);
-    const float *moment = sw_masters_moment(&s->masters, kind == SW_STATE_SECOND_MOMENT, group, piece, first);
+    const float *moment = sw_masters_state(&s->masters, sw_state_of_optimizer(kind), group, piece, first);
     memcpy(values, moment, (size_t)n * sizeof *values);
     return SW_OK;
 }

@@ -162,7 +162,6 @@ static size_t registration_line(const void *self, int64_t i, char *line, size_t 
 
 static sw_status plan(sw_sharded *s, sw_error *err) {
     const sw_sharded_options *o = &s->options;
-    bool is_adamw = o->optimizer == SW_SHARDED_ADAMW;
     sw_sharding sharding = {
         .n_ranks = s->comm->n_ranks,
         .n_threads = 1,
@@ -172,12 +171,12 @@ static sw_status plan(sw_sharded *s, sw_error *err) {
         .parameter_dtype = SW_F32,
         .mode = s->comm->mode == SW_SHM_TRAP ? SW_SHM_TRAP
                                              : SW_SHM_VIEW, /* in copy mode the caller gathers, on the caller's thread */
-        .optimizer = {.kind = is_adamw ? SW_OPTIMIZER_KIND_ADAMW : SW_OPTIMIZER_KIND_SGD,
+        .optimizer = {.kind = o->optimizer == SW_SHARDED_SGD ? SW_OPTIMIZER_SGD : SW_OPTIMIZER_ADAMW,
                       .beta1 = o->beta1,
                       .beta2 = o->beta2,
                       .epsilon = o->epsilon,
                       .weight_decay = o->weight_decay,
-                      .momentum = is_adamw ? 0 : o->momentum},
+                      .momentum = o->momentum},
     };
     s->graph->is_differentiated = true; /* gradients come from the caller */
     sw_status status = sw_layout_create(s->graph, s->comm->n_ranks, (sw_wrap){0}, sw_sharding_cut(&sharding), &s->layout, err);

@@ -27,44 +27,31 @@
 
 /* ---- what a rank holds ---- */
 
-/* A hash of a part of a buffer of states, put on top of `hash`. */
-static uint64_t hash_part(const sw_training *t, int buffer, int64_t first, int64_t bytes, uint64_t hash) {
-    const char *address = sw_executor_address(t->executor, SW_PROGRAM_TRAIN, buffer);
-    return address && bytes ? XXH3_64bits_withSeed(address + first, (size_t)bytes, hash) : hash;
+/* A hash of what lies there, put on top of `hash`. */
+static uint64_t hash_part(const sw_training *t, sw_reference part, uint64_t hash) {
+    const char *address = sw_executor_address(t->executor, SW_PROGRAM_TRAIN, part.buffer);
+    return address && part.bytes ? XXH3_64bits_withSeed(address + part.offset, (size_t)part.bytes, hash) : hash;
 }
 
 /* What this rank holds of an owner's part. */
 static uint64_t hash_of_owner(const sw_training *t, int owner) {
     const sw_states *states = &t->run->assembly.states;
-    int64_t size = sw_dtype_bytes(states->sharding.parameter_dtype);
     uint64_t hash = 0;
-    for (int g = 0; g < states->layout->n_groups; g++) {
-        int64_t shard = states->layout->groups[g].shard, first = owner * shard;
-        hash = hash_part(t, states->copy[g], first * size, shard * size, hash);
-        if (states->sharding.stage != 0)
-            continue;
-        hash = hash_part(t, states->low[g], 2 * first, 2 * shard, hash);
-        hash = hash_part(t, states->first_moment[g], 4 * first, 4 * shard, hash);
-        hash = hash_part(t, states->second_moment[g], 4 * first, 4 * shard, hash);
-    }
+    for (int g = 0; g < states->layout->n_groups; g++)
+        for (int held = SW_HELD_COPY; held < (states->sharding.stage == 0 ? SW_N_HELD : SW_HELD_COPY + 1); held++)
+            if (held != SW_HELD_GRADIENT)
+                hash = hash_part(t, sw_states_part(states, held, g, owner), hash);
     return hash;
 }
 
 /* What this rank alone writes: copies of others' parameters are put right by any gather. */
 static uint64_t hash_of_states(const sw_training *t) {
     const sw_states *states = &t->run->assembly.states;
-    int64_t size = sw_dtype_bytes(states->sharding.parameter_dtype);
-    bool has_copies = states->sharding.stage == 1 || states->sharding.stage == 2;
     uint64_t hash = 0;
-    for (int g = 0; g < states->layout->n_groups; g++) {
-        const int buffers[] = {states->copy[g], states->low[g], states->first_moment[g], states->second_moment[g]};
-        int64_t own_bytes = states->layout->groups[g].shard * size;
-        for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-            if (i == 0 && has_copies)
-                hash = hash_part(t, buffers[i], t->comm->rank * own_bytes, own_bytes, hash);
-            else if (buffers[i] >= 0)
-                hash = hash_part(t, buffers[i], 0, states->buffers.item[buffers[i]].bytes, hash);
-    }
+    for (int g = 0; g < states->layout->n_groups; g++)
+        for (int held = SW_HELD_COPY; held < SW_N_HELD; held++)
+            if (held != SW_HELD_GRADIENT)
+                hash = hash_part(t, sw_states_updated_part(states, held, g, t->comm->rank), hash);
     return hash;
 }
 

@@ -86,8 +86,4 @@ int64_t sw_whole_elements(const sw_layout *layout, int group);
 sw_reference sw_parameter_reference(const sw_builder *b, int group, int64_t element, int64_t n);
 sw_reference sw_gradient_reference(const sw_builder *b, int group, int64_t element, int64_t n);
 
-/* This rank's slice of a group's parameters, and of its gradient sum. */
-sw_reference sw_own_copy(const sw_builder *b, int group);
-sw_reference sw_own_gradient(const sw_builder *b, int group);
-
 #endif

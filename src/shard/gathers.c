@@ -21,7 +21,7 @@ static void emit_gather(sw_builder *b, int stretch, int group, int64_t destinati
     gather->by_step = g->is_trainable;
     gather->moved_bytes = (b->layout->n_ranks - 1) * g->shard * size;
     gather->n_operands = 2;
-    gather->operand[0] = sw_own_copy(b, group);
+    gather->operand[0] = sw_states_part(b->states, SW_HELD_COPY, group, SW_OWN);
     if (sw_has_two_lanes(b)) {
         const sw_ring_place *place = &b->gather_ring.places.item[b->gather_place[stretch]];
         gather->operand[1] = (sw_reference){place->buffer, destination_offset, 0, sw_whole_elements(b->layout, group) * size};

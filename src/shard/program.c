@@ -112,17 +112,6 @@ sw_reference sw_gradient_reference(const sw_builder *b, int group, int64_t eleme
     return reference(buffer, element * 4, 0, n * 4);
 }
 
-sw_reference sw_own_copy(const sw_builder *b, int group) {
-    int64_t bytes = sw_dtype_bytes(b->sharding.parameter_dtype) * b->layout->groups[group].shard;
-    return reference(b->states->copy[group], 0, bytes, bytes);
-}
-
-sw_reference sw_own_gradient(const sw_builder *b, int group) {
-    int64_t bytes = 4 * b->layout->groups[group].shard;
-    int own = b->states->gradient[group];
-    return own >= 0 ? reference(own, 0, 0, bytes) : reference(b->states->whole_gradient[group], 0, bytes, bytes);
-}
-
 /* Places of the rings are as large as the largest unit that uses them. */
 static void size_rings(sw_builder *b) {
     b->gather_ring = (sw_ring){.memory_class = SW_MEMORY_GATHER, .kind = SW_BUFFER_PRIVATE, .name = "gathered"};

@@ -13,16 +13,10 @@
 
 #include "base/memory_class.h"
 #include "device/device.h"
+#include "optim/optimizers.h"
 #include "shard/layout.h"
 
 #include <shardwise/launch.h>
-
-typedef enum sw_optimizer_kind { SW_OPTIMIZER_KIND_ADAMW, SW_OPTIMIZER_KIND_SGD } sw_optimizer_kind;
-
-typedef struct sw_optimizer_spec {
-    sw_optimizer_kind kind;
-    double beta1, beta2, epsilon, weight_decay, momentum;
-} sw_optimizer_spec;
 
 /* How a step graph is spread over ranks. */
 typedef struct sw_sharding {
@@ -152,10 +146,31 @@ typedef struct sw_states {
     int *low;            /* low halves of the masters beside a bf16 copy */
     int *gradient;       /* own slice: the sum so far; or -1 when it is the slice of `whole_gradient` */
     int *whole_gradient; /* stages 0-1, and every stage unsharded; else rings of the program */
-    int *first_moment, *second_moment;
+    int *optimizer[SW_N_OPTIMIZER_STATES];
     int *kept; /* values that live across runs, by number (sw_states_keep) */
     int n_kept;
 } sw_states;
+
+/* What a rank holds of a group's elements, besides its whole gradient. */
+enum {
+    SW_HELD_COPY,
+    SW_HELD_LOW,
+    SW_HELD_GRADIENT,  /* the sum so far */
+    SW_HELD_OPTIMIZER, /* + an sw_optimizer_state */
+    SW_N_HELD = SW_HELD_OPTIMIZER + SW_N_OPTIMIZER_STATES
+};
+enum { SW_OWN = -1 };
+
+/* Bytes of one element. */
+int64_t sw_held_bytes(const sw_states *states, int held);
+
+/* The one map of what outlives a step: where the part of a group that `owner` updates lies on a rank, which holds its own part
+ * and, where the stage replicates, everybody's. SW_OWN: the part of whoever runs the program, by own_stride. Its buffer is -1
+ * where nobody holds such a thing. */
+sw_reference sw_states_part(const sw_states *states, int held, int group, int owner);
+
+/* The same for what a rank itself updates: its own part, or at stage 0 all. */
+sw_reference sw_states_updated_part(const sw_states *states, int held, int group, int owner);
 
 /* Elements of a group that this rank's optimizer updates: its shard, or at stage 0 all. */
 int64_t sw_states_updated(const sw_states *states, int group);

@@ -39,7 +39,7 @@ static void emit_sum(sw_builder *b, int group, sw_segment segment) {
     if (!sum)
         return;
     sum->n_operands = 2;
-    sum->operand[1] = sw_own_gradient(b, group);
+    sum->operand[1] = sw_states_part(b->states, SW_HELD_GRADIENT, group, SW_OWN);
     sum->moved_bytes = (b->layout->n_ranks - 1) * b->layout->groups[group].shard * 4;
     if (b->sharding.accumulate_sharded)
         sum->accumulate_later_slots = 1u << 1;

@@ -45,6 +45,34 @@ int64_t sw_states_updated(const sw_states *states, int group) {
     return states->sharding.stage == 0 ? shard * states->layout->n_ranks : shard;
 }
 
+int64_t sw_held_bytes(const sw_states *states, int held) {
+    return held == SW_HELD_COPY ? sw_dtype_bytes(states->sharding.parameter_dtype) : held == SW_HELD_LOW ? 2 : 4;
+}
+
+sw_reference sw_states_part(const sw_states *states, int held, int group, int owner) {
+    int stage = states->sharding.stage;
+    int buffer = held == SW_HELD_COPY       ? states->copy[group]
+                 : held == SW_HELD_LOW      ? states->low[group]
+                 : held == SW_HELD_GRADIENT ? states->gradient[group]
+                                            : states->optimizer[held - SW_HELD_OPTIMIZER][group];
+    bool is_whole = held == SW_HELD_COPY ? stage < 3 : held == SW_HELD_GRADIENT ? buffer < 0 : stage == 0;
+    bool is_sliced = is_whole || held == SW_HELD_COPY; /* a shared slice lies among those of the others */
+    if (held == SW_HELD_GRADIENT && is_whole)
+        buffer = states->whole_gradient[group];
+    int64_t bytes = states->layout->groups[group].shard * sw_held_bytes(states, held);
+    return (sw_reference){buffer, owner != SW_OWN && is_whole ? owner * bytes : 0, owner == SW_OWN && is_sliced ? bytes : 0,
+                          bytes};
+}
+
+sw_reference sw_states_updated_part(const sw_states *states, int held, int group, int owner) {
+    sw_reference part = sw_states_part(states, held, group, owner);
+    if (states->sharding.stage > 0)
+        return part;
+    if (held == SW_HELD_GRADIENT)
+        part.buffer = states->whole_gradient[group];
+    return (sw_reference){part.buffer, 0, 0, sw_states_updated(states, group) * sw_held_bytes(states, held)};
+}
+
 static void create_group(sw_states *states, const sw_group *group, bool is_trained) {
     const sw_sharding *s = &states->sharding;
     int g = group->id;
@@ -62,19 +90,21 @@ static void create_group(sw_states *states, const sw_group *group, bool is_train
     if (s->accumulate_sharded)
         states->gradient[g] = add_buffer(states, "gradient", group, SW_MEMORY_GRADIENTS,
                                          s->stage == 0 ? SW_BUFFER_WINDOW : SW_BUFFER_PRIVATE, 4 * group->shard);
-    if (s->optimizer.kind == SW_OPTIMIZER_KIND_ADAMW || s->optimizer.momentum != 0)
-        states->first_moment[g] = add_buffer(states, "first moment", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
-    if (s->optimizer.kind == SW_OPTIMIZER_KIND_ADAMW)
-        states->second_moment[g] =
-            add_buffer(states, "second moment", group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
+    sw_optimizer_state kept;
+    bool is_kept;
+    for (int i = 0; sw_optimizer_state_at(&s->optimizer, i, &kept, &is_kept); i++)
+        if (is_kept)
+            states->optimizer[kept][g] =
+                add_buffer(states, sw_optimizer_state_name(kept), group, SW_MEMORY_OPTIMIZER, SW_BUFFER_PRIVATE, 4 * updated);
 }
 
 sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding, bool is_trained, sw_states *states,
                            sw_error *err) {
     *states = (sw_states){.sharding = *sharding, .layout = layout};
-    int **by_group[] = {&states->copy,           &states->low,          &states->gradient,
-                        &states->whole_gradient, &states->first_moment, &states->second_moment};
-    enum { N_KINDS = sizeof by_group / sizeof *by_group };
+    enum { N_KINDS = 4 + SW_N_OPTIMIZER_STATES };
+    int **by_group[N_KINDS] = {&states->copy, &states->low, &states->gradient, &states->whole_gradient};
+    for (int i = 0; i < SW_N_OPTIMIZER_STATES; i++)
+        by_group[4 + i] = &states->optimizer[i];
     for (int i = 0; i < N_KINDS; i++) {
         *by_group[i] = sw_arena_take(&states->arena, (size_t)(layout->n_groups + 1) * sizeof(int));
         if (!*by_group[i])

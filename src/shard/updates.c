@@ -27,7 +27,7 @@ static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lan
 }
 
 static void emit_publish(sw_builder *b, int group, bool is_gradient) {
-    sw_reference own = is_gradient ? sw_own_gradient(b, group) : sw_own_copy(b, group);
+    sw_reference own = sw_states_part(b->states, is_gradient ? SW_HELD_GRADIENT : SW_HELD_COPY, group, SW_OWN);
     sw_instruction *publish = emit(b, SW_DO_PUBLISH, SW_LANE_COMPUTE, group, is_gradient ? "publish gradient of" : "publish");
     if (!publish)
         return;
@@ -41,7 +41,7 @@ static void emit_publish(sw_builder *b, int group, bool is_gradient) {
 
 static void emit_gather(sw_builder *b, int group, bool is_gradient) {
     int64_t size = is_gradient ? 4 : sw_dtype_bytes(b->sharding.parameter_dtype);
-    sw_reference own = is_gradient ? sw_own_gradient(b, group) : sw_own_copy(b, group);
+    sw_reference own = sw_states_part(b->states, is_gradient ? SW_HELD_GRADIENT : SW_HELD_COPY, group, SW_OWN);
     int whole = is_gradient ? b->states->whole_gradient[group] : b->states->copy[group];
     sw_instruction *gather = emit(b, SW_DO_GATHER, sw_moving_lane(b), group, is_gradient ? "gather gradient of" : "gather");
     if (!gather)
@@ -57,27 +57,28 @@ static void emit_gather(sw_builder *b, int group, bool is_gradient) {
 }
 
 static void emit_update(sw_builder *b, int group) {
-    bool all = b->sharding.stage == 0;
+    static const sw_kernel kernels[] = {
+#define KERNEL(NAME, ...) [SW_OPTIMIZER_##NAME] = SW_KERNEL_##NAME,
+        SW_OPTIMIZERS(KERNEL)
+#undef KERNEL
+    };
+    const sw_optimizer_spec *optimizer = &b->sharding.optimizer;
     int64_t n = sw_states_updated(b->states, group);
-    int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
     sw_instruction *update = emit(b, SW_DO_UPDATE, SW_LANE_COMPUTE, group, "update");
     if (!update)
         return;
-    bool adamw = b->sharding.optimizer.kind == SW_OPTIMIZER_KIND_ADAMW;
-    update->kernel = adamw ? SW_KERNEL_ADAMW : SW_KERNEL_SGD;
-    update->n_operands = 5;
-    update->operand[0] = all ? (sw_reference){b->states->copy[group], 0, 0, n * size} : sw_own_copy(b, group);
-    update->operand[1] = (sw_reference){b->states->low[group], 0, 0, 2 * n};
-    update->operand[2] = all ? (sw_reference){b->states->whole_gradient[group], 0, 0, 4 * n} : sw_own_gradient(b, group);
-    update->operand[3] = (sw_reference){b->states->first_moment[group], 0, 0, 4 * n};
-    update->operand[4] = (sw_reference){b->states->second_moment[group], 0, 0, 4 * n};
+    update->kernel = kernels[optimizer->kind];
+    for (int held = SW_HELD_COPY; held <= SW_HELD_GRADIENT; held++)
+        update->operand[update->n_operands++] = sw_states_updated_part(b->states, held, group, SW_OWN);
+    update->bytes = 12 * (double)n; /* a master read and written, a gradient read */
+    sw_optimizer_state state;
+    bool is_kept;
+    for (int i = 0; sw_optimizer_state_at(optimizer, i, &state, &is_kept); i++) {
+        update->operand[update->n_operands++] = sw_states_updated_part(b->states, SW_HELD_OPTIMIZER + (int)state, group, SW_OWN);
+        update->bytes += is_kept ? 8 * (double)n : 0;
+    }
     update->dim[0] = n;
-    const sw_optimizer_spec *o = &b->sharding.optimizer;
-    double attributes[SW_MAX_ATTRIBUTES] = {adamw ? o->beta1 : o->momentum, adamw ? o->beta2 : o->weight_decay, o->epsilon,
-                                            o->weight_decay};
-    for (int i = 0; i < SW_MAX_ATTRIBUTES; i++)
-        update->attribute[i] = attributes[i];
-    update->bytes = (double)n * (adamw ? 28 : o->momentum != 0 ? 20 : 12);
+    sw_optimizer_attributes(optimizer, update->attribute);
 }
 
 void sw_updates_emit(sw_builder *b) {

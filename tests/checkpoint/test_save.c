@@ -202,8 +202,8 @@ static void a_step_is_saved_again(void **state) {
 /* SGD without momentum saves parameters alone, with it momentum; frozen parameters have no moments. */
 static void kinds_follow_the_optimizer(void **state) {
     (void)state;
-    sw_optimizer_spec sgd = {.kind = SW_OPTIMIZER_KIND_SGD}, momentum = {.kind = SW_OPTIMIZER_KIND_SGD, .momentum = 0.9};
-    sw_optimizer_spec adamw = {.kind = SW_OPTIMIZER_KIND_ADAMW};
+    sw_optimizer_spec sgd = {.kind = SW_OPTIMIZER_SGD}, momentum = {.kind = SW_OPTIMIZER_SGD, .momentum = 0.9};
+    sw_optimizer_spec adamw = {.kind = SW_OPTIMIZER_ADAMW};
     assert_int_equal(sw_state_kinds_of(&sgd), 1u << SW_STATE_MASTER);
     assert_int_equal(sw_state_kinds_of(&momentum), 1u << SW_STATE_MASTER | 1u << SW_STATE_MOMENTUM);
     assert_int_equal(sw_state_kinds_of(&adamw), ALL_ADAMW);

@@ -457,11 +457,16 @@ static void sgd_follows_torch(void **state) {
 /* With the flag down an update writes nothing, for any kind of numbers. */
 static void updates_wait_for_the_flag(void **state) {
     (void)state;
-    for (int k = 0; k < 2; k++)
+    static const sw_kernel kernels[] = {
+#define KERNEL(NAME, ...) SW_KERNEL_##NAME,
+        SW_OPTIMIZERS(KERNEL)
+#undef KERNEL
+    };
+    for (int k = 0; k < SW_N_OPTIMIZERS; k++)
         for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++) {
             sw_arena arena = {0};
             double *result[SW_MAX_OPERANDS];
-            device_case c = device_make(&arena, k ? SW_KERNEL_SGD : SW_KERNEL_ADAMW, &shapes[1], oracle, 9);
+            device_case c = device_make(&arena, kernels[k], &shapes[1], oracle, 9);
             device_round(&c, SW_NUMBERS_F32);
             c.scalars.proceed = 0;
             device_run(&arena, oracle, (sw_number_kind)numbers, &c, result);

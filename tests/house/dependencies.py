@@ -9,8 +9,8 @@ import pathlib
 import re
 import sys
 
-ORDER = "base config device comm graph model shard optim data checkpoint observe run plan cli".split()
-ONLY = {"config": {"base"}, "observe": {"base"}, "data": {"base"}, "model": {"base", "device", "graph"}, "graph": {"base", "device"}}
+ORDER = "base optim config device comm graph model shard data checkpoint observe run plan cli".split()
+ONLY = {"optim": {"base"}, "config": {"base", "optim"}, "observe": {"base"}, "data": {"base"}, "model": {"base", "optim", "device", "graph"}, "graph": {"base", "device"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 

@@ -61,10 +61,10 @@ static void precision_and_optimizer_choose_the_bytes_of_an_element(void **state)
         sw_dtype dtype;
         sw_optimizer_spec optimizer;
         int64_t parameters, optimizer_bytes;
-    } rows[] = {{SW_F32, {.kind = SW_OPTIMIZER_KIND_ADAMW}, 4, 8},
-                {SW_BF16, {.kind = SW_OPTIMIZER_KIND_SGD, .momentum = 0.9}, 2, 6},
-                {SW_BF16, {.kind = SW_OPTIMIZER_KIND_SGD}, 2, 2},
-                {SW_F32, {.kind = SW_OPTIMIZER_KIND_SGD}, 4, 0}};
+    } rows[] = {{SW_F32, {.kind = SW_OPTIMIZER_ADAMW}, 4, 8},
+                {SW_BF16, {.kind = SW_OPTIMIZER_SGD, .momentum = 0.9}, 2, 6},
+                {SW_BF16, {.kind = SW_OPTIMIZER_SGD}, 2, 2},
+                {SW_F32, {.kind = SW_OPTIMIZER_SGD}, 4, 0}};
     for (int i = 0; i < 4; i++) {
         program_case c = unpadded(2, 3);
         c.sharding.parameter_dtype = rows[i].dtype;

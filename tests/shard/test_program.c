@@ -195,7 +195,7 @@ static void every_setting_that_changes_the_program_changes_the_hash(void **state
     c[n++].sharding.mode = SW_SHM_VIEW;
     c[n++].sharding.mode = SW_SHM_TRAP;
     c[n++].sharding.wrap.min_parameters = 2000;
-    c[n++].sharding.optimizer.kind = SW_OPTIMIZER_KIND_SGD;
+    c[n++].sharding.optimizer.kind = SW_OPTIMIZER_SGD;
     c[n++].sharding.optimizer.beta1 = 0.8;
     c[n++].sharding.optimizer.beta2 = 0.999;
     c[n++].sharding.optimizer.epsilon = 1e-6;

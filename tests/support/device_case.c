@@ -229,6 +229,29 @@ static device_case make_decoding(sw_arena *arena, sw_kernel kernel, const device
     return c;
 }
 
+/* Any optimizer: its row says what it is given. */
+static device_case make_optimizer(sw_arena *arena, sw_kernel kernel, sw_optimizer_kind kind, int64_t block, uint64_t seed) {
+    device_case c = {.kernel = kernel, .scalars = {.proceed = 1, .learning_rate = 0.01, .clip_factor = 0.7}};
+    const sw_optimizer_spec all = {
+        .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1, .momentum = 0.9, .kind = kind};
+    const sw_optimizer_spec least = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .kind = kind};
+    c.scalars.bias_correction1 = 1 - pow(all.beta1, 3);
+    c.scalars.bias_correction2 = 1 - pow(all.beta2, 3);
+    sw_optimizer_attributes(&all, c.attribute);
+    DIMS(block);
+    ADD(MASTER, block, UPDATE, "");
+    ADD(LOW, block, UPDATE, "");
+    ADD(REAL, block, IN, "");
+    sw_optimizer_state kept;
+    bool is_kept;
+    for (int at = 0; sw_optimizer_state_at(&all, at, &kept, &is_kept); at++) {
+        double *value = ADD(REAL, block, UPDATE, sw_optimizer_keeps(&least, kept) ? "" : "?");
+        for (int64_t i = 0; i < block && kept == SW_OPTIMIZER_SECOND_MOMENT; i++)
+            value[i] = value[i] * value[i] + 1e-3;
+    }
+    return c;
+}
+
 device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
     device_case c = {.kernel = kernel, .scalars = {.proceed = 1, .seed = 42, .loss_scale = 0.125, .first_row = 5}};
     const int64_t n = s->n, C = s->C, tokens = s->B * s->T, block = (n + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK;
@@ -376,31 +399,11 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         ADD(REAL, block, IN, "");
         ADD(REAL, block, OUT, "+");
         break;
-    case SW_KERNEL_ADAMW:
-        DIMS(block);
-        memcpy(c.attribute, (const double[]){0.9, 0.95, 1e-6, 0.1}, 4 * sizeof(double));
-        c.scalars.learning_rate = 0.01;
-        c.scalars.clip_factor = 0.7;
-        c.scalars.bias_correction1 = 1 - pow(0.9, 3);
-        c.scalars.bias_correction2 = 1 - pow(0.95, 3);
-        ADD(MASTER, block, UPDATE, "");
-        ADD(LOW, block, UPDATE, "");
-        ADD(REAL, block, IN, "");
-        ADD(REAL, block, UPDATE, "");
-        value = ADD(REAL, block, UPDATE, "");
-        for (int64_t i = 0; i < block; i++)
-            value[i] = value[i] * value[i] + 1e-3;
-        break;
-    case SW_KERNEL_SGD:
-        DIMS(block);
-        memcpy(c.attribute, (const double[]){0.9, 0.1}, 2 * sizeof(double));
-        c.scalars.learning_rate = 0.01;
-        c.scalars.clip_factor = 0.7;
-        ADD(MASTER, block, UPDATE, "");
-        ADD(LOW, block, UPDATE, "");
-        ADD(REAL, block, IN, "");
-        ADD(REAL, block, UPDATE, "?");
-        break;
+#define OPTIMIZER(NAME, ...) \
+    case SW_KERNEL_##NAME:   \
+        return make_optimizer(arena, kernel, SW_OPTIMIZER_##NAME, block, seed);
+        SW_OPTIMIZERS(OPTIMIZER)
+#undef OPTIMIZER
     case SW_KERNEL_SPLIT:
         DIMS(block);
         ADD(REAL, block, IN, "");

@@ -129,7 +129,7 @@ sw_sharding usual_sharding(int n_ranks) {
                          .accumulate_sharded = true,
                          .parameter_dtype = SW_BF16,
                          .mode = SW_SHM_COPY,
-                         .optimizer = {SW_OPTIMIZER_KIND_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0}};
+                         .optimizer = {0.9, 0.95, 1e-8, 0.1, 0, SW_OPTIMIZER_ADAMW}};
 }
 
 static void ensure(sw_status status, const program_case *c, const sw_error *err) {
@@ -180,7 +180,7 @@ void program_describe(const program_case *c, char *text, size_t bytes) {
              c->recompute == 2 ? ", selective recompute"
              : c->recompute    ? ", recompute"
                                : "",
-             s->optimizer.kind == SW_OPTIMIZER_KIND_SGD ? ", sgd" : "");
+             s->optimizer.kind == SW_OPTIMIZER_SGD ? ", sgd" : "");
 }
 
 void program_fail(const built_program *built, int instruction, const char *what, const char *file, int line) {
@@ -211,7 +211,7 @@ void for_each_program(void (*check)(const built_program *built)) {
             c.recompute = (int)(chance >> 26) % 3;
             c.is_forward = (chance >> 23 & 7) == 0;
             if (chance >> 22 & 1) {
-                c.sharding.optimizer = (sw_optimizer_spec){.kind = SW_OPTIMIZER_KIND_SGD, .momentum = chance >> 21 & 1 ? 0.9 : 0};
+                c.sharding.optimizer = (sw_optimizer_spec){.kind = SW_OPTIMIZER_SGD, .momentum = chance >> 21 & 1 ? 0.9 : 0};
                 c.n_rows = 3;
             }
             built_program built;

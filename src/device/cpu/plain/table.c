@@ -1,7 +1,7 @@
 /* table.c: the one symbol that a compiled set exports to the device. */
 #include "device/cpu/plain/real.h"
 
-#define ENTRY(NAME, text) [SW_KERNEL_##NAME] = SW_LOCAL(NAME),
+#define ENTRY(NAME, ...) [SW_KERNEL_##NAME] = SW_LOCAL(NAME),
 const sw_kernel_set_table SW_LOCAL(table) = {
     .kernel = {SW_KERNELS(ENTRY)},
 #ifndef SW_KIND_bf16
