@@ -62,25 +62,67 @@ static sw_status cannot_write(const char *path, int error, sw_error *err) {
     return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s%s", path, strerror(error), hint);
 }
 
+const char *sw_file_kind(unsigned mode) {
+    switch (mode & S_IFMT) {
+    case S_IFREG:
+        return "file";
+    case S_IFDIR:
+        return "folder";
+    case S_IFLNK:
+        return "link";
+    case S_IFIFO:
+        return "pipe";
+    case S_IFSOCK:
+        return "socket";
+    default:
+        return "device";
+    }
+}
+
+static sw_status refuse_name(const char *path, unsigned mode, sw_error *err) {
+    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s where a file is written; choose another name", path, sw_file_kind(mode));
+}
+
+static sw_status no_file(const char *path, unsigned mode, sw_error *err) {
+    return sw_fail(err, SW_BAD_FILE, "%s: is a %s, a file is needed; check the path", path, sw_file_kind(mode));
+}
+
 sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_error *err) {
-    /* Without O_NONBLOCK opening a pipe would wait for its writer; regular files do not know the flag. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return cannot_read(path, errno, err);
     struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = errno;
+    if (fd < 0) /* a socket cannot be opened at all, nor a device that is not there */
+        return error == ENXIO && stat(path, &info) == 0 ? no_file(path, info.st_mode, err) : cannot_read(path, error, err);
     if (fstat(fd, &info) != 0) {
-        int error = errno;
+        error = errno;
         close(fd);
         return cannot_read(path, error, err);
     }
     if (!S_ISREG(info.st_mode)) {
         close(fd);
-        return sw_fail(err, SW_BAD_FILE, "%s: is a %s, a file is needed; check the path", path,
-                       S_ISDIR(info.st_mode) ? "folder" : "pipe or device");
+        return no_file(path, info.st_mode, err);
     }
     *descriptor = fd;
     *bytes = info.st_size;
     return SW_OK;
+}
+
+sw_status sw_file_create(const char *path, const char *shown, int *descriptor, sw_error *err) {
+    struct stat info;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666), error = errno;
+    if (fd < 0 && (error == ENXIO || error == ELOOP || error == EISDIR)) /* what it is says more than the error */
+        return sw_file_check_name(path, err) ? SW_BAD_CONFIG : cannot_write(shown, error, err);
+    if (fd < 0)
+        return cannot_write(shown, error, err);
+    sw_status status = fstat(fd, &info) != 0 ? cannot_write(shown, errno, err) : SW_OK;
+    if (status == SW_OK && !S_ISREG(info.st_mode))
+        status = refuse_name(path, info.st_mode, err);
+    if (status == SW_OK && ftruncate(fd, 0) != 0)
+        status = cannot_write(shown, errno, err);
+    if (status != SW_OK)
+        close(fd);
+    else
+        *descriptor = fd;
+    return status;
 }
 
 sw_status sw_file_read_at(int descriptor, const char *path, void *out, int64_t bytes, int64_t offset, sw_error *err) {
@@ -148,8 +190,7 @@ sw_status sw_file_check_name(const char *path, sw_error *err) {
     struct stat info;
     if (lstat(path, &info) != 0 || S_ISREG(info.st_mode))
         return SW_OK; /* what else is wrong with it, writing says */
-    const char *what = S_ISDIR(info.st_mode) ? "folder" : S_ISLNK(info.st_mode) ? "link" : "pipe or device";
-    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s where a file is written; remove it or choose another name", path, what);
+    return refuse_name(path, info.st_mode, err);
 }
 
 sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_error *err) {
@@ -158,10 +199,11 @@ sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_er
         return named;
     char partial[SW_PATH_BYTES + 16];
     snprintf(partial, sizeof partial, "%s.partial", path);
-    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return cannot_write(path, errno, err);
-    sw_status status = sw_file_write_at(fd, path, data, bytes, 0, err);
+    int fd;
+    sw_status status = sw_file_create(partial, path, &fd, err);
+    if (status)
+        return status;
+    status = sw_file_write_at(fd, path, data, bytes, 0, err);
     if (status == SW_OK && fsync(fd) != 0)
         status = cannot_write(path, errno, err);
     if (close(fd) != 0 && status == SW_OK)

@@ -24,8 +24,11 @@ bool sw_file_exists(const char *path);
 /* Does it belong to another user whose name is known? out: the name, then. A link is followed. */
 bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]);
 
-/* Open a regular file (a folder, pipe or device is refused) for reading. out: *descriptor (the caller closes it), *bytes its
- * size. */
+/* "file", "folder", "link", "pipe", "socket" or "device": what st_mode stands for. */
+const char *sw_file_kind(unsigned mode);
+
+/* Open a regular file for reading; whatever else has the name, or the link to it, is refused by its kind, and never waited for
+ * as open() waits for the writer of a pipe. out: *descriptor (the caller closes it), *bytes its size. */
 sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_error *err);
 
 /* Exactly `bytes` bytes from `offset`; a file that ends before is SW_BAD_FILE. `path` is for messages. */
@@ -37,6 +40,11 @@ sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t
 
 /* All of `bytes` at `offset`. */
 sw_status sw_file_write_at(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset, sw_error *err);
+
+/* Open a regular file for writing, made new or emptied. What else has the name, a link included, is refused as
+ * sw_file_check_name does, and never waited for. `shown` stands for it in messages on the disk: the name that it gets in the end.
+ * out: *descriptor, which the caller closes. */
+sw_status sw_file_create(const char *path, const char *shown, int *descriptor, sw_error *err);
 
 /* May a file be written under the name `path`? Nothing has it, or a file. A rename would put a file in the place of a device, a
  * pipe or a link (/dev/null and /dev/stdout among them), and root is not kept from that; appending would follow a link out of its

@@ -228,10 +228,10 @@ static sw_status write_weights(exporter *e, sw_error *err) {
 
 /* All of the file under its temporary name, on disk. */
 static sw_status write_partial(exporter *e, sw_error *err) {
-    e->descriptor = open(e->partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (e->descriptor < 0)
-        return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", e->partial, strerror(errno));
-    sw_status status = sw_file_reserve(e->descriptor, e->partial, (int64_t)e->header_bytes + e->data_bytes, err);
+    sw_status status = sw_file_create(e->partial, e->partial, &e->descriptor, err);
+    if (status != SW_OK)
+        return status;
+    status = sw_file_reserve(e->descriptor, e->partial, (int64_t)e->header_bytes + e->data_bytes, err);
     if (status == SW_OK)
         status = sw_file_write_at(e->descriptor, e->partial, e->header, (int64_t)e->header_bytes, 0, err);
     if (status == SW_OK)

@@ -131,7 +131,10 @@ void sw_settings_reference(void (*line)(void *to, const char *text), void *to, b
         line(to, "The options of RUN.yaml, as `shardwise train --help --markdown` prints them. On the command line an option is "
                  "written");
         line(to, "`section.key=value`, the value as in YAML: `train.steps=100`, `data.train=[a.txt, b.txt]`.");
-        line(to, "Relative paths count from the folder of RUN.yaml, those on the command line too.");
+        line(to,
+             "Relative paths count from the folder of RUN.yaml, those on the command line too. RUN.yaml may come through a pipe");
+        line(to,
+             "of the shell (`<(command)`, `command | shardwise train /dev/stdin`): then they count from the working directory.");
         line(to, "Numbers are written as in YAML 1.2 (`1e-5`, `1e9`); true and false are the only booleans.");
         line(to, "");
     }

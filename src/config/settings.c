@@ -4,18 +4,14 @@
  */
 #include "config/settings.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "base/yaml.h"
 #include "config/check.h"
+#include "config/settings_text.h"
 #include "config/table.h"
 #include "config/value.h"
 
@@ -196,72 +192,13 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
     return status;
 }
 
-static sw_status refuse_folder(const char *path, sw_error *err) {
-    char config[SW_PATH_BYTES];
-    if (sw_path_join(config, path, "config.json", NULL) == SW_OK && sw_file_exists(config))
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "this is a model, not a file of settings · %s · write a RUN.yaml with model: {path: %s}", path, path);
-    return sw_fail(err, SW_BAD_CONFIG, "this is a folder, not a file of settings · %s · name the RUN.yaml in it", path);
-}
-
-/* The whole file as text. Ownership: free() it. */
-static sw_status read_file(const char *path, char **text, sw_error *err) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat facts;
-    sw_status status = SW_OK;
-    size_t used = 0;
-    *text = NULL;
-    if (file < 0 || fstat(file, &facts)) {
-        status = sw_fail(err, SW_BAD_CONFIG, "cannot read the settings: %s · %s · is the path right?", strerror(errno), path);
-        goto done;
-    }
-    if (S_ISDIR(facts.st_mode)) {
-        status = refuse_folder(path, err);
-        goto done;
-    }
-    *text = malloc(SW_YAML_MAX_BYTES + 2); /* one more than is taken, so that too many are noticed */
-    if (!*text) {
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for settings · %s", path);
-        goto done;
-    }
-    for (ssize_t n; used <= SW_YAML_MAX_BYTES; used += (size_t)n) {
-        n = read(file, *text + used, SW_YAML_MAX_BYTES + 1 - used);
-        if (n < 0 && errno == EINTR)
-            n = 0;
-        else if (n < 0) {
-            status = sw_fail(err, SW_BAD_CONFIG, "cannot read the settings: %s · %s", strerror(errno), path);
-            goto done;
-        } else if (!n)
-            break;
-    }
-    (*text)[used] = 0;
-    if (strlen(*text) != used)
-        status = sw_fail(err, SW_BAD_CONFIG, "a zero byte in the settings · %s · is it a text file?", path);
-done:
-    if (file >= 0)
-        close(file);
-    return status;
-}
-
 sw_status sw_settings_read(const char *path, const char *const *overrides, int n_overrides, sw_settings *settings,
                            sw_error *err) {
+    char *text, *folder;
     memset(settings, 0, sizeof *settings);
-    char *text, *folder = NULL;
-    sw_status status = read_file(path, &text, err);
-    if (status)
-        goto done;
-    const char *slash = strrchr(path, '/');
-    char *parent = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    folder = parent ? realpath(parent, NULL) : NULL;
-    free(parent);
-    if (!folder)
-        status = sw_fail(err, SW_BAD_CONFIG, "cannot resolve the folder of the settings: %s · %s", strerror(errno), path);
-    else if (!sw_text_is_utf8(folder, strlen(folder)))
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "the name of the folder is not UTF-8 · %s · run.yaml could not be written; rename it", path);
-    else
+    sw_status status = sw_settings_text(path, &text, &folder, err);
+    if (!status)
         status = sw_settings_parse(path, folder, text, overrides, n_overrides, settings, err);
-done:
     free(folder);
     free(text);
     return status;

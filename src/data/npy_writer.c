@@ -20,10 +20,10 @@ sw_status sw_npy_open(sw_npy_writer *w, const char *path, sw_dtype dtype, sw_err
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
     if (snprintf(w->partial, sizeof w->partial, "%s.partial", path) >= (int)sizeof w->partial)
         return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
-    w->descriptor = open(w->partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->descriptor < 0)
-        return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", path);
-    return SW_OK;
+    status = sw_file_create(w->partial, path, &w->descriptor, err);
+    if (status)
+        *w->partial = 0; /* what has the name is not ours to remove */
+    return status;
 }
 
 static sw_status flush(sw_npy_writer *w, sw_error *err) {

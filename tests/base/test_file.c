@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -68,19 +70,55 @@ static void what_is_too_long_or_ends_early_is_refused(void **state) {
     close(fd);
 }
 
-/* A pipe in place of a file must not wait for its writer. */
-static void only_regular_files_are_read(void **state) {
+static void make_socket(const char *socket_path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path) < (int)sizeof address.sun_path);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    close(fd);
+}
+
+/* A pipe in place of a file must not wait for its writer, nor for its reader; each kind is called by its name. */
+static void only_regular_files_are_read_and_made(void **state) {
     (void)state;
-    char *text, pipe_path[300];
+    char *text, pipe_path[300], socket_path[300], link_path[300];
     sw_error err = {0};
+    int fd;
     snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
+    snprintf(socket_path, sizeof socket_path, "%s/socket", folder);
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
-    const char *const wrong[] = {folder, pipe_path, "/dev/zero", "/nowhere/x", ""};
+    assert_int_equal(symlink("pipe", link_path), 0);
+    make_socket(socket_path);
+    const struct {
+        const char *path, *read_as, *made_as;
+    } wrong[] = {
+        {folder, "is a folder", "is a folder"},      {pipe_path, "is a pipe", "is a pipe"},
+        {link_path, "is a pipe", "is a link"},       {socket_path, "is a socket", "is a socket"},
+        {"/dev/zero", "is a device", "is a device"}, {"/nowhere/x", "No such file", "No such file"},
+        {"", "No such file", "No such file"},
+    };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(sw_file_read(wrong[i], 100, &text, NULL, &err), SW_BAD_FILE);
-        assert_memory_equal(err.message, wrong[i], strlen(wrong[i]));
+        assert_int_equal(sw_file_read(wrong[i].path, 100, &text, NULL, &err), SW_BAD_FILE);
+        assert_memory_equal(err.message, wrong[i].path, strlen(wrong[i].path));
+        assert_non_null(strstr(err.message, wrong[i].read_as));
+        assert_int_not_equal(sw_file_create(wrong[i].path, wrong[i].path, &fd, &err), SW_OK);
+        assert_memory_equal(err.message, wrong[i].path, strlen(wrong[i].path));
+        assert_non_null(strstr(err.message, wrong[i].made_as));
     }
-    assert_int_equal(unlink(pipe_path), 0);
+    assert_int_equal(unlink(pipe_path) | unlink(link_path) | unlink(socket_path), 0);
+}
+
+/* What is in the way of the file that is written first stays there. */
+static void a_pipe_under_the_temporary_name_stays(void **state) {
+    (void)state;
+    struct stat info;
+    sw_error err = {0};
+    assert_int_equal(mkfifo(partial, 0600), 0);
+    assert_int_equal(sw_file_write(path, "a", 1, &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "is a pipe"));
+    assert_int_equal(lstat(partial, &info), 0);
+    assert_int_equal(unlink(partial), 0);
 }
 
 /* A write that fails leaves what was there before, and no rest of itself. */
@@ -115,7 +153,7 @@ static void only_regular_files_are_replaced(void **state) {
     snprintf(other, sizeof other, "%s/other", folder);
     assert_int_equal(mkfifo(other, 0600), 0);
     assert_int_equal(sw_file_write(other, "a", 1, &err), SW_BAD_CONFIG);
-    assert_non_null(strstr(err.message, "is a pipe or device"));
+    assert_non_null(strstr(err.message, "is a pipe"));
     assert_int_equal(lstat(other, &info), 0);
     assert_true(S_ISFIFO(info.st_mode));
     assert_int_equal(unlink(other), 0);
@@ -183,10 +221,15 @@ static void paths_are_joined_with_one_slash(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),          cmocka_unit_test(what_is_too_long_or_ends_early_is_refused),
-        cmocka_unit_test(only_regular_files_are_read),      cmocka_unit_test(a_failed_write_changes_nothing),
-        cmocka_unit_test(only_regular_files_are_replaced),  cmocka_unit_test(publishing_never_replaces),
-        cmocka_unit_test(reserving_makes_the_file_as_long), cmocka_unit_test(space_is_asked_of_the_nearest_folder_that_exists),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(what_is_too_long_or_ends_early_is_refused),
+        cmocka_unit_test(only_regular_files_are_read_and_made),
+        cmocka_unit_test(a_pipe_under_the_temporary_name_stays),
+        cmocka_unit_test(a_failed_write_changes_nothing),
+        cmocka_unit_test(only_regular_files_are_replaced),
+        cmocka_unit_test(publishing_never_replaces),
+        cmocka_unit_test(reserving_makes_the_file_as_long),
+        cmocka_unit_test(space_is_asked_of_the_nearest_folder_that_exists),
         cmocka_unit_test(paths_are_joined_with_one_slash),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

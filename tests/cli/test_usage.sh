@@ -42,6 +42,23 @@ printf 'model: {path: m}\noptimizer:\n  learing_rate: 1\n' >bad.yaml
 expect 2 'bad.yaml:3' learing_rate 'did you mean learning_rate?' -- "$shardwise" train bad.yaml
 expect 2 'missing.yaml' -- "$shardwise" train missing.yaml
 expect 2 'folder' -- "$shardwise" train .
+# Settings may come through a pipe of the shell, whose paths count from here; a pipe with a name, a socket and a device are not waited for.
+(sleep 14 | timeout 60 "$shardwise" train /dev/stdin; echo "exit code $?") >"$scratch/silent" 2>&1 &
+expect 2 'layers takes' '/dev/fd/' -- "$shardwise" train <(sleep 1; echo 'model: {layers: x}')
+expect 2 "too many for settings" -- "$shardwise" train <(yes)
+expect 2 'nothing came' -- "$shardwise" train <(true)
+expect 0 "$PWD/a.txt" -- "$shardwise" train <(echo 'data: {train: a.txt}') --print-config
+expect 0 "$PWD/a.txt" -- bash -c 'echo "data: {train: a.txt}" | "$0" train --print-config /dev/stdin' "$shardwise"
+mkfifo fifo
+ln -s fifo link.yaml
+for strange in fifo link.yaml; do
+    expect 2 'is a pipe, not a file of settings' "$strange" '/dev/stdin' -- "$shardwise" train "$strange"
+    expect 2 'is a pipe' "$strange" -- "$shardwise" plan "$strange"
+done
+expect 2 'is a pipe' link.yaml -- "$shardwise" eval link.yaml
+expect 2 'is a device' /dev/zero -- "$shardwise" train /dev/zero
+expect 2 '/dev/stdin' -- "$shardwise" train -
+rm fifo link.yaml
 printf 'model: {path: m}\n' >run.yaml
 expect 2 'run.yaml' 'data.train' -- "$shardwise" train run.yaml
 expect 2 'command line' 'train.steps' ten -- "$shardwise" train run.yaml train.steps=ten
@@ -72,4 +89,7 @@ if [ -w /dev/full ]; then
 fi
 expect 2 -- "$shardwise" train "$(printf 'a\033[31mb')"
 grep -q "$(printf '\033')" "$scratch/errors" && complain 'an escape reaches the terminal'
+wait
+grep -q 'nothing comes through the pipe for 10 s · /dev/stdin' "$scratch/silent" && grep -q 'exit code 2' "$scratch/silent" ||
+    complain "a silent pipe: $(cat "$scratch/silent")"
 finish

@@ -1,0 +1,36 @@
+# Whatever a user names is opened by base/file.c, which waits for no pipe and reads no device: see src/base/file.h. Each call elsewhere is listed here,
+# with why it may be one.
+set -u
+cd "$SW_SOURCE/src" || exit 1
+cat >/tmp/opens.$$ <<'END'
+base/file.c               the place for it
+base/kernel_text.c        files of /proc and /sys
+config/settings_text.c    RUN.yaml, which may be a pipe of the shell: O_NONBLOCK
+cli/main.c                /dev/null
+cli/bench.c               /proc/cpuinfo
+cli/bench_run.c           /proc; the run that it made itself
+cli/doctor.c              files of /proc and /sys
+observe/json_line.c       checked by name before; O_RDWR waits for no other end
+observe/metrics.c         checked by name before; r+ waits for no other end
+data/tokenize.c           parts in a folder that it made itself
+checkpoint/adapter_merge.c  a file that it made itself
+checkpoint/companions.c   O_EXCL
+checkpoint/load.c         O_NONBLOCK, and only regular files
+checkpoint/model_save.c   O_EXCL; folders; files that it made itself
+checkpoint/model_write.c  a file that it made itself
+checkpoint/run_lock.c     O_NONBLOCK
+checkpoint/steps.c        folders
+checkpoint/steps_change.c O_NONBLOCK
+checkpoint/storage.c      folders; files in a folder that it made itself
+run/faults_flip.c         O_RDWR waits for no other end
+run/preload/fault_calls.c open itself
+run/run_folder.c          folders
+run/run_folder_again.c    folders
+END
+trap 'rm -f /tmp/opens.$$' EXIT
+found=$(grep -rlE '(^|[^_a-z>.])(open|openat|fopen|freopen|opendir|json_load_file)\(' --include=*.c . | sed 's,^\./,,' | sort)
+listed=$(awk '{print $1}' /tmp/opens.$$ | sort)
+[ "$found" = "$listed" ] && exit 0
+echo 'files that open files, and the list in tests/house/test_opens.sh:' >&2
+diff <(echo "$found") <(echo "$listed") >&2
+exit 1
