@@ -141,6 +141,7 @@ sw_status sw_checkpoint_export_model(const sw_checkpoint *checkpoint, const char
                                      sw_error *err) {
     const char *path = sw_checkpoint_path(checkpoint), *config_json = sw_checkpoint_model_config(checkpoint);
     exporting e = {.checkpoint = checkpoint, .options = options};
+    const sw_mesh one_rank = sw_mesh_flat(1);
     if (!config_json)
         return sw_fail(err, SW_BAD_FILE, "%s: holds a model that Hugging Face has no name for, so there is no folder of it",
                        path);
@@ -152,7 +153,7 @@ sw_status sw_checkpoint_export_model(const sw_checkpoint *checkpoint, const char
     if (status == SW_OK)
         status = open_base(&e, err);
     if (status == SW_OK)
-        status = sw_layout_create(e.graph, 1, (sw_wrap){0}, SW_BLOCK, &e.layout, err);
+        status = sw_layout_create(e.graph, &one_rank, (sw_wrap){0}, SW_BLOCK, &e.layout, err);
     if (status == SW_OK)
         status = sw_checkpoint_reader_open(checkpoint, &e.reader, err);
     if (status == SW_OK)

@@ -23,11 +23,12 @@ typedef struct outline {
 } outline;
 
 static sw_status make_outline(outline *o, sw_error *err) {
+    const sw_mesh one_rank = sw_mesh_flat(1);
     sw_status status = sw_graph_create(1, 8, &o->graph, err);
     if (status == SW_OK)
         status = sw_model_trace(&o->config, SW_ENDS_IN_LOSS, o->graph, err);
     if (status == SW_OK)
-        status = sw_layout_create(o->graph, 1, (sw_wrap){0}, SW_BLOCK, &o->layout, err);
+        status = sw_layout_create(o->graph, &one_rank, (sw_wrap){0}, SW_BLOCK, &o->layout, err);
     return status;
 }
 

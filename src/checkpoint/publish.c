@@ -93,7 +93,7 @@ static sw_status make_ranges(sw_save *save, sw_error *err) {
     range_list lists[SW_N_STATE_KINDS] = {{0}};
     int64_t place = 0;
     sw_status status = SW_OK;
-    for (int rank = 0; rank < save->options.layout->n_ranks; rank++)
+    for (int rank = 0; rank < save->options.layout->n_shards; rank++)
         list_ranges(&save->options, &save->files, rank, &place, lists);
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++) {
         lists[kind] = (range_list){.item = malloc((size_t)(lists[kind].n + 1) * sizeof(placed_range))};
@@ -101,7 +101,7 @@ static sw_status make_ranges(sw_save *save, sw_error *err) {
             status = sw_fail(err, SW_NO_MEMORY, "no memory for the ranges of a checkpoint");
     }
     place = 0;
-    for (int rank = 0; rank < save->options.layout->n_ranks && status == SW_OK; rank++)
+    for (int rank = 0; rank < save->options.layout->n_shards && status == SW_OK; rank++)
         list_ranges(&save->options, &save->files, rank, &place, lists);
     for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++)
         if (save->files.file[kind].is_there)
@@ -174,7 +174,7 @@ int64_t sw_publisher_bytes(const sw_save_options *options, const sw_state_parame
     range_list lists[SW_N_STATE_KINDS] = {{0}};
     int64_t place = 0, n = 0;
     describe(options, parameters, &manifest);
-    for (int rank = 0; rank < options->layout->n_ranks; rank++)
+    for (int rank = 0; rank < options->layout->n_shards; rank++)
         list_ranges(options, files, rank, &place, lists);
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++) {
         n += lists[kind].n;
@@ -203,7 +203,7 @@ static sw_status read_table(sw_save *save, sw_error *err) {
         return status;
     status = sw_file_read_at(fd, path, p->table, p->table_length * (int64_t)sizeof *p->table, 0, err);
     close(fd);
-    for (int rank = 0; rank < o->layout->n_ranks && status == SW_OK; rank++) {
+    for (int rank = 0; rank < o->layout->n_shards && status == SW_OK; rank++) {
         if (p->table[first] != sw_save_stamp(save->step))
             status = sw_fail(err, SW_BUG, "%s: rank %d has not finished its part of step %" PRId64, path, rank, save->step);
         first += sw_save_count_ranges(o, &save->files, rank, NULL);

@@ -72,7 +72,7 @@ static double gemm_of_rank(const sw_device *device, const sw_bench_cores *cores)
 
 static sw_status sample_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     const sampling *s = arg;
-    sw_sharding sharding = {.n_ranks = sw_comm_size(comm), .n_threads = (int)s->cores->n_threads, .mode = SW_SHM_VIEW};
+    sw_sharding sharding = {.mesh = sw_mesh_flat(sw_comm_size(comm)), .n_threads = (int)s->cores->n_threads, .mode = SW_SHM_VIEW};
     double mine[SW_N_ROOFS + 1], all[SW_MAX_RANKS * (SW_N_ROOFS + 1)];
     sw_device *device = NULL;
     sw_status status = sw_rank_device_open(comm, &sharding, &s->found, s->cores->set, s->gemm.kind, &device, err);
@@ -83,7 +83,7 @@ static sw_status sample_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     if (!status)
         status = sw_exchange(comm, mine, all, sizeof mine, err);
     if (!status && sw_comm_rank(comm) == 0) {
-        for (int i = 0; i < sharding.n_ranks * (SW_N_ROOFS + 1); i++)
+        for (int i = 0; i < sharding.mesh.n_ranks * (SW_N_ROOFS + 1); i++)
             s->roofs->rate[i % (SW_N_ROOFS + 1)] += all[i];
         s->roofs->set = s->cores->set;
         snprintf(s->roofs->gemm, sizeof s->roofs->gemm, "%s", device->gemm);

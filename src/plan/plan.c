@@ -82,7 +82,7 @@ sw_status sw_plan(const sw_settings *settings, const sw_plan_options *options, s
     if ((status = sw_run_price(&run, err)))
         goto done;
     int64_t n_micro_batches = settings->train.batch_size / choice.micro_batch_size;
-    int n_slots = (int)((n_micro_batches + choice.n_ranks - 1) / choice.n_ranks);
+    int n_slots = sw_deal_slots(sw_mesh_deal(&run.assembly.sharding.mesh, n_micro_batches));
     if (options->as_json)
         status = tell_json(options, &run, n_slots, err);
     else

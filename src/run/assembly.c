@@ -173,7 +173,7 @@ static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_er
 
 static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *choice) {
     return (sw_sharding){
-        .n_ranks = choice->n_ranks,
+        .mesh = sw_mesh_flat(choice->n_ranks),
         .n_threads = choice->n_threads,
         .stage = choice->stage,
         .reshard_after_forward = s->shard.reshard_after_forward,
@@ -207,7 +207,7 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
     if (!status)
         status = trace(a, true, &a->graph, err);
     if (!status)
-        status = sw_layout_create(a->graph, choice->n_ranks, a->sharding.wrap, sw_sharding_cut(&a->sharding), &a->layout, err);
+        status = sw_layout_create(a->graph, &a->sharding.mesh, a->sharding.wrap, sw_sharding_cut(&a->sharding), &a->layout, err);
     if (!status)
         status = sw_states_create(&a->layout, &a->sharding, true, &a->states, err);
     if (!status)

@@ -28,7 +28,7 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     const evaluation *e = self;
     sw_training *t = e->training;
     const sw_assembly *a = &t->run->assembly;
-    int64_t micro = a->choice.micro_batch_size, k = e->first + (int64_t)slot * t->comm->n_ranks + t->comm->rank;
+    int64_t micro = a->choice.micro_batch_size, k = e->first + sw_training_micro_batch(t, slot);
     scalars->first_row = k * micro;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading validation data");
     return sw_training_fill(t->run->validation, k * micro, t->run->n_validation_rows, micro, a->settings->data.sequence_length,
@@ -52,7 +52,7 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err) {
     const sw_step_hooks hooks = {&e, fill, collect, NULL};
     const sw_run *run = t->run;
     const int64_t micro = run->assembly.choice.micro_batch_size, n = (run->n_validation_rows + micro - 1) / micro,
-                  round = (int64_t)ROUND * t->comm->n_ranks;
+                  round = (int64_t)ROUND * sw_mesh_size(&run->assembly.sharding.mesh, SW_DATA_AXES);
     int64_t n_supervised;
     tally *all = t->all;
     sw_status status = sw_dataset_supervised(run->validation, 0, run->n_validation_rows, &n_supervised, err);

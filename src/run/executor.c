@@ -67,11 +67,26 @@ char *sw_executor_base(const sw_executor *e, const sw_buffer *b, int rank) {
     return NULL;
 }
 
+/* Where this rank's own slice begins. */
+static int64_t own_offset(const sw_executor *e, const sw_reference *reference) {
+    int64_t offset = 0;
+    for (int axis = 0; axis < SW_N_AXES; axis++)
+        offset += reference->own_stride[axis] * sw_mesh_coordinate(&e->states->sharding.mesh, (sw_axis)axis, e->comm->rank);
+    return offset;
+}
+
+static bool is_own_slice(const sw_reference *reference) {
+    bool is_own = false;
+    for (int axis = 0; axis < SW_N_AXES; axis++)
+        is_own |= reference->own_stride[axis] != 0;
+    return is_own;
+}
+
 static void *resolve(const sw_executor *e, const sw_program *program, const sw_reference *reference) {
     if (reference->buffer < 0)
         return NULL;
     return sw_executor_base(e, &program->buffers.item[reference->buffer], e->comm->rank) + reference->offset +
-           e->comm->rank * reference->own_stride;
+           own_offset(e, reference);
 }
 
 void *sw_executor_address(sw_executor *e, int index, int buffer) {
@@ -86,8 +101,8 @@ static void bind_peak(sw_bound *bound, const sw_program *program, const sw_refer
     if (reference->buffer < 0)
         return;
     const sw_buffer *b = &program->buffers.item[reference->buffer];
-    int64_t end = b->kind == SW_BUFFER_SHARED_SLICE ? (reference->own_stride ? b->bytes : 0) : 0;
-    if (b->kind == SW_BUFFER_PRIVATE || (b->kind == SW_BUFFER_WINDOW && !reference->own_stride))
+    int64_t end = b->kind == SW_BUFFER_SHARED_SLICE ? (is_own_slice(reference) ? b->bytes : 0) : 0;
+    if (b->kind == SW_BUFFER_PRIVATE || (b->kind == SW_BUFFER_WINDOW && !is_own_slice(reference)))
         end = reference->offset + reference->bytes;
     else if (b->kind == SW_BUFFER_WINDOW)
         end = b->bytes; /* own slices tile the buffer; what ranks write there in turn is all of it */
@@ -110,7 +125,7 @@ static sw_status bind_padding(sw_executor *e, sw_bound *bound, sw_error *err) {
         const sw_slot_of_parameter *slot = &layout->parameters[group->parameters[i]];
         int64_t begin = slot->offset + slot->parameter->n_elements;
         int64_t end =
-            i + 1 < group->n_parameters ? layout->parameters[group->parameters[i + 1]].offset : layout->n_ranks * group->shard;
+            i + 1 < group->n_parameters ? layout->parameters[group->parameters[i + 1]].offset : layout->n_shards * group->shard;
         if (begin < end)
             stripes[bound->n_stripes++] = (sw_stripe){begin, end - begin, false};
     }
@@ -122,7 +137,8 @@ static sw_status bind_padding(sw_executor *e, sw_bound *bound, sw_error *err) {
 static sw_status bind_stripes(sw_executor *e, sw_bound *bound, sw_error *err) {
     const sw_layout *layout = e->states->layout;
     const sw_group *group = &layout->groups[bound->instruction->group];
-    int64_t begin = e->states->sharding.stage == 0 ? 0 : e->comm->rank * group->shard, n = bound->instruction->dim[0];
+    int64_t begin = e->states->sharding.stage == 0 ? 0 : sw_layout_owner(layout, e->comm->rank) * group->shard,
+            n = bound->instruction->dim[0];
     sw_stripe *stripes = sw_arena_take(&e->arena, ((size_t)group->n_parameters + 1) * sizeof *stripes);
     if (!stripes)
         return short_of_memory(e, err);
@@ -158,9 +174,13 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
     c->shard_bytes = group->shard * sw_dtype_bytes(c->dtype);
     const sw_reference *source = &instruction->operand[0];
     const sw_buffer *buffer = &program->buffers.item[source->buffer];
-    c->window = sw_executor_base(e, buffer, 0);
+    const sw_mesh *mesh = &e->states->sharding.mesh; /* of this rank's line along the axis, the first rank's part */
+    int first = e->comm->rank - mesh->stride[instruction->axis] * sw_mesh_coordinate(mesh, instruction->axis, e->comm->rank);
+    c->window = sw_executor_base(e, buffer, first);
     c->offset = source->offset;
-    c->rank_stride = source->own_stride + (buffer->kind == SW_BUFFER_WINDOW ? e->window_stride[buffer->memory_class] : 0);
+    c->rank_stride =
+        source->own_stride[instruction->axis] +
+        (buffer->kind == SW_BUFFER_WINDOW ? mesh->stride[instruction->axis] * e->window_stride[buffer->memory_class] : 0);
     bound->accumulates_later = e->states->sharding.accumulate_sharded;
     c->destination = instruction->n_operands > 1 ? bound->call.operand[1] : NULL;
 }

@@ -69,15 +69,14 @@ sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scal
     return settle(e, status, err);
 }
 
-/* The i-th segment of a step of n_micro_batches dealt to ranks in turn; false at the end. */
-static bool lay_next(sw_executor *e, int index, int64_t n_micro_batches, int i, sw_segment_run *run) {
-    int n = e->comm->n_ranks, rank = e->comm->rank, slot;
-    int n_slots = (int)((n_micro_batches + n - 1) / n);
+/* The i-th segment of a step of that many micro-batches; false at the end. */
+static bool lay_next(sw_executor *e, int index, sw_deal deal, int i, sw_segment_run *run) {
+    int place = sw_mesh_place(&e->states->sharding.mesh, SW_DATA_AXES, e->comm->rank), n_slots = sw_deal_slots(deal), slot;
     sw_segment segment;
     if (!sw_schedule_step(e->programs[index], n_slots, i, &segment, &slot))
         return false;
-    int64_t present = n_micro_batches - (segment == SW_SEGMENT_REDUCE ? 0 : (int64_t)slot * n);
-    *run = lay(e, index, segment, slot, present > rank || segment == SW_SEGMENT_UPDATE, (int)(present < n ? present : n));
+    int n_contributors = sw_deal_contributors(deal, segment == SW_SEGMENT_REDUCE ? 0 : slot);
+    *run = lay(e, index, segment, slot, n_contributors > place || segment == SW_SEGMENT_UPDATE, n_contributors);
     run->is_last = slot == n_slots - 1;
     return true;
 }
@@ -108,12 +107,13 @@ sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, s
     sw_lanes_count_anew(e);
     sw_status status = prepare(e, index, err);
     sw_segment_run next;
-    bool goes_on = !status && lay_next(e, index, n_micro_batches, 0, &next);
+    sw_deal deal = sw_mesh_deal(&e->states->sharding.mesh, n_micro_batches);
+    bool goes_on = !status && lay_next(e, index, deal, 0, &next);
     if (goes_on)
         sw_lanes_give(e, &next);
     for (int i = 1; goes_on && !status; i++) {
         sw_segment_run now = next;
-        goes_on = lay_next(e, index, n_micro_batches, i, &next);
+        goes_on = lay_next(e, index, deal, i, &next);
         if (goes_on)
             sw_lanes_give(e, &next);
         status = compute(e, &now, err);

@@ -61,12 +61,12 @@ static void report_sharding(const sw_run *run) {
                                         "optimizer states and gradients are split",
                                         "parameters, gradients and optimizer states are split"};
     static const char *const modes[] = {"view", "copy", "trap"};
-    sw_report_line(run, "ranks: %d of %d thread%s, stage %d: %s, mode %s", s->n_ranks, s->n_threads, s->n_threads > 1 ? "s" : "",
-                   s->stage, split[s->stage], modes[s->mode]);
+    sw_report_line(run, "ranks: %d of %d thread%s, stage %d: %s, mode %s", s->mesh.n_ranks, s->n_threads,
+                   s->n_threads > 1 ? "s" : "", s->stage, split[s->stage], modes[s->mode]);
     if (run->ranks_reason[0])
         sw_report_line(run, "       %s", run->ranks_reason);
     int64_t n_micro_batches = run->settings->train.batch_size / run->assembly.choice.micro_batch_size, gather, reduce;
-    int n_slots = (int)((n_micro_batches + s->n_ranks - 1) / s->n_ranks);
+    int n_slots = sw_deal_slots(sw_mesh_deal(&s->mesh, n_micro_batches));
     char gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES];
     sw_program_traffic(&run->assembly.program, n_slots, &gather, &reduce);
     sw_report_line(run, "step: %d instructions, %d slots, a rank gathers %s and reduces %s", run->assembly.program.instructions.n,

@@ -76,7 +76,7 @@ static json_t *classes(const int64_t bytes[SW_N_MEMORY_CLASSES]) {
 static char *plan_text(const sw_run *run) {
     const sw_assembly *a = &run->assembly;
     int64_t n_micro_batches = run->settings->train.batch_size / a->choice.micro_batch_size, gather, reduce;
-    int n_slots = (int)((n_micro_batches + a->choice.n_ranks - 1) / a->choice.n_ranks);
+    int n_slots = sw_deal_slots(sw_mesh_deal(&a->sharding.mesh, n_micro_batches));
     sw_program_traffic(&a->program, n_slots, &gather, &reduce);
     char hash[32];
     snprintf(hash, sizeof hash, "%016" PRIx64, sw_program_hash(&a->program));

@@ -6,10 +6,12 @@
 #include "run/rank_device.h"
 
 sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
-    *r = (sw_runner){
-        .folder = folder,
-        .sharding = {
-            .n_ranks = n_ranks, .stage = 3, .accumulate_sharded = true, .parameter_dtype = parameter_dtype, .mode = SW_SHM_VIEW}};
+    *r = (sw_runner){.folder = folder,
+                     .sharding = {.mesh = sw_mesh_flat(n_ranks),
+                                  .stage = 3,
+                                  .accumulate_sharded = true,
+                                  .parameter_dtype = parameter_dtype,
+                                  .mode = SW_SHM_VIEW}};
     sw_cores_find(&r->cores);
     r->sharding.n_threads = r->cores.n > n_ranks ? r->cores.n / n_ranks : 1;
     sw_status status = sw_model_config_read(folder, &r->model, err);
@@ -31,7 +33,7 @@ sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_erro
     if (!status && i == 0) {
         status = sw_model_files_check(r->folder, &r->model, graph, err);
         if (!status)
-            status = sw_layout_create(graph, r->sharding.n_ranks, (sw_wrap){0}, SW_BLOCK, &r->layout, err);
+            status = sw_layout_create(graph, &r->sharding.mesh, (sw_wrap){0}, SW_BLOCK, &r->layout, err);
         if (!status)
             status = sw_states_create(&r->layout, &r->sharding, false, &r->states, err);
         if (!status)

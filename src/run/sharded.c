@@ -163,7 +163,7 @@ static size_t registration_line(const void *self, int64_t i, char *line, size_t 
 static sw_status plan(sw_sharded *s, sw_error *err) {
     const sw_sharded_options *o = &s->options;
     sw_sharding sharding = {
-        .n_ranks = s->comm->n_ranks,
+        .mesh = sw_mesh_flat(s->comm->n_ranks),
         .n_threads = 1,
         .stage = 3,
         .reshard_after_forward = true,
@@ -179,7 +179,7 @@ static sw_status plan(sw_sharded *s, sw_error *err) {
                       .momentum = o->momentum},
     };
     s->graph->is_differentiated = true; /* gradients come from the caller */
-    sw_status status = sw_layout_create(s->graph, s->comm->n_ranks, (sw_wrap){0}, sw_sharding_cut(&sharding), &s->layout, err);
+    sw_status status = sw_layout_create(s->graph, &sharding.mesh, (sw_wrap){0}, sw_sharding_cut(&sharding), &s->layout, err);
     if (status == SW_OK)
         status = sw_states_create(&s->layout, &sharding, true, &s->states, err);
     if (status == SW_OK)
@@ -202,7 +202,7 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
     for (int u = 0; u < layout->n_units; u++)
         s->units[u].buffer = -1;
     for (int g = 0; g < layout->n_groups; g++) {
-        int64_t bytes = sw_round_to_page(layout->groups[g].shard * layout->n_ranks * (int64_t)sizeof(float));
+        int64_t bytes = sw_round_to_page(layout->groups[g].shard * layout->n_shards * (int64_t)sizeof(float));
         s->copy_offset[g] = s->copies_bytes;
         s->copies_bytes += bytes;
         if (layout->groups[g].is_trainable && bytes > s->buffer_bytes)

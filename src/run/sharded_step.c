@@ -62,7 +62,7 @@ static sw_status release_group(sw_sharded *s, int group, sw_error *err) {
     s->gathered[group] = NULL;
     const sw_group *g = &s->layout.groups[group];
     if (s->copies)
-        madvise(s->copies + s->copy_offset[group], (size_t)(g->shard * s->layout.n_ranks) * sizeof(float), MADV_DONTNEED);
+        madvise(s->copies + s->copy_offset[group], (size_t)(g->shard * s->layout.n_shards) * sizeof(float), MADV_DONTNEED);
     return sw_executor_reshard(s->executor, group, err);
 }
 

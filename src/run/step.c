@@ -27,7 +27,7 @@ sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t
 static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) {
     sw_training *t = self;
     const sw_assembly *a = &t->run->assembly;
-    int64_t micro = a->choice.micro_batch_size, k = (int64_t)slot * t->comm->n_ranks + t->comm->rank;
+    int64_t micro = a->choice.micro_batch_size, k = sw_training_micro_batch(t, slot);
     scalars->first_row = t->first_row + k * micro;
     t->check.slot = slot;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading data");

@@ -94,6 +94,12 @@ typedef struct sw_training {
     void *all; /* [n_ranks * SW_PAYLOAD_BYTES] what all ranks gave in an exchange */
 } sw_training;
 
+/* The micro-batch of this rank in a slot, of those that are dealt out now. */
+static inline int64_t sw_training_micro_batch(const sw_training *t, int slot) {
+    const sw_mesh *mesh = &t->run->assembly.sharding.mesh;
+    return sw_deal_micro_batch(sw_mesh_deal(mesh, 0), sw_mesh_place(mesh, SW_DATA_AXES, t->comm->rank), slot);
+}
+
 /* Run one training step and all that belongs to it: decision, metrics, events, progress. */
 sw_status sw_training_step(sw_training *t, sw_error *err);
 

@@ -123,8 +123,9 @@ static sw_status compute(sw_training *t, int rotation, uint64_t *hashes, sw_erro
 sw_status sw_verify_begin(sw_training *t, sw_error *err) {
     sw_check *check = &t->check;
     int64_t micro = t->run->assembly.choice.micro_batch_size, n_micro_batches = (t->n_rows + micro - 1) / micro;
-    bool is_one_slot = n_micro_batches <= t->comm->n_ranks;
-    check->n_active = is_one_slot ? (int)n_micro_batches : t->comm->n_ranks;
+    sw_deal deal = sw_mesh_deal(&t->run->assembly.sharding.mesh, n_micro_batches);
+    bool is_one_slot = sw_deal_slots(deal) == 1;
+    check->n_active = sw_deal_contributors(deal, 0);
     check->counts_step = is_one_slot || t->run->settings->shard.accumulate == SW_ACCUMULATE_SHARDED;
     check->own = 0;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "cross-checking the ranks");

@@ -17,14 +17,15 @@ static void emit_gather(sw_builder *b, int stretch, int group, int64_t destinati
         return;
     b->gather_instruction[stretch] = b->program->instructions.n - 1;
     gather->group = group;
+    gather->axis = SW_AXIS_SHARD;
     gather->channel = group;
     gather->by_step = g->is_trainable;
-    gather->moved_bytes = (b->layout->n_ranks - 1) * g->shard * size;
+    gather->moved_bytes = (b->layout->n_shards - 1) * g->shard * size;
     gather->n_operands = 2;
     gather->operand[0] = sw_states_part(b->states, SW_HELD_COPY, group, SW_OWN);
     if (sw_has_two_lanes(b)) {
         const sw_ring_place *place = &b->gather_ring.places.item[b->gather_place[stretch]];
-        gather->operand[1] = (sw_reference){place->buffer, destination_offset, 0, sw_whole_elements(b->layout, group) * size};
+        gather->operand[1] = (sw_reference){place->buffer, destination_offset, sw_whole_elements(b->layout, group) * size};
         gather->wait = place->last_touch >= 0 ? place->last_touch : SW_WAIT_EVERYTHING;
         gather->waits_for_slot_before = place->last_touch < 0; /* for which instruction of it, sw_gathers_end knows */
     }
@@ -94,7 +95,7 @@ void sw_gathers_after(sw_builder *b, int i, sw_segment segment) {
             sw_ring_place *place = &b->gather_ring.places.item[b->gather_place[j]];
             const sw_buffer *buffer = &b->program->buffers.item[place->buffer];
             reshard->n_operands = 1;
-            reshard->operand[0] = (sw_reference){place->buffer, 0, 0, buffer->bytes};
+            reshard->operand[0] = (sw_reference){place->buffer, 0, buffer->bytes};
             place->holder = -1;
             place->last_touch = b->program->instructions.n - 1;
         }

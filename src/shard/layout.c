@@ -99,7 +99,7 @@ static sw_status fill_group(const sw_graph *graph, int unit, bool is_trainable, 
         group->n_elements += p->n_elements;
         offset = round_up(offset + p->n_elements, SW_BLOCK);
     }
-    group->shard = round_up((offset + layout->n_ranks - 1) / layout->n_ranks, layout->cut);
+    group->shard = round_up((offset + layout->n_shards - 1) / layout->n_shards, layout->cut);
     *(is_trainable ? &layout->units[unit].trainable_group : &layout->units[unit].frozen_group) = layout->n_groups++;
     return SW_OK;
 }
@@ -126,14 +126,16 @@ static void check(const sw_layout *layout) {
             assert(slot->group == g && slot->offset >= end && slot->offset % SW_BLOCK == 0);
             end = slot->offset + slot->parameter->n_elements;
         }
-        assert(group->shard % layout->cut == 0 && layout->n_ranks * group->shard >= end);
+        assert(group->shard % layout->cut == 0 && layout->n_shards * group->shard >= end);
         (void)end;
     }
 }
 
-sw_status sw_layout_create(const sw_graph *graph, int n_ranks, sw_wrap wrap, int64_t cut, sw_layout *layout, sw_error *err) {
-    *layout = (sw_layout){.n_ranks = n_ranks, .cut = cut, .n_parameters = graph->parameters.n};
-    assert(n_ranks > 0 && cut > 0 && cut % SW_BLOCK == 0);
+sw_status sw_layout_create(const sw_graph *graph, const sw_mesh *mesh, sw_wrap wrap, int64_t cut, sw_layout *layout,
+                           sw_error *err) {
+    *layout = (sw_layout){.mesh = *mesh, .cut_over = SW_AXES(SW_AXIS_SHARD), .cut = cut, .n_parameters = graph->parameters.n};
+    layout->n_shards = sw_mesh_size(mesh, layout->cut_over);
+    assert(layout->n_shards > 0 && cut > 0 && cut % SW_BLOCK == 0);
     sw_status status = check_size(graph, err);
     if (!status)
         status = wrap_units(graph, wrap, layout, err);
@@ -161,9 +163,9 @@ void sw_layout_free(sw_layout *layout) {
     *layout = (sw_layout){0};
 }
 
-bool sw_layout_next_piece(const sw_layout *layout, int group_id, int rank, int *at, sw_piece *piece) {
+bool sw_layout_next_piece(const sw_layout *layout, int group_id, int owner, int *at, sw_piece *piece) {
     const sw_group *group = &layout->groups[group_id];
-    int64_t begin = rank * group->shard, end = begin + group->shard;
+    int64_t begin = owner * group->shard, end = begin + group->shard;
     for (; *at < group->n_parameters; ++*at) {
         const sw_slot_of_parameter *slot = &layout->parameters[group->parameters[*at]];
         int64_t first = slot->offset > begin ? slot->offset : begin;

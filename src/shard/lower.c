@@ -19,7 +19,7 @@ static sw_reference value_reference(sw_builder *b, const sw_operand *operand) {
     }
     int64_t size = operand->value->n_elements ? bytes / operand->value->n_elements : 0;
     int64_t offset = operand->offset * size;
-    return (sw_reference){*buffer, offset, 0, bytes - offset};
+    return (sw_reference){*buffer, offset, bytes - offset};
 }
 
 static sw_reference lower_operand(sw_builder *b, const sw_operand *operand) {
@@ -74,7 +74,7 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
     instruction->wait = wait;
     instruction->is_recomputed = op->is_recomputed;
     instruction->n_operands = op->n_operands;
-    instruction->scratch = (sw_reference){scratch, 0, 0, scratch_bytes};
+    instruction->scratch = (sw_reference){scratch, 0, scratch_bytes};
     for (int i = 0; i < op->n_operands; i++) {
         instruction->operand[i] = operands[i];
         if (op->operand[i].access == SW_UPDATE)

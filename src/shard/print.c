@@ -30,8 +30,9 @@ static void put_reference(writer *w, const sw_program *program, const sw_referen
     }
     const sw_buffer *buffer = &program->buffers.item[reference->buffer];
     put(w, " [%s", buffer->name);
-    if (reference->own_stride)
-        put(w, " own*%" PRId64, reference->own_stride);
+    for (int axis = 0; axis < SW_N_AXES; axis++)
+        if (reference->own_stride[axis])
+            put(w, " %s*%" PRId64, sw_axis_name((sw_axis)axis), reference->own_stride[axis]);
     if (reference->offset)
         put(w, " +%" PRId64, reference->offset);
     put(w, " %s@%" PRId64 " %" PRId64 " B]", sw_memory_class_name(buffer->memory_class), buffer->address, reference->bytes);
@@ -46,7 +47,7 @@ size_t sw_instruction_print(const sw_program *program, int index, char *line, si
     if (instruction->group >= 0)
         put(&w, " group %d", instruction->group);
     if (instruction->channel >= 0)
-        put(&w, " channel %d", instruction->channel);
+        put(&w, " over %s channel %d", sw_axis_name(instruction->axis), instruction->channel);
     if (instruction->wait == SW_WAIT_EVERYTHING)
         put(&w, " waits for all before");
     else if (instruction->wait >= 0)

@@ -87,29 +87,25 @@ int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool gr
 }
 
 int64_t sw_whole_elements(const sw_layout *layout, int group) {
-    return layout->groups[group].shard * layout->n_ranks;
-}
-
-static sw_reference reference(int buffer, int64_t offset, int64_t own_stride, int64_t bytes) {
-    return (sw_reference){buffer, offset, own_stride, bytes};
+    return layout->groups[group].shard * layout->n_shards;
 }
 
 sw_reference sw_parameter_reference(const sw_builder *b, int group, int64_t element, int64_t n) {
     int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
     int stretch = b->sharding.stage == 3 && sw_has_two_lanes(b) ? b->open_gather[b->layout->groups[group].unit] : -1;
     if (stretch < 0)
-        return reference(b->states->copy[group], element * size, 0, n * size);
+        return (sw_reference){b->states->copy[group], element * size, n * size};
     const sw_shard_unit *unit = &b->layout->units[b->layout->groups[group].unit];
     int64_t before =
         group == unit->frozen_group && unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
-    return reference(b->gather_ring.places.item[b->gather_place[stretch]].buffer, (before + element) * size, 0, n * size);
+    return (sw_reference){b->gather_ring.places.item[b->gather_place[stretch]].buffer, (before + element) * size, n * size};
 }
 
 sw_reference sw_gradient_reference(const sw_builder *b, int group, int64_t element, int64_t n) {
     int buffer = b->states->whole_gradient[group];
     if (buffer < 0)
         buffer = b->reduce_ring.places.item[b->reduce_place[b->layout->groups[group].unit]].buffer;
-    return reference(buffer, element * 4, 0, n * 4);
+    return (sw_reference){buffer, element * 4, n * 4};
 }
 
 /* Places of the rings are as large as the largest unit that uses them. */

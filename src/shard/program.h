@@ -20,7 +20,7 @@
 
 /* How a step graph is spread over ranks. */
 typedef struct sw_sharding {
-    int n_ranks;
+    sw_mesh mesh;
     int n_threads; /* of a rank, at least 1: kernels have working space for each */
     int stage;     /* ZeRO: 0 replicate, 1 optimizer, 2 + gradients, 3 + parameters */
     bool reshard_after_forward;
@@ -61,8 +61,8 @@ typedef struct sw_buffer {
 typedef struct sw_reference {
     int buffer; /* -1: none */
     int64_t offset;
-    int64_t own_stride; /* bytes, times the rank: where a rank's own slice lies */
-    int64_t bytes;      /* that are touched from there */
+    int64_t bytes;                 /* that are touched from there */
+    int64_t own_stride[SW_N_AXES]; /* bytes, times the coordinate on each axis: where a rank's own slice lies */
 } sw_reference;
 
 typedef enum sw_instruction_kind {
@@ -105,6 +105,7 @@ typedef struct sw_instruction {
     sw_kernel kernel;
     bool is_recomputed;
     int unit;         /* shard unit */
+    sw_axis axis;     /* of collectives: along which they go */
     int group;        /* of collectives and updates; -1 */
     int channel;      /* of collectives; -1 */
     bool is_gradient; /* GATHER, PUBLISH: of gradients (stage 0), else of parameters */

@@ -26,6 +26,7 @@ static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_segment 
     sw_reference buffer = sw_gradient_reference(b, group, 0, sw_whole_elements(b->layout, group));
     sw_instruction *instruction = sw_builder_append(b, kind, segment, lane, unit, "%s %s", verb, b->layout->units[unit].name);
     if (instruction) {
+        instruction->axis = SW_AXIS_SHARD;
         instruction->group = group;
         instruction->channel = channel_of(b, group);
         instruction->n_operands = 1;
@@ -40,7 +41,7 @@ static void emit_sum(sw_builder *b, int group, sw_segment segment) {
         return;
     sum->n_operands = 2;
     sum->operand[1] = sw_states_part(b->states, SW_HELD_GRADIENT, group, SW_OWN);
-    sum->moved_bytes = (b->layout->n_ranks - 1) * b->layout->groups[group].shard * 4;
+    sum->moved_bytes = (b->layout->n_shards - 1) * b->layout->groups[group].shard * 4;
     if (b->sharding.accumulate_sharded)
         sum->accumulate_later_slots = 1u << 1;
     if (uses_ring(b, group))

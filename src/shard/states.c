@@ -42,7 +42,7 @@ static int add_buffer(sw_states *states, const char *what, const sw_group *group
 
 int64_t sw_states_updated(const sw_states *states, int group) {
     int64_t shard = states->layout->groups[group].shard;
-    return states->sharding.stage == 0 ? shard * states->layout->n_ranks : shard;
+    return states->sharding.stage == 0 ? shard * states->layout->n_shards : shard;
 }
 
 int64_t sw_held_bytes(const sw_states *states, int held) {
@@ -60,8 +60,15 @@ sw_reference sw_states_part(const sw_states *states, int held, int group, int ow
     if (held == SW_HELD_GRADIENT && is_whole)
         buffer = states->whole_gradient[group];
     int64_t bytes = states->layout->groups[group].shard * sw_held_bytes(states, held);
-    return (sw_reference){buffer, owner != SW_OWN && is_whole ? owner * bytes : 0, owner == SW_OWN && is_sliced ? bytes : 0,
-                          bytes};
+    sw_reference part = {buffer, owner != SW_OWN && is_whole ? owner * bytes : 0, bytes};
+    if (owner == SW_OWN &&
+        is_sliced) /* a place of the axes that the layout is cut over: the last one's coordinate counts fastest */
+        for (int axis = SW_N_AXES - 1; axis >= 0; axis--)
+            if (states->layout->cut_over >> axis & 1) {
+                part.own_stride[axis] = bytes;
+                bytes *= states->layout->mesh.size[axis];
+            }
+    return part;
 }
 
 sw_reference sw_states_updated_part(const sw_states *states, int held, int group, int owner) {
@@ -70,13 +77,13 @@ sw_reference sw_states_updated_part(const sw_states *states, int held, int group
         return part;
     if (held == SW_HELD_GRADIENT)
         part.buffer = states->whole_gradient[group];
-    return (sw_reference){part.buffer, 0, 0, sw_states_updated(states, group) * sw_held_bytes(states, held)};
+    return (sw_reference){part.buffer, 0, sw_states_updated(states, group) * sw_held_bytes(states, held)};
 }
 
 static void create_group(sw_states *states, const sw_group *group, bool is_trained) {
     const sw_sharding *s = &states->sharding;
     int g = group->id;
-    int64_t whole = group->shard * states->layout->n_ranks, updated = sw_states_updated(states, g);
+    int64_t whole = group->shard * states->layout->n_shards, updated = sw_states_updated(states, g);
     int64_t copy_bytes = sw_dtype_bytes(s->parameter_dtype);
     sw_buffer_kind copy_kind = s->stage == 3 ? SW_BUFFER_SHARED_SLICE : s->stage == 0 ? SW_BUFFER_PRIVATE : SW_BUFFER_WINDOW;
     states->copy[g] = add_buffer(states, "parameters", group, SW_MEMORY_PARAMETERS, copy_kind,

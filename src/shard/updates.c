@@ -31,6 +31,7 @@ static void emit_publish(sw_builder *b, int group, bool is_gradient) {
     sw_instruction *publish = emit(b, SW_DO_PUBLISH, SW_LANE_COMPUTE, group, is_gradient ? "publish gradient of" : "publish");
     if (!publish)
         return;
+    publish->axis = SW_AXIS_SHARD;
     publish->channel = is_gradient ? b->layout->n_groups + group : group;
     publish->is_gradient = is_gradient;
     publish->by_step = true;
@@ -46,13 +47,14 @@ static void emit_gather(sw_builder *b, int group, bool is_gradient) {
     sw_instruction *gather = emit(b, SW_DO_GATHER, sw_moving_lane(b), group, is_gradient ? "gather gradient of" : "gather");
     if (!gather)
         return;
+    gather->axis = SW_AXIS_SHARD;
     gather->channel = is_gradient ? b->layout->n_groups + group : group;
     gather->is_gradient = is_gradient;
     gather->by_step = true;
-    gather->moved_bytes = (b->layout->n_ranks - 1) * b->layout->groups[group].shard * size;
+    gather->moved_bytes = (b->layout->n_shards - 1) * b->layout->groups[group].shard * size;
     gather->n_operands = 2;
     gather->operand[0] = own;
-    gather->operand[1] = (sw_reference){whole, 0, 0, sw_whole_elements(b->layout, group) * size};
+    gather->operand[1] = (sw_reference){whole, 0, sw_whole_elements(b->layout, group) * size};
     gather->wait = sw_wait_for_everything(b);
 }
 

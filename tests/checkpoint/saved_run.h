@@ -102,7 +102,8 @@ static inline void begin_run_with(saved_run *run, int n_ranks, sw_graph *graph, 
     sw_error err;
     *run = (saved_run){.n_ranks = n_ranks, .storage = sw_storage_system(), .kinds = ALL_ADAMW, .validation_loss = NAN};
     run->graph = graph;
-    assert_int_equal(sw_layout_create(run->graph, n_ranks, (sw_wrap){0}, SW_BLOCK, &run->layout, &err), SW_OK);
+    assert_int_equal(sw_layout_create(run->graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0}, SW_BLOCK, &run->layout, &err),
+                     SW_OK);
     is_small = is_small && access("/dev/shm", W_OK) == 0;
     strcpy(run->folder, is_small ? "/dev/shm/shardwise-run-XXXXXX" : "/tmp/shardwise-run-XXXXXX");
     assert_non_null(mkdtemp(run->folder));
@@ -138,7 +139,8 @@ static inline void change_ranks(saved_run *run, int n_ranks) {
     close_saves(run);
     sw_layout_free(&run->layout);
     run->n_ranks = n_ranks;
-    assert_int_equal(sw_layout_create(run->graph, n_ranks, (sw_wrap){0}, SW_BLOCK, &run->layout, &err), SW_OK);
+    assert_int_equal(sw_layout_create(run->graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0}, SW_BLOCK, &run->layout, &err),
+                     SW_OK);
 }
 
 static inline sw_save_options save_options(saved_run *run, int rank) {

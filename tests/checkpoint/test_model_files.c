@@ -61,7 +61,7 @@ static sw_graph *trace(const sw_model_config *config) {
 static sw_layout lay_out(const sw_graph *graph, int n_ranks) {
     sw_layout layout;
     sw_error err = {0};
-    assert_int_equal(sw_layout_create(graph, n_ranks, (sw_wrap){0}, SW_BLOCK, &layout, &err), SW_OK);
+    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0}, SW_BLOCK, &layout, &err), SW_OK);
     return layout;
 }
 

@@ -31,7 +31,7 @@ static sw_status write_model(const char *directory, const sw_model_config *confi
     if (status == SW_OK)
         status = sw_model_trace(config, SW_ENDS_IN_LOSS, graph, err);
     if (status == SW_OK)
-        status = sw_layout_create(graph, RANKS, (sw_wrap){0}, SW_BLOCK, &layout, err);
+        status = sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(RANKS)}, (sw_wrap){0}, SW_BLOCK, &layout, err);
     if (status == SW_OK)
         status = sw_model_files_begin(
             directory,

@@ -77,11 +77,11 @@ static void make_reference(decoding *c) {
     sw_graph *graph;
     sw_layout layout;
     const sw_sharding sharding = {
-        .n_ranks = 1, .n_threads = 1, .stage = 3, .accumulate_sharded = true, .parameter_dtype = SW_F32};
+        .mesh = sw_mesh_flat(1), .n_threads = 1, .stage = 3, .accumulate_sharded = true, .parameter_dtype = SW_F32};
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
     assert_int_equal(sw_graph_create(1, N_TOKENS, &graph, &err), SW_OK);
     assert_int_equal(sw_model_trace(&c->config, SW_ENDS_IN_LOGITS, graph, &err), SW_OK);
-    assert_int_equal(sw_layout_create(graph, 1, (sw_wrap){0}, SW_BLOCK, &layout, &err), SW_OK);
+    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(1)}, (sw_wrap){0}, SW_BLOCK, &layout, &err), SW_OK);
     assert_int_equal(sw_states_create(&layout, &sharding, false, &c->states, &err), SW_OK);
     assert_int_equal(sw_program_create(graph, &c->states, &c->whole, &err), SW_OK);
     if (sw_launch(&launch, whole_in_rank, c, &err))

@@ -134,11 +134,11 @@ static void check_padding(const built_program *b) {
     sw_program_traffic(&b->program, 1, &gather_bytes, &reduce_bytes);
     for (int g = 0; g < b->layout.n_groups; g++) {
         const sw_group *group = &b->layout.groups[g];
-        int64_t padding = group->shard * b->layout.n_ranks - group->n_elements;
+        int64_t padding = group->shard * b->layout.n_shards - group->n_elements;
         holds(b, -1,
-              padding >= 0 && padding < group->n_parameters * SW_BLOCK + b->layout.n_ranks * sw_sharding_cut(&b->of->sharding));
+              padding >= 0 && padding < group->n_parameters * SW_BLOCK + b->layout.n_shards * sw_sharding_cut(&b->of->sharding));
         if (group->is_trainable && !b->of->is_forward)
-            expected += (b->layout.n_ranks - 1) * group->shard * 4;
+            expected += (b->layout.n_shards - 1) * group->shard * 4;
     }
     holds(b, -1, reduce_bytes == expected);
     int64_t by_kind[2] = {0}; /* gathers of parameters, of gradients */
@@ -148,7 +148,7 @@ static void check_padding(const built_program *b) {
             by_kind[instruction->is_gradient] += instruction->moved_bytes;
         if (instruction->kind == SW_DO_GATHER)
             holds(b, i,
-                  instruction->moved_bytes == (b->layout.n_ranks - 1) * b->layout.groups[instruction->group].shard *
+                  instruction->moved_bytes == (b->layout.n_shards - 1) * b->layout.groups[instruction->group].shard *
                                                   (instruction->is_gradient ? 4 : size));
     }
     holds(b, -1, gather_bytes == by_kind[0] + by_kind[1]);

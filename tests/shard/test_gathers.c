@@ -25,7 +25,7 @@ static bool is_copy(const built_program *b) {
 }
 
 static int64_t whole_bytes(const built_program *b, int group) {
-    return b->layout.groups[group].shard * b->layout.n_ranks * sw_dtype_bytes(b->of->sharding.parameter_dtype);
+    return b->layout.groups[group].shard * b->layout.n_shards * sw_dtype_bytes(b->of->sharding.parameter_dtype);
 }
 
 /* The last RESHARD before `i` that gave `buffer` back, -1 if none. */
@@ -40,9 +40,10 @@ static void gather(const built_program *b, int i, gathered *state) {
     const sw_instruction *gather = &b->program.instructions.item[i];
     const sw_reference *own = &gather->operand[0], *to = &gather->operand[1];
     int g = gather->group;
-    int64_t slice = whole_bytes(b, g) / b->layout.n_ranks;
+    int64_t slice = whole_bytes(b, g) / b->layout.n_shards;
     holds(b, i, state[g].instruction < 0);
-    holds(b, i, own->buffer == b->states.copy[g] && own->offset == 0 && own->own_stride == slice && own->bytes == slice);
+    holds(b, i,
+          own->buffer == b->states.copy[g] && own->offset == 0 && own->own_stride[SW_AXIS_SHARD] == slice && own->bytes == slice);
     holds(b, i, gather->by_step == b->layout.groups[g].is_trainable);
     if (is_copy(b)) {
         const sw_buffer *buffer = &b->program.buffers.item[to->buffer];
@@ -87,7 +88,9 @@ static void kernel(const built_program *b, int i, const sw_op *op, const gathere
         const sw_slot_of_parameter *slot = &b->layout.parameters[op->operand[k].parameter->id];
         const gathered *there = &state[slot->group];
         holds(b, i, there->instruction >= 0);
-        holds(b, i, reference->buffer == (is_copy(b) ? there->buffer : b->states.copy[slot->group]) && !reference->own_stride);
+        holds(b, i,
+              reference->buffer == (is_copy(b) ? there->buffer : b->states.copy[slot->group]) &&
+                  !reference->own_stride[SW_AXIS_SHARD]);
         holds(b, i, reference->offset == (is_copy(b) ? there->offset : 0) + slot->offset * size);
         holds(b, i, reference->bytes == slot->parameter->n_elements * size);
         holds(b, i, !is_copy(b) || waited >= there->instruction);

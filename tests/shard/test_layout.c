@@ -104,8 +104,8 @@ static const char *wrong_offsets(const sw_layout *layout) {
         }
         if (n != group->n_elements)
             return "n_elements is not the sum of the parameters";
-        if (end > layout->n_ranks * group->shard ||
-            layout->n_ranks * (group->shard - layout->cut) >= (end + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK)
+        if (end > layout->n_shards * group->shard ||
+            layout->n_shards * (group->shard - layout->cut) >= (end + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK)
             return "shards are too short, or longer than need be";
     }
     return NULL;
@@ -120,7 +120,7 @@ static const char *wrong_owners(const sw_graph *graph, const sw_layout *layout) 
         const sw_group *group = &layout->groups[slot->group];
         char *n_owners = calloc((size_t)p->n_elements, 1);
         assert_non_null(n_owners);
-        for (int rank = 0; rank < layout->n_ranks; rank++) {
+        for (int rank = 0; rank < layout->n_shards; rank++) {
             sw_piece piece;
             int64_t end = 0;
             for (int at = 0; sw_layout_next_piece(layout, slot->group, rank, &at, &piece);) {
@@ -183,7 +183,9 @@ static const char *wrong_in(const plan *p) {
     sw_graph *graph = record(p);
     sw_layout layout;
     sw_error err = {0};
-    const char *wrong = sw_layout_create(graph, p->n_ranks, p->wrap, p->cut, &layout, &err) ? "sw_layout_create failed" : NULL;
+    const char *wrong = sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(p->n_ranks)}, p->wrap, p->cut, &layout, &err)
+                            ? "sw_layout_create failed"
+                            : NULL;
     if (!wrong) {
         wrong = wrong_offsets(&layout);
         if (!wrong)
@@ -260,7 +262,7 @@ static void ranks_without_elements_have_a_shard_of_padding(void **state) {
     plan p = {.n_units = 1, .parent = {-1}, .n_parameters = 1, .parameter = {{0, 3, 0, false}}, .n_ranks = 8, .cut = 256};
     sw_graph *graph = record(&p);
     sw_layout layout;
-    assert_int_equal(sw_layout_create(graph, 8, p.wrap, 256, &layout, NULL), SW_OK);
+    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(8)}, p.wrap, 256, &layout, NULL), SW_OK);
     assert_int_equal(layout.groups[0].shard, 256);
     for (int rank = 0; rank < 8; rank++) {
         sw_piece piece;
@@ -284,7 +286,7 @@ static void a_model_beyond_64_bit_sizes_is_refused(void **state) {
     sw_graph *graph = record(&p);
     sw_layout layout;
     sw_error err = {0};
-    assert_int_equal(sw_layout_create(graph, 4, p.wrap, 256, &layout, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(4)}, p.wrap, 256, &layout, &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "2^56"));
     sw_graph_free(graph);
 }
@@ -299,7 +301,7 @@ static void joined_units_are_named_by_their_first_and_last_block(void **state) {
     }
     sw_graph *graph = record(&p);
     sw_layout layout;
-    assert_int_equal(sw_layout_create(graph, 1, p.wrap, 256, &layout, NULL), SW_OK);
+    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(1)}, p.wrap, 256, &layout, NULL), SW_OK);
     assert_int_equal(layout.n_units, 3);
     assert_string_equal(layout.units[0].name, "u0");
     assert_string_equal(layout.units[1].name, "u1 to u2");

@@ -145,9 +145,9 @@ static void check_operands(const built_program *b) {
             if (r->buffer < 0)
                 continue;
             const sw_buffer *buffer = &p->buffers.item[r->buffer];
-            int n = buffer->kind == SW_BUFFER_SHARED_SLICE ? b->layout.n_ranks : 1; /* slices are addressed from the first */
+            int n = buffer->kind == SW_BUFFER_SHARED_SLICE ? b->layout.n_shards : 1; /* slices are addressed from the first */
             holds(b, i, r->offset >= 0 && r->bytes >= 0);
-            holds(b, i, r->offset + (b->layout.n_ranks - 1) * r->own_stride + r->bytes <= n * buffer->bytes);
+            holds(b, i, r->offset + (b->layout.n_shards - 1) * r->own_stride[SW_AXIS_SHARD] + r->bytes <= n * buffer->bytes);
         }
 }
 
@@ -192,7 +192,7 @@ static int walk_slot(const built_program *b, const sw_op **ops, sw_segment segme
             walk_kernel(b, i, ops[at++], s);
         if (instruction->kind == SW_DO_REDUCE_ACQUIRE || instruction->kind == SW_DO_REDUCE_POST) {
             int place = instruction->operand[0].buffer; /* whole, whatever unit uses it */
-            const sw_reference whole = {place, 0, 0, b->program.buffers.item[place].bytes};
+            const sw_reference whole = {place, 0, b->program.buffers.item[place].bytes};
             own(b, i, &whole, instruction->kind == SW_DO_REDUCE_POST ? PEERS : NOBODY, false, s);
         }
     }

@@ -36,7 +36,7 @@ static sw_status shard(const sw_graph *graph, const sw_sharding *sharding, sw_er
     sw_layout layout = {0};
     sw_states states = {0};
     sw_program program = {0};
-    sw_status status = sw_layout_create(graph, sharding->n_ranks, sharding->wrap, SW_BLOCK, &layout, err);
+    sw_status status = sw_layout_create(graph, &sharding->mesh, sharding->wrap, SW_BLOCK, &layout, err);
     if (!status)
         status = sw_states_create(&layout, sharding, true, &states, err);
     if (!status)

@@ -117,7 +117,7 @@ static void check_update(const built_program *b) {
               stage > 0 ? publish_gradient < 0 && gather_gradient < 0
                         : publish_gradient >= 0 && publish_gradient < gather_gradient && gather_gradient < decide);
         holds(b, update,
-              b->program.instructions.item[update].dim[0] == b->layout.groups[g].shard * (stage ? 1 : b->layout.n_ranks));
+              b->program.instructions.item[update].dim[0] == b->layout.groups[g].shard * (stage ? 1 : b->layout.n_shards));
     }
 }
 
@@ -182,8 +182,8 @@ static void every_setting_that_changes_the_program_changes_the_hash(void **state
     for (int i = 0; i < N; i++)
         c[i] = program_graph(N_SMALL_MODELS); /* plain stack */
     int n = 1;                                /* 0: as it is */
-    c[n++].sharding.n_ranks = 3;
-    c[n++].sharding.n_ranks = 1;
+    c[n++].sharding.mesh = sw_mesh_flat(3);
+    c[n++].sharding.mesh = sw_mesh_flat(1);
     c[n++].sharding.stage = 0;
     c[n++].sharding.stage = 1;
     c[n++].sharding.stage = 2;

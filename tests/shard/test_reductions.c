@@ -99,12 +99,12 @@ static void check_order_of_group(const built_program *b, const reduction *r) {
 static void check_sum(const built_program *b, int group, const reduction *r) {
     const sw_instruction *sum = &b->program.instructions.item[r->sum];
     int64_t slice = 4 * b->layout.groups[group].shard;
-    holds(b, r->sum, sum->operand[0].bytes == slice * b->layout.n_ranks && sum->operand[1].bytes == slice);
-    holds(b, r->sum, sum->moved_bytes == slice * (b->layout.n_ranks - 1));
+    holds(b, r->sum, sum->operand[0].bytes == slice * b->layout.n_shards && sum->operand[1].bytes == slice);
+    holds(b, r->sum, sum->moved_bytes == slice * (b->layout.n_shards - 1));
     if (b->of->sharding.accumulate_sharded)
-        holds(b, r->sum, sum->operand[1].buffer == b->states.gradient[group] && sum->operand[1].own_stride == 0);
+        holds(b, r->sum, sum->operand[1].buffer == b->states.gradient[group] && sum->operand[1].own_stride[SW_AXIS_SHARD] == 0);
     else
-        holds(b, r->sum, sum->operand[1].buffer == sum->operand[0].buffer && sum->operand[1].own_stride == slice);
+        holds(b, r->sum, sum->operand[1].buffer == sum->operand[0].buffer && sum->operand[1].own_stride[SW_AXIS_SHARD] == slice);
     if (b->of->sharding.accumulate_sharded)
         holds(b, r->sum, sum->accumulate_later_slots == 2);
 }
@@ -150,7 +150,7 @@ static void two_buffers_are_enough_for_blocks(void **state) {
             const stack about = {STACK_PLAIN, blocks, 32, 13, false};
             program_case c = program_graph(N_SMALL_MODELS);
             c.about = &about;
-            c.sharding.n_ranks = 4;
+            c.sharding.mesh = sw_mesh_flat(4);
             c.recompute = recompute;
             built_program b;
             program_build(&c, &b);

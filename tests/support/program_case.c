@@ -121,7 +121,7 @@ program_case program_graph(int i) {
 }
 
 sw_sharding usual_sharding(int n_ranks) {
-    return (sw_sharding){.n_ranks = n_ranks,
+    return (sw_sharding){.mesh = sw_mesh_flat(n_ranks),
                          .n_threads = 1,
                          .stage = 3,
                          .reshard_after_forward = true,
@@ -156,9 +156,9 @@ void program_build(const program_case *c, built_program *built) {
     if (c->recompute == 2 && !c->is_forward)
         ensure(sw_graph_recompute_selective(built->graph, sw_sharding_numbers(&c->sharding), &err), c, &err);
     ensure(sw_graph_reuse_in_place(built->graph, &err), c, &err);
-    ensure(sw_layout_create(built->graph, c->sharding.n_ranks, c->sharding.wrap, sw_sharding_cut(&c->sharding), &built->layout,
-                            &err),
-           c, &err);
+    ensure(
+        sw_layout_create(built->graph, &c->sharding.mesh, c->sharding.wrap, sw_sharding_cut(&c->sharding), &built->layout, &err),
+        c, &err);
     ensure(sw_states_create(&built->layout, &c->sharding, true, &built->states, &err), c, &err);
     ensure(sw_program_create(built->graph, &built->states, &built->program, &err), c, &err);
 }
@@ -174,7 +174,7 @@ void program_describe(const program_case *c, char *text, size_t bytes) {
     static const char *const modes[] = {"view", "copy", "trap"};
     const sw_sharding *s = &c->sharding;
     snprintf(text, bytes, "%s: %sN %d, stage %d, %s, accumulate %s, %s, prefetch %d, %s, min_parameters %" PRId64 "%s%s", c->name,
-             c->is_forward ? "forward, " : "", s->n_ranks, s->stage, modes[s->mode],
+             c->is_forward ? "forward, " : "", s->mesh.n_ranks, s->stage, modes[s->mode],
              s->accumulate_sharded ? "sharded" : "unsharded", s->reshard_after_forward ? "reshard" : "no reshard", s->prefetch,
              s->parameter_dtype == SW_BF16 ? "bf16" : "fp32", s->wrap.min_parameters,
              c->recompute == 2 ? ", selective recompute"
@@ -205,7 +205,7 @@ void for_each_program(void (*check)(const built_program *built)) {
             c.sharding.mode = (sw_shm_mode)(i / 8 % 3);
             c.sharding.reshard_after_forward = i / 24 % 2;
             c.sharding.prefetch = i / 48 % 4; /* and three times with other ranks, wraps and so on */
-            c.sharding.n_ranks = ranks[chance >> 30];
+            c.sharding.mesh = sw_mesh_flat(ranks[chance >> 30]);
             c.sharding.wrap.min_parameters = wraps[chance >> 28 & 3];
             c.sharding.parameter_dtype = chance >> 27 & 1 ? SW_BF16 : SW_F32;
             c.recompute = (int)(chance >> 26) % 3;

@@ -1,0 +1,72 @@
+/* mesh.h: the ranks of a run as a grid with named axes.
+ *
+ * Every rank has one coordinate on each axis. What the sharding code says of ranks it says of axes: a group's parameters are cut
+ * over some and replicated over others, a collective goes along one, micro-batches are dealt over those that hold different data.
+ *
+ *        replicate 2, shard 3          shard 0  shard 1  shard 2
+ *                       replicate 0    rank 0   rank 1   rank 2
+ *                       replicate 1    rank 3   rank 4   rank 5
+ *
+ * Neighbours on the last axis are neighbouring ranks, so that what talks most stays inside a host.
+ */
+#ifndef SW_COMM_MESH_H
+#define SW_COMM_MESH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* From the outermost, whose neighbours lie furthest apart. */
+typedef enum sw_axis { SW_AXIS_REPLICATE, SW_AXIS_SHARD, SW_N_AXES } sw_axis;
+
+/* Axes as a set: bit i is axis i. */
+typedef unsigned sw_axes;
+#define SW_AXES(axis) (1u << (axis))
+#define SW_DATA_AXES (SW_AXES(SW_AXIS_REPLICATE) | SW_AXES(SW_AXIS_SHARD)) /* along these, ranks take different micro-batches */
+
+typedef struct sw_mesh {
+    int n_ranks;           /* product of the sizes */
+    int size[SW_N_AXES];   /* 1: the axis is not used */
+    int stride[SW_N_AXES]; /* ranks from one coordinate to the next */
+} sw_mesh;
+
+/* The mesh of one flat group of ranks: `shard` alone. */
+sw_mesh sw_mesh_flat(int n_ranks);
+
+/* "shard" */
+const char *sw_axis_name(sw_axis axis);
+
+static inline int sw_mesh_coordinate(const sw_mesh *mesh, sw_axis axis, int rank) {
+    return rank / mesh->stride[axis] % mesh->size[axis];
+}
+
+/* How many places a set of axes has, and which of them a rank stands at: those of the last axis count fastest. */
+int sw_mesh_size(const sw_mesh *mesh, sw_axes axes);
+int sw_mesh_place(const sw_mesh *mesh, sw_axes axes, int rank);
+
+/* How the micro-batches of a step, or of an evaluation, are dealt: micro-batch k goes to place k mod n of the data axes, slot
+ * k div n. Whatever asks who computes what, and when, asks here. */
+typedef struct sw_deal {
+    int64_t n_micro_batches;
+    int n_places;
+} sw_deal;
+
+static inline sw_deal sw_mesh_deal(const sw_mesh *mesh, int64_t n_micro_batches) {
+    return (sw_deal){n_micro_batches, sw_mesh_size(mesh, SW_DATA_AXES)};
+}
+
+static inline int sw_deal_slots(sw_deal deal) {
+    return (int)((deal.n_micro_batches + deal.n_places - 1) / deal.n_places);
+}
+
+/* The micro-batch of a place in a slot; one that is not below n_micro_batches is not there, and the rank idles. */
+static inline int64_t sw_deal_micro_batch(sw_deal deal, int place, int slot) {
+    return (int64_t)slot * deal.n_places + place;
+}
+
+/* Places 0 .. n - 1 that have a micro-batch in the slot. */
+static inline int sw_deal_contributors(sw_deal deal, int slot) {
+    int64_t left = deal.n_micro_batches - (int64_t)slot * deal.n_places;
+    return (int)(left < deal.n_places ? left : deal.n_places);
+}
+
+#endif

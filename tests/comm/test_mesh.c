@@ -1,0 +1,74 @@
+/* The mesh: coordinates, places of a set of axes, and how micro-batches are dealt. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "comm/mesh.h"
+
+/* 3 replicas of shard groups of 4. */
+static sw_mesh three_by_four(void) {
+    return (sw_mesh){.n_ranks = 12, .size = {3, 4}, .stride = {4, 1}};
+}
+
+static void a_rank_has_one_coordinate_on_each_axis(void **state) {
+    (void)state;
+    sw_mesh mesh = three_by_four();
+    for (int rank = 0; rank < mesh.n_ranks; rank++) {
+        int replica = sw_mesh_coordinate(&mesh, SW_AXIS_REPLICATE, rank), shard = sw_mesh_coordinate(&mesh, SW_AXIS_SHARD, rank);
+        assert_int_equal(replica, rank / 4);
+        assert_int_equal(shard, rank % 4);
+        assert_int_equal(sw_mesh_place(&mesh, SW_AXES(SW_AXIS_SHARD), rank), shard);
+        assert_int_equal(sw_mesh_place(&mesh, SW_AXES(SW_AXIS_REPLICATE), rank), replica);
+        assert_int_equal(sw_mesh_place(&mesh, SW_DATA_AXES, rank), rank);
+        assert_int_equal(sw_mesh_place(&mesh, 0, rank), 0);
+    }
+    assert_int_equal(sw_mesh_size(&mesh, 0), 1);
+    assert_int_equal(sw_mesh_size(&mesh, SW_AXES(SW_AXIS_SHARD)), 4);
+    assert_int_equal(sw_mesh_size(&mesh, SW_DATA_AXES), 12);
+}
+
+static void a_flat_group_is_the_shard_axis_alone(void **state) {
+    (void)state;
+    for (int n = 1; n <= 7; n++) {
+        sw_mesh mesh = sw_mesh_flat(n);
+        assert_int_equal(sw_mesh_size(&mesh, SW_AXES(SW_AXIS_SHARD)), n);
+        assert_int_equal(sw_mesh_size(&mesh, SW_AXES(SW_AXIS_REPLICATE)), 1);
+        for (int rank = 0; rank < n; rank++)
+            assert_int_equal(sw_mesh_coordinate(&mesh, SW_AXIS_SHARD, rank), rank);
+    }
+    assert_string_equal(sw_axis_name(SW_AXIS_REPLICATE), "replicate");
+    assert_string_equal(sw_axis_name(SW_AXIS_SHARD), "shard");
+}
+
+/* Every micro-batch is computed once, at place k mod n in slot k div n, and those of a slot stand at its first places. */
+static void every_micro_batch_is_dealt_once(void **state) {
+    (void)state;
+    for (int n = 1; n <= 7; n++)
+        for (int64_t n_micro_batches = 1; n_micro_batches <= 20; n_micro_batches++) {
+            sw_mesh mesh = sw_mesh_flat(n);
+            sw_deal deal = sw_mesh_deal(&mesh, n_micro_batches);
+            int64_t n_dealt = 0;
+            for (int slot = 0; slot < sw_deal_slots(deal); slot++) {
+                int n_contributors = sw_deal_contributors(deal, slot);
+                assert_in_range(n_contributors, 1, n);
+                for (int place = 0; place < n; place++) {
+                    int64_t k = sw_deal_micro_batch(deal, place, slot);
+                    assert_true(k % n == place && k / n == slot);
+                    assert_true((k < n_micro_batches) == (place < n_contributors));
+                    n_dealt += k < n_micro_batches;
+                }
+            }
+            assert_true(n_dealt == n_micro_batches);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_has_one_coordinate_on_each_axis),
+        cmocka_unit_test(a_flat_group_is_the_shard_axis_alone),
+        cmocka_unit_test(every_micro_batch_is_dealt_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
