@@ -44,7 +44,7 @@
     X(data, validation_rows, COUNT, "64", "1..", "rows of each evaluation") \
     X(data, tokenizer, PATH, "null", "bytes", "a tokenizer.json or its folder; bytes: every byte of a text is a token; null: the model's") \
     X(data, sequence_length, COUNT, "512", "1..2147483647", "tokens in a row") \
-    X(data, packing, BOOL, "true", "", "documents share rows without seeing each other; false: each has rows of its own, filled up with padding")
+    X(data, packing, CHOICE, "true", "true|whole|false", "documents share rows without seeing each other. true: conversations and prompts with their completions stay whole where they fit into a row, text is cut where a row ends; whole: text stays whole too; false: each document has rows of its own, filled up with padding")
 
 #define SW_OPTIONS_TRAIN(X) \
     X(train, steps, COUNT, "0", "0..", "steps to train for; or give epochs or tokens; 0: not given") \
@@ -133,6 +133,7 @@
 
 /* The indices of CHOICE words that code compares. */
 enum { SW_ARCHITECTURE_UNSET, SW_ARCHITECTURE_LLAMA, SW_ARCHITECTURE_GPT2 };
+enum { SW_PACKING_TRUE, SW_PACKING_WHOLE, SW_PACKING_FALSE };
 enum { SW_SAVE_BF16, SW_SAVE_FP32, SW_SAVE_FP16 };
 enum { SW_KERNELS_AUTO, SW_KERNELS_BASELINE, SW_KERNELS_V3, SW_KERNELS_V4 };
 enum { SW_ACCUMULATE_SHARDED, SW_ACCUMULATE_UNSHARDED };

@@ -51,12 +51,26 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
     if (facts->n_long)
         TELL("%" PRId64 " documents are longer than a row and %s (data.long)", facts->n_long,
              dataset->long_documents == SW_LONG_DROP ? "left out" : "cut");
-    if (facts->n_padding)
-        TELL("%" PRId64 " tokens of padding fill up the rows of an epoch; data.packing: true needs none", facts->n_padding);
+    if (facts->n_cut_short)
+        TELL("%" PRId64
+             " documents of text would fit into a row and are cut, as a row ends in them; data.packing: whole keeps them whole",
+             facts->n_cut_short);
+    if (facts->n_whole_rows) {
+        double full = 1 - (double)facts->n_whole_padding / ((double)facts->n_whole_rows * (double)dataset->sequence_length);
+        TELL("%" PRId64 " rows hold documents whole and are %.1f%% full%s", facts->n_whole_rows, 100 * full,
+             full < 0.8 ? "; a longer data.sequence_length would fill them better" : "");
+    }
+    if (facts->n_padding > facts->n_whole_padding)
+        TELL("%" PRId64 " tokens of padding fill up the rows of an epoch; data.packing: true needs %s",
+             facts->n_padding - facts->n_whole_padding, dataset->has_marks ? "few" : "none");
     if (text->n_samples)
         TELL("%" PRId64 " samples with %" PRId64 " supervised tokens; %" PRId64
              " (%.0f%%) end in a supervised end of turn or text",
              text->n_samples, text->n_supervised, text->n_ended, 100.0 * (double)text->n_ended / (double)text->n_samples);
+    if (dataset->is_masked && !facts->has_documents)
+        TELL("warning: data.labels_mask without data.documents: rows are cut every %" PRId64
+             " tokens, and what belongs together is cut with them; give the lengths of the documents",
+             dataset->sequence_length);
     if (text->n_samples && text->n_ended == 0)
         TELL("warning: no sample ends in a supervised end of turn or text, so the model will not learn to stop");
     if (text->n_empty)
@@ -72,7 +86,13 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
 
 /* ---- reading ---- */
 
-static sw_row row_of(const sw_dataset *dataset, int64_t logical) {
+/* The rows of a stream, and which of them. */
+typedef struct place {
+    const sw_rows *rows;
+    int64_t row;
+} place;
+
+static place place_of(const sw_dataset *dataset, int64_t logical) {
     int s = 0;
     int64_t nth = logical;
     if (dataset->mix)
@@ -81,7 +101,7 @@ static sw_row row_of(const sw_dataset *dataset, int64_t logical) {
     int64_t epoch = nth / rows->n_rows, row = nth % rows->n_rows;
     if (dataset->shuffle)
         row = sw_shuffle(dataset->seed + (uint64_t)s, epoch, rows->n_rows, row);
-    return sw_rows_find(rows, &dataset->documents, row);
+    return (place){rows, row};
 }
 
 /* Clear the marks of tokens first .. first + n - 1 that begin a document. */
@@ -93,19 +113,19 @@ static void unmark_beginnings(const sw_documents *documents, int64_t first, int6
         marks[documents->end[d] - first] = 0;
 }
 
-/* The number of targets of a row that count, and where `targets` is given, -1 in place of those that do not. */
-static sw_status apply_marks(const sw_dataset *dataset, const sw_row *row, int32_t *targets, int64_t *n_supervised,
-                             sw_error *err) {
+/* The number of targets of a part that count, and where `targets` is given, -1 in place of those that do not. */
+static sw_status apply_marks(const sw_dataset *dataset, sw_pieces_reader *reader, const sw_row_part *part, int32_t *targets,
+                             int64_t *n_supervised, sw_error *err) {
     int32_t marks[MARKS_AT_ONCE];
     bool is_plain = !dataset->has_marks && !dataset->facts.has_documents;
     if (is_plain) {
-        *n_supervised += row->n_targets;
+        *n_supervised += part->n_targets;
         return SW_OK;
     }
-    for (int64_t done = 0; done < row->n_targets; done += MARKS_AT_ONCE) {
-        int64_t n = row->n_targets - done < MARKS_AT_ONCE ? row->n_targets - done : MARKS_AT_ONCE;
-        int64_t first = row->position + 1 + done;
-        sw_status status = sw_pieces_read_marks(&dataset->pieces, first, n, marks, err);
+    for (int64_t done = 0; done < part->n_targets; done += MARKS_AT_ONCE) {
+        int64_t n = part->n_targets - done < MARKS_AT_ONCE ? part->n_targets - done : MARKS_AT_ONCE;
+        int64_t first = part->position + 1 + done;
+        sw_status status = sw_pieces_read(reader, SW_MARKS, first, n, marks, err);
         if (status != SW_OK)
             return status;
         if (dataset->facts.has_documents)
@@ -119,45 +139,77 @@ static sw_status apply_marks(const sw_dataset *dataset, const sw_row *row, int32
     return SW_OK;
 }
 
-static void find_starts(const sw_dataset *dataset, const sw_row *row, int32_t *document_start) {
-    const int64_t length = dataset->sequence_length;
+/* For each input of a part, which lies at `at` in its row, where its document begins there. */
+static void find_starts(const sw_dataset *dataset, const sw_row_part *part, int64_t at, int32_t *document_start) {
     if (!dataset->facts.has_documents) {
-        memset(document_start, 0, (size_t)length * sizeof *document_start);
+        memset(document_start, 0, (size_t)part->n_inputs * sizeof *document_start);
         return;
     }
-    int64_t d = sw_documents_at(&dataset->documents, row->position), start = 0;
-    for (int64_t i = 0; i < row->n_inputs; i++) {
-        if (row->position + i == dataset->documents.end[d])
-            d++, start = i;
+    int64_t d = sw_documents_at(&dataset->documents, part->position), start = at;
+    for (int64_t i = 0; i < part->n_inputs; i++) {
+        if (part->position + i == dataset->documents.end[d])
+            d++, start = at + i;
         document_start[i] = (int32_t)start;
     }
-    for (int64_t i = row->n_inputs; i < length; i++)
-        document_start[i] = (int32_t)row->n_inputs;
 }
 
-static sw_status read_row(sw_dataset *dataset, const sw_row row, int32_t *tokens, int32_t *targets, int32_t *document_start,
-                          sw_error *err) {
-    const int64_t length = dataset->sequence_length;
-    int64_t n_supervised = 0;
-    sw_status status = sw_pieces_read_tokens(&dataset->pieces, row.position, row.n_inputs, tokens, err);
-    if (status == SW_OK && row.n_targets == row.n_inputs)
-        status = sw_pieces_read_tokens(&dataset->pieces, row.position + row.n_inputs, 1, targets + row.n_inputs - 1, err);
-    if (status != SW_OK)
-        return status;
-    memcpy(targets, tokens + 1, (size_t)(row.n_inputs - 1) * sizeof *tokens);
-    for (int64_t i = row.n_inputs; i < length; i++)
+/* Inputs and targets of a part, into a row with `room` for it. */
+static sw_status read_part(sw_pieces_reader *reader, const sw_row_part *part, int64_t room, int32_t *tokens, int32_t *targets,
+                           sw_error *err) {
+    const int64_t n = part->n_inputs;
+    const bool has_next = part->n_targets == n, fits = has_next && n < room; /* what is read too far is written over */
+    sw_status status = sw_pieces_read(reader, SW_TOKENS, part->position, n + fits, tokens, err);
+    if (status == SW_OK && has_next && !fits)
+        status = sw_pieces_read(reader, SW_TOKENS, part->position + n, 1, targets + n - 1, err);
+    if (status == SW_OK)
+        memcpy(targets, tokens + 1, (size_t)(n - 1 + fits) * sizeof *tokens);
+    return status;
+}
+
+static sw_status read_row(sw_dataset *dataset, const sw_rows *rows, int64_t row, int32_t *tokens, int32_t *targets,
+                          int32_t *document_start, sw_error *err) {
+    const int64_t length = dataset->sequence_length, n_parts = sw_row_parts(rows, row);
+    int64_t n_supervised = 0, at = 0;
+    sw_pieces_reader reader = sw_pieces_begin(&dataset->pieces);
+    sw_status status = SW_OK;
+    for (int64_t k = 0; k < n_parts && status == SW_OK; k++) {
+        const sw_row_part part = sw_row_part_at(rows, &dataset->documents, row, k);
+        status = read_part(&reader, &part, length - at, tokens + at, targets + at, err);
+        if (status == SW_OK)
+            status = apply_marks(dataset, &reader, &part, targets + at, &n_supervised, err);
+        if (document_start)
+            find_starts(dataset, &part, at, document_start + at);
+        for (int64_t i = part.n_targets; i < part.n_inputs; i++)
+            targets[at + i] = -1;
+        at += part.n_inputs;
+    }
+    sw_pieces_end(&reader);
+    for (int64_t i = at; i < length; i++) {
         tokens[i] = 0;
-    for (int64_t i = row.n_targets; i < length; i++)
         targets[i] = -1;
-    if (document_start)
-        find_starts(dataset, &row, document_start);
-    return apply_marks(dataset, &row, targets, &n_supervised, err);
+        if (document_start)
+            document_start[i] = (int32_t)at;
+    }
+    return status;
+}
+
+/* Add the targets of a row that count. */
+static sw_status count_supervised(const sw_dataset *dataset, sw_pieces_reader *reader, const sw_rows *rows, int64_t row,
+                                  int64_t *n_supervised, sw_error *err) {
+    const int64_t n_parts = sw_row_parts(rows, row);
+    sw_status status = SW_OK;
+    for (int64_t k = 0; k < n_parts && status == SW_OK; k++) {
+        const sw_row_part part = sw_row_part_at(rows, &dataset->documents, row, k);
+        status = apply_marks(dataset, reader, &part, NULL, n_supervised, err);
+    }
+    return status;
 }
 
 sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, int32_t *document_start,
                          sw_error *err) {
     assert(logical >= 0);
-    return read_row(dataset, row_of(dataset, logical), tokens, targets, document_start, err);
+    const place at = place_of(dataset, logical);
+    return read_row(dataset, at.rows, at.row, tokens, targets, document_start, err);
 }
 
 sw_status sw_dataset_fingerprint(sw_dataset *dataset, uint64_t *hash, sw_error *err) {
@@ -174,7 +226,7 @@ sw_status sw_dataset_fingerprint(sw_dataset *dataset, uint64_t *hash, sw_error *
         int64_t n = rows->n_rows < N_SAMPLED ? rows->n_rows : N_SAMPLED;
         for (int64_t i = 0; i < n && status == SW_OK; i++) {
             int64_t row = (int64_t)((__int128)rows->n_rows * i / n);
-            status = read_row(dataset, sw_rows_find(rows, &dataset->documents, row), values, targets, starts, err);
+            status = read_row(dataset, rows, row, values, targets, starts, err);
             *hash = status == SW_OK ? sw_hash_bytes(*hash, values, 3 * bytes) : *hash;
         }
     }
@@ -190,9 +242,11 @@ sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_ro
         *n_supervised = n_rows * dataset->sequence_length;
         return SW_OK;
     }
+    sw_pieces_reader reader = sw_pieces_begin(&dataset->pieces);
     for (int64_t logical = first; logical < first + n_rows && status == SW_OK; logical++) {
-        const sw_row row = row_of(dataset, logical);
-        status = apply_marks(dataset, &row, NULL, n_supervised, err);
+        const place at = place_of(dataset, logical);
+        status = count_supervised(dataset, &reader, at.rows, at.row, n_supervised, err);
     }
+    sw_pieces_end(&reader);
     return status;
 }

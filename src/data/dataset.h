@@ -5,9 +5,15 @@
  *
  *   plain      row i has inputs stream[i*L .. i*L+L). There are floor((n-1)/L).
  *   packed     the same, and the stream is made of documents. A row holds pieces of them, a piece sees itself alone, and the
- * first token of a document is nobody's target. A document that a row's end cuts goes on in the next row as a new piece. unpacked
- * each document has rows of its own. The last one is filled up with token 0, which is no target and sees only such tokens.
- * Documents of more than L+1 tokens are cut every L inputs, left out or refused (data.long).
+ *              first token of a document is nobody's target. A document that a row's end cuts goes on in the next row as a new
+ *              piece.
+ *   whole      rows hold whole documents, several where they fit, and are filled up with token 0, which is no target and sees
+ *              only such tokens (rows.h).
+ *   unpacked   each document has rows of its own, the last one filled up.
+ *
+ * Where rows hold documents whole or alone, those of more than L+1 tokens are cut every L inputs, left out or refused
+ * (data.long). Packed streams are whole where they have conversations, prompts with completions, or token files with a mask and
+ * lengths: text that stands among them is cut like one long document.
  *
  * Documents are the rows of a .jsonl file; each .txt file (ended by the end-of-text token where the tokenizer has one); and where
  * there are lengths (data.documents), the pieces of the token files. A token file without lengths is one document. Without
@@ -36,6 +42,9 @@ typedef struct sw_dataset sw_dataset;
 
 typedef enum sw_long_documents { SW_LONG_SPLIT, SW_LONG_DROP, SW_LONG_ERROR } sw_long_documents;
 
+/* SW_PACKED: conversations whole, text cut where a row ends; SW_PACKED_WHOLE: text whole too. */
+typedef enum sw_packing { SW_UNPACKED, SW_PACKED, SW_PACKED_WHOLE } sw_packing;
+
 typedef struct sw_dataset_options {
     /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), folders (their .txt and .jsonl files), or patterns of glob(3); files
      * of a folder or pattern are taken in the order of their names' bytes. A name that exists is no pattern. */
@@ -48,7 +57,7 @@ typedef struct sw_dataset_options {
     int64_t sequence_length;
     int64_t vocabulary; /* every id must be below it, and every id of the tokenizer; 0: not known yet (vocab auto) */
     bool is_bytes;      /* tokenizer `bytes`: text files become bytes 0..255 */
-    bool packing;
+    sw_packing packing;
     sw_long_documents long_documents;
     const double *mix; /* [n_paths] weights, NULL: no mixing */
     bool shuffle;
@@ -66,8 +75,12 @@ typedef struct sw_dataset_facts {
     bool has_documents;
     int64_t n_documents; /* 0 without */
     int64_t n_long;      /* documents of more than L+1 tokens: cut, or left out, as long_documents says */
-    int64_t n_padding;   /* tokens that fill up rows, in one epoch */
-    sw_text_facts text;  /* of all .jsonl and tokenized .txt files together */
+    /* Documents that lie in several rows; those of them that would fit into one. */
+    int64_t n_cut, n_cut_short;
+    int64_t n_padding;    /* places of rows that are filled up, in one epoch */
+    int64_t n_whole_rows; /* rows that hold documents whole, and their share of n_padding */
+    int64_t n_whole_padding;
+    sw_text_facts text; /* of all .jsonl and tokenized .txt files together */
 } sw_dataset_facts;
 
 /* Open and check every file, once through; tokenize what is not in the cache. No descriptor stays open and nothing is written

@@ -53,41 +53,75 @@ sw_status sw_dataset_check_marks(sw_dataset_opening *o, const char *path, const 
     return SW_OK;
 }
 
-sw_status sw_dataset_read_lengths(sw_dataset_opening *o, const char *path, int64_t n_tokens, const sw_stream *bounds,
-                                  int n_bounds) {
-    const sw_token_rule rule = {"length", INT64_C(1) << 31, "a document"};
-    sw_token_file file;
-    int descriptor, b = 0;
-    int32_t lengths[LENGTHS_AT_ONCE];
-    int64_t position = sw_document_first(&o->dataset->documents, o->dataset->documents.n), left = n_tokens;
-    sw_status status = sw_token_file_check(path, false, &rule, &file, o->err);
-    if (status != SW_OK || (status = sw_token_file_open(&file, &descriptor, o->err)) != SW_OK)
-        return status;
-    for (int64_t done = 0; done < file.n_tokens && status == SW_OK; done += LENGTHS_AT_ONCE) {
-        int64_t n = file.n_tokens - done < LENGTHS_AT_ONCE ? file.n_tokens - done : LENGTHS_AT_ONCE;
-        status = sw_token_file_read(&file, descriptor, done, n, lengths, o->err);
-        for (int64_t i = 0; i < n && status == SW_OK; i++) {
-            int64_t length = lengths[i];
-            if (length > left) {
-                status = sw_fail(o->err, SW_BAD_FILE,
-                                 "%s: the lengths add up to more than the %" PRId64 " tokens of the data; document %" PRId64
-                                 " is the first beyond them",
-                                 path, n_tokens, done + i);
-                break;
-            }
-            for (left -= length; length > 0 && status == SW_OK;) {
-                while (b < n_bounds && bounds[b].end <= position)
-                    b++;
-                int64_t here = b < n_bounds && bounds[b].end - position < length ? bounds[b].end - position : length;
-                status = sw_documents_add(&o->dataset->documents, here, o->err);
-                position += here, length -= here;
-            }
+/* Two lists of numbers, read side by side. */
+typedef struct length_files {
+    sw_token_file lengths, whole;
+    int lengths_open, whole_open; /* descriptors; -1: none */
+} length_files;
+
+static sw_status open_lengths(sw_dataset_opening *o, const sw_lengths *from, length_files *files) {
+    const sw_token_rule length_rule = {"length", INT64_C(1) << 31, "a document"},
+                        whole_rule = {"mark", 2, "a list of yes and no"};
+    *files = (length_files){.lengths_open = -1, .whole_open = -1};
+    sw_status status = sw_token_file_check(from->path, false, &length_rule, &files->lengths, o->err);
+    if (status == SW_OK && from->whole)
+        status = sw_token_file_check(from->whole, false, &whole_rule, &files->whole, o->err);
+    if (status == SW_OK && from->whole && files->whole.n_tokens != files->lengths.n_tokens)
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: has %" PRId64 " numbers, there are %" PRId64 " documents", from->whole,
+                         files->whole.n_tokens, files->lengths.n_tokens);
+    if (status == SW_OK)
+        status = sw_token_file_open(&files->lengths, &files->lengths_open, o->err);
+    if (status == SW_OK && from->whole)
+        status = sw_token_file_open(&files->whole, &files->whole_open, o->err);
+    return status;
+}
+
+/* Documents done .. done + n - 1 of the list. *left: tokens that are not in a document yet; *bound: the next. */
+static sw_status add_lengths(sw_dataset_opening *o, const sw_lengths *from, const int32_t *lengths, const int32_t *whole,
+                             int64_t done, int64_t n, int64_t *left, int *bound) {
+    sw_documents *documents = &o->dataset->documents;
+    sw_status status = SW_OK;
+    for (int64_t i = 0; i < n && status == SW_OK; i++) {
+        int64_t length = lengths[i], position = sw_document_first(documents, documents->n);
+        if (length > *left)
+            return sw_fail(o->err, SW_BAD_FILE,
+                           "%s: the lengths add up to more than the %" PRId64 " tokens of the data; document %" PRId64
+                           " is the first beyond them",
+                           from->path, from->n_tokens, done + i);
+        for (*left -= length; length > 0 && status == SW_OK;) {
+            while (*bound < from->n_bounds && from->bounds[*bound].end <= position)
+                ++*bound;
+            int64_t here = *bound < from->n_bounds && from->bounds[*bound].end - position < length
+                               ? from->bounds[*bound].end - position
+                               : length;
+            status = sw_documents_add(documents, here, from->whole ? whole[i] : from->are_whole, o->err);
+            position += here, length -= here;
         }
     }
-    close(descriptor);
+    return status;
+}
+
+sw_status sw_dataset_read_lengths(sw_dataset_opening *o, const sw_lengths *from) {
+    int32_t lengths[LENGTHS_AT_ONCE], whole[LENGTHS_AT_ONCE];
+    length_files files;
+    int bound = 0;
+    int64_t left = from->n_tokens;
+    sw_status status = open_lengths(o, from, &files);
+    for (int64_t done = 0; status == SW_OK && done < files.lengths.n_tokens; done += LENGTHS_AT_ONCE) {
+        int64_t n = files.lengths.n_tokens - done < LENGTHS_AT_ONCE ? files.lengths.n_tokens - done : LENGTHS_AT_ONCE;
+        status = sw_token_file_read(&files.lengths, files.lengths_open, done, n, lengths, o->err);
+        if (status == SW_OK && from->whole)
+            status = sw_token_file_read(&files.whole, files.whole_open, done, n, whole, o->err);
+        if (status == SW_OK)
+            status = add_lengths(o, from, lengths, whole, done, n, &left, &bound);
+    }
+    if (files.lengths_open >= 0)
+        close(files.lengths_open);
+    if (files.whole_open >= 0)
+        close(files.whole_open);
     if (status == SW_OK && left > 0)
-        status = sw_fail(o->err, SW_BAD_FILE, "%s: the lengths add up to %" PRId64 ", the data has %" PRId64 " tokens", path,
-                         n_tokens - left, n_tokens);
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: the lengths add up to %" PRId64 ", the data has %" PRId64 " tokens",
+                         from->path, from->n_tokens - left, from->n_tokens);
     return status;
 }
 
@@ -100,7 +134,7 @@ static sw_status add_plain(sw_dataset_opening *o, const char *path, bool is_text
         return status;
     piece.n = piece.tokens.n_tokens;
     status = sw_pieces_add(&o->dataset->pieces, &o->dataset->arena, &piece, o->err);
-    return status == SW_OK ? sw_documents_add(&o->dataset->documents, piece.n, o->err) : status;
+    return status == SW_OK ? sw_documents_add(&o->dataset->documents, piece.n, false, o->err) : status;
 }
 
 /* "line 3 of a.jsonl", or the name of the .txt file. */
@@ -156,7 +190,7 @@ static sw_status check_long(const sw_dataset_opening *o, const char *const *path
         return SW_OK;
     for (int64_t d = first; d < documents->n; d++) {
         int64_t n = documents->end[d] - sw_document_first(documents, d);
-        if (n > o->options->sequence_length + 1)
+        if (n - 1 > o->options->sequence_length)
             return refuse_long(o, paths, n_paths, text->lines, d - first, n);
     }
     return SW_OK;
@@ -181,7 +215,7 @@ static sw_status add_text(sw_dataset_opening *o, const char *const *paths, int n
         return status;
     status = sw_pieces_add(&o->dataset->pieces, &o->dataset->arena, &piece, o->err);
     if (status == SW_OK)
-        status = sw_dataset_read_lengths(o, text.documents, piece.n, NULL, 0);
+        status = sw_dataset_read_lengths(o, &(sw_lengths){.path = text.documents, .n_tokens = piece.n, .whole = text.whole});
     return status == SW_OK ? check_long(o, paths, n_paths, &text, first) : status;
 }
 

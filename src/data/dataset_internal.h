@@ -11,8 +11,10 @@
 #include "data/token_record.h"
 
 /* What is mixed, or the only one. */
+typedef enum sw_row_kind { SW_ROWS_CUT, SW_ROWS_ALONE, SW_ROWS_PACKED } sw_row_kind;
 typedef struct sw_stream {
     int64_t first, end; /* positions */
+    sw_row_kind kind;
     sw_rows rows;
 } sw_stream;
 
@@ -24,6 +26,7 @@ struct sw_dataset {
     int n_streams;
     sw_mix *mix; /* NULL: one stream */
     bool has_marks, shuffle;
+    bool is_masked; /* by data.labels_mask */
     int64_t sequence_length;
     uint64_t seed;
     sw_long_documents long_documents;
@@ -52,9 +55,17 @@ sw_status sw_dataset_add_files(sw_dataset_opening *opening);
 sw_status sw_dataset_check_marks(sw_dataset_opening *opening, const char *path, const char *of, int64_t n_tokens,
                                  sw_token_file *file);
 
-/* dataset_files.c: add the documents whose lengths a .npy has, which add up to `n_tokens`. They are cut where `bounds` [n_bounds]
- * say a stream ends. Errors: SW_BAD_FILE, SW_NO_MEMORY. */
-sw_status sw_dataset_read_lengths(sw_dataset_opening *opening, const char *path, int64_t n_tokens, const sw_stream *bounds,
-                                  int n_bounds);
+/* A .npy of lengths of documents. */
+typedef struct sw_lengths {
+    const char *path;
+    int64_t n_tokens;        /* that they add up to */
+    const char *whole;       /* .npy of as many 0 and 1: which of them packing keeps whole; NULL: ... */
+    bool are_whole;          /* ... all of them, or none */
+    const sw_stream *bounds; /* [n_bounds] a document is cut where one of these ends */
+    int n_bounds;
+} sw_lengths;
+
+/* dataset_files.c: add those documents. Errors: SW_BAD_FILE, SW_NO_MEMORY. */
+sw_status sw_dataset_read_lengths(sw_dataset_opening *opening, const sw_lengths *lengths);
 
 #endif

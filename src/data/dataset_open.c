@@ -33,15 +33,44 @@ static sw_status find_documents(sw_dataset_opening *o) {
             return sw_fail(o->err, SW_BAD_CONFIG,
                            "data.documents stands beside token files, and the rows of %s are documents; give one of them",
                            o->first_jsonl);
+        /* Tokens with a mask are conversations, of which a part is learned. */
+        const sw_lengths lengths = {.path = options->documents,
+                                    .n_tokens = dataset->pieces.n_tokens,
+                                    .are_whole = options->labels_mask != NULL,
+                                    .bounds = dataset->streams,
+                                    .n_bounds = options->mix ? dataset->n_streams : 0};
         sw_documents_free(&dataset->documents);
-        sw_status status = sw_dataset_read_lengths(o, options->documents, dataset->pieces.n_tokens, dataset->streams,
-                                                   options->mix ? dataset->n_streams : 0);
+        sw_status status = sw_dataset_read_lengths(o, &lengths);
         if (status != SW_OK)
             return status;
     }
-    bool are_rows = o->n_jsonl > 0 || options->documents;
-    dataset->facts.has_documents = are_rows || (options->packing && o->n_text > 0 && dataset->documents.n > 1);
+    bool are_rows = o->n_jsonl > 0 || options->documents, are_texts = o->n_text > 0 && dataset->documents.n > 1;
+    dataset->facts.has_documents =
+        are_rows || (options->packing == SW_PACKED && are_texts) || options->packing == SW_PACKED_WHOLE;
     return SW_OK;
+}
+
+static bool has_whole(const sw_documents *documents, const sw_stream *of) {
+    int64_t d, end;
+    sw_rows_documents(of->first, of->end, documents, &d, &end);
+    while (d < end && !sw_document_is_whole(documents, d))
+        d++;
+    return d < end;
+}
+
+/* How each stream is made into rows. */
+static void choose_rows(sw_dataset_opening *o) {
+    sw_dataset *dataset = o->dataset;
+    const sw_packing packing = o->options->packing;
+    for (int s = 0; s < dataset->n_streams; s++) {
+        sw_stream *of = &dataset->streams[s];
+        if (!dataset->facts.has_documents)
+            of->kind = SW_ROWS_CUT;
+        else if (packing == SW_UNPACKED)
+            of->kind = SW_ROWS_ALONE;
+        else
+            of->kind = packing == SW_PACKED_WHOLE || has_whole(&dataset->documents, of) ? SW_ROWS_PACKED : SW_ROWS_CUT;
+    }
 }
 
 static sw_status refuse_long_piece(const sw_dataset_opening *o, int64_t document, int64_t n_tokens) {
@@ -52,38 +81,51 @@ static sw_status refuse_long_piece(const sw_dataset_opening *o, int64_t document
                    piece->tokens.path, document, n_tokens, o->options->sequence_length + 1);
 }
 
-/* Count documents longer than a row; leave them out if that is asked for, from the pieces, the documents and the streams. */
+/* Leave document d out of the pieces and the streams. */
+static sw_status remove_document(sw_dataset_opening *o, int64_t first, int64_t end) {
+    sw_dataset *dataset = o->dataset;
+    sw_status status = sw_pieces_remove(&dataset->pieces, &dataset->arena, first, end, o->err);
+    for (int s = 0; s < dataset->n_streams && status == SW_OK; s++) {
+        sw_stream *of = &dataset->streams[s];
+        of->first -= of->first > first ? end - first : 0;
+        of->end -= of->end > first ? end - first : 0;
+    }
+    return status;
+}
+
+/* Count documents longer than a row. Where they are left out of rows that are cut they go from the pieces, the documents and the
+ * streams; other rows are made without them. */
 static sw_status treat_long(sw_dataset_opening *o) {
     sw_dataset *dataset = o->dataset;
     sw_documents *documents = &dataset->documents;
-    int64_t most = o->options->sequence_length + 1, first = 0, n_kept = 0, removed = 0;
+    int64_t first = 0, n_kept = 0, removed = 0;
+    int s = 0;
     for (int64_t d = 0; d < documents->n; d++) {
         int64_t end = documents->end[d], n = end - first;
-        bool is_long = n > most;
+        bool is_long = n - 1 > o->options->sequence_length;
+        while (s + 1 < dataset->n_streams && dataset->streams[s].end <= first - removed)
+            s++;
         dataset->facts.n_long += is_long;
         if (is_long && o->options->long_documents == SW_LONG_ERROR)
             return refuse_long_piece(o, d, n);
-        if (is_long && o->options->long_documents == SW_LONG_DROP) {
-            sw_status status = sw_pieces_remove(&dataset->pieces, &dataset->arena, first - removed, end - removed, o->err);
+        if (is_long && o->options->long_documents == SW_LONG_DROP && dataset->streams[s].kind == SW_ROWS_CUT) {
+            sw_status status = remove_document(o, first - removed, end - removed);
             if (status != SW_OK)
                 return status;
-            for (int s = 0; s < dataset->n_streams; s++) {
-                dataset->streams[s].first -= dataset->streams[s].first > first - removed ? n : 0;
-                dataset->streams[s].end -= dataset->streams[s].end > first - removed ? n : 0;
-            }
             removed += n;
         } else {
-            documents->end[n_kept++] = end - removed;
+            sw_documents_set(documents, n_kept++, end - removed, sw_document_is_whole(documents, d));
         }
         first = end;
     }
+    const bool all_are_long = dataset->facts.n_long == documents->n;
     documents->n = n_kept;
     dataset->facts.n_dropped += removed;
-    if (n_kept == 0)
+    if (all_are_long && o->options->long_documents == SW_LONG_DROP)
         return sw_fail(o->err, SW_BAD_FILE,
                        "%s: every document is longer than a row of %" PRId64
                        " tokens, and data.long: drop leaves those out; try split",
-                       o->first_file, most - 1);
+                       o->first_file, o->options->sequence_length);
     return SW_OK;
 }
 
@@ -91,35 +133,59 @@ static sw_status treat_long(sw_dataset_opening *o) {
 
 static sw_status refuse_short(sw_dataset_opening *o, int s) {
     const sw_stream *of = &o->dataset->streams[s];
-    sw_fail(o->err, SW_BAD_FILE,
-            "text has %" PRId64 " tokens, a row needs %" PRIu64 "; give more text or a smaller data.sequence_length",
-            of->end - of->first, (uint64_t)o->options->sequence_length + 1);
+    if (of->kind == SW_ROWS_CUT)
+        sw_fail(o->err, SW_BAD_FILE,
+                "text has %" PRId64 " tokens, a row needs %" PRIu64 "; give more text or a smaller data.sequence_length",
+                of->end - of->first, (uint64_t)o->options->sequence_length + 1);
+    else if (of->rows.n_left_out)
+        sw_fail(o->err, SW_BAD_FILE,
+                "no document is left for a row of %" PRId64 " tokens, as data.long: drop leaves longer ones out; try split",
+                o->options->sequence_length);
+    else
+        sw_fail(o->err, SW_BAD_FILE, "no document has the two tokens that it takes to predict one from another");
     if (o->options->mix)
         return sw_fail_within(o->err, "%s", o->options->paths[s]);
     return o->n_files > 1 ? sw_fail_within(o->err, "%s and %d more files", o->first_file, o->n_files - 1)
                           : sw_fail_within(o->err, "%s", o->first_file);
 }
 
+static sw_status make_rows(sw_dataset_opening *o, sw_stream *of) {
+    const sw_dataset *dataset = o->dataset;
+    const sw_documents *documents = dataset->facts.has_documents ? &dataset->documents : NULL;
+    const bool leaves_out = o->options->long_documents == SW_LONG_DROP;
+    switch (of->kind) {
+    case SW_ROWS_ALONE:
+        return sw_rows_alone(&of->rows, of->first, of->end, dataset->sequence_length, documents, leaves_out, o->err);
+    case SW_ROWS_PACKED:
+        return sw_rows_pack(&of->rows, of->first, of->end, dataset->sequence_length, documents,
+                            o->options->packing == SW_PACKED_WHOLE, leaves_out, o->err);
+    default:
+        sw_rows_cut(&of->rows, of->first, of->end, dataset->sequence_length, documents);
+        return SW_OK;
+    }
+}
+
 static sw_status find_rows(sw_dataset_opening *o) {
     sw_dataset *dataset = o->dataset;
     sw_dataset_facts *facts = &dataset->facts;
+    facts->n_tokens = dataset->pieces.n_tokens;
     for (int s = 0; s < dataset->n_streams; s++) {
         sw_stream *of = &dataset->streams[s];
-        if (facts->has_documents && !o->options->packing) {
-            sw_status status =
-                sw_rows_of_documents(&of->rows, of->first, of->end, dataset->sequence_length, &dataset->documents, o->err);
-            if (status != SW_OK)
-                return status;
-        } else {
-            sw_rows_cut(&of->rows, of->first, of->end, dataset->sequence_length);
-        }
-        if (of->rows.n_rows == 0)
+        const sw_rows *rows = &of->rows;
+        sw_status status = make_rows(o, of);
+        if (status != SW_OK)
+            return status;
+        if (rows->n_rows == 0)
             return refuse_short(o, s);
-        facts->n_rows += of->rows.n_rows;
-        facts->n_dropped += of->rows.n_dropped;
-        facts->n_padding += of->rows.n_padding;
+        facts->n_rows += rows->n_rows;
+        facts->n_tokens -= rows->n_left_out;
+        facts->n_dropped += rows->n_dropped;
+        facts->n_padding += rows->n_padding;
+        facts->n_cut += rows->n_cut;
+        facts->n_cut_short += rows->n_cut_short;
+        facts->n_whole_rows += of->kind == SW_ROWS_PACKED ? rows->n_rows : 0;
+        facts->n_whole_padding += of->kind == SW_ROWS_PACKED ? rows->n_padding : 0;
     }
-    facts->n_tokens = dataset->pieces.n_tokens;
     facts->n_documents = facts->has_documents ? dataset->documents.n : 0;
     dataset->has_marks = sw_pieces_have_marks(&dataset->pieces);
     if (!facts->has_documents)
@@ -154,6 +220,7 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
                             .err = err};
     opened->sequence_length = options->sequence_length;
     opened->shuffle = options->shuffle;
+    opened->is_masked = options->labels_mask != NULL;
     opened->seed = options->seed;
     if (options->mix)
         status = sw_mix_create(options->mix, options->n_paths, &opened->mix, err);
@@ -163,6 +230,8 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
         status = add_mask(&o);
     if (status == SW_OK)
         status = find_documents(&o);
+    if (status == SW_OK)
+        choose_rows(&o);
     if (status == SW_OK && opened->facts.has_documents)
         status = treat_long(&o);
     if (status == SW_OK)

@@ -4,18 +4,32 @@
 #include <assert.h>
 #include <stdlib.h>
 
-sw_status sw_documents_add(sw_documents *documents, int64_t n_tokens, sw_error *err) {
+void sw_documents_set(sw_documents *documents, int64_t to, int64_t end, bool is_whole) {
+    const uint64_t bit = UINT64_C(1) << to % 64;
+    documents->end[to] = end;
+    documents->whole[to / 64] = is_whole ? documents->whole[to / 64] | bit : documents->whole[to / 64] & ~bit;
+}
+
+static bool grow(sw_documents *documents) {
+    int64_t capacity = documents->capacity ? 2 * documents->capacity : 64;
+    int64_t *end = realloc(documents->end, (size_t)capacity * sizeof *end);
+    if (!end)
+        return false;
+    documents->end = end;
+    uint64_t *whole = realloc(documents->whole, (size_t)capacity / 64 * sizeof *whole);
+    if (!whole)
+        return false;
+    documents->whole = whole;
+    documents->capacity = capacity;
+    return true;
+}
+
+sw_status sw_documents_add(sw_documents *documents, int64_t n_tokens, bool is_whole, sw_error *err) {
     assert(n_tokens > 0);
-    if (documents->n == documents->capacity) {
-        int64_t capacity = documents->capacity ? 2 * documents->capacity : 64;
-        int64_t *grown = realloc(documents->end, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return sw_fail(err, SW_NO_MEMORY, "no memory for the ends of %lld documents", (long long)capacity);
-        documents->end = grown;
-        documents->capacity = capacity;
-    }
-    int64_t first = sw_document_first(documents, documents->n);
-    documents->end[documents->n++] = first + n_tokens;
+    if (documents->n == documents->capacity && !grow(documents))
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the ends of more than %lld documents", (long long)documents->n);
+    sw_documents_set(documents, documents->n, sw_document_first(documents, documents->n) + n_tokens, is_whole);
+    documents->n++;
     return SW_OK;
 }
 
@@ -34,5 +48,6 @@ int64_t sw_documents_at(const sw_documents *documents, int64_t position) {
 
 void sw_documents_free(sw_documents *documents) {
     free(documents->end);
+    free(documents->whole);
     *documents = (sw_documents){0};
 }

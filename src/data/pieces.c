@@ -76,39 +76,49 @@ sw_status sw_pieces_remove(sw_pieces *pieces, sw_arena *arena, int64_t first, in
     return SW_OK;
 }
 
-static sw_status read_part(const sw_token_file *file, int64_t first, int64_t n, int32_t *numbers, sw_error *err) {
-    int descriptor;
-    sw_status status = sw_token_file_open(file, &descriptor, err);
-    if (status != SW_OK)
-        return status;
-    status = sw_token_file_read(file, descriptor, first, n, numbers, err);
-    close(descriptor);
-    return status;
+sw_pieces_reader sw_pieces_begin(const sw_pieces *pieces) {
+    return (sw_pieces_reader){.pieces = pieces, .descriptor = {-1, -1}};
 }
 
-static sw_status read_all(const sw_pieces *pieces, bool are_marks, int64_t first, int64_t n, int32_t *numbers, sw_error *err) {
+void sw_pieces_end(sw_pieces_reader *reader) {
+    for (int kind = 0; kind < SW_N_NUMBERS; kind++)
+        if (reader->descriptor[kind] >= 0)
+            close(reader->descriptor[kind]);
+    *reader = sw_pieces_begin(reader->pieces);
+}
+
+/* Numbers of one file, which stays open in place of the one before. */
+static sw_status read_part(sw_pieces_reader *reader, sw_number_kind kind, const sw_token_file *file, int64_t first, int64_t n,
+                           int32_t *numbers, sw_error *err) {
+    if (reader->path[kind] != file->path) {
+        int descriptor;
+        sw_status status = sw_token_file_open(file, &descriptor, err);
+        if (status != SW_OK)
+            return status;
+        if (reader->descriptor[kind] >= 0)
+            close(reader->descriptor[kind]);
+        reader->path[kind] = file->path;
+        reader->descriptor[kind] = descriptor;
+    }
+    return sw_token_file_read(file, reader->descriptor[kind], first, n, numbers, err);
+}
+
+sw_status sw_pieces_read(sw_pieces_reader *reader, sw_number_kind kind, int64_t first, int64_t n, int32_t *numbers,
+                         sw_error *err) {
     sw_status status = SW_OK;
-    assert(n == 0 || (first >= 0 && first + n <= pieces->n_tokens));
-    for (const sw_piece *from = n ? sw_pieces_at(pieces, first) : NULL; n > 0 && status == SW_OK; from++) {
+    assert(n == 0 || (first >= 0 && first + n <= reader->pieces->n_tokens));
+    for (const sw_piece *from = n ? sw_pieces_at(reader->pieces, first) : NULL; n > 0 && status == SW_OK; from++) {
         int64_t within = first - from->first, left = from->n - within, n_here = n < left ? n : left;
-        if (!are_marks)
-            status = read_part(&from->tokens, from->tokens_skip + within, n_here, numbers, err);
+        if (kind == SW_TOKENS)
+            status = read_part(reader, kind, &from->tokens, from->tokens_skip + within, n_here, numbers, err);
         else if (from->has_marks)
-            status = read_part(&from->marks, from->marks_skip + within, n_here, numbers, err);
+            status = read_part(reader, kind, &from->marks, from->marks_skip + within, n_here, numbers, err);
         else
             for (int64_t i = 0; i < n_here; i++)
                 numbers[i] = 1;
         first += n_here, numbers += n_here, n -= n_here;
     }
     return status;
-}
-
-sw_status sw_pieces_read_tokens(const sw_pieces *pieces, int64_t first, int64_t n, int32_t *tokens, sw_error *err) {
-    return read_all(pieces, false, first, n, tokens, err);
-}
-
-sw_status sw_pieces_read_marks(const sw_pieces *pieces, int64_t first, int64_t n, int32_t *marks, sw_error *err) {
-    return read_all(pieces, true, first, n, marks, err);
 }
 
 bool sw_pieces_have_marks(const sw_pieces *pieces) {

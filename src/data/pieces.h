@@ -3,8 +3,8 @@
  *   piece     | a.npy .......... | b.npy (part) ... | c.npy ... |
  *   position  0                  n0                 n0+n1
  *
- * Each piece may have marks, one for each token: 1, the token counts when it is the target; without marks all do. Nothing stays
- * open and nothing is written after the last piece was added, so ranks may share it, as processes or as threads.
+ * Each piece may have marks, one for each token: 1, the token counts when it is the target; without marks all do. Nothing is
+ * written after the last piece was added, so ranks may share it, as processes or as threads, each with a reader of its own.
  */
 #ifndef SW_DATA_PIECES_H
 #define SW_DATA_PIECES_H
@@ -42,9 +42,21 @@ const sw_piece *sw_pieces_at(const sw_pieces *pieces, int64_t position);
  * are without those. Errors: SW_NO_MEMORY. */
 sw_status sw_pieces_remove(sw_pieces *pieces, sw_arena *arena, int64_t first, int64_t end, sw_error *err);
 
+/* Reads pieces, and keeps the files that it read last open: one of tokens, one of marks. For one thread, and for a moment. */
+typedef enum sw_number_kind { SW_TOKENS, SW_MARKS, SW_N_NUMBERS } sw_number_kind;
+typedef struct sw_pieces_reader {
+    const sw_pieces *pieces;
+    const char *path[SW_N_NUMBERS]; /* NULL: none is open */
+    int descriptor[SW_N_NUMBERS];
+} sw_pieces_reader;
+
+/* Ownership: sw_pieces_end, after which it may read on. */
+sw_pieces_reader sw_pieces_begin(const sw_pieces *pieces);
+void sw_pieces_end(sw_pieces_reader *reader);
+
 /* Tokens, or marks, of positions first .. first + n - 1. No allocation. */
-sw_status sw_pieces_read_tokens(const sw_pieces *pieces, int64_t first, int64_t n, int32_t *tokens, sw_error *err);
-sw_status sw_pieces_read_marks(const sw_pieces *pieces, int64_t first, int64_t n, int32_t *marks, sw_error *err);
+sw_status sw_pieces_read(sw_pieces_reader *reader, sw_number_kind kind, int64_t first, int64_t n, int32_t *numbers,
+                         sw_error *err);
 
 /* Has any piece marks? */
 bool sw_pieces_have_marks(const sw_pieces *pieces);

@@ -1,27 +1,58 @@
-/* rows.c: cutting. */
+/* rows.c: cutting, rows of one document each, and reading both and packed rows (packed_rows.c). */
 #include "data/rows.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-void sw_rows_cut(sw_rows *rows, int64_t first, int64_t end, int64_t length) {
-    int64_t n = end - first, n_rows = n > 0 ? (n - 1) / length : 0;
+void sw_rows_documents(int64_t first, int64_t end, const sw_documents *documents, int64_t *first_document,
+                       int64_t *end_document) {
+    *first_document = *end_document = documents->n;
+    if (first < end) {
+        *first_document = sw_documents_at(documents, first);
+        *end_document = sw_documents_at(documents, end - 1) + 1;
+    }
+}
+
+/* ---- cut ---- */
+
+void sw_rows_count_cut(sw_rows *rows, const sw_documents *documents, int64_t d, int64_t end, int64_t first) {
+    for (; d < end; d++) {
+        int64_t begin = sw_document_first(documents, d), n = documents->end[d] - begin;
+        bool is_cut = n > 1 && (begin - first) / rows->length != (documents->end[d] - 2 - first) / rows->length;
+        rows->n_cut += is_cut;
+        rows->n_cut_short += is_cut && n - 1 <= rows->length;
+    }
+}
+
+void sw_rows_cut(sw_rows *rows, int64_t first, int64_t end, int64_t length, const sw_documents *documents) {
+    int64_t n = end - first, n_rows = n > 0 ? (n - 1) / length : 0, d, d_end;
     *rows = (sw_rows){.first = first, .end = end, .length = length, .n_rows = n_rows, .n_dropped = n - 1 - n_rows * length};
+    if (!documents)
+        return;
+    sw_rows_documents(first, end, documents, &d, &d_end);
+    sw_rows_count_cut(rows, documents, d, d_end, first);
 }
 
-/* A document of n tokens has n-1 inputs with a target. */
-static int64_t rows_of(int64_t n_tokens, int64_t length) {
-    return (n_tokens - 1) / length + ((n_tokens - 1) % length != 0);
+/* ---- alone ---- */
+
+/* Rows of a document: n tokens are n-1 inputs with a target. */
+static int64_t rows_of(const sw_rows *rows, int64_t n_tokens, bool leaves_out) {
+    if (leaves_out && n_tokens - 1 > rows->length)
+        return 0;
+    return (n_tokens - 1) / rows->length + ((n_tokens - 1) % rows->length != 0);
 }
 
-sw_status sw_rows_of_documents(sw_rows *rows, int64_t first, int64_t end, int64_t length, const sw_documents *documents,
-                               sw_error *err) {
+sw_status sw_rows_alone(sw_rows *rows, int64_t first, int64_t end, int64_t length, const sw_documents *documents, bool leaves_out,
+                        sw_error *err) {
+    int64_t first_document, last;
     *rows = (sw_rows){.first = first, .end = end, .length = length};
-    int64_t first_document = first < end ? sw_documents_at(documents, first) : documents->n, last = first_document;
-    for (; last < documents->n && documents->end[last] <= end; last++) {
-        int64_t n = documents->end[last] - sw_document_first(documents, last);
-        rows->n_rows += rows_of(n, length);
-        rows->n_dropped += n == 1;
+    sw_rows_documents(first, end, documents, &first_document, &last);
+    for (int64_t d = first_document; d < last; d++) {
+        int64_t n = documents->end[d] - sw_document_first(documents, d), n_rows = rows_of(rows, n, leaves_out);
+        rows->n_rows += n_rows;
+        rows->n_dropped += n_rows ? 0 : n;
+        rows->n_left_out += n > 1 && !n_rows ? n : 0;
+        rows->n_cut += n_rows > 1;
     }
     if (rows->n_rows == 0)
         return SW_OK;
@@ -30,10 +61,10 @@ sw_status sw_rows_of_documents(sw_rows *rows, int64_t first, int64_t end, int64_
         return sw_fail(err, SW_NO_MEMORY, "no memory for the places of %lld rows", (long long)rows->n_rows);
     int64_t i = 0;
     for (int64_t d = first_document; d < last; d++) {
-        int64_t begin = sw_document_first(documents, d), n = documents->end[d] - begin;
-        for (int64_t k = 0; k < rows_of(n, length); k++, i++) {
+        int64_t begin = sw_document_first(documents, d), n_rows = rows_of(rows, documents->end[d] - begin, leaves_out);
+        for (int64_t k = 0; k < n_rows; k++, i++) {
             rows->start[i] = begin + k * length;
-            rows->n_padding += length - sw_rows_find(rows, documents, i).n_inputs;
+            rows->n_padding += length - sw_row_part_at(rows, documents, i, 0).n_inputs;
         }
     }
     assert(i == rows->n_rows);
@@ -42,13 +73,32 @@ sw_status sw_rows_of_documents(sw_rows *rows, int64_t first, int64_t end, int64_
 
 void sw_rows_free(sw_rows *rows) {
     free(rows->start);
+    free(rows->part);
+    free(rows->part_end);
+    free(rows->fragment);
     *rows = (sw_rows){0};
 }
 
-sw_row sw_rows_find(const sw_rows *rows, const sw_documents *documents, int64_t i) {
+/* ---- reading ---- */
+
+int64_t sw_row_parts(const sw_rows *rows, int64_t i) {
     assert(i >= 0 && i < rows->n_rows);
+    return rows->part ? (int64_t)rows->part_end[i] - (i ? rows->part_end[i - 1] : 0) : 1;
+}
+
+sw_row_part sw_row_part_at(const sw_rows *rows, const sw_documents *documents, int64_t i, int64_t k) {
+    assert(k >= 0 && k < sw_row_parts(rows, i));
+    if (rows->part) {
+        int64_t number = rows->part[(i ? rows->part_end[i - 1] : 0) + k];
+        if (number >= rows->n_documents) {
+            const sw_fragment *f = &rows->fragment[number - rows->n_documents];
+            return (sw_row_part){f->position, f->n, f->n};
+        }
+        int64_t d = rows->first_document + number, begin = sw_document_first(documents, d), n = documents->end[d] - begin - 1;
+        return (sw_row_part){begin, n, n};
+    }
     if (!rows->start)
-        return (sw_row){rows->first + i * rows->length, rows->length, rows->length};
+        return (sw_row_part){rows->first + i * rows->length, rows->length, rows->length};
     int64_t position = rows->start[i], left = documents->end[sw_documents_at(documents, position)] - position;
-    return (sw_row){position, left < rows->length ? left : rows->length, left - 1 < rows->length ? left - 1 : rows->length};
+    return (sw_row_part){position, left < rows->length ? left : rows->length, left - 1 < rows->length ? left - 1 : rows->length};
 }

@@ -76,6 +76,15 @@ static sw_status add_setting(sw_record *record, const sw_settings *settings, sw_
     return status;
 }
 
+/* Conversations that packing keeps whole lie in other rows than those that it cut. */
+static const char whole_packing[] = "true (conversations whole)";
+
+static sw_status add_packing(sw_record *record, const sw_settings *settings, const sw_dataset *data, sw_error *err) {
+    if (settings->data.packing == SW_PACKING_TRUE && sw_dataset_describe(data).n_whole_rows > 0)
+        return add(record, "data.packing", whole_packing, err);
+    return add_setting(record, settings, SW_OPTION_data_packing, err);
+}
+
 /* ---- files ---- */
 
 static sw_status add_data(sw_record *record, sw_dataset *data, sw_error *err) {
@@ -110,7 +119,8 @@ sw_status sw_record_create(const sw_assembly *a, sw_dataset *data, sw_kernel_set
     record->item = sw_arena_take(&record->arena, (N_COMPARED + N_FINGERPRINTS) * sizeof *record->item);
     sw_status status = record->item ? SW_OK : no_memory(err);
     for (int i = 0; i < N_COMPARED && !status; i++)
-        status = add_setting(record, a->settings, compared[i], err);
+        status = compared[i] == SW_OPTION_data_packing ? add_packing(record, a->settings, data, err)
+                                                       : add_setting(record, a->settings, compared[i], err);
     if (!status)
         status = add_model(record, a, err);
     if (!status)
@@ -141,6 +151,19 @@ sw_status sw_record_take_kernels(sw_record *record, const sw_checkpoint *checkpo
     return SW_OK;
 }
 
+static sw_status refuse_changed(const sw_setting_text *now, const char *then, const char *path, sw_error *err) {
+    if (!strcmp(now->value, whole_packing) && !strcmp(then, "true"))
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "data.packing: conversations lie whole in rows now, and when %s was written they were cut where a row "
+                       "ended · take another checkpoint.path, or go on with the new rows: "
+                       "checkpoint.resume.force=[data.packing, data.train]",
+                       path);
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "%s has changed since %s was written: it was %.200s, it is %.200s · take the old value, another "
+                   "checkpoint.path, or go on all the same with checkpoint.resume.force=[%s]",
+                   now->key, path, then, now->value, now->key);
+}
+
 static bool is_forced(const sw_settings *settings, const char *key) {
     const sw_texts *force = &settings->checkpoint.resume.force;
     for (int i = 0; i < force->n; i++)
@@ -158,10 +181,7 @@ sw_status sw_record_compare(const sw_record *record, const sw_settings *settings
         if (!counts || !then || !strcmp(then, now->value)) /* a setting that an older version did not have is at its default */
             continue;
         if (!is_forced(settings, now->key))
-            return sw_fail(err, SW_BAD_CONFIG,
-                           "%s has changed since %s was written: it was %.200s, it is %.200s · take the old value, another "
-                           "checkpoint.path, or go on all the same with checkpoint.resume.force=[%s]",
-                           now->key, sw_checkpoint_path(checkpoint), then, now->value, now->key);
+            return refuse_changed(now, then, sw_checkpoint_path(checkpoint), err);
         char line[SW_MESSAGE_BYTES];
         snprintf(line, sizeof line, "%s has changed as checkpoint.resume.force allows: it was %.200s, it is %.200s", now->key,
                  then, now->value);

@@ -47,7 +47,7 @@ static void report_data(const sw_run *run) {
     sw_dataset_facts facts = sw_dataset_describe(run->data);
     char tokens[SW_TEXT_NUMBER_BYTES];
     sw_text_count((double)facts.n_tokens, tokens, sizeof tokens);
-    sw_report_line(run, "data: %s tokens, %" PRId64 " rows of %" PRId64 ", %" PRId64 " tokens at the end fill no row", tokens,
+    sw_report_line(run, "data: %s tokens, %" PRId64 " rows of %" PRId64 ", %" PRId64 " tokens are in no row", tokens,
                    facts.n_rows, s->data.sequence_length, facts.n_dropped);
     sw_report_line(run, "run: %" PRId64 " steps of %" PRId64 " rows in micro-batches of %" PRId64 ", %.2f passes over the data",
                    run->n_steps, s->train.batch_size, run->assembly.choice.micro_batch_size,

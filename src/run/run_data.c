@@ -54,13 +54,15 @@ static void tell_progress(void *to, const char *path, int64_t done, int64_t all)
 
 static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training, int64_t vocabulary, sw_dataset **data,
                            sw_error *err) {
+    static const sw_packing packings[] = {
+        [SW_PACKING_TRUE] = SW_PACKED, [SW_PACKING_WHOLE] = SW_PACKED_WHOLE, [SW_PACKING_FALSE] = SW_UNPACKED};
     const sw_settings *s = run->settings;
     sw_dataset_options options = {
         .paths = paths->item,
         .n_paths = paths->n,
         .labels_mask = is_training ? s->data.labels_mask : NULL,
         .documents = is_training ? s->data.documents : NULL,
-        .packing = s->data.packing,
+        .packing = packings[s->data.packing],
         .long_documents = (sw_long_documents)s->data.long_documents,
         .mix = is_training && s->data.mix.n ? s->data.mix.item : NULL,
         .sequence_length = s->data.sequence_length,

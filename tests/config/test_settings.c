@@ -202,7 +202,7 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"model: {lora: 8}\n", {"model.lora", "a map"}},
         /* known, not built */
         {"model: {architecture: mixtral}\n", {"run.yaml:1", "model.architecture", "not built yet", "llama or gpt2"}},
-        {"data: {packing: perhaps}\n", {"data.packing", "true or false"}},
+        {"data: {packing: perhaps}\n", {"data.packing", "true, whole or false"}},
         {"data: {mix: [1, -1]}\n", {"data.mix", "a list of numbers"}},
         {"data: {mix: [1, 2], train: [a.txt]}\n", {"data.mix", "2 weights", "1 entries"}},
         {"data: {chat_format: chatlm}\n", {"data.chat_format", "chatml"}},

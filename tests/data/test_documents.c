@@ -184,21 +184,44 @@ static void long_documents_are_left_out_or_refused_by_name(void **state) {
     assert_refused(&options, SW_BAD_FILE, "a row needs 2");
 }
 
-/* A hole in the middle: what follows a document that is left out is read from behind it, marks too. */
-static void tokens_and_marks_behind_a_hole_stay_together(void **state) {
-    int64_t ids[12], lengths[] = {3, 6, 3}, marks[] = {1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0};
+/* A hole in the middle: what follows a document that is left out is read from behind it. */
+static void tokens_behind_a_hole_are_read_from_there(void **state) {
+    int64_t ids[12], lengths[] = {3, 6, 3};
     for (int i = 0; i < 12; i++)
         ids[i] = i + 10;
     const char *tokens = write_npy(*state, "t.npy", SW_U8, ids, 12), *documents = write_npy(*state, "d.npy", SW_I32, lengths, 3);
     sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = &tokens,
                                                              .n_paths = 1,
                                                              .documents = documents,
-                                                             .labels_mask = write_npy(*state, "m.npy", SW_U8, marks, 12),
-                                                             .packing = true,
+                                                             .packing = SW_PACKED,
                                                              .long_documents = SW_LONG_DROP,
                                                              .sequence_length = 4});
     assert_int_equal(sw_dataset_describe(dataset).n_rows, 1);
-    assert_row(dataset, 0, (int32_t[]){10, 11, 12, 19}, (int32_t[]){-1, 12, -1, 20}, (int32_t[]){0, 0, 0, 3});
+    assert_row(dataset, 0, (int32_t[]){10, 11, 12, 19}, (int32_t[]){11, 12, -1, 20}, (int32_t[]){0, 0, 0, 3});
+    sw_dataset_close(dataset);
+}
+
+/* The text of one source loses a document; the conversations of the next stay with their marks, the long one among them too. */
+static void a_hole_in_one_source_moves_no_mark_of_the_next(void **state) {
+    const char *paths[] = {write_text(*state, "a.jsonl", "{\"text\": \"ABC\"}\n{\"text\": \"DEFGHI\"}\n{\"text\": \"JKL\"}\n"),
+                           write_text(*state, "b.jsonl",
+                                      "{\"prompt\": \"opqrst\", \"completion\": \"u\"}\n"
+                                      "{\"prompt\": \"ab\", \"completion\": \"cd\"}\n")};
+    const double weights[] = {1, 1};
+    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = paths,
+                                                             .n_paths = 2,
+                                                             .mix = weights,
+                                                             .is_bytes = true,
+                                                             .packing = SW_PACKED,
+                                                             .long_documents = SW_LONG_DROP,
+                                                             .sequence_length = 4,
+                                                             .text = {.cache = scratch_path(*state, "cache")}});
+    sw_dataset_facts facts = sw_dataset_describe(dataset);
+    assert_int_equal(facts.n_rows, 2);
+    assert_int_equal(facts.n_tokens, 10);
+    assert_int_equal(facts.n_long, 2);
+    assert_row(dataset, 0, (int32_t[]){'A', 'B', 'C', 'J'}, (int32_t[]){'B', 'C', -1, 'K'}, (int32_t[]){0, 0, 0, 3});
+    assert_row(dataset, 1, (int32_t[]){'a', 'b', 'c', 0}, (int32_t[]){-1, 'c', 'd', -1}, (int32_t[]){0, 0, 0, 3});
     sw_dataset_close(dataset);
 }
 
@@ -261,7 +284,8 @@ int main(void) {
         TEST(unpacked_documents_have_rows_of_their_own),
         TEST(packed_rows_hold_pieces),
         TEST(long_documents_are_left_out_or_refused_by_name),
-        TEST(tokens_and_marks_behind_a_hole_stay_together),
+        TEST(tokens_behind_a_hole_are_read_from_there),
+        TEST(a_hole_in_one_source_moves_no_mark_of_the_next),
         TEST(lengths_must_add_up),
         TEST(every_epoch_has_each_row_once_in_an_order_of_its_own),
         TEST(files_of_text_are_documents_where_rows_are_packed),
