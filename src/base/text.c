@@ -118,41 +118,6 @@ char *sw_text_duration(double seconds, char *buffer, size_t buffer_bytes) {
     return buffer;
 }
 
-bool sw_text_parse_bytes(const char *text, int64_t *bytes) {
-    size_t n_number = strspn(text, "0123456789.");
-    char number[32];
-    if (!n_number || n_number >= sizeof number)
-        return false;
-    memcpy(number, text, n_number);
-    number[n_number] = 0;
-    const char *unit = text + n_number;
-    while (*unit == ' ')
-        unit++;
-    static const char prefixes[] = "KMGTPE";
-    double factor = 1;
-    if (*unit && strcmp(unit, "B")) {
-        const char *prefix = strchr(prefixes, toupper((unsigned char)*unit));
-        bool is_binary = prefix && !strcmp(unit + 1, "iB");
-        if (!prefix || (!is_binary && strcmp(unit + 1, "B")))
-            return false;
-        for (const char *step = prefixes; step <= prefix; step++)
-            factor *= is_binary ? 1024 : 1000;
-    }
-    double value;
-    if (factor == 1) { /* digits alone are exact beyond 2^53 too */
-        char *end;
-        unsigned long long whole = strtoull(number, &end, 10);
-        if (*end || n_number > 18)
-            return false;
-        *bytes = (int64_t)whole;
-        return true;
-    }
-    if (!sw_text_parse_real(number, &value) || value * factor >= 9223372036854775808.0 || value * factor != floor(value * factor))
-        return false;
-    *bytes = (int64_t)(value * factor);
-    return true;
-}
-
 char *sw_text_exact_bytes(int64_t bytes, char *buffer, size_t buffer_bytes) {
     int unit = 0;
     while (bytes && unit < N_BINARY_UNITS - 1 && bytes % 1024 == 0) {
@@ -161,33 +126,6 @@ char *sw_text_exact_bytes(int64_t bytes, char *buffer, size_t buffer_bytes) {
     }
     snprintf(buffer, buffer_bytes, "%lld%s", (long long)bytes, unit ? binary_units[unit] : "");
     return buffer;
-}
-
-bool sw_text_parse_real(const char *text, double *value) {
-    const char *at = text + (*text == '-' || *text == '+');
-    size_t n_whole = strspn(at, "0123456789"), n_fraction = 0;
-    at += n_whole;
-    if (*at == '.') {
-        n_fraction = strspn(at + 1, "0123456789");
-        at += 1 + n_fraction;
-    }
-    if (!n_whole && !n_fraction)
-        return false;
-    if (*at == 'e' || *at == 'E') {
-        at += 1 + (at[1] == '-' || at[1] == '+');
-        size_t n_exponent = strspn(at, "0123456789");
-        if (!n_exponent)
-            return false;
-        at += n_exponent;
-    }
-    if (*at)
-        return false;
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c_locale)
-        return false;
-    *value = strtod_l(text, NULL, c_locale);
-    freelocale(c_locale);
-    return isfinite(*value);
 }
 
 char *sw_text_exact_real(double value, char *buffer, size_t buffer_bytes) {

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/number.h"
+
 /* Insertions, deletions, replacements and swaps of neighbours (Damerau's optimal string alignment) that turn a into b; '-' is '_'
  * and case does not count. Words beyond 64 characters count as different in all of them. */
 int sw_text_distance(const char *a, const char *b);
@@ -20,13 +22,9 @@ char *sw_text_bytes(int64_t bytes, char *buffer, size_t buffer_bytes);     /* "5
 char *sw_text_count(double count, char *buffer, size_t buffer_bytes);      /* "950", "12.3 k", "1.25 M" */
 char *sw_text_duration(double seconds, char *buffer, size_t buffer_bytes); /* "4.2 s", "3 min 07 s", "2 h 05 min", "3 d 04 h" */
 
-/* Bytes as people write them: "1000", "512MiB", "1.5 GiB", "10 GB" (decimal). False for anything else or beyond 2^63. */
-bool sw_text_parse_bytes(const char *text, int64_t *bytes);
 /* The shortest way to write a byte count exactly: "5GiB", "1536MiB", "1000". */
 char *sw_text_exact_bytes(int64_t bytes, char *buffer, size_t buffer_bytes);
 
-/* A decimal number, whatever the locale: [-+]digits[.digits][e[-+]digits], the whole text, finite. */
-bool sw_text_parse_real(const char *text, double *value);
 /* The shortest decimal that reads back as the same double, whatever the locale. */
 char *sw_text_exact_real(double value, char *buffer, size_t buffer_bytes);
 

@@ -1,7 +1,6 @@
 /* yaml.c: libyaml's events become a tree; everything that is left out is refused here, with its line. */
 #include "base/yaml.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -246,7 +245,11 @@ static bool is_plain(const sw_yaml *node) {
 }
 
 bool sw_yaml_is_null(const sw_yaml *node) {
-    return is_plain(node) && (!*node->text || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
+    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
+    for (size_t i = 0; is_plain(node) && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(node->text, words[i]))
+            return true;
+    return false;
 }
 
 bool sw_yaml_boolean(const sw_yaml *node, bool *value) {
@@ -255,25 +258,7 @@ bool sw_yaml_boolean(const sw_yaml *node, bool *value) {
 }
 
 bool sw_yaml_integer(const sw_yaml *node, int64_t *value) {
-    if (!is_plain(node))
-        return false;
-    const char *digits = node->text + (*node->text == '-' || *node->text == '+');
-    if (*digits && digits[strspn(digits, "0123456789")] == 0) {
-        uint64_t magnitude = 0;
-        for (; *digits; digits++) {
-            uint64_t digit = (uint64_t)(*digits - '0');
-            if (magnitude > (INT64_MAX - digit) / 10)
-                return false;
-            magnitude = magnitude * 10 + digit;
-        }
-        *value = *node->text == '-' ? -(int64_t)magnitude : (int64_t)magnitude;
-        return true;
-    }
-    double real;
-    if (!sw_yaml_real(node, &real) || fabs(real) > 9007199254740992.0 || real != floor(real))
-        return false;
-    *value = (int64_t)real;
-    return true;
+    return is_plain(node) && sw_text_parse_integer(node->text, value);
 }
 
 bool sw_yaml_real(const sw_yaml *node, double *value) {

@@ -2,8 +2,8 @@
  *
  * One document of maps, lists and scalars; scalars stay text until a reader asks for a number, so that a message can say what
  * stood there. Left out, by name, is what a settings file does not need and what surprises: aliases, tags, keys that are not
- * scalars, a key twice in one map, documents after the first. Numbers follow YAML 1.2: 1e-5 is a number; yes, no, on and off are
- * text.
+ * scalars, a key twice in one map, documents after the first. Numbers are decimal (number.h): 1e-5 is one, and what readers of
+ * YAML 1.1 and 1.2 take for different ones (010, 0x10, 1_000, 1:30) is none; yes, no, on and off are text.
  */
 #ifndef SW_BASE_YAML_H
 #define SW_BASE_YAML_H

@@ -52,8 +52,12 @@ static sw_status set_flag(const sw_verb *verb, const sw_flag *flag, const char *
     }
     if (is_taken)
         return SW_OK;
-    return sw_fail(err, SW_BAD_CONFIG, "%s takes a %s from %.10g to %.10g, not %.100s · shardwise %s", flag->name,
-                   flag->kind == SW_FLAG_COUNT ? "whole number" : "number", flag->low, flag->high, text, verb->name);
+    char remedy[128];
+    bool has_remedy =
+        sw_numeral_remedy(text, flag->kind == SW_FLAG_COUNT ? SW_NUMERAL_INTEGER : SW_NUMERAL_REAL, remedy, sizeof remedy);
+    return sw_fail(err, SW_BAD_CONFIG, "%s takes a %s from %.10g to %.10g, not %.100s · shardwise %s%s%s", flag->name,
+                   flag->kind == SW_FLAG_COUNT ? "whole number" : "number", flag->low, flag->high, text, verb->name,
+                   has_remedy ? " · " : "", has_remedy ? remedy : "");
 }
 
 sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **arguments, const sw_flag *flags, int n_flags,

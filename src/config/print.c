@@ -135,7 +135,12 @@ void sw_settings_reference(void (*line)(void *to, const char *text), void *to, b
              "Relative paths count from the folder of RUN.yaml, those on the command line too. RUN.yaml may come through a pipe");
         line(to,
              "of the shell (`<(command)`, `command | shardwise train /dev/stdin`): then they count from the working directory.");
-        line(to, "Numbers are written as in YAML 1.2 (`1e-5`, `1e9`); true and false are the only booleans.");
+        line(to, "Numbers are decimal (`32`, `0.5`, `1e-5`, `1e9`); what YAML's versions read in different ways, such as `010`, "
+                 "`0x10`,");
+        line(
+            to,
+            "`1_000` or `1:30`, is refused. true and false are the only booleans. Of two equal settings on the command line the");
+        line(to, "last one counts.");
         line(to, "");
     }
     for (int i = 0; sw_option_section(i); i++)

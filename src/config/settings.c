@@ -1,4 +1,5 @@
-/* settings.c: defaults, then the file, then the command line, each laid over the one before; then the checks between options.
+/* settings.c: defaults, then the file, then the command line from left to right, each laid over the one before; then the checks
+ * between options.
  *
  * All three are YAML and go through the same readers (value.c), so a default is written as a user would write it.
  */
@@ -153,18 +154,6 @@ static sw_status read_override(reader *in, const char *override) {
     return status ? status : read_option(in, section, key, value, place);
 }
 
-/* Does an earlier override set the same option, or a part or the whole of it? */
-static sw_status refuse_repeated(reader *in, const char *const *overrides, int i) {
-    size_t n_name = strcspn(overrides[i], "=");
-    for (int j = 0; j < i; j++) {
-        size_t n_earlier = strcspn(overrides[j], "="), n_shorter = n_name < n_earlier ? n_name : n_earlier;
-        const char *longer = n_name < n_earlier ? overrides[j] : overrides[i];
-        if (!memcmp(overrides[i], overrides[j], n_shorter) && (n_name == n_earlier || longer[n_shorter] == '.'))
-            return sw_refuse(in->err, (sw_place){command_line, 0}, "remove one", "%.*s is given twice", (int)n_shorter, longer);
-    }
-    return SW_OK;
-}
-
 bool sw_settings_is_bytes(const sw_settings *settings) {
     return settings->data.tokenizer && !strcmp(settings->data.tokenizer, "bytes");
 }
@@ -179,11 +168,8 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
     const sw_settings untouched = *settings;
     if (!status)
         status = read_document(&in, text, strlen(text));
-    for (int i = 0; !status && i < n_overrides; i++) {
-        status = refuse_repeated(&in, overrides, i);
-        if (!status)
-            status = read_override(&in, overrides[i]);
-    }
+    for (int i = 0; !status && i < n_overrides; i++)
+        status = read_override(&in, overrides[i]);
     if (!status)
         status = sw_settings_check(settings, &untouched, in.written, err);
     sw_arena_free(&in.scratch);

@@ -30,7 +30,57 @@ static const char *shown(const sw_yaml *value, char *buffer, size_t bytes) {
                  value->text);
     else
         snprintf(buffer, bytes, "a %s", value->kind == SW_YAML_LIST ? "list" : "map");
+    for (int i = 0; value->kind == SW_YAML_LIST && i < value->n && i < 3; i++) {
+        char item[64];
+        size_t used = strlen(buffer);
+        if (value->item[i]->kind == SW_YAML_SCALAR && strlen(value->item[i]->text) < 24)
+            snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : " of ", shown(value->item[i], item, sizeof item));
+    }
     return buffer;
+}
+
+/* The kind of number that an option takes; false if it takes none. */
+static bool takes_numbers(const sw_option *option, sw_numeral *kind) {
+    switch (option->kind) {
+    case SW_KIND_COUNT:
+    case SW_KIND_COUNT_AUTO:
+    case SW_KIND_WRAP:
+        *kind = SW_NUMERAL_INTEGER;
+        return true;
+    case SW_KIND_BYTES:
+        *kind = SW_NUMERAL_BYTES;
+        return true;
+    case SW_KIND_REAL:
+    case SW_KIND_PAIR:
+    case SW_KIND_REALS:
+    case SW_KIND_LIMIT:
+        *kind = SW_NUMERAL_REAL;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What to write in place of a number that is written as others write it; false if there is nothing to say. Of a list or a map:
+ * of the first such number in it. */
+static bool number_remedy(const sw_yaml *value, sw_numeral kind, char *buffer, size_t bytes) {
+    for (int i = 0; value->kind != SW_YAML_SCALAR && i < value->n; i++)
+        if (number_remedy(value->item[i], kind, buffer, bytes))
+            return true;
+    if (value->kind != SW_YAML_SCALAR || !*value->text)
+        return false;
+    sw_yaml plain = *value;
+    double real;
+    int64_t whole;
+    plain.is_plain = true;
+    bool is_number = kind == SW_NUMERAL_BYTES     ? sw_text_parse_bytes(value->text, &whole)
+                     : kind == SW_NUMERAL_INTEGER ? sw_yaml_integer(&plain, &whole)
+                                                  : sw_yaml_real(&plain, &real);
+    if (is_number && !value->is_plain && kind != SW_NUMERAL_BYTES)
+        snprintf(buffer, bytes, "remove the quotes");
+    else if (is_number || !sw_numeral_remedy(value->text, kind, buffer, bytes))
+        return false;
+    return true;
 }
 
 /* The value that was meant, "" if none is near. */
@@ -64,12 +114,12 @@ static sw_status refuse_value(const reading *in, const sw_yaml *value) {
         snprintf(remedy, sizeof remedy, "write %s", described);
         return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s: %s is not built yet", option->section, option->key, what);
     }
-    double number;
+    sw_numeral kind;
     *remedy = 0;
     if (*meant_value(option, value, meant, sizeof meant))
         snprintf(remedy, sizeof remedy, "did you mean %s?", meant);
-    else if (value->kind == SW_YAML_SCALAR && !value->is_plain && sw_text_parse_real(value->text, &number))
-        snprintf(remedy, sizeof remedy, "remove the quotes");
+    else if (takes_numbers(option, &kind) && !number_remedy(value, kind, remedy, sizeof remedy))
+        *remedy = 0;
     return sw_refuse(in->err, place_of(in, value), *remedy ? remedy : NULL, "%s.%s takes %s, not %s", option->section,
                      option->key, described, shown(value, text, sizeof text));
 }
@@ -82,9 +132,25 @@ static bool in_range(const sw_option *option, double value) {
 
 /* ---- one reader for each kind ---- */
 
+/* Words that mean "none" or "off" elsewhere, and would be the name of a file here. */
+static bool is_meant_as_none(const sw_yaml *value) {
+    static const char *const words[] = {"none", "nil", "false", "no", "off", "true", "yes", "on"};
+    for (size_t i = 0; value->is_plain && i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(value->text, words[i]))
+            return true;
+    return false;
+}
+
 static sw_status read_path_text(const reading *in, const sw_yaml *value, const char **path) {
     if (value->kind != SW_YAML_SCALAR || sw_yaml_is_null(value) || !*value->text)
         return refuse_value(in, value);
+    if (is_meant_as_none(value)) {
+        char remedy[300];
+        snprintf(remedy, sizeof remedy, "write %s for none, or ./%s if a file is called so",
+                 in->option->kind == SW_KIND_PATHS ? "[]" : "null", value->text);
+        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s takes a path, not %s", in->option->section, in->option->key,
+                         value->text);
+    }
     if (!strncmp(value->text, "~/", 2))
         return sw_refuse(in->err, place_of(in, value), "write the whole path", "%s.%s: ~ is not expanded", in->option->section,
                          in->option->key);

@@ -92,12 +92,7 @@ static bool lists(const char *list, const char *word) {
 }
 
 static bool parse_count(const char *text, double low, double high, int64_t *count) {
-    char *end;
-    if (!*text || strspn(text, "0123456789") != strlen(text))
-        return false;
-    errno = 0;
-    *count = strtoll(text, &end, 10);
-    return !errno && (double)*count >= low && (double)*count <= high;
+    return sw_text_parse_integer(text, count) && (double)*count >= low && (double)*count <= high;
 }
 
 /* Seconds may carry their unit: "1.5s". */
@@ -152,8 +147,10 @@ static sw_status parse_pair(char *pair, sw_fault *fault, uint32_t *given, sw_err
     *given |= 1u << k;
     if (set_value(&keys[k], value, fault))
         return SW_OK;
-    char about[128];
-    snprintf(about, sizeof about, "%s=%s: %s", keys[k].name, keys[k].value_name, keys[k].about);
+    char about[256], remedy[128] = "";
+    if (keys[k].kind == RANK || keys[k].kind == COUNT || keys[k].kind == REAL)
+        sw_numeral_remedy(value, keys[k].kind == REAL ? SW_NUMERAL_REAL : SW_NUMERAL_INTEGER, remedy, sizeof remedy);
+    snprintf(about, sizeof about, "%s=%s: %s%s%s", keys[k].name, keys[k].value_name, keys[k].about, *remedy ? "; " : "", remedy);
     return refuse(fault, "not a value of ", about, err);
 }
 

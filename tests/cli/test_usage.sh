@@ -62,7 +62,11 @@ rm fifo link.yaml
 printf 'model: {path: m}\n' >run.yaml
 expect 2 'run.yaml' 'data.train' -- "$shardwise" train run.yaml
 expect 2 'command line' 'train.steps' ten -- "$shardwise" train run.yaml train.steps=ten
-expect 2 'command line' 'twice' -- "$shardwise" train run.yaml train.steps=1 train.steps=2
+expect 0 'steps: 2' -- "$shardwise" train run.yaml train.steps=1 train.steps=2 --print-config
+expect 2 'write 10, or 8' -- "$shardwise" train run.yaml train.steps=010
+expect 2 'from 1' 'write 16' -- "$shardwise" generate model --prompt a --max-tokens 0x10
+expect 2 'write 0.5' -- "$shardwise" generate model --prompt a --top-p 0,5
+expect 2 'step=N' 'write 3' -- "$shardwise" train run.yaml --inject kill:rank=1,step=03
 expect 2 'command line' 'section.key=value' -- "$shardwise" train run.yaml other.yaml
 expect 3 'nowhere' -- "$shardwise" generate nowhere --prompt a
 [ "$(ls)" = "$(printf 'bad.yaml\nrun.yaml')" ] || complain "something was written: $(ls)"

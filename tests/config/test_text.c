@@ -134,7 +134,7 @@ static void exact_bytes_read_back(void **state) {
     for (int64_t bytes = 1; bytes < INT64_MAX / 7; bytes = bytes * 5 + bytes / 3) {
         int64_t read = 0;
         assert_true(sw_text_parse_bytes(sw_text_exact_bytes(bytes, buffer, sizeof buffer), &read));
-        assert_true(read == bytes || bytes >= 1000000000000000000);
+        assert_true(read == bytes);
     }
 }
 

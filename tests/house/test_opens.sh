@@ -2,7 +2,9 @@
 # with why it may be one.
 set -u
 cd "$SW_SOURCE/src" || exit 1
-cat >/tmp/opens.$$ <<'END'
+list=$(mktemp)
+trap 'rm -f "$list"' EXIT
+cat >"$list" <<'END'
 base/file.c               the place for it
 base/kernel_text.c        files of /proc and /sys
 config/settings_text.c    RUN.yaml, which may be a pipe of the shell: O_NONBLOCK
@@ -27,9 +29,8 @@ run/preload/fault_calls.c open itself
 run/run_folder.c          folders
 run/run_folder_again.c    folders
 END
-trap 'rm -f /tmp/opens.$$' EXIT
 found=$(grep -rlE '(^|[^_a-z>.])(open|openat|fopen|freopen|opendir|json_load_file)\(' --include=*.c . | sed 's,^\./,,' | sort)
-listed=$(awk '{print $1}' /tmp/opens.$$ | sort)
+listed=$(awk '{print $1}' "$list" | sort)
 [ "$found" = "$listed" ] && exit 0
 echo 'files that open files, and the list in tests/house/test_opens.sh:' >&2
 diff <(echo "$found") <(echo "$listed") >&2

@@ -66,6 +66,27 @@ static void any_text_is_a_fault_or_refused(void **state) {
     assert_true(n_refused > 10000);
 }
 
+static void numbers_that_mean_two_things_are_refused(void **state) {
+    static const struct {
+        const char *text, *remedy;
+    } cases[] = {
+        {"kill:rank=01,step=3", "write 1"},
+        {"kill:rank=1,step=010", "write 10, or 8"},
+        {"stop:rank=0,at=0x1", "write 1"},
+        {"stop:rank=0,at=1:30", "write 90"},
+        {"flip:rank=1,step=5,buffer=parameters,bit=1_000", "write 1000"},
+        {"allocation:k=-1", "K-th call"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sw_fault fault;
+        sw_error err = {0};
+        assert_int_equal(sw_fault_parse(cases[i].text, &fault, &err), SW_BAD_CONFIG);
+        if (!strstr(err.message, cases[i].remedy))
+            fail_msg("%s", err.message);
+    }
+}
+
 static void long_texts_are_refused(void **state) {
     char text[4096];
     sw_fault fault;
@@ -81,6 +102,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_arrive_where_they_belong),
         cmocka_unit_test(any_text_is_a_fault_or_refused),
+        cmocka_unit_test(numbers_that_mean_two_things_are_refused),
         cmocka_unit_test(long_texts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
