@@ -26,6 +26,7 @@
 
 #include "base/dtype.h"
 #include "base/wide_sum.h"
+#include "comm/lane.h"
 #include "device/device.h"
 
 /* Where the parts of a collective lie. Rank r's part starts at window + offset + r * rank_stride; at most
@@ -71,7 +72,6 @@ typedef struct sw_comm_vtable {
     void (*close)(sw_comm *comm);
 } sw_comm_vtable;
 
-#define SW_LANES 2 /* compute, and communication in copy mode */
 #define SW_MAX_CHANNELS 4096
 #define SW_LABEL_BYTES 64
 

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "run/train.h"
+#include "shard/schedule.h"
 
 static void say(const sw_plan_options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -23,11 +24,10 @@ static void say(const sw_plan_options *options, const char *format, ...) {
 
 static double flops_of(const sw_program *program, int n_slots) {
     double flops = 0;
-    sw_segment segment;
-    int slot;
-    for (int i = 0; sw_schedule_step(program, n_slots, i, &segment, &slot); i++)
-        for (int k = 0; k < program->segment_count[segment]; k++)
-            flops += program->instructions.item[program->segment_first[segment] + k].flops;
+    sw_turn turn;
+    for (int i = 0; sw_schedule_turn(program, n_slots, i, &turn); i++)
+        for (int k = 0; k < program->segment_count[turn.segment]; k++)
+            flops += program->instructions.item[program->segment_first[turn.segment] + k].flops;
     return flops;
 }
 

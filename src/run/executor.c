@@ -194,7 +194,8 @@ static sw_status bind(sw_executor *e, int index, sw_error *err) {
         const sw_instruction *instruction = &program->instructions.item[i];
         sw_bound *bound = &e->bound[index][i];
         bound->instruction = instruction;
-        bound->fn = sw_device_kernel(e->device, e->numbers, instruction->kernel);
+        sw_kernel kernel = instruction->kind == SW_DO_PAD ? SW_KERNEL_ZERO : instruction->kernel;
+        bound->fn = sw_device_kernel(e->device, e->numbers, kernel);
         for (int o = 0; o < instruction->n_operands; o++) {
             bound->call.operand[o] = resolve(e, program, &instruction->operand[o]);
             bind_peak(bound, program, &instruction->operand[o]);
@@ -236,7 +237,8 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
                        .n_programs = n_programs,
                        .last_program = -1,
                        .numbers = sw_sharding_numbers(&states->sharding)};
-    e->has_lane = states->sharding.mode == SW_SHM_COPY;
+    e->n_lanes = sw_sharding_lanes(&states->sharding);
+    sw_positions_forget(&e->positions);
     e->first_channel = comm->n_channels;
     comm->n_channels += n_channels;
     e->bound = sw_arena_take(&e->arena, (size_t)n_programs * sizeof *e->bound);

@@ -64,8 +64,9 @@ typedef struct sw_executor_observer {
     sw_status (*after)(void *self, const sw_boundary *boundary, sw_error *err);
 } sw_executor_observer;
 
-/* Between steps. The observer must outlive the executor; NULL: nobody, which costs nothing. */
-void sw_executor_observe(sw_executor *executor, const sw_executor_observer *observer);
+/* Between steps: one more looks on, in the order in which they came. It must outlive the executor; nobody costs nothing. Errors:
+ * SW_BUG: more than four. */
+sw_status sw_executor_observe(sw_executor *executor, const sw_executor_observer *observer, sw_error *err);
 
 /* Run the schedule of one step of program `index`: n_micro_batches dealt to ranks in turn. A forward program (evaluation,
  * generation) has no decision. */

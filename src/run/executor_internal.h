@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "run/executor.h"
+#include "shard/schedule.h"
 
 /* A stretch of own elements with one weight decay, or of padding in a gradient buffer. */
 typedef struct sw_stripe {
@@ -35,19 +36,27 @@ typedef struct sw_segment_run {
     int program;
     sw_segment segment;
     int slot;
-    bool is_active;                      /* this rank has a micro-batch */
-    bool is_last;                        /* no slot of the step comes after: sums are complete */
-    int n_contributors;                  /* ranks that have one */
-    int64_t step;                        /* completed steps */
-    uint64_t epoch;                      /* of the parameters and gradients of the step */
-    int64_t base;                        /* position of the segment's first instruction among all that have run */
-    int64_t segment_base[SW_N_SEGMENTS]; /* ... of the run of each segment in this slot, or at the end of the step */
-    int64_t slot_before[SW_N_SEGMENTS];  /* ... in the slot before, of this step or the one before */
+    bool is_active;     /* this rank has a micro-batch */
+    bool is_last;       /* no slot of the step comes after: sums are complete */
+    int n_contributors; /* ranks that have one */
+    int64_t step;       /* completed steps */
+    uint64_t epoch;     /* of the parameters and gradients of the step */
+    sw_positions positions;
 } sw_segment_run;
 
-#define SW_LONG_AGO (INT64_MIN / 2) /* a position that every wait is past */
+enum { SW_QUEUE = 4 }; /* segment runs that a lane may lag behind the compute lane */
+enum { SW_MAX_OBSERVERS = 4 };
 
-enum { SW_QUEUE = 4 }; /* segment runs that the communication lane may lag behind */
+/* A lane: what it has done; and, but for the compute lane, whose thread is the caller's, its thread and what it has been given.
+ */
+typedef struct sw_lane_state {
+    struct sw_executor *executor;
+    int lane;
+    pthread_t thread;
+    bool has_thread;
+    int64_t done;    /* position that it has completed; under lock, as n_taken is */
+    int64_t n_taken; /* segment runs */
+} sw_lane_state;
 
 struct sw_executor {
     sw_comm *comm;
@@ -68,22 +77,22 @@ struct sw_executor {
 
     sw_scalars scalars;
     const sw_step_hooks *hooks;
-    const sw_executor_observer *observer; /* NULL: nobody */
+    int n_observers;
+    const sw_executor_observer *observers[SW_MAX_OBSERVERS];
     sw_wide_sum squares;
     int last_program; /* whose constants are in place; -1 */
     uint64_t epoch;   /* of the trainable parameters: how often they have been made known; 0: never */
-    int64_t position; /* of what is laid out next */
-    int64_t segment_base[SW_N_SEGMENTS], slot_before[SW_N_SEGMENTS];
+    sw_positions positions;
     sw_executor_counts counts;
 
     /* lanes */
-    bool has_lane;
-    pthread_t thread;
+    int n_lanes;
+    bool has_lock; /* with more than one lane */
+    sw_lane_state lane[SW_LANES];
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t done[SW_LANES]; /* position that each lane has completed; under lock */
     sw_segment_run queue[SW_QUEUE];
-    int64_t n_queued, n_taken; /* segment runs */
+    int64_t n_queued; /* segment runs */
     bool stop, failed;
     sw_error lane_error;
 };
@@ -97,7 +106,7 @@ sw_status sw_lane_protect(sw_executor *executor, int group, bool is_gathered, bo
 sw_status sw_lanes_start(sw_executor *executor, sw_error *err);
 void sw_lanes_stop(sw_executor *executor);
 
-/* Give the next segment to the communication lane, if there is one. It may lag behind by SW_QUEUE segments. */
+/* Give the next segment to the other lanes. They may lag behind by SW_QUEUE segments. */
 void sw_lanes_give(sw_executor *executor, const sw_segment_run *run);
 
 /* Run the compute lane's part of a segment, here. */
@@ -106,10 +115,10 @@ sw_status sw_lanes_compute(sw_executor *executor, const sw_segment_run *run, sw_
 /* Counts of a step begin. */
 void sw_lanes_count_anew(sw_executor *executor);
 
-/* End all ranks: this one failed in `lane`; its other lane waits for it no longer. */
+/* End all ranks: this one failed in `lane`; its other lanes wait for it no longer. */
 void sw_lanes_abort(sw_executor *executor, int lane, const sw_error *error);
 
-/* Wait until the communication lane has done all that it was given. */
+/* Wait until the other lanes have done all that they were given. */
 sw_status sw_lanes_settle(sw_executor *executor, sw_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* executor_step.c: the order of segments in a step, handed to the lanes.
  *
- * The communication lane is given each segment while the one before computes, so that it gathers for a slot before the slot
- * before is over. A step ends when both lanes are done.
+ * The other lanes are given each segment while the one before computes, so that they gather for a slot before the slot before
+ * is over. A step ends when all lanes are done.
  */
 #include <string.h>
 
@@ -11,27 +11,24 @@ const sw_executor_counts *sw_executor_count(const sw_executor *e) {
     return &e->counts;
 }
 
-void sw_executor_observe(sw_executor *e, const sw_executor_observer *observer) {
-    e->observer = observer;
+sw_status sw_executor_observe(sw_executor *e, const sw_executor_observer *observer, sw_error *err) {
+    if (e->n_observers == SW_MAX_OBSERVERS)
+        return sw_fail(err, SW_BUG, "more than %d observers of an executor", SW_MAX_OBSERVERS);
+    e->observers[e->n_observers++] = observer;
+    return SW_OK;
 }
 
 /* Positions of a run of a segment that comes after all that has been laid out so far. */
 static sw_segment_run lay(sw_executor *e, int index, sw_segment segment, int slot, bool is_active, int n_contributors) {
-    sw_segment_run run = {.program = index,
-                          .segment = segment,
-                          .slot = slot,
-                          .is_active = is_active,
-                          .base = e->position,
-                          .n_contributors = n_contributors,
-                          .step = e->scalars.step,
-                          .epoch = e->epoch};
-    if (segment == SW_SEGMENT_FORWARD)
-        memcpy(e->slot_before, e->segment_base, sizeof e->slot_before);
-    e->segment_base[segment] = e->position;
-    memcpy(run.segment_base, e->segment_base, sizeof run.segment_base);
-    memcpy(run.slot_before, e->slot_before, sizeof run.slot_before);
-    e->position += e->programs[index]->segment_count[segment];
-    return run;
+    sw_positions_lay(&e->positions, e->programs[index], segment);
+    return (sw_segment_run){.program = index,
+                            .segment = segment,
+                            .slot = slot,
+                            .is_active = is_active,
+                            .n_contributors = n_contributors,
+                            .step = e->scalars.step,
+                            .epoch = e->epoch,
+                            .positions = e->positions};
 }
 
 /* What the program that ran last left behind is not this one's: its constants may lie where this one's do, and its runs are no
@@ -40,14 +37,13 @@ static sw_status prepare(sw_executor *e, int index, sw_error *err) {
     if (e->last_program == index)
         return SW_OK;
     e->last_program = index;
-    for (int s = 0; s < SW_N_SEGMENTS; s++)
-        e->segment_base[s] = SW_LONG_AGO;
+    sw_positions_forget(&e->positions);
     sw_segment_run run = lay(e, index, SW_SEGMENT_PREPARE, 0, true, e->comm->n_ranks);
     sw_lanes_give(e, &run);
     return sw_lanes_compute(e, &run, err);
 }
 
-/* The other lane may be waiting for peers that wait for this one. */
+/* Other lanes may be waiting for peers that wait for this one. */
 static sw_status settle(sw_executor *e, sw_status status, sw_error *err) {
     sw_error other;
     if (!status)
@@ -71,13 +67,13 @@ sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scal
 
 /* The i-th segment of a step of that many micro-batches; false at the end. */
 static bool lay_next(sw_executor *e, int index, sw_deal deal, int i, sw_segment_run *run) {
-    int place = sw_mesh_place(&e->states->sharding.mesh, SW_DATA_AXES, e->comm->rank), n_slots = sw_deal_slots(deal), slot;
-    sw_segment segment;
-    if (!sw_schedule_step(e->programs[index], n_slots, i, &segment, &slot))
+    int place = sw_mesh_place(&e->states->sharding.mesh, SW_DATA_AXES, e->comm->rank), n_slots = sw_deal_slots(deal);
+    sw_turn turn;
+    if (!sw_schedule_turn(e->programs[index], n_slots, i, &turn))
         return false;
-    int n_contributors = sw_deal_contributors(deal, segment == SW_SEGMENT_REDUCE ? 0 : slot);
-    *run = lay(e, index, segment, slot, n_contributors > place || segment == SW_SEGMENT_UPDATE, n_contributors);
-    run->is_last = slot == n_slots - 1;
+    int n_contributors = sw_deal_contributors(deal, turn.segment == SW_SEGMENT_REDUCE ? 0 : turn.slot);
+    *run = lay(e, index, turn.segment, turn.slot, n_contributors > place || turn.segment == SW_SEGMENT_UPDATE, n_contributors);
+    run->is_last = turn.slot == n_slots - 1;
     return true;
 }
 

@@ -330,9 +330,9 @@ void sw_rank_faults_close(sw_rank_faults *mine) {
     free(mine);
 }
 
-void sw_rank_faults_watch(sw_rank_faults *mine, sw_executor *executor) {
+sw_status sw_rank_faults_watch(sw_rank_faults *mine, sw_executor *executor, sw_error *err) {
     if (!mine)
-        return;
+        return SW_OK;
     mine->executor = executor;
-    sw_executor_observe(executor, &mine->observer);
+    return sw_executor_observe(executor, &mine->observer, err);
 }

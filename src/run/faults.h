@@ -109,7 +109,7 @@ sw_status sw_rank_faults_open(const sw_run *run, sw_comm *comm, sw_rank_faults *
 void sw_rank_faults_close(sw_rank_faults *mine);
 
 /* Strike where this executor comes by; mine may be NULL. */
-void sw_rank_faults_watch(sw_rank_faults *mine, sw_executor *executor);
+sw_status sw_rank_faults_watch(sw_rank_faults *mine, sw_executor *executor, sw_error *err);
 
 /* ---- faults_flip.c ---- */
 

@@ -12,10 +12,10 @@
 #include "run/watch.h"
 
 static void advance(sw_executor *e, int lane, int64_t position) {
-    if (!e->has_lane)
+    if (!e->has_lock)
         return;
     pthread_mutex_lock(&e->lock);
-    e->done[lane] = position;
+    e->lane[lane].done = position;
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
 }
@@ -23,7 +23,7 @@ static void advance(sw_executor *e, int lane, int64_t position) {
 static sw_status wait_for(sw_executor *e, int lane, int64_t position, sw_error *err) {
     sw_status status = SW_OK;
     pthread_mutex_lock(&e->lock);
-    while (e->done[lane] < position && !e->failed)
+    while (e->lane[lane].done < position && !e->failed)
         pthread_cond_wait(&e->changed, &e->lock);
     if (e->failed) {
         *err = e->lane_error;
@@ -33,18 +33,12 @@ static sw_status wait_for(sw_executor *e, int lane, int64_t position, sw_error *
     return status;
 }
 
-static sw_status wait_other_lane(sw_executor *e, int lane, const sw_segment_run *run, const sw_instruction *instruction,
-                                 sw_error *err) {
-    if (!e->has_lane || instruction->wait == SW_WAIT_NOTHING)
-        return SW_OK;
-    int64_t position = run->base;
-    if (instruction->wait >= 0) {
-        const sw_program *program = e->programs[run->program];
-        sw_segment segment = program->instructions.item[instruction->wait].segment;
-        const int64_t *base = instruction->waits_for_slot_before ? run->slot_before : run->segment_base;
-        position = base[segment] + instruction->wait - program->segment_first[segment] + 1;
-    }
-    return wait_for(e, !lane, position, err);
+static sw_status wait_for_lanes(sw_executor *e, const sw_segment_run *run, const sw_instruction *instruction, sw_error *err) {
+    sw_status status = SW_OK;
+    for (int i = 0; i < instruction->n_waits && !status; i++)
+        status = wait_for(e, instruction->wait[i].lane,
+                          sw_wait_position(e->programs[run->program], &run->positions, &instruction->wait[i]), err);
+    return status;
 }
 
 sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_update, sw_error *err) {
@@ -144,8 +138,11 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     case SW_DO_REDUCE_ACQUIRE:
         return v->reduce_acquire(e->comm, &c, err);
     case SW_DO_PAD:
-        for (int s = 0; s < bound->n_stripes; s++)
-            memset((float *)bound->call.operand[0] + bound->stripes[s].first, 0, (size_t)bound->stripes[s].n * sizeof(float));
+        for (int s = 0; s < bound->n_stripes; s++) {
+            sw_kernel_call call = {.operand = {(float *)bound->call.operand[0] + bound->stripes[s].first},
+                                   .dim = {bound->stripes[s].n}};
+            bound->fn(e->device, &call);
+        }
         return SW_OK;
     case SW_DO_REDUCE_POST:
         if (e->hooks->gradient)
@@ -153,7 +150,7 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
         return v->reduce_post(e->comm, &c, err);
     case SW_DO_REDUCE_SUM:
         c.squares = run->is_last ? &e->squares : NULL;
-        return v->reduce_sum(e->comm, &c, e->has_lane ? e->device->alone : e->device, e->numbers, err);
+        return v->reduce_sum(e->comm, &c, e->n_lanes > 1 ? e->device->alone : e->device, e->numbers, err);
     case SW_DO_DECIDE:
         return e->hooks->decide(e->hooks->self, &e->squares, &e->scalars, err);
     case SW_DO_UPDATE:
@@ -170,10 +167,14 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
 static sw_status execute_observed(sw_executor *e, int lane, sw_bound *bound, const sw_segment_run *run, int index,
                                   sw_error *err) {
     const sw_boundary boundary = {lane, run->step, run->program, index, bound->instruction};
-    sw_status status = e->observer->before(e->observer->self, &boundary, err);
+    sw_status status = SW_OK;
+    for (int i = 0; i < e->n_observers && !status; i++)
+        status = e->observers[i]->before(e->observers[i]->self, &boundary, err);
     if (!status)
         status = execute(e, bound, run, err);
-    return status ? status : e->observer->after(e->observer->self, &boundary, err);
+    for (int i = 0; i < e->n_observers && !status; i++)
+        status = e->observers[i]->after(e->observers[i]->self, &boundary, err);
+    return status;
 }
 
 /* ---- counting ---- */
@@ -215,7 +216,7 @@ static void count(sw_executor *e, int lane, const sw_bound *bound, const sw_segm
     bool moves = instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_REDUCE_SUM;
     double wait = for_lane + for_peers;
     sw_wait_kind kind = what_it_waits_for(instruction);
-    if (e->has_lane)
+    if (e->has_lock)
         pthread_mutex_lock(&e->lock);
     sw_executor_counts *c = &e->counts;
     for (int i = 0; i < bound->n_peaks && runs; i++) {
@@ -237,13 +238,13 @@ static void count(sw_executor *e, int lane, const sw_bound *bound, const sw_segm
     }
     keep_if_long(c->longest_work, instruction, run->slot, work);
     keep_if_long(c->longest_wait, instruction, run->slot, wait);
-    if (e->has_lane)
+    if (e->has_lock)
         pthread_mutex_unlock(&e->lock);
 }
 
 /* ---- a lane ---- */
 
-/* Run one segment on this thread as `lane`; instructions of other lanes are passed over unless there is one lane only. */
+/* Run one segment on this thread as `lane`; instructions of other lanes are passed over. */
 static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, sw_error *err) {
     const sw_program *program = e->programs[run->program];
     int first = program->segment_first[run->segment], n = program->segment_count[run->segment];
@@ -251,15 +252,15 @@ static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, s
     for (int i = 0; i < n; i++) {
         sw_bound *bound = &e->bound[run->program][first + i];
         const sw_instruction *instruction = bound->instruction;
-        if (e->has_lane && instruction->lane != (sw_lane)lane)
+        if (instruction->lane != (sw_lane)lane)
             continue;
         sw_comm_enter(e->comm, lane, run->step, run->slot, first + i, instruction->label);
         bool runs = !is_passed_over(run, instruction->kind);
         double waited_before = e->comm->waited_seconds[lane];
-        sw_status status = wait_other_lane(e, lane, run, instruction, err);
+        sw_status status = wait_for_lanes(e, run, instruction, err);
         double ready = sw_seconds_now();
         if (!status && runs)
-            status = e->observer ? execute_observed(e, lane, bound, run, first + i, err) : execute(e, bound, run, err);
+            status = e->n_observers ? execute_observed(e, lane, bound, run, first + i, err) : execute(e, bound, run, err);
         if (status)
             return status;
 #ifdef SW_POISON
@@ -268,9 +269,9 @@ static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, s
         double end = sw_seconds_now(), for_peers = e->comm->waited_seconds[lane] - waited_before;
         count(e, lane, bound, run, end - ready - for_peers, ready - begin, for_peers, runs);
         begin = end;
-        advance(e, lane, run->base + i + 1);
+        advance(e, lane, run->positions.base + i + 1);
     }
-    advance(e, lane, run->base + n);
+    advance(e, lane, run->positions.base + n);
     return SW_OK;
 }
 
@@ -286,29 +287,30 @@ static void fail(sw_executor *e, const sw_error *err) {
 
 void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
     sw_error own = *error;
-    if (e->has_lane)
+    if (e->has_lock)
         fail(e, error);
     sw_say_where(e->comm->control, e->comm->rank, lane, &own);
     sw_comm_abort(e->comm, &own);
 }
 
-static void *communication_lane(void *arg) {
-    sw_executor *e = arg;
+static void *go_on(void *arg) {
+    sw_lane_state *mine = arg;
+    sw_executor *e = mine->executor;
     e->device->unpin(e->device); /* beside the compute lane, not behind it */
     pthread_mutex_lock(&e->lock);
     for (;;) {
-        while (e->n_taken == e->n_queued && !e->stop)
+        while (mine->n_taken == e->n_queued && !e->stop)
             pthread_cond_wait(&e->changed, &e->lock);
         if (e->stop)
             break;
-        sw_segment_run run = e->queue[e->n_taken % SW_QUEUE];
+        sw_segment_run run = e->queue[mine->n_taken % SW_QUEUE];
         bool failed = e->failed;
         pthread_mutex_unlock(&e->lock);
         sw_error err = {SW_OK, ""};
-        if (!failed && run_lane(e, SW_LANE_COMMUNICATION, &run, &err))
-            sw_lanes_abort(e, SW_LANE_COMMUNICATION, &err);
+        if (!failed && run_lane(e, mine->lane, &run, &err))
+            sw_lanes_abort(e, mine->lane, &err);
         pthread_mutex_lock(&e->lock);
-        e->n_taken++;
+        mine->n_taken++;
         pthread_cond_broadcast(&e->changed);
     }
     pthread_mutex_unlock(&e->lock);
@@ -316,38 +318,51 @@ static void *communication_lane(void *arg) {
 }
 
 sw_status sw_lanes_start(sw_executor *e, sw_error *err) {
-    if (!e->has_lane)
+    if (e->n_lanes == 1)
         return SW_OK;
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
-    int code = pthread_create(&e->thread, NULL, communication_lane, e);
-    if (code) {
-        e->has_lane = false;
-        return sw_fail(err, SW_NO_MEMORY,
-                       "rank %d: the communication lane's thread could not be started: %s; raise the limit on processes",
-                       e->comm->rank, strerror(code));
+    e->has_lock = true;
+    for (int lane = 1; lane < e->n_lanes; lane++) {
+        e->lane[lane] = (sw_lane_state){.executor = e, .lane = lane};
+        int code = pthread_create(&e->lane[lane].thread, NULL, go_on, &e->lane[lane]);
+        if (code)
+            return sw_fail(err, SW_NO_MEMORY,
+                           "rank %d: the communication lane's thread could not be started: %s; raise the limit on processes",
+                           e->comm->rank, strerror(code));
+        e->lane[lane].has_thread = true;
     }
     return SW_OK;
 }
 
 void sw_lanes_stop(sw_executor *e) {
-    if (!e->has_lane)
+    if (!e->has_lock)
         return;
     pthread_mutex_lock(&e->lock);
     e->stop = true;
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
-    pthread_join(e->thread, NULL);
+    for (int lane = 1; lane < e->n_lanes; lane++)
+        if (e->lane[lane].has_thread)
+            pthread_join(e->lane[lane].thread, NULL);
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->changed);
-    e->has_lane = false;
+    e->has_lock = false;
+}
+
+/* Segment runs that every lane has taken; under lock. */
+static int64_t n_taken_by_all(const sw_executor *e) {
+    int64_t n = e->n_queued;
+    for (int lane = 1; lane < e->n_lanes; lane++)
+        n = e->lane[lane].n_taken < n ? e->lane[lane].n_taken : n;
+    return n;
 }
 
 void sw_lanes_give(sw_executor *e, const sw_segment_run *run) {
-    if (!e->has_lane)
+    if (!e->has_lock)
         return;
     pthread_mutex_lock(&e->lock);
-    while (e->n_queued - e->n_taken == SW_QUEUE)
+    while (e->n_queued - n_taken_by_all(e) == SW_QUEUE)
         pthread_cond_wait(&e->changed, &e->lock);
     e->queue[e->n_queued++ % SW_QUEUE] = *run;
     pthread_cond_broadcast(&e->changed);
@@ -360,10 +375,10 @@ sw_status sw_lanes_compute(sw_executor *e, const sw_segment_run *run, sw_error *
 
 sw_status sw_lanes_settle(sw_executor *e, sw_error *err) {
     sw_status status = SW_OK;
-    if (!e->has_lane)
+    if (!e->has_lock)
         return SW_OK;
     pthread_mutex_lock(&e->lock);
-    while (e->n_taken < e->n_queued)
+    while (n_taken_by_all(e) < e->n_queued)
         pthread_cond_wait(&e->changed, &e->lock);
     if (e->failed) {
         *err = e->lane_error;

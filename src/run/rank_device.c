@@ -13,7 +13,7 @@ sw_status sw_kernel_set_of(const sw_settings *settings, sw_kernel_set *set, sw_e
 
 sw_status sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding, const sw_cores *cores, sw_kernel_set set,
                               sw_gemm_kind gemm, sw_device **device, sw_error *err) {
-    int cpus[SW_MAX_THREADS], n_lanes = sharding->mode == SW_SHM_COPY ? SW_LANES : 1;
+    int cpus[SW_MAX_THREADS], n_lanes = sw_sharding_lanes(sharding);
     bool fits = sw_cores_of_rank(cores, sharding->mesh.n_ranks, sharding->n_threads, comm->rank, cpus);
     sw_cpu_options options = {.set = set,
                               .gemm = gemm,

@@ -157,7 +157,7 @@ static sw_status prepare(sw_training *t, sw_error *err) {
         status = sw_executor_create(t->comm, t->device, &run->assembly.states, run->assembly.programs,
                                     run->validation ? SW_N_PROGRAMS : 1, &t->executor, err);
     if (!status)
-        sw_rank_faults_watch(t->faults, t->executor);
+        status = sw_rank_faults_watch(t->faults, t->executor, err);
     if (!status)
         status = open_events(t, err);
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, 0, 0, 0, "loading the model");

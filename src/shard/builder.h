@@ -40,15 +40,12 @@ typedef struct sw_builder {
     int waited; /* furthest gather that the compute lane has waited for; -1 */
 } sw_builder;
 
-/* In copy mode what moves bytes has a lane of its own; else there is one lane, whose order is all, and nothing waits. */
+/* Do gathers copy, on a lane of their own? Else nothing waits for a lane. */
 static inline bool sw_has_two_lanes(const sw_builder *b) {
-    return b->sharding.mode == SW_SHM_COPY;
+    return sw_sharding_lanes(&b->sharding) > 1;
 }
 static inline sw_lane sw_moving_lane(const sw_builder *b) {
     return sw_has_two_lanes(b) ? SW_LANE_COMMUNICATION : SW_LANE_COMPUTE;
-}
-static inline int sw_wait_for_everything(const sw_builder *b) {
-    return sw_has_two_lanes(b) ? SW_WAIT_EVERYTHING : SW_WAIT_NOTHING;
 }
 
 /* Remember the first failure; returns NULL. */
@@ -58,6 +55,10 @@ void *sw_builder_fail(sw_builder *b, sw_status status, const char *format, ...) 
 sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit,
                                   const char *format, ...) __attribute__((format(printf, 6, 7)));
 int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class, sw_buffer_kind kind, int64_t bytes);
+
+/* Add what an instruction waits for: an instruction of another lane; or all that other lanes had to do before its segment. */
+void sw_builder_wait(sw_builder *b, sw_instruction *instruction, sw_when when, int for_instruction);
+void sw_builder_wait_for_all(sw_builder *b, sw_instruction *instruction);
 
 /* A free place of the ring for a block or the root; a new one is made only if `grow`. -1 if none. */
 int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool grow);
@@ -79,6 +80,9 @@ void sw_reductions_end(sw_builder *b);
 
 /* shard/updates.c: decision, optimizer, publication. */
 void sw_updates_emit(sw_builder *b);
+
+/* shard/costs.c: what instructions that are no kernels cost. */
+void sw_costs_count(sw_program *program);
 
 int64_t sw_whole_elements(const sw_layout *layout, int group);
 

@@ -26,8 +26,8 @@ static void emit_gather(sw_builder *b, int stretch, int group, int64_t destinati
     if (sw_has_two_lanes(b)) {
         const sw_ring_place *place = &b->gather_ring.places.item[b->gather_place[stretch]];
         gather->operand[1] = (sw_reference){place->buffer, destination_offset, sw_whole_elements(b->layout, group) * size};
-        gather->wait = place->last_touch >= 0 ? place->last_touch : SW_WAIT_EVERYTHING;
-        gather->waits_for_slot_before = place->last_touch < 0; /* for which instruction of it, sw_gathers_end knows */
+        if (place->last_touch >= 0)
+            sw_builder_wait(b, gather, SW_THIS_SLOT, place->last_touch);
     }
 }
 
@@ -105,8 +105,9 @@ void sw_gathers_after(sw_builder *b, int i, sw_segment segment) {
 void sw_gathers_end(sw_builder *b) {
     for (int i = 0; i < b->program->instructions.n && !b->status; i++) {
         sw_instruction *gather = &b->program->instructions.item[i];
-        for (int p = 0; p < b->gather_ring.places.n && gather->waits_for_slot_before; p++)
+        bool is_first = gather->kind == SW_DO_GATHER && gather->n_waits == 0;
+        for (int p = 0; p < b->gather_ring.places.n && is_first; p++)
             if (b->gather_ring.places.item[p].buffer == gather->operand[1].buffer)
-                gather->wait = b->gather_ring.places.item[p].last_touch;
+                sw_builder_wait(b, gather, SW_SLOT_BEFORE, b->gather_ring.places.item[p].last_touch);
     }
 }

@@ -98,8 +98,9 @@ static void move_earlier(sw_program *program, int from, int to) {
     memmove(&all[to + 1], &all[to], (size_t)(from - to) * sizeof *all);
     all[to] = instruction;
     for (int i = 0; i < program->instructions.n; i++)
-        if (all[i].wait >= 0)
-            all[i].wait = moved(all[i].wait, from, to);
+        for (int w = 0; w < all[i].n_waits; w++)
+            if (all[i].wait[w].instruction >= 0)
+                all[i].wait[w].instruction = moved(all[i].wait[w].instruction, from, to);
     for (int b = 0; b < program->buffers.n; b++) {
         sw_buffer *buffer = &program->buffers.item[b];
         if (buffer->is_persistent || buffer->first < 0 || buffer->last == program->instructions.n) /* which lives always */

@@ -35,12 +35,14 @@ static sw_reference lower_operand(sw_builder *b, const sw_operand *operand) {
 
 /* In copy mode the first kernel that reads a gathered unit waits for the gather; replicated parameters arrive in the update
  * segment before, so there the first kernel of forward waits for everything. */
-static int wait_of(sw_builder *b, const sw_op *op, sw_segment segment) {
+static void wait_for_parameters(sw_builder *b, const sw_op *op, sw_instruction *instruction) {
     if (!sw_has_two_lanes(b))
-        return SW_WAIT_NOTHING;
-    if (b->sharding.stage < 3)
-        return segment == SW_SEGMENT_FORWARD && b->program->segment_count[SW_SEGMENT_FORWARD] == 0 ? SW_WAIT_EVERYTHING
-                                                                                                   : SW_WAIT_NOTHING;
+        return;
+    if (b->sharding.stage < 3) {
+        if (instruction->segment == SW_SEGMENT_FORWARD && b->program->segment_count[SW_SEGMENT_FORWARD] == 1)
+            sw_builder_wait_for_all(b, instruction);
+        return;
+    }
     int wait = b->waited;
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operand[i].kind != SW_OPERAND_PARAMETER)
@@ -49,15 +51,14 @@ static int wait_of(sw_builder *b, const sw_op *op, sw_segment segment) {
         if (stretch >= 0 && b->gather_instruction[stretch] > wait)
             wait = b->gather_instruction[stretch];
     }
-    if (wait == b->waited)
-        return SW_WAIT_NOTHING;
-    return b->waited = wait;
+    if (wait != b->waited)
+        sw_builder_wait(b, instruction, SW_THIS_SLOT, wait);
+    b->waited = wait;
 }
 
 void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
     static const char *const phases[] = {
         [SW_SEGMENT_PREPARE] = "prepare", [SW_SEGMENT_FORWARD] = "forward", [SW_SEGMENT_BACKWARD] = "backward"};
-    int wait = wait_of(b, op, segment);
     sw_reference operands[SW_MAX_OPERANDS];
     for (int i = 0; i < op->n_operands; i++)
         operands[i] = lower_operand(b, &op->operand[i]);
@@ -71,7 +72,7 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
     if (!instruction)
         return;
     instruction->kernel = op->kernel;
-    instruction->wait = wait;
+    wait_for_parameters(b, op, instruction);
     instruction->is_recomputed = op->is_recomputed;
     instruction->n_operands = op->n_operands;
     instruction->scratch = (sw_reference){scratch, 0, scratch_bytes};

@@ -48,10 +48,13 @@ size_t sw_instruction_print(const sw_program *program, int index, char *line, si
         put(&w, " group %d", instruction->group);
     if (instruction->channel >= 0)
         put(&w, " over %s channel %d", sw_axis_name(instruction->axis), instruction->channel);
-    if (instruction->wait == SW_WAIT_EVERYTHING)
-        put(&w, " waits for all before");
-    else if (instruction->wait >= 0)
-        put(&w, " waits for %d%s", instruction->wait, instruction->waits_for_slot_before ? " of the slot before" : "");
+    for (int i = 0; i < instruction->n_waits; i++) {
+        const sw_wait *wait = &instruction->wait[i];
+        if (wait->when == SW_ALL_BEFORE)
+            put(&w, " waits for all before");
+        else
+            put(&w, " waits for %d%s", wait->instruction, wait->when == SW_SLOT_BEFORE ? " of the slot before" : "");
+    }
     if (instruction->moved_bytes)
         put(&w, " moves %" PRId64 " B", instruction->moved_bytes);
     for (int i = 0; i < instruction->n_operands; i++) {

@@ -1,5 +1,6 @@
 /* program.c: from a step graph to a program: the order of the passes, and the list that they write to. */
 #include "shard/builder.h"
+#include "shard/schedule.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,7 +37,6 @@ sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_se
     *instruction = (sw_instruction){.kind = kind,
                                     .segment = segment,
                                     .lane = lane,
-                                    .wait = SW_WAIT_NOTHING,
                                     .unit = unit,
                                     .group = -1,
                                     .channel = -1,
@@ -46,6 +46,23 @@ sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_se
         instruction->operand[i].buffer = -1;
     p->segment_count[segment]++;
     return instruction;
+}
+
+static void add_wait(sw_builder *b, sw_instruction *instruction, sw_wait wait) {
+    if (instruction->n_waits == SW_MAX_WAITS)
+        sw_builder_fail(b, SW_BUG, "%s waits for more than %d", instruction->label, SW_MAX_WAITS);
+    else
+        instruction->wait[instruction->n_waits++] = wait;
+}
+
+void sw_builder_wait(sw_builder *b, sw_instruction *instruction, sw_when when, int for_instruction) {
+    add_wait(b, instruction, (sw_wait){when, b->program->instructions.item[for_instruction].lane, for_instruction});
+}
+
+void sw_builder_wait_for_all(sw_builder *b, sw_instruction *instruction) {
+    for (int lane = 0; lane < sw_sharding_lanes(&b->sharding); lane++)
+        if (lane != (int)instruction->lane)
+            add_wait(b, instruction, (sw_wait){SW_ALL_BEFORE, (sw_lane)lane, -1});
 }
 
 int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class, sw_buffer_kind kind, int64_t bytes) {
@@ -216,6 +233,8 @@ sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_p
         program->token_losses = buffer_of(&b, graph->token_losses);
         b.status = sw_program_map_memory(program, err);
         number_segments(program);
+        sw_schedule_accumulation(program);
+        sw_costs_count(program);
     }
     if (b.status)
         sw_program_free(program);

@@ -5,13 +5,14 @@
  * this list.
  *
  * Instructions form five segments: prepare (once), forward, backward, reduce, update. A schedule, a list of (segment, slot), puts
- * them in order: see sw_schedule_step. A rank without a micro-batch in a slot runs the idle variant of forward and backward:
+ * them in order: see schedule.h. A rank without a micro-batch in a slot runs the idle variant of forward and backward:
  * every collective, no kernel. See docs/design/step-program.md.
  */
 #ifndef SW_SHARD_PROGRAM_H
 #define SW_SHARD_PROGRAM_H
 
 #include "base/memory_class.h"
+#include "comm/lane.h"
 #include "device/device.h"
 #include "optim/optimizers.h"
 #include "shard/layout.h"
@@ -34,6 +35,11 @@ typedef struct sw_sharding {
 
 static inline sw_number_kind sw_sharding_numbers(const sw_sharding *sharding) {
     return sharding->parameter_dtype == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32;
+}
+
+/* Lanes that its programs use: in copy mode what moves bytes has one of its own; else there is one, whose order is all. */
+static inline int sw_sharding_lanes(const sw_sharding *sharding) {
+    return sharding->mode == SW_SHM_COPY ? 2 : 1;
 }
 
 /* The layout's `cut`, in elements: SW_BLOCK, or a page where pages are protected. */
@@ -79,7 +85,6 @@ typedef enum sw_instruction_kind {
     SW_DO_UPDATE          /* optimizer on own slice: copy, low, gradient, m, v */
 } sw_instruction_kind;
 
-typedef enum sw_lane { SW_LANE_COMPUTE, SW_LANE_COMMUNICATION } sw_lane;
 typedef enum sw_segment {
     SW_SEGMENT_PREPARE,
     SW_SEGMENT_FORWARD,
@@ -89,19 +94,36 @@ typedef enum sw_segment {
     SW_N_SEGMENTS
 } sw_segment;
 
+/* In which order segments run: some for every slot, some at the end of the step. Data, made by a rule and read by schedule.h. */
+typedef struct sw_turns {
+    const char *rule; /* "accumulation" */
+    int n_each_slot, n_at_end;
+    sw_segment each_slot[SW_N_SEGMENTS], at_end[SW_N_SEGMENTS];
+} sw_turns;
+
 #define SW_BUFFER_ALIGNMENT 64 /* bytes; every buffer starts at a multiple */
 
-/* What an instruction waits for on the other lane. */
-#define SW_WAIT_NOTHING (-1)
-#define SW_WAIT_EVERYTHING (-2) /* all that the other lane had to do before this segment */
+/* What an instruction waits for on another lane: schedule.h says what that means for one that runs. */
+typedef enum sw_when {
+    SW_THIS_SLOT,   /* an instruction, in this slot or, at the end of a step, in its last one */
+    SW_SLOT_BEFORE, /* an instruction, in the slot before */
+    SW_ALL_BEFORE   /* all that the lane had to do before this segment */
+} sw_when;
+
+typedef struct sw_wait {
+    sw_when when;
+    sw_lane lane;
+    int instruction; /* index; -1: all */
+} sw_wait;
+
+#define SW_MAX_WAITS 4
 
 typedef struct sw_instruction {
     sw_instruction_kind kind;
     sw_segment segment;
     sw_lane lane;
-    int wait; /* index of an instruction of the other lane, in this slot or, at the end of a step, this segment; or one of the
-                 above */
-    bool waits_for_slot_before; /* `wait` is an instruction, and its run in the slot before is meant */
+    int n_waits;
+    sw_wait wait[SW_MAX_WAITS];
     sw_kernel kernel;
     bool is_recomputed;
     int unit;         /* shard unit */
@@ -118,7 +140,8 @@ typedef struct sw_instruction {
     uint32_t accumulate;             /* bits of operands that are added to */
     uint32_t accumulate_later_slots; /* ... in every slot but the first */
     int64_t moved_bytes;             /* that this rank receives */
-    double flops, bytes;             /* cost */
+    double flops, bytes;             /* cost: arithmetic, and memory read and written */
+    int n_peers;                     /* ranks that it hears from, or tells */
     const char *label;               /* "backward layers.3 linear_grad_weight" */
 } sw_instruction;
 
@@ -129,6 +152,7 @@ typedef struct sw_program {
     SW_LIST(sw_buffer) buffers;
     SW_LIST(sw_instruction) instructions;
     int segment_first[SW_N_SEGMENTS], segment_count[SW_N_SEGMENTS];
+    sw_turns turns;
     int n_channels;
     int64_t class_end[SW_N_MEMORY_CLASSES]; /* planned: the highest byte of each class in its section, this rank */
     int64_t packing_live, packing_arena;    /* activations, logits and scratch: most bytes alive at once; room for them */
@@ -200,9 +224,6 @@ size_t sw_instruction_print(const sw_program *program, int index, char *line, si
 
 /* A hash of all lines: equal on ranks that will do the same. */
 uint64_t sw_program_hash(const sw_program *program);
-
-/* The i-th (segment, slot) of a step with n_slots slots; false at the end. */
-bool sw_schedule_step(const sw_program *program, int n_slots, int i, sw_segment *segment, int *slot);
 
 /* Bytes that a rank receives in a step of n_slots slots, from the instructions. */
 void sw_program_traffic(const sw_program *program, int n_slots, int64_t *gather_bytes, int64_t *reduce_bytes);

@@ -1,31 +1,60 @@
-/* schedule.c: the order of segments in a step, and what it moves. Gradient accumulation is a schedule, nothing else. */
-#include "shard/program.h"
+/* schedule.c: see schedule.h. */
+#include "shard/schedule.h"
 
-bool sw_schedule_step(const sw_program *program, int n_slots, int i, sw_segment *segment, int *slot) {
-    bool is_trained = program->segment_count[SW_SEGMENT_UPDATE] > 0;
-    int per_slot = is_trained ? 2 : 1; /* forward and backward, or forward alone */
-    if (i < per_slot * n_slots) {
-        *segment = i % per_slot ? SW_SEGMENT_BACKWARD : SW_SEGMENT_FORWARD;
-        *slot = i / per_slot;
-        return true;
-    }
-    *slot = n_slots - 1;
-    i -= per_slot * n_slots;
-    if (program->segment_count[SW_SEGMENT_REDUCE] > 0 && i-- == 0) {
-        *segment = SW_SEGMENT_REDUCE;
-        return true;
-    }
-    *segment = SW_SEGMENT_UPDATE;
-    return is_trained && i == 0;
+#include <string.h>
+
+void sw_schedule_accumulation(sw_program *program) {
+    sw_turns *s = &program->turns;
+    *s = (sw_turns){.rule = "accumulation"};
+    s->each_slot[s->n_each_slot++] = SW_SEGMENT_FORWARD;
+    if (!program->segment_count[SW_SEGMENT_UPDATE])
+        return;
+    s->each_slot[s->n_each_slot++] = SW_SEGMENT_BACKWARD;
+    if (program->segment_count[SW_SEGMENT_REDUCE])
+        s->at_end[s->n_at_end++] = SW_SEGMENT_REDUCE;
+    s->at_end[s->n_at_end++] = SW_SEGMENT_UPDATE;
+}
+
+bool sw_schedule_turn(const sw_program *program, int n_slots, int i, sw_turn *turn) {
+    const sw_turns *s = &program->turns;
+    int in_slots = s->n_each_slot * n_slots;
+    if (i < in_slots)
+        *turn = (sw_turn){s->each_slot[i % s->n_each_slot], i / s->n_each_slot};
+    else if (i - in_slots < s->n_at_end)
+        *turn = (sw_turn){s->at_end[i - in_slots], n_slots - 1};
+    else
+        return false;
+    return true;
+}
+
+#define LONG_AGO (INT64_MIN / 2) /* a position that every lane is past */
+
+void sw_positions_forget(sw_positions *positions) {
+    for (int s = 0; s < SW_N_SEGMENTS; s++)
+        positions->this_slot[s] = LONG_AGO;
+}
+
+void sw_positions_lay(sw_positions *positions, const sw_program *program, sw_segment segment) {
+    if (segment == SW_SEGMENT_FORWARD) /* a slot begins */
+        memcpy(positions->slot_before, positions->this_slot, sizeof positions->slot_before);
+    positions->base = positions->this_slot[segment] = positions->next;
+    positions->next += program->segment_count[segment];
+}
+
+int64_t sw_wait_position(const sw_program *program, const sw_positions *positions, const sw_wait *wait) {
+    if (wait->when == SW_ALL_BEFORE)
+        return positions->base;
+    sw_segment segment = program->instructions.item[wait->instruction].segment;
+    const int64_t *base = wait->when == SW_SLOT_BEFORE ? positions->slot_before : positions->this_slot;
+    return base[segment] + wait->instruction - program->segment_first[segment] + 1;
 }
 
 void sw_program_traffic(const sw_program *program, int n_slots, int64_t *gather_bytes, int64_t *reduce_bytes) {
     *gather_bytes = *reduce_bytes = 0;
-    sw_segment segment;
-    int slot;
-    for (int i = 0; sw_schedule_step(program, n_slots, i, &segment, &slot); i++)
-        for (int k = 0; k < program->segment_count[segment]; k++) {
-            const sw_instruction *instruction = &program->instructions.item[program->segment_first[segment] + k];
+    sw_turn turn;
+    for (int i = 0; sw_schedule_turn(program, n_slots, i, &turn); i++)
+        for (int k = 0; k < program->segment_count[turn.segment]; k++) {
+            const sw_instruction *instruction = &program->instructions.item[program->segment_first[turn.segment] + k];
             if (instruction->kind == SW_DO_GATHER)
                 *gather_bytes += instruction->moved_bytes;
             else if (instruction->kind == SW_DO_REDUCE_SUM)

@@ -10,11 +10,13 @@
 
 /* The decision needs every sum, whose squares are the norm, and at stage 0 updates need every gathered gradient. Both may be the
  * other lane's work; gradients are gathered after they are summed. */
-static int wait_for_gradients(const sw_builder *b) {
+static void wait_for_gradients(sw_builder *b, sw_instruction *decide) {
     for (int i = b->program->instructions.n - 1; i >= 0 && sw_has_two_lanes(b); i--)
-        if (b->program->instructions.item[i].kind == SW_DO_GATHER && b->program->instructions.item[i].is_gradient)
-            return i;
-    return sw_wait_for_everything(b);
+        if (b->program->instructions.item[i].kind == SW_DO_GATHER && b->program->instructions.item[i].is_gradient) {
+            sw_builder_wait(b, decide, SW_THIS_SLOT, i);
+            return;
+        }
+    sw_builder_wait_for_all(b, decide);
 }
 
 static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lane, int group, const char *verb) {
@@ -35,7 +37,8 @@ static void emit_publish(sw_builder *b, int group, bool is_gradient) {
     publish->channel = is_gradient ? b->layout->n_groups + group : group;
     publish->is_gradient = is_gradient;
     publish->by_step = true;
-    publish->wait = is_gradient ? sw_wait_for_everything(b) : SW_WAIT_NOTHING; /* sums may be the other lane's work */
+    if (is_gradient) /* sums may be the other lane's work */
+        sw_builder_wait_for_all(b, publish);
     publish->n_operands = 1;
     publish->operand[0] = own;
 }
@@ -55,7 +58,7 @@ static void emit_gather(sw_builder *b, int group, bool is_gradient) {
     gather->n_operands = 2;
     gather->operand[0] = own;
     gather->operand[1] = (sw_reference){whole, 0, sw_whole_elements(b->layout, group) * size};
-    gather->wait = sw_wait_for_everything(b);
+    sw_builder_wait_for_all(b, gather);
 }
 
 static void emit_update(sw_builder *b, int group) {
@@ -96,7 +99,7 @@ void sw_updates_emit(sw_builder *b) {
             }
     sw_instruction *decide = emit(b, SW_DO_DECIDE, SW_LANE_COMPUTE, -1, "decide");
     if (decide)
-        decide->wait = wait_for_gradients(b);
+        wait_for_gradients(b, decide);
     for (int g = 0; g < layout->n_groups && !b->status; g++)
         if (layout->groups[g].is_trainable) {
             emit_update(b, g);

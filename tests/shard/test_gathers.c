@@ -54,9 +54,9 @@ static void gather(const built_program *b, int i, gathered *state) {
                   state[other].instruction < 0 || state[other].buffer != to->buffer ||
                       state[other].offset + state[other].bytes <= to->offset || to->offset + to->bytes <= state[other].offset);
         int before = last_reshard_of(&b->program, i, to->buffer);
-        holds(b, i, gather->waits_for_slot_before == (before < 0));
-        holds(b, i, gather->wait == (before < 0 ? last_reshard_of(&b->program, b->program.instructions.n, to->buffer) : before));
-        holds(b, i, gather->wait >= 0);
+        int awaited = before < 0 ? last_reshard_of(&b->program, b->program.instructions.n, to->buffer) : before;
+        holds(b, i, gather->n_waits == 1 && awaited >= 0 && gather->wait[0].instruction == awaited);
+        holds(b, i, before < 0 ? gather->wait[0].when == SW_SLOT_BEFORE : gather->wait[0].when == SW_THIS_SLOT);
     } else
         holds(b, i, gather->lane == SW_LANE_COMPUTE && to->buffer < 0);
     state[g] = (gathered){i, to->buffer, to->offset, whole_bytes(b, g)};
@@ -107,8 +107,9 @@ static void check_windows(const built_program *b) {
         state[g].instruction = -1;
     for (int i = 0; i < b->program.instructions.n; i++) {
         const sw_instruction *instruction = &b->program.instructions.item[i];
-        if (instruction->lane == SW_LANE_COMPUTE && !instruction->waits_for_slot_before && instruction->wait > waited)
-            waited = instruction->wait;
+        for (int w = 0; w < instruction->n_waits && instruction->lane == SW_LANE_COMPUTE; w++)
+            if (instruction->wait[w].when == SW_THIS_SLOT && instruction->wait[w].instruction > waited)
+                waited = instruction->wait[w].instruction;
         if (instruction->kind == SW_DO_GATHER) {
             holds(b, i, is_collective_of_slot(instruction));
             gather(b, i, state);

@@ -14,26 +14,32 @@
 #include "support/program_case.h"
 #include "support/small_models.h"
 
+static void check_wait(const built_program *b, int i, const sw_wait *wait) {
+    const sw_instruction *instruction = &b->program.instructions.item[i];
+    holds(b, i, wait->lane != instruction->lane && (wait->when == SW_ALL_BEFORE) == (wait->instruction < 0));
+    if (wait->when == SW_ALL_BEFORE)
+        return;
+    const sw_instruction *awaited = &b->program.instructions.item[wait->instruction];
+    holds(b, i, awaited->lane == wait->lane);
+    if (wait->when == SW_SLOT_BEFORE) { /* which is over, or on its way, before this slot begins */
+        holds(b, i, awaited->segment == SW_SEGMENT_FORWARD || awaited->segment == SW_SEGMENT_BACKWARD);
+        return;
+    }
+    /* segments of one slot, or of the end of the step: of an older run of a segment nothing is known */
+    holds(b, i,
+          wait->instruction < i && (awaited->segment == instruction->segment ||
+                                    (awaited->segment == SW_SEGMENT_FORWARD && instruction->segment == SW_SEGMENT_BACKWARD)));
+}
+
 /* Both lanes go through the list in its order, so waits that point backward, to the other lane, cannot form a circle. */
 static void check_waits(const built_program *b) {
     const sw_program *p = &b->program;
     for (int i = 0; i < p->instructions.n; i++) {
         const sw_instruction *instruction = &p->instructions.item[i];
         if (b->of->sharding.mode != SW_SHM_COPY)
-            holds(b, i, instruction->lane == SW_LANE_COMPUTE && instruction->wait == SW_WAIT_NOTHING);
-        holds(b, i, instruction->wait >= SW_WAIT_EVERYTHING && (instruction->wait < i || instruction->waits_for_slot_before));
-        if (instruction->wait < 0)
-            continue;
-        const sw_instruction *awaited = &p->instructions.item[instruction->wait];
-        holds(b, i, awaited->lane != instruction->lane);
-        if (instruction->waits_for_slot_before) { /* which is over, or on its way, before this slot begins */
-            holds(b, i, awaited->segment == SW_SEGMENT_FORWARD || awaited->segment == SW_SEGMENT_BACKWARD);
-            continue;
-        }
-        /* segments of one slot, or of the end of the step: of an older run of a segment nothing is known */
-        holds(b, i,
-              awaited->segment == instruction->segment ||
-                  (awaited->segment == SW_SEGMENT_FORWARD && instruction->segment == SW_SEGMENT_BACKWARD));
+            holds(b, i, instruction->lane == SW_LANE_COMPUTE && !instruction->n_waits);
+        for (int w = 0; w < instruction->n_waits; w++)
+            check_wait(b, i, &instruction->wait[w]);
     }
 }
 
@@ -134,13 +140,16 @@ static void the_update_waits_for_the_other_lane(void **state) {
         c.sharding.stage = stage;
         built_program b;
         program_build(&c, &b);
-        int decide = find(&b, 0, SW_DO_DECIDE, -1, false), last = SW_WAIT_EVERYTHING;
+        int decide = find(&b, 0, SW_DO_DECIDE, -1, false), last = -1;
         for (int i = find(&b, 0, SW_DO_GATHER, -1, true); i >= 0; i = find(&b, i + 1, SW_DO_GATHER, -1, true))
             last = i;
-        holds(&b, decide, b.program.instructions.item[decide].wait == last && (last >= 0) == !stage);
+        const sw_instruction *decision = &b.program.instructions.item[decide];
+        holds(&b, decide, decision->n_waits == 1 && decision->wait[0].instruction == last && (last >= 0) == !stage);
         if (stage == 1 || stage == 2) { /* whole copies arrive by the other lane; forward begins when they are there */
             int first = b.program.segment_first[SW_SEGMENT_FORWARD];
-            holds(&b, first, b.program.instructions.item[first].wait == SW_WAIT_EVERYTHING);
+            holds(&b, first,
+                  b.program.instructions.item[first].n_waits == 1 &&
+                      b.program.instructions.item[first].wait[0].when == SW_ALL_BEFORE);
         }
         program_free(&b);
     }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "shard/schedule.h"
 #include "support/program_case.h"
 #include "support/small_models.h"
 
@@ -185,36 +186,35 @@ static void the_schedule_is_the_same_for_ranks_with_and_without_micro_batches(vo
         c.sharding.accumulate_sharded = is_sharded;
         built_program b;
         program_build(&c, &b);
-        sw_segment segment;
-        int slot, i = 0;
+        sw_turn turn;
+        int i = 0;
         for (; i < 6; i++) {
-            assert_true(sw_schedule_step(&b.program, 3, i, &segment, &slot));
-            assert_int_equal(segment, i % 2 ? SW_SEGMENT_BACKWARD : SW_SEGMENT_FORWARD);
-            assert_int_equal(slot, i / 2);
+            assert_true(sw_schedule_turn(&b.program, 3, i, &turn));
+            assert_int_equal(turn.segment, i % 2 ? SW_SEGMENT_BACKWARD : SW_SEGMENT_FORWARD);
+            assert_int_equal(turn.slot, i / 2);
         }
         if (!is_sharded) {
-            assert_true(sw_schedule_step(&b.program, 3, i++, &segment, &slot));
-            assert_int_equal(segment, SW_SEGMENT_REDUCE);
-            assert_int_equal(slot, 2);
+            assert_true(sw_schedule_turn(&b.program, 3, i++, &turn));
+            assert_int_equal(turn.segment, SW_SEGMENT_REDUCE);
+            assert_int_equal(turn.slot, 2);
         }
-        assert_true(sw_schedule_step(&b.program, 3, i++, &segment, &slot));
-        assert_int_equal(segment, SW_SEGMENT_UPDATE);
-        assert_int_equal(slot, 2); /* what belongs to the whole step is said to belong to its last slot */
-        assert_false(sw_schedule_step(&b.program, 3, i, &segment, &slot));
+        assert_true(sw_schedule_turn(&b.program, 3, i++, &turn));
+        assert_int_equal(turn.segment, SW_SEGMENT_UPDATE);
+        assert_int_equal(turn.slot, 2); /* what belongs to the whole step is said to belong to its last slot */
+        assert_false(sw_schedule_turn(&b.program, 3, i, &turn));
         program_free(&b);
     }
     program_case c = program_graph(0);
     c.is_forward = true;
     built_program b;
     program_build(&c, &b);
-    sw_segment segment;
-    int slot;
+    sw_turn turn;
     for (int i = 0; i < 3; i++) {
-        assert_true(sw_schedule_step(&b.program, 3, i, &segment, &slot));
-        assert_int_equal(segment, SW_SEGMENT_FORWARD);
-        assert_int_equal(slot, i);
+        assert_true(sw_schedule_turn(&b.program, 3, i, &turn));
+        assert_int_equal(turn.segment, SW_SEGMENT_FORWARD);
+        assert_int_equal(turn.slot, i);
     }
-    assert_false(sw_schedule_step(&b.program, 3, 3, &segment, &slot));
+    assert_false(sw_schedule_turn(&b.program, 3, 3, &turn));
     program_free(&b);
 }
 
