@@ -34,11 +34,12 @@ typedef struct sw_progress {
     const char *metrics; /* the object of metrics.jsonl without a newline; NULL where is_logged is false */
 } sw_progress;
 
-/* Both are called in one process, which may be a forked rank: they must not count on state that the caller looks at afterwards.
+/* All are called in one process, which may be a forked rank: they must not count on state that the caller looks at afterwards.
  */
 typedef struct sw_listener {
     void (*step)(void *to, const sw_progress *progress); /* after each step; may be NULL */
-    void (*line)(void *to, const char *text); /* the start report, decisions, the end report: a line at a time; may be NULL */
+    void (*line)(void *to, const char *text);    /* the start report, decisions, the end report: a line at a time; may be NULL */
+    void (*warning)(void *to, const char *text); /* what went wrong though the run goes on, once for each cause; NULL: `line` */
     void *to;
 } sw_listener;
 

@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "base/text.h"
 
 /* One system call moves at most 2^31 - 4096 bytes on Linux. */
@@ -40,26 +41,6 @@ bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]) {
         return false;
     snprintf(owner, SW_USER_BYTES, "%s", user.pw_name);
     return true;
-}
-
-static sw_status cannot_read(const char *path, int error, sw_error *err) {
-    const char *hint = error == ENOENT || error == ENOTDIR  ? "; check the path"
-                       : error == EACCES                    ? "; give this user the right to read it"
-                       : error == EIO                       ? "; the disk may be failing, restore the file from a copy"
-                       : error == EMFILE || error == ENFILE ? "; raise the limit with ulimit -n"
-                                                            : "";
-    return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s%s", path, strerror(error), hint);
-}
-
-static sw_status cannot_write(const char *path, int error, sw_error *err) {
-    const char *hint = error == ENOSPC   ? "; free some space or write elsewhere"
-                       : error == EDQUOT ? "; the quota is used up, free some space or write elsewhere"
-                       : error == EFBIG  ? "; the file size limit (ulimit -f) or the file system forbids it"
-                       : error == EACCES || error == EPERM || error == EROFS ? "; choose a folder that this user may write to"
-                       : error == ENOENT || error == ENOTDIR                 ? "; make the folder first"
-                       : error == EMFILE || error == ENFILE                  ? "; raise the limit with ulimit -n"
-                                                                             : "";
-    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s%s", path, strerror(error), hint);
 }
 
 const char *sw_file_kind(unsigned mode) {
@@ -91,11 +72,11 @@ sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_err
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = errno;
     if (fd < 0) /* a socket cannot be opened at all, nor a device that is not there */
-        return error == ENXIO && stat(path, &info) == 0 ? no_file(path, info.st_mode, err) : cannot_read(path, error, err);
+        return error == ENXIO && stat(path, &info) == 0 ? no_file(path, info.st_mode, err) : sw_cannot_read(path, error, err);
     if (fstat(fd, &info) != 0) {
         error = errno;
         close(fd);
-        return cannot_read(path, error, err);
+        return sw_cannot_read(path, error, err);
     }
     if (!S_ISREG(info.st_mode)) {
         close(fd);
@@ -110,14 +91,14 @@ sw_status sw_file_create(const char *path, const char *shown, int *descriptor, s
     struct stat info;
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666), error = errno;
     if (fd < 0 && (error == ENXIO || error == ELOOP || error == EISDIR)) /* what it is says more than the error */
-        return sw_file_check_name(path, err) ? SW_BAD_CONFIG : cannot_write(shown, error, err);
+        return sw_file_check_name(path, err) ? SW_BAD_CONFIG : sw_cannot_write(shown, error, err);
     if (fd < 0)
-        return cannot_write(shown, error, err);
-    sw_status status = fstat(fd, &info) != 0 ? cannot_write(shown, errno, err) : SW_OK;
+        return sw_cannot_write(shown, error, err);
+    sw_status status = fstat(fd, &info) != 0 ? sw_cannot_write(shown, errno, err) : SW_OK;
     if (status == SW_OK && !S_ISREG(info.st_mode))
         status = refuse_name(path, info.st_mode, err);
     if (status == SW_OK && ftruncate(fd, 0) != 0)
-        status = cannot_write(shown, errno, err);
+        status = sw_cannot_write(shown, errno, err);
     if (status != SW_OK)
         close(fd);
     else
@@ -127,12 +108,13 @@ sw_status sw_file_create(const char *path, const char *shown, int *descriptor, s
 
 sw_status sw_file_read_at(int descriptor, const char *path, void *out, int64_t bytes, int64_t offset, sw_error *err) {
     char *to = out;
+    int n_tries = 0;
     while (bytes > 0) {
         ssize_t n = pread(descriptor, to, (size_t)(bytes < CALL_BYTES ? bytes : CALL_BYTES), offset);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && sw_is_interruption(errno, &n_tries))
             continue;
         if (n < 0)
-            return cannot_read(path, errno, err);
+            return sw_cannot_read(path, errno, err);
         if (n == 0)
             return sw_fail(err, SW_BAD_FILE,
                            "%s: ends at byte %" PRId64 ", %" PRId64 " more are needed; was it cut while being read?", path,
@@ -175,12 +157,13 @@ done:
 
 sw_status sw_file_write_at(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset, sw_error *err) {
     const char *from = data;
+    int n_tries = 0;
     while (bytes > 0) {
         ssize_t n = pwrite(descriptor, from, (size_t)(bytes < CALL_BYTES ? bytes : CALL_BYTES), offset);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && sw_is_interruption(errno, &n_tries))
             continue;
         if (n <= 0)
-            return cannot_write(path, n < 0 ? errno : ENOSPC, err);
+            return sw_cannot_write(path, n < 0 ? errno : ENOSPC, err);
         from += n, offset += n, bytes -= n;
     }
     return SW_OK;
@@ -204,26 +187,34 @@ sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_er
     if (status)
         return status;
     status = sw_file_write_at(fd, path, data, bytes, 0, err);
-    if (status == SW_OK && fsync(fd) != 0)
-        status = cannot_write(path, errno, err);
-    if (close(fd) != 0 && status == SW_OK)
-        status = cannot_write(path, errno, err);
+    if (status == SW_OK)
+        status = sw_file_sync(fd, path, err);
+    status = sw_file_close(fd, path, status, err);
     if (status == SW_OK && rename(partial, path) != 0)
-        status = cannot_write(path, errno, err);
+        status = sw_cannot_write(path, errno, err);
     if (status != SW_OK)
         unlink(partial);
     return status;
 }
 
-sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_error *err) {
-    int error;
+int sw_reserve(int descriptor, int64_t bytes) {
+    static const int is_of_the_disk[] = {ENOSPC, EDQUOT, EFBIG, EIO, EBADF};
+    int n_tries = 0, error;
     do
-        error = posix_fallocate(descriptor, 0, bytes);
-    while (error == EINTR);
+        error = fallocate(descriptor, 0, 0, bytes) ? errno : 0;
+    while (sw_is_interruption(error, &n_tries));
+    for (size_t i = 0; i < sizeof is_of_the_disk / sizeof *is_of_the_disk; i++)
+        if (error == is_of_the_disk[i])
+            return error;
+    return ftruncate(descriptor, bytes) ? errno : 0; /* a longer one was left by an earlier try */
+}
+
+sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_error *err) {
+    int error = sw_reserve(descriptor, bytes);
     if (!error)
         return SW_OK;
     char needed[SW_TEXT_NUMBER_BYTES], available[SW_TEXT_NUMBER_BYTES];
-    cannot_write(path, error, err);
+    sw_cannot_write(path, error, err);
     return sw_fail(err, SW_NO_SPACE, "%s (%s are needed, the disk has %s left)", err ? err->message : "",
                    sw_text_bytes(bytes, needed, sizeof needed), sw_text_bytes(sw_file_space(path), available, sizeof available));
 }
@@ -249,14 +240,33 @@ int64_t sw_file_space(const char *path) {
     return bytes;
 }
 
+/* Pipes and the folders of some file systems say EINVAL: they have nothing to sync. */
+int sw_sync(int descriptor) {
+    int n_tries = 0, error;
+    do
+        error = fsync(descriptor) ? errno : 0;
+    while (sw_is_interruption(error, &n_tries));
+    return error == EINVAL ? 0 : error;
+}
+
+/* Linux has closed a descriptor whose closing was interrupted. */
+int sw_close(int descriptor) {
+    return close(descriptor) && errno != EINTR ? errno : 0;
+}
+
+sw_status sw_file_sync(int descriptor, const char *path, sw_error *err) {
+    int error = sw_sync(descriptor);
+    return error ? sw_cannot_write(path, error, err) : SW_OK;
+}
+
+sw_status sw_file_close(int descriptor, const char *path, sw_status status, sw_error *err) {
+    int error = sw_close(descriptor);
+    return error && status == SW_OK ? sw_cannot_write(path, error, err) : status;
+}
+
 sw_status sw_folder_sync(const char *path, sw_error *err) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return cannot_write(path, errno, err);
-    /* Some file systems cannot sync a folder and say EINVAL: they have nothing to sync. */
-    sw_status status = fsync(fd) != 0 && errno != EINVAL ? cannot_write(path, errno, err) : SW_OK;
-    close(fd);
-    return status;
+    return fd < 0 ? sw_cannot_write(path, errno, err) : sw_file_close(fd, path, sw_file_sync(fd, path, err), err);
 }
 
 /* The folder that holds `path`. */
@@ -276,12 +286,12 @@ sw_status sw_file_publish(const char *from, const char *to, sw_error *err) {
     /* Where the file system cannot refuse to replace by itself, looking first leaves a short race, with ourselves only. */
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) != 0) {
         if (errno != EINVAL && errno != ENOSYS && errno != EEXIST)
-            return cannot_write(to, errno, err);
+            return sw_cannot_write(to, errno, err);
         if (errno == EEXIST || sw_file_exists(to))
             return sw_fail(err, SW_NO_SPACE, "%s: exists already and is not overwritten; move it away or choose another name",
                            to);
         if (rename(from, to) != 0)
-            return cannot_write(to, errno, err);
+            return sw_cannot_write(to, errno, err);
     }
     char folder[SW_PATH_BYTES];
     parent_of(to, folder);

@@ -55,12 +55,24 @@ sw_status sw_file_check_name(const char *path, sw_error *err);
  * that sw_file_check_name refuses are refused. */
 sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_error *err);
 
-/* Reserve `bytes` of an open file, so that later writes cannot find the disk full. */
+/* Give an open file its size, and blocks for all of it where the file system can say so, so that later writes do not find the
+ * disk full. Where it cannot reserve, a full disk shows while writing; never by writing zeros, as others may write already.
+ * sw_reserve returns 0 or an errno. */
+int sw_reserve(int descriptor, int64_t bytes);
 sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_error *err);
 
 /* Bytes that an unprivileged writer can still put on the disk of `path` or of its nearest folder that exists; INT64_MAX if
  * unknown. */
 int64_t sw_file_space(const char *path);
+
+/* Let what was written last, where that can be; 0 or an errno. */
+int sw_sync(int descriptor);
+sw_status sw_file_sync(int descriptor, const char *path, sw_error *err);
+
+/* Close a file that was written to: 0 or an errno. sw_file_close passes `status` on, of what was done before, unless that was
+ * well and closing fails. */
+int sw_close(int descriptor);
+sw_status sw_file_close(int descriptor, const char *path, sw_status status, sw_error *err);
 
 /* Write a folder's entries to disk, so that a rename in it survives a power cut. */
 sw_status sw_folder_sync(const char *path, sw_error *err);

@@ -8,15 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/reason.h"
+
 bool sw_kernel_text_read(const char *path, char text[SW_KERNEL_TEXT_BYTES]) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
         return false;
     size_t n = 0;
     ssize_t got = 0;
+    int n_tries = 0;
     while (n < SW_KERNEL_TEXT_BYTES - 1) {
         got = read(descriptor, text + n, SW_KERNEL_TEXT_BYTES - 1 - n);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && sw_is_interruption(errno, &n_tries))
             continue;
         if (got <= 0)
             break;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/companions.h"
 #include "checkpoint/model_files.h"
@@ -164,11 +165,11 @@ static sw_status merge_layer(const sw_model_source *copy, const sw_model_config 
     sw_status status = read_product(adapter, layer, &p, err);
     int descriptor = -1;
     if (status == SW_OK && (descriptor = open(sw_safetensors_path(place.file), O_WRONLY | O_CLOEXEC)) < 0)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", sw_safetensors_path(place.file), strerror(errno));
+        status = sw_cannot_write(sw_safetensors_path(place.file), errno, err);
     if (status == SW_OK)
         status = merge_tensor(place, descriptor, &p, scale, err);
     if (descriptor >= 0 && close(descriptor) != 0 && status == SW_OK)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", sw_safetensors_path(place.file), strerror(errno));
+        status = sw_cannot_write(sw_safetensors_path(place.file), errno, err);
     free(p.left);
     free(p.right);
     return status;
@@ -282,7 +283,7 @@ sw_status sw_adapter_merge(const char *base, const char *adapter, const char *ou
         goto done;
     remove_copy(&m.base, partial, out);
     if (mkdir(partial, 0777) != 0) {
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s", partial, strerror(errno));
+        status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be made", partial);
         goto done;
     }
     status = write_merged(&m, base, partial, err);

@@ -5,11 +5,15 @@
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "checkpoint/save.h"
 
 /* Offsets, lengths and memory of direct writes are multiples of this. Shorter stretches gain nothing by going past the cache. */
 enum { BLOCK_BYTES = 4096, LEAST_DIRECT_BYTES = 64 << 10 };
+
+/* Calls on the ring that may fail one after the other, and the pause between two looks at one that cannot be waited for. */
+enum { MOST_TRIES = 10000, LOOK_NS = 200000 };
 
 typedef struct buffer {
     char *memory; /* [SW_RANGE_BYTES + BLOCK_BYTES] aligned to BLOCK_BYTES */
@@ -22,7 +26,8 @@ typedef struct buffer {
 
 struct sw_bounce {
     const sw_storage *storage;
-    bool has_ring;
+    bool has_ring;  /* there is one, to be given back in the end */
+    bool is_broken; /* and it takes no more writes: a call on it has failed */
     struct io_uring ring;
     char *memory;
     buffer buffer[SW_SAVE_BUFFERS];
@@ -83,14 +88,24 @@ static void complete(sw_bounce *b, buffer *of, int64_t result) {
     }
 }
 
-/* Wait until one write is done. */
+/* May a call on the ring be made again? Where it fails otherwise, or again and again (a sandbox forbids it, memory is short), the
+ * ring takes no more: what it has taken is waited for, and all else is written in the plain way. */
+static bool may_try_again(sw_bounce *b, int result, int *n_tries) {
+    b->is_broken |= result < 0 && ((result != -EINTR && result != -EAGAIN && result != -EBUSY) || ++*n_tries >= MOST_TRIES);
+    return result < 0 && !b->is_broken;
+}
+
+/* Wait until one write is done. The ring holds at least one; where the kernel cannot be asked to wait, its memory is looked at
+ * until it says so. */
 static void wait_for_one(sw_bounce *b) {
-    struct io_uring_cqe *cqe;
-    int result;
-    do
+    struct io_uring_cqe *cqe = NULL;
+    int result = -1, n_tries = 0;
+    while (result && !b->is_broken) {
         result = io_uring_wait_cqe(&b->ring, &cqe);
-    while (result == -EINTR || result == -EAGAIN);
-    assert(result == 0); /* the ring is ours and holds at least one write */
+        may_try_again(b, result, &n_tries);
+    }
+    while (result && io_uring_peek_cqe(&b->ring, &cqe))
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
     complete(b, io_uring_cqe_get_data(cqe), cqe->res);
     io_uring_cqe_seen(&b->ring, cqe);
 }
@@ -119,18 +134,19 @@ sw_status sw_bounce_take(sw_bounce *bounce, int64_t offset, void **data, sw_erro
     }
 }
 
-/* Give a buffer's write to the ring. A buffer has one at most, and the ring has room for all. */
+/* Give a buffer's write to the ring. A buffer has one at most, and the ring has room for all. What the kernel does not take is
+ * left in the ring, which is never handed to the kernel again, and is written in the plain way. */
 static void submit(sw_bounce *b, buffer *of, int descriptor) {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&b->ring);
     assert(sqe);
     io_uring_prep_write(sqe, descriptor, of->data, (unsigned)of->bytes, (uint64_t)of->offset);
     io_uring_sqe_set_data(sqe, of);
     of->is_on_its_way = true;
-    int result;
-    do
-        result = io_uring_submit(&b->ring);
-    while (result == -EINTR || result == -EAGAIN || result == -EBUSY);
-    assert(result == 1);
+    int n_tries = 0;
+    while (may_try_again(b, io_uring_submit(&b->ring), &n_tries))
+        ;
+    if (b->is_broken && io_uring_sq_ready(&b->ring))
+        complete(b, of, 0);
 }
 
 sw_status sw_bounce_send(sw_bounce *bounce, const sw_bounce_file *file, int64_t bytes, sw_error *err) {
@@ -140,7 +156,7 @@ sw_status sw_bounce_send(sw_bounce *bounce, const sw_bounce_file *file, int64_t 
     char *data = of->data;
     of->file = file;
     of->bytes = bytes;
-    if (!bounce->has_ring)
+    if (!bounce->has_ring || bounce->is_broken)
         return sw_storage_write(bounce->storage, file->path, file->plain, data, bytes, begin, err);
     if (file->direct < 0 || last - first < LEAST_DIRECT_BYTES) {
         submit(bounce, of, file->plain);

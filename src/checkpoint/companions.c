@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 
 enum { CHUNK_BYTES = 1 << 20 };
 
@@ -60,7 +61,7 @@ sw_status sw_companion_copy_file(const char *from, const char *to, sw_error *err
     if (!chunk)
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory to copy it", from);
     else if (out < 0)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", to, strerror(errno));
+        status = sw_cannot_write(to, errno, err);
     for (int64_t at = 0; status == SW_OK && at < bytes; at += CHUNK_BYTES) {
         int64_t n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
         status = sw_file_read_at(in, from, chunk, n, at, err);
@@ -68,7 +69,7 @@ sw_status sw_companion_copy_file(const char *from, const char *to, sw_error *err
             status = sw_file_write_at(out, to, chunk, n, at, err);
     }
     if (out >= 0 && close(out) != 0 && status == SW_OK)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", to, strerror(errno));
+        status = sw_cannot_write(to, errno, err);
     free(chunk);
     close(in);
     return status;

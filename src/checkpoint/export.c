@@ -4,7 +4,6 @@
  * when all of it is on disk. Vectors (norms, biases) stay fp32, as readers of GGUF want them; the rows of q and k go where the
  * architecture has them (gguf_model.h).
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -236,11 +235,9 @@ static sw_status write_partial(exporter *e, sw_error *err) {
         status = sw_file_write_at(e->descriptor, e->partial, e->header, (int64_t)e->header_bytes, 0, err);
     if (status == SW_OK)
         status = write_weights(e, err);
-    bool is_written = fsync(e->descriptor) == 0;
-    is_written &= close(e->descriptor) == 0;
-    if (status == SW_OK && !is_written)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written to disk: %s", e->partial, strerror(errno));
-    return status;
+    if (status == SW_OK)
+        status = sw_file_sync(e->descriptor, e->partial, err);
+    return sw_file_close(e->descriptor, e->partial, status, err);
 }
 
 sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype dtype, bool with_tokenizer, sw_error *err) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "checkpoint/load_internal.h"
 
 /* A manifest has some 40 bytes a range and 100 a parameter: this is enough for a model of 10^13 parameters. */
@@ -20,16 +21,14 @@ enum { MAX_MANIFEST_BYTES = INT32_MAX };
 
 sw_status sw_checkpoint_cannot_open(const char *path, int error, sw_error *err) {
     char owner[SW_USER_BYTES];
-    bool is_short = error == EMFILE || error == ENFILE || error == ENOMEM, is_barred = error == EACCES || error == EPERM;
-    sw_status status = is_short ? SW_NO_MEMORY : is_barred ? SW_BAD_CONFIG : SW_BAD_FILE;
+    bool is_barred = error == EACCES || error == EPERM;
+    sw_status status = is_barred ? SW_BAD_CONFIG : sw_call_status(SW_CALL_READ, error);
     const char *hint = error == ENOENT    ? "this part is missing; take another checkpoint"
                        : error == ENOTDIR ? "a checkpoint is a folder; check the path"
                        : error == ELOOP   ? "it is a link, and may lead out of the folder; put the file itself there"
-                       : error == EMFILE || error == ENFILE ? "raise the limit with ulimit -n"
-                       : error == ENOMEM                    ? "free some memory"
-                       : error == EIO ? "the disk may be failing, take another checkpoint or restore this one from a copy"
-                       : is_barred    ? "give this user the right to read it"
-                                      : "take another checkpoint";
+                       : error == EIO     ? "the disk may be failing, take another checkpoint or restore this one from a copy"
+                       : error == ESTALE  ? "the network file system has lost it, take another checkpoint"
+                                          : sw_call_hint(SW_CALL_READ, error);
     if (is_barred && sw_file_is_foreign(path, owner))
         return sw_fail(err, status, "%s: cannot be read: %s; it belongs to user %s: %s", path, strerror(error), owner, hint);
     return sw_fail(err, status, "%s: cannot be read: %s; %s", path, strerror(error), hint);

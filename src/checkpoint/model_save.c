@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/reason.h"
 #include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/bytes_tokenizer.h"
@@ -143,7 +144,7 @@ static sw_status lay_out_file(const sw_model_output *output, const char *path, i
         return status;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
+        status = sw_cannot_write(path, errno, err);
     if (status == SW_OK)
         status = sw_file_reserve(fd, path, file_bytes, err);
     if (status == SW_OK)
@@ -247,7 +248,7 @@ sw_status sw_model_files_begin(const char *directory, const sw_model_output *out
     if ((status = check_space(folder, need, err)) != SW_OK)
         return status;
     if (mkdir(folder, 0777) != 0)
-        return sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s", folder, strerror(errno));
+        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be made", folder);
     status = lay_out_weights(output, folder, err);
     if (status == SW_OK && (output->config || output->config_json))
         status = write_config(output, folder, err);
@@ -281,18 +282,15 @@ static bool is_ours(const char *name) {
 
 static sw_status sync_file(const char *path, sw_error *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    sw_status status = SW_OK;
-    if (fd < 0 || fsync(fd) != 0)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written to disk: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return status;
+    if (fd < 0)
+        return sw_cannot_write(path, errno, err);
+    return sw_file_close(fd, path, sw_file_sync(fd, path, err), err);
 }
 
 static sw_status sync_files(const char *folder, sw_error *err) {
     DIR *open_folder = opendir(folder);
     if (!open_folder)
-        return sw_fail(err, SW_NO_SPACE, "%s: cannot be read: %s", folder, strerror(errno));
+        return sw_cannot_write(folder, errno, err);
     sw_status status = SW_OK;
     char path[SW_PATH_BYTES];
     for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/model_source.h"
 
@@ -39,7 +40,7 @@ static sw_status narrow(float *values, int64_t n, sw_dtype dtype, const sw_piece
 static sw_status close_file(writer *w, sw_error *err) {
     sw_status status = SW_OK;
     if (w->descriptor >= 0 && close(w->descriptor) != 0)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", sw_safetensors_path(w->open_file), strerror(errno));
+        status = sw_cannot_write(sw_safetensors_path(w->open_file), errno, err);
     w->descriptor = -1;
     return status;
 }
@@ -53,9 +54,7 @@ static sw_status open_file(writer *w, const sw_safetensors *file, sw_error *err)
         return status;
     w->descriptor = open(sw_safetensors_path(file), O_WRONLY | O_CLOEXEC);
     w->open_file = file;
-    return w->descriptor >= 0
-               ? SW_OK
-               : sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", sw_safetensors_path(file), strerror(errno));
+    return w->descriptor >= 0 ? SW_OK : sw_cannot_write(sw_safetensors_path(file), errno, err);
 }
 
 static sw_status write_piece(writer *w, int group, const sw_piece *piece, sw_piece_fn fetch, void *from, sw_error *err) {

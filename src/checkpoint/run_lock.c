@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 
 enum { HOLDER_BYTES = 256 };
 
@@ -36,37 +37,50 @@ static sw_status cannot_lock(const char *folder, int error, sw_error *err) {
     if ((error == EACCES || error == EPERM) && sw_file_is_foreign(folder, owner))
         return sw_fail(err, SW_NO_SPACE, "%s belongs to user %s: %s; take a checkpoint.path of your own", folder, owner,
                        strerror(error));
-    return sw_fail(err, SW_NO_SPACE, "%s: its lock cannot be taken: %s; take a checkpoint.path that can be written", folder,
-                   error == ELOOP ? "its file .lock is a link" : strerror(error));
+    if (error == ELOOP)
+        return sw_fail(err, SW_NO_SPACE, "%s: its lock cannot be taken: its file .lock is a link; take another checkpoint.path",
+                       folder);
+    return sw_fail_call(err, SW_CALL_WRITE, error, "%s: its lock cannot be taken", folder);
+}
+
+/* Is it how file systems say that they have no locks? The call itself is right, so EINVAL says so too. */
+static bool has_no_locks(int error) {
+    return error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP || error == EINVAL;
 }
 
 sw_status sw_run_lock_take(const char *folder, sw_run_lock *lock, sw_error *err) {
     char path[SW_PATH_BYTES], holder[HOLDER_BYTES];
-    lock->descriptor = -1;
+    *lock = (sw_run_lock){.descriptor = -1};
     sw_status status = sw_path_join(path, folder, ".lock", err);
     if (status != SW_OK)
         return status;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666), result;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666), error, n_tries = 0;
     if (fd < 0)
         return cannot_lock(folder, errno, err);
     do
-        result = flock(fd, LOCK_EX | LOCK_NB);
-    while (result != 0 && errno == EINTR);
-    if (result == 0) {
+        error = flock(fd, LOCK_EX | LOCK_NB) ? errno : 0;
+    while (sw_is_interruption(error, &n_tries));
+    if (!error || has_no_locks(error)) {
         sign(fd);
-        lock->descriptor = fd;
+        *lock = (sw_run_lock){.descriptor = fd, .missing = error};
         return SW_OK;
     }
-    if (errno == EWOULDBLOCK) {
+    if (error == EWOULDBLOCK) {
         read_holder(fd, holder);
         status = sw_fail(err, SW_BAD_CONFIG,
                          "%s: a run is going on in it (%s) · wait until it has ended, stop it, or take another checkpoint.path",
                          folder, holder);
     } else {
-        status = cannot_lock(folder, errno, err);
+        status = cannot_lock(folder, error, err);
     }
     close(fd);
     return status;
+}
+
+void sw_run_lock_warning(const sw_run_lock *lock, const char *folder, char *text, size_t bytes) {
+    snprintf(text, bytes,
+             "%s: its file system has no locks (flock: %s), so nothing keeps a second run out of it; take care to start only one",
+             folder, strerror(lock->missing));
 }
 
 void sw_run_lock_release(sw_run_lock *lock) {

@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/reason.h"
+
 /* 0 or more, or -errno. */
 static int outcome(int result) {
     return result < 0 ? -errno : result;
@@ -30,27 +33,19 @@ static int64_t call_write(void *self, int descriptor, const void *data, int64_t 
     return n < 0 ? -errno : n;
 }
 
-/* Where the file system cannot reserve blocks, a full disk shows while writing. Never by writing zeros, as posix_fallocate would
- * do then: other ranks write already. */
 static int call_reserve(void *self, int descriptor, int64_t bytes) {
     (void)self;
-    int result;
-    do
-        result = outcome(fallocate(descriptor, 0, 0, bytes));
-    while (result == -EINTR);
-    if (result && result != -EOPNOTSUPP && result != -ENOSYS)
-        return result;
-    return outcome(ftruncate(descriptor, bytes)); /* a longer one was left by an earlier try */
+    return -sw_reserve(descriptor, bytes);
 }
 
 static int call_sync(void *self, int descriptor) {
     (void)self;
-    return outcome(fsync(descriptor));
+    return -sw_sync(descriptor);
 }
 
 static int call_close(void *self, int descriptor) {
     (void)self;
-    return outcome(close(descriptor));
+    return -sw_close(descriptor);
 }
 
 static int call_sync_folder(void *self, const char *path) {
@@ -58,10 +53,9 @@ static int call_sync_folder(void *self, const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    /* Some file systems cannot sync a folder and say EINVAL: they have nothing to sync. */
-    int result = outcome(fsync(fd));
+    int result = -sw_sync(fd);
     close(fd);
-    return result == -EINVAL ? 0 : result;
+    return result;
 }
 
 static int call_rename(void *self, const char *from, const char *to) {
@@ -97,19 +91,13 @@ const sw_storage *sw_storage_system(void) {
 }
 
 sw_status sw_storage_fail(sw_error *err, const char *path, int64_t offset, int result) {
-    int error = -result;
-    const char *hint = error == ENOSPC   ? "free some space, or keep fewer checkpoints (checkpoint.keep)"
-                       : error == EDQUOT ? "the quota is used up: free some space, or keep fewer checkpoints (checkpoint.keep)"
-                       : error == EFBIG  ? "the file size limit (ulimit -f) or the file system forbids it"
-                       : error == EIO    ? "the disk may be failing, save to another one (checkpoint.path)"
-                       : error == ELOOP  ? "there is a link in its place, remove it"
-                       : error == EISDIR ? "there is a folder in its place, remove it"
-                       : error == EMFILE || error == ENFILE ? "raise the limit with ulimit -n"
-                                                            : "is checkpoint.path a folder that this user may write to?";
     char at[48] = "";
     if (offset >= 0)
         snprintf(at, sizeof at, "byte %" PRId64 " ", offset);
-    return sw_fail(err, SW_NO_SPACE, "%s: %scannot be written: %s; %s", path, at, strerror(error), hint);
+    sw_status status = sw_fail_call(err, SW_CALL_WRITE, result, "%s: %scannot be written", path, at);
+    if (err && (result == -ENOSPC || result == -EDQUOT))
+        status = sw_fail(err, status, "%s, or keep fewer checkpoints (checkpoint.keep)", err->message);
+    return status;
 }
 
 sw_status sw_storage_expect(int result, const char *path, sw_error *err) {
@@ -119,9 +107,10 @@ sw_status sw_storage_expect(int result, const char *path, sw_error *err) {
 sw_status sw_storage_write(const sw_storage *storage, const char *path, int descriptor, const void *data, int64_t bytes,
                            int64_t offset, sw_error *err) {
     const char *from = data;
+    int n_tries = 0;
     while (bytes > 0) {
         int64_t n = storage->write(storage->self, descriptor, from, bytes, offset);
-        if (n == -EINTR)
+        if (n < 0 && sw_is_interruption((int)-n, &n_tries))
             continue;
         if (n <= 0)
             return sw_storage_fail(err, path, offset, n < 0 ? (int)n : -ENOSPC);

@@ -28,6 +28,16 @@ static void print_actions(void) {
     printf("\nshardwise checkpoint ACTION --help says more\n");
 }
 
+sw_status sw_checkpoint_lock(const char *folder, sw_run_lock *lock, sw_error *err) {
+    char text[SW_MESSAGE_BYTES];
+    sw_status status = sw_run_lock_take(folder, lock, err);
+    if (!status && lock->missing) {
+        sw_run_lock_warning(lock, folder, text, sizeof text);
+        sw_print_warning(text);
+    }
+    return status;
+}
+
 static sw_status checkpoint(int n_arguments, char **arguments, sw_error *err) {
     const char *names[N_ACTIONS];
     if (n_arguments < 1)

@@ -3,6 +3,7 @@
 #define SW_CLI_CHECKPOINT_H
 
 #include "checkpoint/load.h"
+#include "checkpoint/run_lock.h"
 #include "cli/command.h"
 
 /* checkpoint_import.c, checkpoint_export.c, checkpoint_merge.c, checkpoint_steps.c, checkpoint_diff.c: one for each action. */
@@ -21,6 +22,9 @@ bool sw_is_checkpoint_folder(const char *path);
 /* The checkpoint that a path means: its folder, or the newest good one of a run's folder. Errors: SW_BAD_FILE. Ownership:
  * sw_checkpoint_close. */
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err);
+
+/* Take the lock of a run's folder; where its file system has none that is told, and the action goes on. */
+sw_status sw_checkpoint_lock(const char *folder, sw_run_lock *lock, sw_error *err);
 
 /* A word for a dtype, "bf16" as in run.yaml or "BF16" as in GGUF files; false: none of fp32, bf16, fp16. */
 bool sw_checkpoint_parse_dtype(const char *word, sw_dtype *dtype);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "base/text.h"
 #include "checkpoint/convert.h"
 #include "cli/checkpoint.h"
@@ -47,8 +48,8 @@ static sw_status export_gguf(const char *from, const char *to, const char *type_
 static sw_status find_run_folder(const char *from, char folder[SW_PATH_BYTES], sw_error *err) {
     if (!realpath(from, folder)) {
         int error = errno;
-        return sw_fail(err, error == EACCES ? SW_BAD_CONFIG : SW_BAD_FILE, "%s: cannot be read: %s; check the path", from,
-                       strerror(error));
+        sw_status status = sw_cannot_read(from, error, err);
+        return error == EACCES ? sw_fail(err, SW_BAD_CONFIG, "%s", err->message) : status;
     }
     for (int n_up = sw_is_run_folder(from) ? 0 : 2; n_up > 0; n_up--) {
         char *slash = strrchr(folder, '/');

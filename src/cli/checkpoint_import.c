@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "base/text.h"
 #include "checkpoint/adopt.h"
 #include "checkpoint/convert.h"
-#include "checkpoint/run_lock.h"
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
 #include "device/cpu/cores.h"
@@ -32,22 +32,22 @@ static void remove_new_folder(const char *folder) {
 static sw_status import_checkpoint(const char *from, const char *to, sw_error *err) {
     char whole[SW_PATH_BYTES]; /* which train does not count from RUN.yaml's folder */
     sw_checkpoint *checkpoint;
-    sw_run_lock lock = {-1};
+    sw_run_lock lock = {.descriptor = -1};
     sw_status status = sw_checkpoint_at(from, &checkpoint, err);
     if (status != SW_OK)
         return status;
     bool is_new = mkdir(to, 0777) == 0;
     if (!is_new && errno != EEXIST)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s", to, strerror(errno));
+        status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be made", to);
     else if (!is_new && !sw_is_run_folder(to))
         status = sw_fail(err, SW_BAD_CONFIG,
                          "%s: exists and is no run's folder, and a checkpoint is imported into a run's or a new one · shardwise "
                          "checkpoint export makes a model's folder of it",
                          to);
     if (status == SW_OK)
-        status = sw_run_lock_take(to, &lock, err);
+        status = sw_checkpoint_lock(to, &lock, err);
     if (status == SW_OK && !realpath(to, whole))
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be found any more: %s", to, strerror(errno));
+        status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be found any more", to);
     if (status == SW_OK)
         status = sw_checkpoint_adopt(checkpoint, sw_storage_system(), to, sw_cores_count(), err);
     if (status == SW_OK)

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "checkpoint/run_lock.h"
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
 #include "device/cpu/cores.h"
@@ -238,7 +237,7 @@ static sw_status prune(const char *folder, const sw_retention *retention, bool i
 sw_status sw_checkpoint_action_prune(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, is_dry = false, goes_on;
     sw_retention retention = {0};
-    sw_run_lock lock = {-1};
+    sw_run_lock lock = {.descriptor = -1};
     const sw_flag flags[] = {
         {"--keep", "N", "so many of the newest stay", SW_FLAG_COUNT, &retention.keep, 1, 1e9},
         {"--keep-every", "N", "and those of steps that are a multiple of N; 0: no more", SW_FLAG_COUNT, &retention.keep_every, 0,
@@ -266,7 +265,7 @@ sw_status sw_checkpoint_action_prune(int n_arguments, char **arguments, sw_error
     if (!status)
         status = check_run_folder(others[0], "prune", err);
     if (!status && !is_dry) /* a run that goes on prunes by itself */
-        status = sw_run_lock_take(others[0], &lock, err);
+        status = sw_checkpoint_lock(others[0], &lock, err);
     if (!status)
         status = prune(others[0], &retention, is_dry, err);
     sw_run_lock_release(&lock);

@@ -54,6 +54,9 @@ sw_status sw_arguments_begin(const sw_verb *verb, int n_arguments, char **argume
 /* May this stream be coloured? A terminal, and NO_COLOR is not set. */
 bool sw_is_coloured(FILE *stream);
 
+/* "shardwise: warning: text" on stderr, in one line. */
+void sw_print_warning(const char *text);
+
 /* "shardwise: error: message" on stderr, in one line. */
 void sw_print_error(const sw_error *err);
 

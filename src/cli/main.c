@@ -22,14 +22,26 @@ bool sw_is_coloured(FILE *stream) {
     return isatty(fileno(stream)) && !(no_color && *no_color);
 }
 
-void sw_print_error(const sw_error *err) {
-    char text[SW_MESSAGE_BYTES]; /* names of files may hold what moves a terminal's cursor */
+/* Names of files may hold what moves a terminal's cursor. */
+static void make_harmless(const char *message, char text[SW_MESSAGE_BYTES]) {
     size_t n = 0;
-    for (; n < sizeof text - 1 && err->message[n]; n++) {
-        unsigned char byte = (unsigned char)err->message[n];
+    for (; n < SW_MESSAGE_BYTES - 1 && message[n]; n++) {
+        unsigned char byte = (unsigned char)message[n];
         text[n] = byte < 0x20 || byte == 0x7F ? '?' : (char)byte;
     }
     text[n] = 0;
+}
+
+void sw_print_warning(const char *message) {
+    char text[SW_MESSAGE_BYTES];
+    bool is_coloured = sw_is_coloured(stderr);
+    make_harmless(message, text);
+    fprintf(stderr, "shardwise: %swarning:%s %s\n", is_coloured ? "\033[33m" : "", is_coloured ? "\033[0m" : "", text);
+}
+
+void sw_print_error(const sw_error *err) {
+    char text[SW_MESSAGE_BYTES];
+    make_harmless(err->message, text);
     bool is_coloured = sw_is_coloured(stderr);
     bool is_stopped = sw_status_is_stop(err->status); /* as asked, so no error */
     fflush(stdout);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "base/text.h"
 #include "checkpoint/bytes_tokenizer.h"
 #include "cli/command.h"
@@ -238,7 +239,7 @@ static sw_status decode_file(const sw_tokenizer *t, const char *path, FILE *out,
     if (!status)
         status = sw_tokenizer_decode(t, ids, npy.n, false, &text, &n_text, err);
     if (!status && fwrite(text, 1, n_text, out) != n_text)
-        status = sw_fail(err, SW_NO_SPACE, "the text cannot be written: %m · is the disk full?");
+        status = sw_fail_call(err, SW_CALL_WRITE, errno, "standard output: the text cannot be written");
     free(bytes);
     free(ids);
     free(text);

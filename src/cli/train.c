@@ -85,6 +85,11 @@ static void report_line(void *to, const char *text) {
     out->display.line(out->display.to, text);
 }
 
+static void report_warning(void *to, const char *text) {
+    report *out = to;
+    out->display.warning(out->display.to, text);
+}
+
 static void report_step(void *to, const sw_progress *progress) {
     report *out = to;
     out->display.step(out->display.to, progress);
@@ -100,7 +105,7 @@ static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, c
         return sw_fail(err, SW_NO_MEMORY, "no memory for the report of the run · shardwise train");
     out.is_cut = shared;
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
-    options.listener = (sw_listener){.step = report_step, .line = report_line, .to = &out};
+    options.listener = (sw_listener){.step = report_step, .line = report_line, .warning = report_warning, .to = &out};
     options.dry_run = is_dry;
     options.stop_signal = &stop_signal;
     options.report_request = &report_request;
@@ -125,7 +130,7 @@ static sw_status train(int n_arguments, char **arguments, sw_error *err) {
     const sw_flag flags[] = {
         {"--dry-run", NULL, "print the settings and the plan, and stop", SW_FLAG_SWITCH, &is_dry},
         {"--print-config", NULL, "print all settings, defaults too, as a RUN.yaml, and stop", SW_FLAG_SWITCH, &print_only},
-        {"--quiet", NULL, "print nothing but errors", SW_FLAG_SWITCH, &is_quiet},
+        {"--quiet", NULL, "print nothing but errors and warnings", SW_FLAG_SWITCH, &is_quiet},
         {"--json", NULL, "print the objects of metrics.jsonl and nothing else", SW_FLAG_SWITCH, &is_json},
         {"--inject", "FAULT", "inject a fault on purpose, as listed below; may be repeated", SW_FLAG_TEXTS, &faults},
         {"--markdown", NULL, "with --help: the keys as the page docs/reference.md", SW_FLAG_SWITCH, &as_markdown},

@@ -13,14 +13,16 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "base/text.h"
 #include "base/yaml.h"
 
 static sw_status cannot_read(const char *path, int error, sw_error *err) {
-    return sw_fail(err, SW_BAD_CONFIG, "cannot read the settings: %s · %s%s", strerror(error), path,
-                   error == ENOENT && !strcmp(path, "-") ? " · from standard input: /dev/stdin"
-                   : error == ENOENT                     ? " · is the path right?"
-                                                         : "");
+    const char *hint = error == ENOENT && !strcmp(path, "-") ? "from standard input: /dev/stdin"
+                       : error == ENOENT                     ? "is the path right?"
+                                                             : sw_call_hint(SW_CALL_READ, error);
+    sw_status status = sw_call_status(SW_CALL_READ, error) == SW_NO_MEMORY ? SW_NO_MEMORY : SW_BAD_CONFIG;
+    return sw_fail(err, status, "cannot read the settings: %s · %s%s%s", strerror(error), path, *hint ? " · " : "", hint);
 }
 
 static sw_status refuse_folder(const char *path, sw_error *err) {
@@ -61,6 +63,7 @@ static sw_status open_settings(const char *path, int *descriptor, bool *is_pipe,
 
 static sw_status read_all(const char *path, int descriptor, bool is_pipe, char *text, sw_error *err) {
     size_t used = 0;
+    int n_tries = 0;
     for (ssize_t n; used <= SW_YAML_MAX_BYTES; used += (size_t)n) {
         n = read(descriptor, text + used, SW_YAML_MAX_BYTES + 1 - used);
         if (!n)
@@ -69,11 +72,14 @@ static sw_status read_all(const char *path, int descriptor, bool is_pipe, char *
             continue;
         if (errno == EAGAIN && is_pipe) {
             struct pollfd waited_for = {.fd = descriptor, .events = POLLIN};
-            if (poll(&waited_for, 1, SW_PIPE_SECONDS * 1000) == 0)
+            int n_ready = poll(&waited_for, 1, SW_PIPE_SECONDS * 1000);
+            if (n_ready < 0 && !sw_is_interruption(errno, &n_tries))
+                return cannot_read(path, errno, err);
+            if (n_ready == 0)
                 return sw_fail(err, SW_BAD_CONFIG,
                                "nothing comes through the pipe for %d s · %s · write the settings into a file", SW_PIPE_SECONDS,
                                path);
-        } else if (errno != EINTR)
+        } else if (!sw_is_interruption(errno, &n_tries))
             return cannot_read(path, errno, err);
         n = 0;
     }
@@ -106,7 +112,8 @@ sw_status sw_settings_text(const char *path, char **text, char **folder, sw_erro
     if (!status)
         status = read_all(path, descriptor, is_pipe, *text, err);
     if (!status && !(*folder = folder_of(path, is_pipe)))
-        status = sw_fail(err, SW_BAD_CONFIG, "cannot resolve the folder of the settings: %s · %s", strerror(errno), path);
+        status = sw_fail(err, SW_BAD_CONFIG, "cannot resolve the folder of the settings: %s · %s · %s", strerror(errno), path,
+                         sw_call_hint(SW_CALL_READ, errno));
     if (!status && !sw_text_is_utf8(*folder, strlen(*folder)))
         status = sw_fail(err, SW_BAD_CONFIG,
                          "the name of the folder is not UTF-8 · %s · run.yaml could not be written; rename it", path);

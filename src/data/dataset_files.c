@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "data/dataset_internal.h"
 
 enum { LENGTHS_AT_ONCE = 2048 };
@@ -268,7 +269,7 @@ static sw_status add_folder(sw_dataset_opening *o, const char *path) {
     int n_before = o->n_files, n = scandir(path, &entries, NULL, by_entry_name);
     sw_status status = SW_OK;
     if (n < 0)
-        return sw_fail(o->err, SW_BAD_FILE, "%s: the folder cannot be read: %s", path, strerror(errno));
+        return sw_fail_call(o->err, SW_CALL_READ, errno, "%s: the folder cannot be read", path);
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name;
         char file[SW_PATH_BYTES];
@@ -302,8 +303,8 @@ static sw_status add_pattern(sw_dataset_opening *o, const char *pattern) {
     else if (result == GLOB_NOSPACE)
         status = sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the files that the pattern matches", pattern);
     else if (result != 0)
-        status = sw_fail(o->err, SW_BAD_FILE, "%s: the pattern matches no file, because a folder of it cannot be read: %s",
-                         pattern, strerror(errno));
+        status = sw_fail_call(o->err, SW_CALL_READ, errno,
+                              "%s: the pattern matches no file, because a folder of it cannot be read", pattern);
     if (status != SW_OK)
         goto done;
     /* glob would sort by the locale; the order of the data must not depend on that. */

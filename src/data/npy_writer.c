@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "data/npy.h"
 
 enum { BUFFERED_NUMBERS = 1 << 16 };
@@ -50,8 +51,9 @@ sw_status sw_npy_finish(sw_npy_writer *w, sw_error *err) {
     sw_npy_header(w->dtype, w->n, header);
     if (!status)
         status = sw_file_write_at(w->descriptor, w->path, header, sizeof header, 0, err);
-    if (!status && (fsync(w->descriptor) || close(w->descriptor)))
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", w->path);
+    if (!status)
+        status = sw_file_sync(w->descriptor, w->path, err);
+    status = sw_file_close(w->descriptor, w->path, status, err);
     w->descriptor = -1;
     return status;
 }
@@ -60,7 +62,7 @@ sw_status sw_npy_publish(sw_npy_writer *w, sw_error *err) {
     if (!w->path)
         return SW_OK;
     if (rename(w->partial, w->path))
-        return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", w->path);
+        return sw_cannot_write(w->path, errno, err);
     *w->partial = 0;
     return SW_OK;
 }

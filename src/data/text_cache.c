@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "data/npy.h"
 #include "data/token_file.h"
 #include "data/tokenize.h"
@@ -35,9 +36,8 @@ static sw_status make_folders(char *path, sw_error *err) {
         *at = kept;
         if (failed)
             return sw_fail(err, SW_NO_SPACE,
-                           "%s: the cache of tokenized text cannot be made: %s; set XDG_CACHE_HOME to a folder "
-                           "that can be written",
-                           path, strerror(failed));
+                           "%s: the cache of tokenized text cannot be made: %s; %s, or set XDG_CACHE_HOME to another folder",
+                           path, strerror(failed), sw_call_hint(SW_CALL_WRITE, failed));
         if (!kept)
             return SW_OK;
     }
@@ -163,10 +163,10 @@ static sw_status make(const sw_text_options *options, const sw_text_files *files
                       const char *folder, sw_error *err) {
     char made[SW_PATH_BYTES];
     if (snprintf(made, sizeof made, "%s-XXXXXX", folder) >= (int)sizeof made || !mkdtemp(made))
-        return sw_fail(err, SW_NO_SPACE, "%s: a folder of the cache of tokenized text cannot be made: %s", made, strerror(errno));
+        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s: a folder of the cache of tokenized text cannot be made", made);
     sw_status status = sw_text_write(options, files, chunks, made, err);
     if (status == SW_OK && rename(made, folder) != 0 && errno != EEXIST && errno != ENOTEMPTY)
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be renamed to %s: %s", made, folder, strerror(errno));
+        status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be renamed to %s", made, folder);
     if (access(made, F_OK) == 0) /* it failed, or another run made the same folder meanwhile */
         remove_folder(made);
     return status;

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/reason.h"
 #include "base/text.h"
 
 enum { FORMAT = 1, MOST_BYTES = 4096 };
@@ -47,7 +48,7 @@ sw_status sw_token_record_publish(const char *path, sw_error *err) {
     if (!status)
         status = partial_path(path, partial, err);
     if (!status && rename(partial, record))
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %m", record);
+        status = sw_cannot_write(record, errno, err);
     return status;
 }
 

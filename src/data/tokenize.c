@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "data/encode.h"
 #include "data/npy.h"
 
@@ -57,7 +58,7 @@ typedef struct sample_head {
 } sample_head;
 
 static sw_status cannot_write(const char *path, sw_error *err) {
-    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
+    return sw_cannot_write(path, errno, err);
 }
 
 static void part_path(const job *j, int chunk, char path[SW_PATH_BYTES]) {
@@ -191,7 +192,7 @@ static sw_status start(const job *j, int worker, int n_workers, pid_t parent, pi
         _exit(0);
     }
     return *child > 0 ? SW_OK
-                      : sw_fail(err, SW_NO_MEMORY, "%s: no process to tokenize it with: %s", j->files->paths[0], strerror(errno));
+                      : sw_fail_call(err, SW_CALL_PROCESS, errno, "%s: no process to tokenize it with", j->files->paths[0]);
 }
 
 static sw_status await(const job *j, pid_t *children, int n, sw_error *err) {
@@ -318,7 +319,7 @@ static sw_status join_part(const job *j, int chunk, output *out, sw_error *err) 
     char path[SW_PATH_BYTES];
     part_path(j, chunk, path);
     FILE *from = fopen(path, "rbe");
-    sw_status status = from ? SW_OK : sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s", path, strerror(errno));
+    sw_status status = from ? SW_OK : sw_cannot_read(path, errno, err);
     for (int64_t d = 0; d < j->shared->part[chunk].n_documents && status == SW_OK; d++) {
         sample_head head;
         status = read_part(from, &head, sizeof head, path, err);

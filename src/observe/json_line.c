@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "base/text.h"
 
 enum { RESERVED = 2 + 8 }; /* newline and NUL, and braces to close what is open */
@@ -138,10 +139,6 @@ static int cut_torn_line(int descriptor) {
     return end < stat.st_size ? ftruncate(descriptor, end) : 0;
 }
 
-static sw_status cannot_write(const char *path, sw_error *err) {
-    return sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
-}
-
 sw_status sw_json_lines_open(const char *path, sw_json_lines **lines, sw_error *err) {
     *lines = NULL;
     sw_status status = sw_file_check_name(path, err);
@@ -154,7 +151,7 @@ sw_status sw_json_lines_open(const char *path, sw_json_lines **lines, sw_error *
     }
     opened->descriptor = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (opened->descriptor < 0 || cut_torn_line(opened->descriptor)) {
-        status = cannot_write(path, err);
+        status = sw_cannot_write(path, errno, err);
         sw_json_lines_close(opened);
         return status;
     }
@@ -176,9 +173,10 @@ sw_status sw_json_lines_append(sw_json_lines *lines, sw_error *err) {
     if (line->is_too_long)
         return sw_fail(err, SW_BUG, "%s: a line is longer than %d bytes", lines->path, SW_JSON_LINE_BYTES);
     ssize_t n;
+    int n_tries = 0;
     do
         n = write(lines->descriptor, line->text, line->n);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && sw_is_interruption(errno, &n_tries));
     if (n == (ssize_t)line->n)
         return SW_OK;
 
@@ -188,11 +186,9 @@ sw_status sw_json_lines_append(sw_json_lines *lines, sw_error *err) {
     /* This process alone appends, so what was written of the line is at the end: cut it off. */
     if (n > 0 && fstat(lines->descriptor, &stat) == 0)
         (void)!ftruncate(lines->descriptor, stat.st_size - n); /* failed, errno says why */
-    return cannot_write(lines->path, err);
+    return sw_cannot_write(lines->path, errno, err);
 }
 
 sw_status sw_json_lines_sync(const sw_json_lines *lines, sw_error *err) {
-    if (fsync(lines->descriptor) == 0 || errno == EINVAL) /* a pipe has nothing to sync */
-        return SW_OK;
-    return cannot_write(lines->path, err);
+    return sw_file_sync(lines->descriptor, lines->path, err);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 
 static void put_classes(sw_json_line *line, const char *key, const int64_t bytes[SW_N_MEMORY_CLASSES]) {
     sw_json_line_open(line, key);
@@ -57,7 +58,7 @@ sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
         return status;
     FILE *file = fopen(path, "r+e");
     if (!file)
-        return errno == ENOENT ? SW_OK : sw_fail(err, SW_NO_SPACE, "%s: cannot be written: %s", path, strerror(errno));
+        return errno == ENOENT ? SW_OK : sw_cannot_write(path, errno, err);
     char *line = NULL;
     size_t capacity = 0;
     int64_t kept = 0, of_line;
@@ -66,9 +67,9 @@ sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
         if (sscanf(line, "{\"step\": %" SCNd64, &of_line) == 1 && of_line > step)
             break;
     if (n < 0 && !feof(file)) /* no end, but no memory for a line, or no line from the disk: nothing may be cut */
-        status = sw_fail(err, errno == ENOMEM ? SW_NO_MEMORY : SW_NO_SPACE, "%s: cannot be read: %s", path, strerror(errno));
+        status = sw_cannot_read(path, errno, err);
     else if (ftruncate(fileno(file), kept))
-        status = sw_fail(err, SW_NO_SPACE, "%s: cannot be cut after step %" PRId64 ": %s", path, step, strerror(errno));
+        status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be cut after step %" PRId64, path, step);
     free(line);
     fclose(file);
     return status;

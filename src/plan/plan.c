@@ -70,7 +70,7 @@ static sw_status tell_json(const sw_plan_options *options, const sw_run *run, in
 
 sw_status sw_plan(const sw_settings *settings, const sw_plan_options *options, sw_error *err) {
     sw_train_options train = SW_TRAIN_OPTIONS_INIT;
-    train.listener = (sw_listener){NULL, options->line, options->to};
+    train.listener = (sw_listener){.line = options->line, .to = options->to};
     sw_run run = {.settings = settings, .options = &train};
     sw_assembly_choice choice;
     sw_cores_find(&run.cores);

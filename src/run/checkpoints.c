@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
     t->saved_step = step;
@@ -14,30 +15,41 @@ static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
                            sw_detail_integer("bytes", sw_saving_file_bytes(&t->run->assembly))};
     const char *remark = sw_saving_remark(t->saving);
     if (*remark)
-        sw_report_line(t->run, "the checkpoint of step %" PRId64 " is saved, but %s", step, remark);
+        sw_report_warning(t->run, "the checkpoint of step %" PRId64 " is saved, but %s", step, remark);
     return sw_events_write(t->events, "save", step, t->why_saved, details, 3, err);
 }
 
-/* The run goes on: the next save tries again. */
-static sw_status tell_unsaved(sw_training *t, int64_t step, const sw_error *reason, sw_error *err) {
+/* The run goes on: the next save tries again, and a cause that is known already is not told again. */
+static sw_status tell_unsaved(sw_training *t, int64_t step, bool is_last, const sw_error *reason, sw_error *err) {
     if (t->comm->rank != 0)
         return SW_OK;
-    sw_report_line(t->run, "the checkpoint of step %" PRId64 " could not be saved: %s", step, reason->message);
+    if (!is_last && !sw_is_same_cause(t->unsaved, reason->message)) /* the last one's failure is the run's */
+        sw_report_warning(
+            t->run, "the checkpoint of step %" PRId64 " could not be saved: %s (the run goes on; the next save tries again)",
+            step, reason->message);
+    t->n_unsaved++;
+    snprintf(t->unsaved, sizeof t->unsaved, "%s", reason->message);
     return sw_events_write(t->events, "save_failed", step, reason->message, NULL, 0, err);
 }
 
+void sw_training_tell_unsaved(const sw_training *t) {
+    if (t->n_unsaved > 1)
+        sw_report_warning(t->run, "%" PRId64 " of %" PRId64 " checkpoints could not be saved; %s/events.jsonl says why",
+                          t->n_unsaved, t->n_saves, t->run->settings->checkpoint.path);
+}
+
 /* *reason: of the failure, if it failed. */
-static sw_status settle(sw_training *t, sw_error *reason, sw_error *err) {
+static sw_status settle(sw_training *t, bool is_last, sw_error *reason, sw_error *err) {
     int64_t wanted = sw_saving_step(t->saving), saved;
     sw_status status = sw_saving_settle(t->saving, &saved, reason, err);
     if (status || wanted < 0)
         return status;
-    return saved >= 0 ? tell_saved(t, saved, err) : tell_unsaved(t, wanted, reason, err);
+    return saved >= 0 ? tell_saved(t, saved, err) : tell_unsaved(t, wanted, is_last, reason, err);
 }
 
 sw_status sw_training_settle_saving(sw_training *t, sw_error *err) {
     sw_error reason;
-    return settle(t, &reason, err);
+    return settle(t, false, &reason, err);
 }
 
 /* The step that was just taken. */
@@ -45,6 +57,7 @@ static void begin(sw_training *t, const char *why) {
     sw_json_line state;
     t->guard.n_rollbacks = 0;
     t->why_saved = why;
+    t->n_saves++;
     t->n_saves_begun = t->n_saves_asked;
     sw_training_state_text(t, &state);
     sw_save_facts facts = {.state = state.text, .validation_loss = t->has_validation ? t->validation_loss : NAN};
@@ -70,7 +83,7 @@ static sw_status go_on(sw_training *t, sw_error *err) {
 /* A run without checkpoints that is asked to save says that it does not. */
 static sw_status refuse_to_save(sw_training *t) {
     if (t->n_saves_asked != t->n_saves_begun && t->comm->rank == 0)
-        sw_report_line(t->run, "SIGUSR1: nothing is saved, as checkpoint.every is 0");
+        sw_report_warning(t->run, "SIGUSR1: nothing is saved, as checkpoint.every is 0");
     t->n_saves_begun = t->n_saves_asked;
     return SW_OK;
 }
@@ -99,9 +112,9 @@ sw_status sw_training_save_rollback(sw_training *t, sw_error *err) {
 }
 
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err) {
-    sw_status status = settle(t, unsaved, err);
+    sw_status status = settle(t, false, unsaved, err);
     if (status || t->saved_step == t->step)
         return status;
     begin(t, "the run ends here");
-    return settle(t, unsaved, err);
+    return settle(t, true, unsaved, err);
 }

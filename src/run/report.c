@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 
@@ -17,6 +18,30 @@ void sw_report_line(const sw_run *run, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     listener->line(listener->to, text);
+}
+
+void sw_report_warning(const sw_run *run, const char *format, ...) {
+    const sw_listener *listener = &run->options->listener;
+    void (*show)(void *to, const char *text) = listener->warning ? listener->warning : listener->line;
+    char text[SW_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (show)
+        show(listener->to, text);
+}
+
+bool sw_is_same_cause(const char *a, const char *b) {
+    static const char digits[] = "0123456789";
+    for (;; a++, b++) {
+        size_t n = strspn(a, digits), m = strspn(b, digits);
+        a += n, b += m;
+        if ((n > 0) != (m > 0) || *a != *b)
+            return false;
+        if (!*a)
+            return true;
+    }
 }
 
 static void report_model(const sw_run *run) {

@@ -33,7 +33,7 @@ void sw_run_event(const sw_run *run, const char *name, int64_t step, const char 
     if (!status)
         status = sw_events_write(events, name, step, reason, details, n_details, &error);
     if (status)
-        sw_report_line(run, "%s", error.message);
+        sw_report_warning(run, "%s", error.message);
     sw_json_lines_close(events);
 }
 
@@ -92,7 +92,7 @@ static sw_status launch(sw_run *run, sw_error *err) {
     sw_error reason;
     /* What holds something else is for the next start to tell of, which also cleans again what cannot be cleaned now. */
     if (sw_steps_clean(sw_storage_system(), run->settings->checkpoint.path, NULL, NULL, &reason))
-        sw_report_line(run, "%s", reason.message);
+        sw_report_warning(run, "%s", reason.message);
     sw_run_folder_tidy(run);
     return status;
 }
@@ -116,8 +116,9 @@ static sw_status launch_until_done(sw_run *run, sw_error *err) {
             return status;
         run->n_restarts++;
         run->goes_on = true;
-        sw_report_line(run, "restart %d of %lld in %g s, from %s %lld with %d ranks: %s", run->n_restarts, (long long)most, pause,
-                       step ? "the checkpoint of step" : "step", (long long)step, run->assembly.choice.n_ranks, reason.message);
+        sw_report_warning(run, "restart %d of %lld in %g s, from %s %lld with %d ranks: %s", run->n_restarts, (long long)most,
+                          pause, step ? "the checkpoint of step" : "step", (long long)step, run->assembly.choice.n_ranks,
+                          reason.message);
         sw_detail details[] = {sw_detail_integer("restarts", run->n_restarts),
                                sw_detail_integer("ranks", run->assembly.choice.n_ranks)};
         sw_run_event(run, "restart", step, reason.message, details, 2);

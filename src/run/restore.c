@@ -173,7 +173,7 @@ static sw_status propose(sw_training *t, const sw_steps *steps, int i, int64_t *
 static sw_status tell_of_damage(sw_training *t, int64_t step, const char *message, sw_error *err) {
     if (t->comm->rank != 0)
         return SW_OK;
-    sw_report_line(t->run, "the checkpoint of step %" PRId64 " is passed over: %s", step, message);
+    sw_report_warning(t->run, "the checkpoint of step %" PRId64 " is passed over: %s", step, message);
     return t->events ? sw_events_write(t->events, "fallback", step, message, NULL, 0, err) : SW_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/reason.h"
 #include "base/text.h"
 #include "checkpoint/model_files.h"
 #include "run/saving.h"
@@ -54,11 +55,10 @@ static sw_status make_folders(const char *path, sw_error *err) {
         if (errno == EEXIST)
             return sw_fail(err, SW_BAD_CONFIG, "%s exists: another run has just begun in it · take another checkpoint.path",
                            path);
-        return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take a checkpoint.path that can be written", part,
-                       strerror(errno));
+        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s (checkpoint.path): cannot be made", part);
     }
     if (access(path, W_OK))
-        return sw_fail(err, SW_NO_SPACE, "%s cannot be written: %s; take another checkpoint.path", path, strerror(errno));
+        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s (checkpoint.path): cannot be written", path);
     return SW_OK;
 }
 
@@ -178,7 +178,7 @@ static void remove_replaced(const sw_run *run, const char *before) {
     for (int i = 1; sw_path_join(kept, run->settings->checkpoint.path, name, NULL) == SW_OK && !lstat(kept, &info); i++)
         snprintf(name, sizeof name, "model.kept.%d", i);
     if (!rename(before, kept))
-        sw_report_line(run, "%s/model held what no run writes; it is %s now", run->settings->checkpoint.path, kept);
+        sw_report_warning(run, "%s/model held what no run writes; it is %s now", run->settings->checkpoint.path, kept);
 }
 
 sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
@@ -189,7 +189,7 @@ sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
     if (status || !sw_file_exists(model))
         return status;
     remove_replaced(run, before);
-    return rename(model, before) ? sw_fail(err, SW_NO_SPACE, "%s cannot be replaced: %s", model, strerror(errno)) : SW_OK;
+    return rename(model, before) ? sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be replaced", model) : SW_OK;
 }
 
 /* Settings and plans whose writing was cut short by a kill. */

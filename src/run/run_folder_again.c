@@ -144,7 +144,7 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
 }
 
 static void tell_of_left_over(void *to, const char *path) {
-    sw_report_line(to, "%s holds files that are no checkpoint's, and stays; move them away, or remove it", path);
+    sw_report_warning(to, "%s holds files that are no checkpoint's, and stays; move them away, or remove it", path);
 }
 
 sw_status sw_run_folder_clean(const sw_run *run, sw_error *err) {

@@ -332,7 +332,7 @@ sw_status sw_saving_restate(sw_saving *s, int64_t step, const char *state, sw_er
 }
 
 const char *sw_saving_remark(sw_saving *s) {
-    bool is_new = strcmp(s->remark.message, s->told_remark.message) != 0;
+    bool is_new = !sw_is_same_cause(s->remark.message, s->told_remark.message);
     s->told_remark = s->remark;
     return is_new ? s->remark.message : "";
 }

@@ -136,17 +136,20 @@ static sw_status prepare(sw_run *run, sw_error *err) {
 }
 
 static sw_status enter_folder(sw_run *run, sw_error *err) {
-    if (!run->goes_on)
-        return sw_run_folder_create(run, err);
-    sw_status status = sw_run_folder_clean(run, err);
-    if (status)
+    sw_status status = run->goes_on ? sw_run_folder_clean(run, err) : sw_run_folder_create(run, err);
+    if (!status && run->lock.missing) {
+        char text[SW_MESSAGE_BYTES];
+        sw_run_lock_warning(&run->lock, run->settings->checkpoint.path, text, sizeof text);
+        sw_report_warning(run, "%s", text);
+    }
+    if (status || !run->goes_on)
         return status;
     sw_run_folder_tidy(run);
     return sw_run_folder_renew(run, err);
 }
 
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
-    sw_run run = {.settings = settings, .options = options, .lock = {-1}};
+    sw_run run = {.settings = settings, .options = options, .lock = {.descriptor = -1}};
     sw_status status = sw_faults_open(options->faults, options->n_faults, &run.faults, err);
     if (!status && run.faults && options->as_threads)
         status = sw_fail(err, SW_BAD_CONFIG, "faults are injected into processes; ranks as threads would all be struck");

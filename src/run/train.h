@@ -72,6 +72,10 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err);
 void sw_report_start(const sw_run *run);
 void sw_report_memory(const sw_run *run, const int64_t *measured); /* [SW_N_MEMORY_CLASSES], NULL before the run */
 void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What went wrong though the run goes on: shown whatever else is not. Once for each cause: see sw_is_same_cause. */
+void sw_report_warning(const sw_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Do two messages differ in nothing but numbers, as those of two steps do? */
+bool sw_is_same_cause(const char *a, const char *b);
 
 /* run/run_folder.c: the folder of a run and the files written before the first step: run.yaml, plan.json. */
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */

@@ -238,6 +238,7 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
         status = finish(&t, err);
     if (!status)
         status = early_end(&t, err);
+    sw_training_tell_unsaved(&t);
     sw_saving_close(t.saving);
     sw_json_lines_close(t.metrics);
     sw_json_lines_close(t.events);

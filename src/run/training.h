@@ -73,6 +73,8 @@ typedef struct sw_training {
     sw_saving *saving;                         /* NULL: no checkpoints */
     const char *why_saved;                     /* the save that is running */
     int64_t saved_step;                        /* of the newest checkpoint that is known to be whole; -1: none */
+    int64_t n_saves, n_unsaved;                /* tried, and failed, by this process; rank 0 */
+    char unsaved[SW_MESSAGE_BYTES];            /* why the last one failed that failed */
     uint32_t n_saves_asked, n_saves_begun;     /* SIGUSR1: agreed on by all ranks */
     sw_saving_stage first_saving;              /* the save that is running, at the decision of the last step: rank 0's stage */
     bool all_have_written, some_saving_failed; /* ... and of all ranks */
@@ -136,6 +138,8 @@ sw_status sw_training_settle_saving(sw_training *t, sw_error *err);
  * over: whatever ends the run then, the rows stay left out. Errors, of rank 0, which end the run: SW_NO_SPACE and others of
  * sw_save_restate. */
 sw_status sw_training_save_rollback(sw_training *t, sw_error *err);
+/* At the end of a rank's part: how many saves have failed, if that were several. */
+void sw_training_tell_unsaved(const sw_training *t);
 /* Collective, at the end: the last step is saved. `unsaved` says why it could not be; its status is SW_OK when it was. */
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err);
 

@@ -1,5 +1,6 @@
 /* test_bounce.c: what is sent arrives where it belongs, by whatever way; what cannot be written is said, and the buffers go on.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,6 +18,7 @@
 #include "base/file.h"
 #include "checkpoint/bounce.h"
 #include "checkpoint/manifest.h"
+#include "support/refuse_call.h"
 
 static char path[] = "/tmp/shardwise-bounce-XXXXXX";
 
@@ -123,11 +127,58 @@ static void a_failure_is_told_once(void **state) {
     close(good.plain);
 }
 
+/* A kernel, or a sandbox, that gives a ring and then refuses to serve it, from the beginning or while writes are on their way:
+ * all that was sent is written, once. Nobody waits for ever, also not where every call is interrupted. */
+static void a_ring_that_fails_is_left(void **state) {
+    (void)state;
+    static const int errors[] = {ENOMEM, EPERM, ENOSYS, EBADF, EINTR, EAGAIN, EBUSY};
+    enum { N_WRITES = 9, LEFT_OUT = 77 };
+    const sw_storage *system = sw_storage_system();
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        for (int first = 0; first < 5; first++) { /* the write before which calls begin to fail */
+            int how;
+            pid_t child = fork();
+            if (child == 0) {
+                sw_bounce *bounce;
+                sw_error err;
+                sw_bounce_file file = {path, system->open(NULL, path, false), -1};
+                sw_status status = ftruncate(file.plain, 0) ? SW_BUG : sw_bounce_open(system, &bounce, &err);
+                alarm(60);
+                for (int k = 0; k < N_WRITES && !status; k++) {
+                    void *data;
+                    int64_t offset = (int64_t)k * SW_RANGE_BYTES;
+                    if (k == first && !refuse_call(SYS_io_uring_enter, errors[i]))
+                        _exit(LEFT_OUT);
+                    status = sw_bounce_take(bounce, offset, &data, &err);
+                    for (int64_t b = 0; b < SW_RANGE_BYTES && !status; b++)
+                        ((unsigned char *)data)[b] = byte_at(offset + b);
+                    status = status ? status : sw_bounce_send(bounce, &file, SW_RANGE_BYTES, &err);
+                }
+                status = status ? status : sw_bounce_wait(bounce, &err);
+                sw_bounce_close(bounce);
+                _exit((int)status);
+            }
+            assert_int_equal(waitpid(child, &how, 0), child);
+            if (!WIFEXITED(how) || (WEXITSTATUS(how) && WEXITSTATUS(how) != LEFT_OUT))
+                fail_msg("%s from write %d on: status %x", strerror(errors[i]), first, how);
+            char *text;
+            int64_t bytes;
+            sw_error err;
+            assert_int_equal(sw_file_read(path, 1 << 30, &text, &bytes, &err), SW_OK);
+            assert_true(WEXITSTATUS(how) == LEFT_OUT || bytes == N_WRITES * (int64_t)SW_RANGE_BYTES);
+            for (int64_t k = 0; k < bytes && !WEXITSTATUS(how); k++)
+                if ((unsigned char)text[k] != byte_at(k))
+                    fail_msg("%s from write %d on: byte %lld", strerror(errors[i]), first, (long long)k);
+            free(text);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_arrives),
         cmocka_unit_test(what_direct_writes_refuse_is_written_plainly),
         cmocka_unit_test(a_failure_is_told_once),
+        cmocka_unit_test(a_ring_that_fails_is_left),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -1,11 +1,14 @@
 /* test_steps.c: which checkpoints stay, and one run in a folder at a time. */
 #include "checkpoint/saved_run.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "checkpoint/run_lock.h"
+#include "support/refuse_call.h"
 
 /* What stays of the steps 10, 20 ... 100 with losses, as a string of their first digits. */
 static const char *kept(int64_t keep, int64_t keep_every, const double losses[10]) {
@@ -203,6 +206,37 @@ static void what_cannot_be_locked(void **state) {
     assert_non_null(strstr(err.message, folder));
 }
 
+/* Where the file system has no locks the folder is taken all the same, and it can be said that it is not protected. Any other
+ * failure is one. */
+static void locks_that_are_missing(void **state) {
+    (void)state;
+    static const int errors[] = {ENOSYS, ENOLCK, EOPNOTSUPP, EINVAL, EIO, EINTR};
+    enum { N_MISSING = 4, LEFT_OUT = 77 };
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        char folder[] = "/tmp/shardwise-lock-XXXXXX", path[64], text[SW_MESSAGE_BYTES];
+        int how;
+        assert_non_null(mkdtemp(folder));
+        pid_t child = fork();
+        if (child == 0) {
+            sw_run_lock lock;
+            sw_error err = {0};
+            if (!refuse_call(SYS_flock, errors[i]))
+                _exit(LEFT_OUT);
+            sw_status status = sw_run_lock_take(folder, &lock, &err);
+            if (i >= N_MISSING)
+                _exit(status != SW_NO_SPACE || !strstr(err.message, strerror(errors[i])));
+            sw_run_lock_warning(&lock, folder, text, sizeof text);
+            bool is_told = strstr(text, folder) && strstr(text, "no locks") && strstr(text, strerror(errors[i]));
+            _exit(status || lock.missing != errors[i] || lock.descriptor < 0 || !is_told);
+        }
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFEXITED(how) && (WEXITSTATUS(how) == 0 || WEXITSTATUS(how) == LEFT_OUT));
+        snprintf(path, sizeof path, "%s/.lock", folder);
+        unlink(path);
+        assert_int_equal(rmdir(folder), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(which_stay),
@@ -212,6 +246,7 @@ int main(void) {
         cmocka_unit_test(a_damaged_one_is_not_asked_twice),
         cmocka_unit_test(a_lock_dies_with_its_last_holder),
         cmocka_unit_test(what_cannot_be_locked),
+        cmocka_unit_test(locks_that_are_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/json.h"
+#include "base/reason.h"
 #include "base/text.h"
 
 enum { FORMAT = 1, MOST_BYTES = 64 * 1024 };
@@ -157,7 +158,7 @@ static sw_status make_folders(const char *path, sw_error *err) {
     for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         if (mkdir(folder, 0777) && errno != EEXIST)
-            return sw_fail(err, SW_NO_SPACE, "%s: cannot be made: %s · may this user write there?", folder, strerror(errno));
+            return sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be made", folder);
         *slash = '/';
     }
     return SW_OK;
