@@ -28,7 +28,7 @@
 #include "comm/comm.h"
 
 enum { MOST_CALLS = 2000, LEAST_CALLS = 7, WARM_UPS = 3, MOST_POINTS = 256, SIZE_STEP = 4, LEAST_BYTES = 256 };
-enum { GATHER_CHANNEL, REDUCE_CHANNEL, PUBLISH_CHANNEL };
+enum { GATHER_CHANNEL, REDUCE_CHANNEL, PUBLISH_CHANNEL, N_CHANNELS };
 
 /* One line of the report; written by rank 0 into memory that it shares with the caller. */
 typedef struct point {
@@ -233,6 +233,9 @@ static sw_status open_rank(bench_rank *b, sw_error *err) {
     sw_status status = b->comm->vtable->window_create(b->comm, "parameters", b->most, &b->parameters, err);
     if (!status)
         status = b->comm->vtable->window_create(b->comm, "gradients", n_ranks * b->most, &b->gradients, err);
+    for (int channel = 0; channel < N_CHANNELS && !status; channel++)
+        status = b->comm->vtable->channel_open(b->comm, channel,
+                                               channel == REDUCE_CHANNEL ? SW_CHANNEL_REDUCES : SW_CHANNEL_GATHERS, err);
     if (!status)
         status = sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .n_threads = 1}, &b->device, err);
     if (status)

@@ -11,6 +11,9 @@
  *             and, if asked, the squares of what it then holds, taken while it is in cache
  *   exchange  small payloads, all to all (launch.h); by lane 0
  *
+ * A channel serves gathers or reduces: lane 0 opens it (channel_open) before any lane uses it, so that nothing has to be found
+ * out at the first use, by two lanes at once.
+ *
  * Epochs of a gather channel rise; nobody publishes the next before all have gathered the last (the exchange that decides the
  * update lies in between). A reduce channel belongs to a buffer and counts its own uses, so `epoch` means nothing there: a rank
  * posts a use only after its own reduce_sum of the use before, and every rank calls reduce_sum once per use, whether it
@@ -53,6 +56,8 @@ typedef struct sw_window {
     int64_t bytes;
 } sw_window;
 
+typedef enum sw_channel_kind { SW_CHANNEL_CLOSED, SW_CHANNEL_GATHERS, SW_CHANNEL_REDUCES } sw_channel_kind;
+
 typedef enum sw_page_access { SW_PAGE_NONE, SW_PAGE_READ, SW_PAGE_WRITE } sw_page_access;
 
 typedef struct sw_control sw_control; /* control.h */
@@ -62,6 +67,8 @@ typedef struct sw_comm_vtable {
     /* Collective. One zeroed memory object of `bytes`, mapped by every rank; pages exist once they are written.
      * By lane 0, any number of times. SW_NO_MEMORY with the size needed; SW_MISMATCH if ranks ask for different windows. */
     sw_status (*window_create)(sw_comm *comm, const char *name, int64_t bytes, sw_window *window, sw_error *err);
+    /* By lane 0, before any lane uses the channel; other ranks need not be there. It serves one kind from then on. */
+    sw_status (*channel_open)(sw_comm *comm, int channel, sw_channel_kind kind, sw_error *err);
     sw_status (*gather_publish)(sw_comm *comm, const sw_collective *c, sw_error *err);
     sw_status (*gather)(sw_comm *comm, const sw_collective *c, sw_error *err);
     sw_status (*reduce_acquire)(sw_comm *comm, const sw_collective *c, sw_error *err);

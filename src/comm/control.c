@@ -78,6 +78,31 @@ void sw_lane_store(sw_control_lane *lane, const sw_lane_record *record) {
     atomic_fetch_add_explicit(&lane->turn, 1, memory_order_release);
 }
 
+void sw_lane_wait_begins(sw_control_lane *lane, const sw_lane_wait *wait) {
+    sw_lane_record record;
+    sw_lane_load(lane, &record);
+    record.operation = (int32_t)wait->operation;
+    record.peer = wait->peer;
+    record.channel = wait->channel;
+    record.sequence = wait->sequence;
+    record.wait_offset = (uint64_t)((const char *)wait->counter - (const char *)wait->control);
+    record.wait_target = wait->target;
+    memset(record.unit_name, 0, sizeof record.unit_name);
+    if (wait->unit_name)
+        memcpy(record.unit_name, wait->unit_name, sizeof record.unit_name);
+    sw_lane_store(lane, &record);
+}
+
+/* A collective goes on after a wait for one peer; a wait for the other lane belongs to none. */
+void sw_lane_wait_ends(sw_control_lane *lane) {
+    sw_lane_record record;
+    sw_lane_load(lane, &record);
+    record.peer = -1;
+    if (record.operation == SW_OTHER_LANE)
+        record.operation = SW_IDLE;
+    sw_lane_store(lane, &record);
+}
+
 bool sw_lane_is_blocked(const sw_control *control, const sw_lane_record *record) {
     if (record->peer < 0)
         return false;
@@ -126,6 +151,11 @@ void sw_control_ring(sw_control_rank *rank) {
 }
 
 const char *sw_operation_name(sw_comm_operation operation) {
-    static const char *const names[] = {"idle", "gather", "reduce", "reduce (buffer still read)", "exchange", "barrier"};
-    return (unsigned)operation <= SW_BARRIER ? names[operation] : "?";
+    static const char *const names[] = {"idle",     "gather",  "reduce",        "reduce (buffer still read)",
+                                        "exchange", "barrier", "the other lane"};
+    return (unsigned)operation <= SW_OTHER_LANE ? names[operation] : "?";
+}
+
+const char *sw_channel_kind_name(uint32_t kind) {
+    return kind == SW_CHANNEL_GATHERS ? "gathers" : kind == SW_CHANNEL_REDUCES ? "reduces" : "nothing";
 }

@@ -18,7 +18,16 @@
 
 #include "comm/comm.h"
 
-typedef enum sw_comm_operation { SW_IDLE, SW_GATHER, SW_REDUCE, SW_ACQUIRE, SW_EXCHANGE, SW_BARRIER } sw_comm_operation;
+/* SW_OTHER_LANE is no collective: the lane waits for another one of its own rank. */
+typedef enum sw_comm_operation {
+    SW_IDLE,
+    SW_GATHER,
+    SW_REDUCE,
+    SW_ACQUIRE,
+    SW_EXCHANGE,
+    SW_BARRIER,
+    SW_OTHER_LANE
+} sw_comm_operation;
 
 #define SW_UNIT_BYTES 32 /* of a unit's name, in fingerprints */
 
@@ -39,14 +48,16 @@ typedef struct sw_control_print {
     _Atomic uint64_t word[SW_FINGERPRINT_WORDS];
 } sw_control_print;
 
-/* One rank's side of one channel; written by that rank alone. Counters only rise. */
+/* One rank's side of one channel; written by that rank alone, and each word by one of its lanes at a time: `kind` by lane 0
+ * before another lane knows of the channel, `published`, `posted` and `print` by who publishes and posts, `gathered` and `summed`
+ * by who gathers and sums. Counters only rise. */
 typedef struct sw_control_cell {
     _Alignas(64) _Atomic uint64_t published; /* gather: epoch + 1 of the slice, 0 before the first */
     _Atomic uint64_t gathered;               /* gather: gathers completed */
     _Atomic uint64_t posted;                 /* reduce: number (from 1) of the last use that this rank contributed to */
     _Atomic uint64_t summed;                 /* reduce: uses that this rank has read to the end */
-    _Atomic uint32_t kind;                   /* SW_GATHER or SW_REDUCE, from the first use on */
-    sw_control_print print;                  /* of the last publish or post; valid before `published` or `posted` rises */
+    _Atomic uint32_t kind;                   /* sw_channel_kind; written once, when the channel is opened */
+    sw_control_print print;                  /* of the last publish or post, written before `published` or `posted` rises */
 } sw_control_cell;
 
 /* What a lane does, and what it waits for. */
@@ -54,8 +65,8 @@ typedef struct sw_lane_record {
     int64_t step;
     int32_t slot, instruction;
     char label[SW_LABEL_BYTES];
-    int32_t operation; /* of the collective that the lane is in, SW_IDLE outside */
-    int32_t peer;      /* whom it waits for, -1 when it does not wait */
+    int32_t operation; /* of the collective that the lane is in, or SW_OTHER_LANE; SW_IDLE outside */
+    int32_t peer;      /* whom it waits for, its own rank for SW_OTHER_LANE; -1 when it does not wait */
     int32_t channel;
     int32_t has_entered;  /* sw_comm_enter was called at least once */
     uint64_t sequence;    /* as in the fingerprint */
@@ -69,6 +80,10 @@ typedef struct sw_lane_record {
 typedef struct sw_control_lane {
     _Alignas(64) _Atomic uint64_t turn;
     _Atomic uint64_t word[SW_LANE_WORDS];
+    /* What the other lanes of the rank may wait for. Told by this lane; the lanes themselves go by what they keep under their
+     * lock. */
+    _Atomic uint64_t position; /* of the instructions that it has done */
+    _Atomic uint64_t handed;   /* pieces of work: the first lane has given so many, another is done with so many */
 } sw_control_lane;
 
 typedef struct sw_control_rank {
@@ -109,6 +124,19 @@ void sw_print_load(const sw_control_print *print, sw_fingerprint *value);
 uint64_t sw_lane_load(const sw_control_lane *lane, sw_lane_record *record);
 void sw_lane_store(sw_control_lane *lane, const sw_lane_record *record);
 
+/* The lane begins to wait, for as long as *counter of `peer` is below the target; it waits no more. */
+typedef struct sw_lane_wait {
+    const sw_control *control; /* that the counter lies in */
+    const _Atomic uint64_t *counter;
+    uint64_t target;
+    sw_comm_operation operation;
+    int peer, channel;
+    uint64_t sequence;
+    const char *unit_name; /* [SW_UNIT_BYTES], NULL: none */
+} sw_lane_wait;
+void sw_lane_wait_begins(sw_control_lane *lane, const sw_lane_wait *wait);
+void sw_lane_wait_ends(sw_control_lane *lane);
+
 /* Is what the lane waits for still to come? False when it does not wait. */
 bool sw_lane_is_blocked(const sw_control *control, const sw_lane_record *record);
 
@@ -122,5 +150,6 @@ sw_status sw_control_check(const sw_control *control, sw_error *err);
 void sw_control_ring(sw_control_rank *rank);
 
 const char *sw_operation_name(sw_comm_operation operation); /* "gather" */
+const char *sw_channel_kind_name(uint32_t kind);            /* "gathers"; "nothing" while it is closed */
 
 #endif

@@ -21,6 +21,7 @@ static void close_shm(sw_comm *comm);
 static const sw_comm_vtable shm_vtable = {
     .name = "shm",
     .window_create = window_create,
+    .channel_open = sw_shm_channel_open,
     .gather_publish = sw_shm_gather_publish,
     .gather = sw_shm_gather,
     .reduce_acquire = sw_shm_reduce_acquire,

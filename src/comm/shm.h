@@ -44,6 +44,7 @@ sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err)
 sw_status sw_shm_mismatch(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const sw_fingerprint *theirs,
                           sw_error *err);
 
+sw_status sw_shm_channel_open(sw_comm *comm, int channel, sw_channel_kind kind, sw_error *err);
 sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error *err);
 sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err);
 sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error *err);

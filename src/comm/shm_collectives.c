@@ -42,24 +42,24 @@ static void set_operation(sw_comm *comm, int lane, sw_comm_operation operation) 
     sw_lane_store(control, &record);
 }
 
-/* Enter a collective on a channel: `operation` for messages, `kind` is what the channel serves. */
-static sw_status begin(sw_comm *comm, sw_comm_operation operation, sw_comm_operation kind, const sw_collective *c,
-                       sw_error *err) {
+sw_status sw_shm_channel_open(sw_comm *comm, int channel, sw_channel_kind kind, sw_error *err) {
+    if (channel < 0 || channel >= SW_MAX_CHANNELS)
+        return sw_fail(err, SW_BUG, "channel %d is out of range", channel);
+    atomic_store_explicit(&cell_of(comm, comm->rank, channel)->kind, kind, memory_order_release);
+    return SW_OK;
+}
+
+/* Enter a collective on a channel: `operation` for messages, `kind` is what the channel must serve. */
+static sw_status begin(sw_comm *comm, sw_comm_operation operation, sw_channel_kind kind, const sw_collective *c, sw_error *err) {
     if (c->channel < 0 || c->channel >= SW_MAX_CHANNELS || c->lane < 0 || c->lane >= SW_LANES || c->shard_bytes < 0)
         return sw_fail(err, SW_BUG, "%s: channel %d, lane %d or %" PRId64 " bytes is out of range", sw_operation_name(operation),
                        c->channel, c->lane, c->shard_bytes);
-    if (kind == SW_REDUCE && (c->n_contributors < 1 || c->n_contributors > comm->n_ranks))
+    if (kind == SW_CHANNEL_REDUCES && (c->n_contributors < 1 || c->n_contributors > comm->n_ranks))
         return sw_fail(err, SW_BUG, "reduce with %d contributors of %d ranks", c->n_contributors, comm->n_ranks);
-    sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
-    uint32_t known = atomic_load_explicit(&cell->kind, memory_order_relaxed);
-    if (known == SW_IDLE) {
-        sw_fingerprint print = fingerprint_of(kind, c, 0); /* so that a peer that disagrees can say with what */
-        sw_print_store(&cell->print, &print);
-        atomic_store_explicit(&cell->kind, kind, memory_order_release);
-    } else if (known != kind) {
-        return sw_fail(err, SW_BUG, "channel %d serves %s, and %s was called on it", c->channel, sw_operation_name(known),
-                       sw_operation_name(operation));
-    }
+    uint32_t opened_for = atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->kind, memory_order_relaxed);
+    if (opened_for != kind)
+        return sw_fail(err, SW_BUG, "%s on channel %d, which was opened for %s", sw_operation_name(operation), c->channel,
+                       sw_channel_kind_name(opened_for));
     sw_status status = sw_control_check(comm->control, err);
     if (status == SW_OK)
         set_operation(comm, c->lane, operation);
@@ -76,7 +76,7 @@ static sw_status compare(sw_comm *comm, int peer, int channel, const sw_fingerpr
 }
 
 sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error *err) {
-    sw_status status = begin(comm, SW_GATHER, SW_GATHER, c, err);
+    sw_status status = begin(comm, SW_GATHER, SW_CHANNEL_GATHERS, c, err);
     if (status != SW_OK)
         return status;
     sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
@@ -125,7 +125,7 @@ static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw
 
 /* Each rank starts with itself and goes round, so that not all read from rank 0 at once. */
 sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err) {
-    sw_status status = begin(comm, SW_GATHER, SW_GATHER, c, err);
+    sw_status status = begin(comm, SW_GATHER, SW_CHANNEL_GATHERS, c, err);
     if (status != SW_OK)
         return status;
     sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
@@ -139,7 +139,7 @@ sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err) {
 }
 
 sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error *err) {
-    sw_status status = begin(comm, SW_ACQUIRE, SW_REDUCE, c, err);
+    sw_status status = begin(comm, SW_ACQUIRE, SW_CHANNEL_REDUCES, c, err);
     if (status != SW_OK)
         return status;
     uint64_t last_use = atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->posted, memory_order_relaxed);
@@ -153,7 +153,7 @@ sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error 
 }
 
 sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *err) {
-    sw_status status = begin(comm, SW_REDUCE, SW_REDUCE, c, err);
+    sw_status status = begin(comm, SW_REDUCE, SW_CHANNEL_REDUCES, c, err);
     if (status != SW_OK)
         return status;
     sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
@@ -224,7 +224,7 @@ static void fold_task(void *arg, int64_t task, int worker) {
 
 sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
                             sw_error *err) {
-    sw_status status = begin(comm, SW_REDUCE, SW_REDUCE, c, err);
+    sw_status status = begin(comm, SW_REDUCE, SW_CHANNEL_REDUCES, c, err);
     if (status != SW_OK)
         return status;
     sw_control_cell *own = cell_of(comm, comm->rank, c->channel);

@@ -31,32 +31,37 @@ static void describe(const sw_fingerprint *print, char *text, size_t bytes) {
                  print->n_contributors, print->accumulate ? ", accumulating" : "");
 }
 
-sw_status sw_shm_mismatch(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const sw_fingerprint *theirs,
-                          sw_error *err) {
-    char here[256], there[256];
+/* `theirs`: what the peer is in, or has. */
+static sw_status disagree(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const char *theirs, sw_error *err) {
+    char here[256], where[32] = "";
     describe(mine, here, sizeof here);
-    describe(theirs, there, sizeof there);
-    char where[32] = "";
     if (channel >= 0)
         snprintf(where, sizeof where, " on channel %d", channel);
     sw_error own;
-    sw_fail(&own, SW_MISMATCH,
-            "ranks %d and %d disagree%s: rank %d is in %s; rank %d is in %s; do all ranks run the same program?", comm->rank,
-            peer, where, comm->rank, here, peer, there);
+    sw_fail(&own, SW_MISMATCH, "ranks %d and %d disagree%s: rank %d is in %s; rank %d %s; do all ranks run the same program?",
+            comm->rank, peer, where, comm->rank, here, peer, theirs);
     sw_comm_abort(comm, &own);
     return sw_fail(err, own.status, "%s", own.message);
+}
+
+sw_status sw_shm_mismatch(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const sw_fingerprint *theirs,
+                          sw_error *err) {
+    char there[256], is_in[sizeof there + 8];
+    describe(theirs, there, sizeof there);
+    snprintf(is_in, sizeof is_in, "is in %s", there);
+    return disagree(comm, peer, channel, mine, is_in, err);
 }
 
 /* Can the peer still get there? */
 static sw_status look_at_peer(sw_comm *comm, const sw_shm_wait *wait, sw_error *err) {
     sw_control_rank *peer = &comm->control->rank[wait->peer];
     if (wait->channel >= 0) {
-        const sw_control_cell *cell = &peer->cell[wait->channel];
-        uint32_t kind = atomic_load_explicit(&cell->kind, memory_order_acquire);
-        if (kind != SW_IDLE && kind != wait->mine->operation) {
-            sw_fingerprint theirs;
-            sw_print_load(&cell->print, &theirs);
-            return sw_shm_mismatch(comm, wait->peer, wait->channel, wait->mine, &theirs, err);
+        uint32_t wanted = wait->mine->operation == SW_GATHER ? SW_CHANNEL_GATHERS : SW_CHANNEL_REDUCES;
+        uint32_t kind = atomic_load_explicit(&peer->cell[wait->channel].kind, memory_order_acquire);
+        if (kind != SW_CHANNEL_CLOSED && kind != wanted) {
+            char has[64];
+            snprintf(has, sizeof has, "has opened it for %s", sw_channel_kind_name(kind));
+            return disagree(comm, wait->peer, wait->channel, wait->mine, has, err);
         }
     }
     if (atomic_load(&peer->has_returned) && atomic_load(wait->counter) < wait->target) {
@@ -72,20 +77,6 @@ static sw_status look_at_peer(sw_comm *comm, const sw_shm_wait *wait, sw_error *
     return SW_OK;
 }
 
-static void note_wait(sw_comm *comm, const sw_shm_wait *wait, bool begins) {
-    sw_control_lane *lane = &comm->control->rank[comm->rank].lane[wait->lane];
-    sw_lane_record record;
-    sw_lane_load(lane, &record);
-    record.peer = begins ? wait->peer : -1;
-    record.operation = (int32_t)wait->operation;
-    record.channel = wait->channel;
-    record.sequence = wait->mine->sequence;
-    record.wait_offset = (uint64_t)((const char *)wait->counter - (const char *)comm->control);
-    record.wait_target = wait->target;
-    memcpy(record.unit_name, wait->mine->unit_name, sizeof record.unit_name);
-    sw_lane_store(lane, &record);
-}
-
 sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err) {
     if (atomic_load_explicit(wait->counter, memory_order_acquire) >= wait->target)
         return SW_OK;
@@ -99,8 +90,10 @@ sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err)
         }
     }
     sw_control_rank *peer = &comm->control->rank[wait->peer];
+    sw_control_lane *lane = &comm->control->rank[comm->rank].lane[wait->lane];
     sw_status status = SW_OK;
-    note_wait(comm, wait, true);
+    sw_lane_wait_begins(lane, &(sw_lane_wait){comm->control, wait->counter, wait->target, wait->operation, wait->peer,
+                                              wait->channel, wait->mine->sequence, wait->mine->unit_name});
     atomic_fetch_add(&peer->waiters, 1);
     for (;;) {
         uint32_t bell = atomic_load(&peer->bell);
@@ -115,7 +108,7 @@ sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err)
         sw_futex_wait(&peer->bell, bell, &(struct timespec){.tv_nsec = LOOK_UP_NS}, true);
     }
     atomic_fetch_sub(&peer->waiters, 1);
-    note_wait(comm, wait, false);
+    sw_lane_wait_ends(lane);
     comm->waited_seconds[wait->lane] += sw_seconds_now() - begin;
     return status;
 }

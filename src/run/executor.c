@@ -217,6 +217,22 @@ static sw_status bind(sw_executor *e, int index, sw_error *err) {
     return SW_OK;
 }
 
+/* Those of parameters, which are also gathered and published outside of programs, and those that instructions name. */
+static sw_status open_channels(const sw_executor *e, sw_error *err) {
+    sw_status status = SW_OK;
+    for (int g = 0; g < e->states->layout->n_groups && !status; g++)
+        status = e->comm->vtable->channel_open(e->comm, e->first_channel + g, SW_CHANNEL_GATHERS, err);
+    for (int p = 0; p < e->n_programs; p++)
+        for (int i = 0; i < e->programs[p]->instructions.n && !status; i++) {
+            const sw_instruction *instruction = &e->programs[p]->instructions.item[i];
+            bool gathers = instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_PUBLISH;
+            if (instruction->channel >= 0)
+                status = e->comm->vtable->channel_open(e->comm, e->first_channel + instruction->channel,
+                                                       gathers ? SW_CHANNEL_GATHERS : SW_CHANNEL_REDUCES, err);
+        }
+    return status;
+}
+
 sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_states *states, const sw_program *const *programs,
                              int n_programs, sw_executor **executor, sw_error *err) {
     int n_channels = 0;
@@ -247,6 +263,8 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
         status = bind(e, p, err);
     if (!status)
         status = sw_lanes_start(e, err);
+    if (!status) /* last: what has been opened is not given back */
+        status = open_channels(e, err);
     if (status) {
         comm->n_channels -= n_channels; /* none of them has been used */
         sw_executor_free(e);

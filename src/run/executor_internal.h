@@ -1,5 +1,5 @@
 /* executor_internal.h: what the files of the executor share: executor.c (memory, binding), executor_parameters.c, executor_step.c
- * (the order of segments), lanes.c (running them). */
+ * (the order of segments), lanes.c (running them), lanes_count.c. */
 #ifndef SW_RUN_EXECUTOR_INTERNAL_H
 #define SW_RUN_EXECUTOR_INTERNAL_H
 
@@ -114,6 +114,11 @@ sw_status sw_lanes_compute(sw_executor *executor, const sw_segment_run *run, sw_
 
 /* Counts of a step begin. */
 void sw_lanes_count_anew(sw_executor *executor);
+
+/* An instruction of a lane is over (runs: it was not passed over): the seconds that it worked, and waited. Waiting is for other
+ * lanes first, then for peers: the decision's is for sums, then for all ranks to come to it. */
+void sw_lane_count(sw_executor *executor, int lane, const sw_bound *bound, const sw_segment_run *run, double work,
+                   double for_lane, double for_peers, bool runs);
 
 /* End all ranks: this one failed in `lane`; its other lanes wait for it no longer. */
 void sw_lanes_abort(sw_executor *executor, int lane, const sw_error *error);

@@ -3,28 +3,53 @@
  * Positions count all instructions that have run since the start, in the order of the list, over all lanes. A lane tells how far
  * it has come; an instruction that waits for another lane waits for a position. Every wait points backward in the list and lanes
  * go through the list in order, so waits cannot form a circle.
+ *
+ * All that lanes share is under one lock. Who sleeps there says so in its record, with the word of control memory that ends the
+ * sleep: else the supervisor, which looks whether anybody can still go on, would have to guess.
  */
 #include "run/executor_internal.h"
 
 #include <string.h>
 
 #include "base/clock.h"
+#include "comm/control.h"
 #include "run/watch.h"
+
+static sw_control_lane *record_of(const sw_executor *e, int lane) {
+    return &e->comm->control->rank[e->comm->rank].lane[lane];
+}
+
+/* Under the lock: `lane` is about to sleep until `counter`, which another lane raises, is at least `target`. */
+static void begin_sleep(const sw_executor *e, int lane, const _Atomic uint64_t *counter, uint64_t target) {
+    sw_lane_wait_begins(record_of(e, lane), &(sw_lane_wait){.control = e->comm->control,
+                                                            .counter = counter,
+                                                            .target = target,
+                                                            .operation = SW_OTHER_LANE,
+                                                            .peer = e->comm->rank,
+                                                            .channel = -1});
+}
 
 static void advance(sw_executor *e, int lane, int64_t position) {
     if (!e->has_lock)
         return;
     pthread_mutex_lock(&e->lock);
     e->lane[lane].done = position;
+    atomic_store(&record_of(e, lane)->position, (uint64_t)position);
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
 }
 
-static sw_status wait_for(sw_executor *e, int lane, int64_t position, sw_error *err) {
+/* `lane` waits for another one. */
+static sw_status wait_for(sw_executor *e, int lane, int other, int64_t position, sw_error *err) {
     sw_status status = SW_OK;
     pthread_mutex_lock(&e->lock);
-    while (e->lane[lane].done < position && !e->failed)
+    bool sleeps = e->lane[other].done < position && !e->failed;
+    if (sleeps)
+        begin_sleep(e, lane, &record_of(e, other)->position, (uint64_t)position);
+    while (e->lane[other].done < position && !e->failed)
         pthread_cond_wait(&e->changed, &e->lock);
+    if (sleeps)
+        sw_lane_wait_ends(record_of(e, lane));
     if (e->failed) {
         *err = e->lane_error;
         status = err->status;
@@ -36,7 +61,7 @@ static sw_status wait_for(sw_executor *e, int lane, int64_t position, sw_error *
 static sw_status wait_for_lanes(sw_executor *e, const sw_segment_run *run, const sw_instruction *instruction, sw_error *err) {
     sw_status status = SW_OK;
     for (int i = 0; i < instruction->n_waits && !status; i++)
-        status = wait_for(e, instruction->wait[i].lane,
+        status = wait_for(e, (int)instruction->lane, instruction->wait[i].lane,
                           sw_wait_position(e->programs[run->program], &run->positions, &instruction->wait[i]), err);
     return status;
 }
@@ -177,71 +202,6 @@ static sw_status execute_observed(sw_executor *e, int lane, sw_bound *bound, con
     return status;
 }
 
-/* ---- counting ---- */
-
-void sw_lanes_count_anew(sw_executor *e) {
-    sw_executor_counts begun = {0};
-    memcpy(begun.peak, e->counts.peak, sizeof begun.peak);
-    e->counts = begun;
-}
-
-static void keep_if_long(sw_long_instruction *longest, const sw_instruction *instruction, int slot, double seconds) {
-    int at = SW_N_LONGEST;
-    for (; at > 0 && seconds > longest[at - 1].seconds; at--)
-        if (at < SW_N_LONGEST)
-            longest[at] = longest[at - 1];
-    if (at < SW_N_LONGEST)
-        longest[at] = (sw_long_instruction){seconds, instruction, slot};
-}
-
-static sw_wait_kind what_it_waits_for(const sw_instruction *instruction) {
-    switch (instruction->kind) {
-    case SW_DO_REDUCE_ACQUIRE:
-    case SW_DO_REDUCE_POST:
-    case SW_DO_REDUCE_SUM:
-    case SW_DO_PUBLISH: /* of a gradient, once it is summed */
-        return SW_WAITS_FOR_REDUCE;
-    case SW_DO_DECIDE:
-        return SW_WAITS_FOR_DECISION;
-    default:
-        return SW_WAITS_FOR_GATHER;
-    }
-}
-
-/* Waiting is for the other lane first, then for peers: the decision's is for sums, then for all ranks to come to it. */
-static void count(sw_executor *e, int lane, const sw_bound *bound, const sw_segment_run *run, double work, double for_lane,
-                  double for_peers, bool runs) {
-    const sw_instruction *instruction = bound->instruction;
-    bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE;
-    bool moves = instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_REDUCE_SUM;
-    double wait = for_lane + for_peers;
-    sw_wait_kind kind = what_it_waits_for(instruction);
-    if (e->has_lock)
-        pthread_mutex_lock(&e->lock);
-    sw_executor_counts *c = &e->counts;
-    for (int i = 0; i < bound->n_peaks && runs; i++) {
-        int64_t *peak = &c->peak[bound->peaks[i].memory_class];
-        *peak = bound->peaks[i].end > *peak ? bound->peaks[i].end : *peak;
-    }
-    if (instruction->kind == SW_DO_GATHER)
-        c->gather_bytes += instruction->moved_bytes;
-    if (instruction->kind == SW_DO_REDUCE_SUM)
-        c->reduce_bytes += instruction->moved_bytes;
-    c->flops += computes && runs ? instruction->flops : 0;
-    c->lane[lane].work_seconds += work;
-    c->lane[lane].wait_seconds[kind == SW_WAITS_FOR_DECISION ? SW_WAITS_FOR_REDUCE : kind] += for_lane;
-    c->lane[lane].wait_seconds[kind] += for_peers;
-    c->moving_seconds += moves ? work : 0;
-    if (lane == SW_LANE_COMPUTE) {
-        c->compute_seconds += computes ? work : 0;
-        c->wait_seconds += computes ? wait : work + wait;
-    }
-    keep_if_long(c->longest_work, instruction, run->slot, work);
-    keep_if_long(c->longest_wait, instruction, run->slot, wait);
-    if (e->has_lock)
-        pthread_mutex_unlock(&e->lock);
-}
-
 /* ---- a lane ---- */
 
 /* Run one segment on this thread as `lane`; instructions of other lanes are passed over. */
@@ -267,7 +227,7 @@ static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, s
         poison(e, bound, run, first + i);
 #endif
         double end = sw_seconds_now(), for_peers = e->comm->waited_seconds[lane] - waited_before;
-        count(e, lane, bound, run, end - ready - for_peers, ready - begin, for_peers, runs);
+        sw_lane_count(e, lane, bound, run, end - ready - for_peers, ready - begin, for_peers, runs);
         begin = end;
         advance(e, lane, run->positions.base + i + 1);
     }
@@ -293,6 +253,13 @@ void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
     sw_comm_abort(e->comm, &own);
 }
 
+/* Under the lock, or before the lane has a thread: all that was given is taken, and it has nothing to do until more is. */
+static void rest(const sw_executor *e, int lane) {
+    const _Atomic uint64_t *given = &record_of(e, SW_LANE_COMPUTE)->handed;
+    sw_lane_store(record_of(e, lane), &(sw_lane_record){.peer = -1});
+    begin_sleep(e, lane, given, atomic_load(given) + 1);
+}
+
 static void *go_on(void *arg) {
     sw_lane_state *mine = arg;
     sw_executor *e = mine->executor;
@@ -311,6 +278,9 @@ static void *go_on(void *arg) {
             sw_lanes_abort(e, mine->lane, &err);
         pthread_mutex_lock(&e->lock);
         mine->n_taken++;
+        atomic_fetch_add(&record_of(e, mine->lane)->handed, 1);
+        if (mine->n_taken == e->n_queued)
+            rest(e, mine->lane);
         pthread_cond_broadcast(&e->changed);
     }
     pthread_mutex_unlock(&e->lock);
@@ -325,6 +295,7 @@ sw_status sw_lanes_start(sw_executor *e, sw_error *err) {
     e->has_lock = true;
     for (int lane = 1; lane < e->n_lanes; lane++) {
         e->lane[lane] = (sw_lane_state){.executor = e, .lane = lane};
+        rest(e, lane);
         int code = pthread_create(&e->lane[lane].thread, NULL, go_on, &e->lane[lane]);
         if (code)
             return sw_fail(err, SW_NO_MEMORY,
@@ -350,21 +321,27 @@ void sw_lanes_stop(sw_executor *e) {
     e->has_lock = false;
 }
 
-/* Segment runs that every lane has taken; under lock. */
-static int64_t n_taken_by_all(const sw_executor *e) {
-    int64_t n = e->n_queued;
-    for (int lane = 1; lane < e->n_lanes; lane++)
-        n = e->lane[lane].n_taken < n ? e->lane[lane].n_taken : n;
-    return n;
+/* Under the lock, by the compute lane: until at most so many segment runs are left to each of the others. */
+static void wait_until_taken(sw_executor *e, int64_t n_left) {
+    for (int lane = 1; lane < e->n_lanes; lane++) {
+        const _Atomic uint64_t *taken = &record_of(e, lane)->handed;
+        const int64_t n_more = e->n_queued - e->lane[lane].n_taken - n_left;
+        if (n_more <= 0)
+            continue;
+        begin_sleep(e, SW_LANE_COMPUTE, taken, atomic_load(taken) + (uint64_t)n_more);
+        while (e->n_queued - e->lane[lane].n_taken > n_left)
+            pthread_cond_wait(&e->changed, &e->lock);
+        sw_lane_wait_ends(record_of(e, SW_LANE_COMPUTE));
+    }
 }
 
 void sw_lanes_give(sw_executor *e, const sw_segment_run *run) {
     if (!e->has_lock)
         return;
     pthread_mutex_lock(&e->lock);
-    while (e->n_queued - n_taken_by_all(e) == SW_QUEUE)
-        pthread_cond_wait(&e->changed, &e->lock);
+    wait_until_taken(e, SW_QUEUE - 1);
     e->queue[e->n_queued++ % SW_QUEUE] = *run;
+    atomic_fetch_add(&record_of(e, SW_LANE_COMPUTE)->handed, 1);
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
 }
@@ -378,8 +355,7 @@ sw_status sw_lanes_settle(sw_executor *e, sw_error *err) {
     if (!e->has_lock)
         return SW_OK;
     pthread_mutex_lock(&e->lock);
-    while (n_taken_by_all(e) < e->n_queued)
-        pthread_cond_wait(&e->changed, &e->lock);
+    wait_until_taken(e, 0);
     if (e->failed) {
         *err = e->lane_error;
         status = err->status;

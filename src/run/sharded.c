@@ -220,7 +220,12 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
                        SW_MAX_CHANNELS - s->comm->n_channels);
     s->first_channel = s->comm->n_channels;
     s->comm->n_channels += n_buffers;
-    return s->comm->vtable->window_create(s->comm, "gradients", s->comm->n_ranks * n_buffers * s->buffer_bytes, &s->window, err);
+    sw_status status = SW_OK;
+    for (int b = 0; b < n_buffers && !status; b++)
+        status = s->comm->vtable->channel_open(s->comm, s->first_channel + b, SW_CHANNEL_REDUCES, err);
+    return status ? status
+                  : s->comm->vtable->window_create(s->comm, "gradients", s->comm->n_ranks * n_buffers * s->buffer_bytes,
+                                                   &s->window, err);
 }
 
 /* Initial values of this rank's slices. */

@@ -8,7 +8,7 @@ typedef struct sw_watched {
     uint64_t turn;       /* sum of its lanes' */
     int64_t cpu_ns;      /* as it was at cpu_at */
     double turn_since;   /* when `turn` last changed */
-    double active_since; /* when it last advanced, waited for a peer, or was seen to use enough CPU time */
+    double active_since; /* when it last advanced, had all lanes in waits, or was seen to use enough CPU time */
     double cpu_at;
 } sw_watched;
 
@@ -22,8 +22,8 @@ void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline)
 
 /* Look at all ranks, a few times a second. cpu_ns [n_ranks]: CPU time that each has used, -1 where it cannot be known: then
  * the rank counts as working.
- * Errors: SW_MISMATCH: all ranks wait for what will never come. SW_TIMED_OUT: a rank that waits for nobody neither advanced nor
- * used CPU for the deadline; or all ranks wait and none advanced for so long. */
+ * Errors: SW_MISMATCH: all ranks wait for what will never come. SW_TIMED_OUT: a rank with a lane that
+ * waits for nobody neither advanced nor used CPU for the deadline. */
 sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err);
 
 /* `in "backward layers.3" at step 17, slot 0, instruction 42; waits for rank 1 in gather of "layers.4" (sequence 3)` */

@@ -42,6 +42,7 @@ static sw_status gather_rounds(sw_comm *comm, void *arg, sw_error *err) {
     static _Thread_local float copy[8 * SLOT];
     sw_window window;
     RANK_TRY(comm->vtable->window_create(comm, "parameters", (int64_t)n * SLOT * (int64_t)sizeof(float), &window, err));
+    RANK_TRY(comm->vtable->channel_open(comm, 3, SW_CHANNEL_GATHERS, err));
     for (int round = 0; round < p->n_rounds; round++) {
         int64_t shard = (int64_t)(comm_random(&seed) % (MAX_BLOCKS + 1)) * BLOCK;
         sw_collective c = {.channel = 3,
@@ -124,6 +125,8 @@ static sw_status reduce_rounds(sw_comm *comm, void *arg, sw_error *err) {
     int64_t bytes = (int64_t)n * N_BUFFERS * n * MAX_BLOCKS * BLOCK * (int64_t)sizeof(float);
     RANK_TRY(comm->vtable->window_create(comm, "gradients", bytes, &window, err));
     sw_collective last = {0};
+    for (int channel = 0; channel < N_BUFFERS; channel++)
+        RANK_TRY(comm->vtable->channel_open(comm, channel, SW_CHANNEL_REDUCES, err));
     for (int k = 0; k < p->n_rounds; k++) {
         sw_collective c = use_of_buffer(p, comm, &window, k, own, &seed);
         if (me < c.n_contributors) {
@@ -232,6 +235,8 @@ static sw_status rounds_of_two_lanes(sw_comm *comm, void *arg, sw_error *err) {
     reduce.rank_stride = n * BYTES;
     reduce.destination = sum;
     reduce.n_contributors = n;
+    RANK_TRY(comm->vtable->channel_open(comm, gather.channel, SW_CHANNEL_GATHERS, err));
+    RANK_TRY(comm->vtable->channel_open(comm, reduce.channel, SW_CHANNEL_REDUCES, err));
     mover m = {.comm = comm, .gather = &gather, .reduce = &reduce, .n_rounds = p->n_rounds};
     pthread_t thread;
     sem_init(&m.may_move, 0, 0);

@@ -125,8 +125,11 @@ static sw_status train(sw_comm *comm, void *arg, sw_error *err) {
         t.reduce[unit].window = gradients.base;
         t.reduce[unit].rank_stride = N_BUFFERS * full;
         t.reduce[unit].destination = t.own[unit];
+        RANK_TRY(comm->vtable->channel_open(comm, unit, SW_CHANNEL_GATHERS, err));
         RANK_TRY(comm->vtable->gather_publish(comm, &t.gather[unit], err));
     }
+    for (int buffer = 0; buffer < N_BUFFERS; buffer++)
+        RANK_TRY(comm->vtable->channel_open(comm, N_UNITS + buffer, SW_CHANNEL_REDUCES, err));
     for (int step = 0; step < N_STEPS; step++)
         RANK_TRY(train_step(&t, step, 1 + (int)(comm_random(&seed) % (uint32_t)n), err));
     return SW_OK;

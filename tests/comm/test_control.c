@@ -195,18 +195,58 @@ static void a_lane_at_work_is_no_disagreement(void **state) {
     sw_control_free(control);
 }
 
-/* First lanes wait inside their ranks for second lanes, which wait for each other: the deadline tells. */
-static void ranks_of_which_some_lane_waits_are_listed_at_the_deadline(void **state) {
+/* The lane waits until the one beside it has come to `position`. */
+static void set_wait_for_other_lane(sw_control *control, int rank, int lane, uint64_t position) {
+    sw_lane_wait_begins(&control->rank[rank].lane[lane], &(sw_lane_wait){.control = control,
+                                                                         .counter = &control->rank[rank].lane[!lane].position,
+                                                                         .target = position,
+                                                                         .operation = SW_OTHER_LANE,
+                                                                         .peer = rank,
+                                                                         .channel = -1});
+}
+
+/* First lanes wait inside their ranks for second lanes, which wait for each other. */
+static void lanes_that_wait_in_a_circle_disagree(void **state) {
     (void)state;
     sw_control *control = create(2);
     sw_error err = {0};
     for (int r = 0; r < 2; r++) {
         set_lane(control, r, 0, SW_IDLE, -1);
+        set_wait_for_other_lane(control, r, 0, 7);
         set_lane(control, r, 1, SW_GATHER, 1 - r);
     }
+    assert_int_equal(watch(control, 30, true, &err), SW_MISMATCH);
+    expect_text(err.message, "instruction 0; waits for another of its lanes; beside it in \"gather layers.1\"");
+    sw_control_free(control);
+}
+
+/* The second lanes wait for what the first ones compute, for longer than the deadline. */
+static void a_long_kernel_beside_a_lane_that_waits_is_no_failure(void **state) {
+    (void)state;
+    sw_control *control = create(2);
+    for (int r = 0; r < 2; r++) {
+        set_lane(control, r, 0, SW_IDLE, -1);
+        set_lane(control, r, 1, SW_REDUCE, 1 - r);
+    }
+    assert_int_equal(watch(control, 0.2, true, NULL), SW_OK);
+    sw_control_free(control);
+}
+
+/* First lanes wait for peers; the second lane of rank 1 has been given its next piece of work and did not get to it yet. */
+static void a_lane_that_is_about_to_work_is_no_disagreement(void **state) {
+    (void)state;
+    sw_control *control = create(2);
+    sw_error err = {0};
+    for (int r = 0; r < 2; r++) {
+        set_lane(control, r, 0, SW_ACQUIRE, 1 - r);
+        set_wait_for_other_lane(control, r, 1, 7);
+    }
+    atomic_store(&control->rank[1].lane[0].position, 7);
+    assert_int_equal(watch(control, 30, false, NULL), SW_OK);
     assert_int_equal(watch(control, 0.2, false, &err), SW_TIMED_OUT);
-    expect_text(err.message, "all ranks wait and none advanced for 0.2 s");
-    expect_text(err.message, "beside it in \"gather layers.1\"");
+    expect_text(err.message, "rank 1 made no progress and used no CPU for 0.2 s");
+    atomic_store(&control->rank[1].lane[0].position, 6);
+    assert_int_equal(watch(control, 30, false, &err), SW_MISMATCH);
     sw_control_free(control);
 }
 
@@ -234,7 +274,9 @@ int main(void) {
         cmocka_unit_test(ranks_in_waits_that_cannot_end_disagree),
         cmocka_unit_test(a_wait_that_is_over_is_no_disagreement),
         cmocka_unit_test(a_lane_at_work_is_no_disagreement),
-        cmocka_unit_test(ranks_of_which_some_lane_waits_are_listed_at_the_deadline),
+        cmocka_unit_test(lanes_that_wait_in_a_circle_disagree),
+        cmocka_unit_test(a_long_kernel_beside_a_lane_that_waits_is_no_failure),
+        cmocka_unit_test(a_lane_that_is_about_to_work_is_no_disagreement),
         cmocka_unit_test(who_waits_is_not_to_blame_and_who_computes_is_not_lost),
     };
     return cmocka_run_group_tests_name("control memory", tests, NULL, NULL);

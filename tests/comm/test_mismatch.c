@@ -43,11 +43,13 @@ static sw_status open_collective(sw_comm *comm, sw_collective *c, sw_error *err)
 }
 
 static sw_status gather_once(sw_comm *comm, const sw_collective *c, sw_error *err) {
+    RANK_TRY(comm->vtable->channel_open(comm, c->channel, SW_CHANNEL_GATHERS, err));
     RANK_TRY(comm->vtable->gather_publish(comm, c, err));
     return comm->vtable->gather(comm, c, err);
 }
 
 static sw_status reduce_once(sw_comm *comm, const sw_collective *c, sw_error *err) {
+    RANK_TRY(comm->vtable->channel_open(comm, c->channel, SW_CHANNEL_REDUCES, err));
     if (sw_comm_rank(comm) < c->n_contributors) {
         RANK_TRY(comm->vtable->reduce_acquire(comm, c, err));
         RANK_TRY(comm->vtable->reduce_post(comm, c, err));
@@ -120,7 +122,27 @@ static sw_status other_operations(sw_comm *comm, void *arg, sw_error *err) {
 
 static void another_operation_on_the_channel_is_named(void **state) {
     (void)state;
-    EXPECT_MISMATCH(other_operations, 2, "rank 0 is in gather of unit 3", "rank 1 is in reduce of unit 3", "channel 2");
+    EXPECT_MISMATCH(other_operations, 2, "disagree on channel 2", "of unit 3 \"layers.3\"", "has opened it for");
+}
+
+static sw_status uses_without_opening(sw_comm *comm, void *arg, sw_error *err) {
+    (void)arg;
+    sw_collective c;
+    RANK_TRY(open_collective(comm, &c, err));
+    RANK_CHECK(comm->vtable->gather_publish(comm, &c, NULL) == SW_BUG);
+    RANK_CHECK(comm->vtable->reduce_sum(comm, &c, comm_test_device(), SW_NUMBERS_F32, NULL) == SW_BUG);
+    RANK_TRY(comm->vtable->channel_open(comm, c.channel, SW_CHANNEL_GATHERS, err));
+    RANK_CHECK(comm->vtable->reduce_acquire(comm, &c, NULL) == SW_BUG);
+    RANK_CHECK(comm->vtable->channel_open(comm, SW_MAX_CHANNELS, SW_CHANNEL_GATHERS, NULL) == SW_BUG);
+    return SW_OK;
+}
+
+static void a_channel_serves_what_it_was_opened_for(void **state) {
+    (void)state;
+    sw_launch_options options = comm_options(1, false);
+    sw_error err = {0};
+    if (sw_launch(&options, uses_without_opening, NULL, &err) != SW_OK)
+        fail_msg("%s", err.message);
 }
 
 static sw_status barrier_against_exchange(sw_comm *comm, void *arg, sw_error *err) {
@@ -169,6 +191,7 @@ static sw_status rank_1_skips_a_gather(sw_comm *comm, void *arg, sw_error *err) 
     (void)arg;
     sw_collective c;
     RANK_TRY(open_collective(comm, &c, err));
+    RANK_TRY(comm->vtable->channel_open(comm, c.channel, SW_CHANNEL_GATHERS, err));
     for (int step = 0; step < 2; step++) {
         c.epoch = (uint64_t)step;
         RANK_TRY(comm->vtable->gather_publish(comm, &c, err));
@@ -237,6 +260,7 @@ static sw_status publish_too_early(sw_comm *comm, void *arg, sw_error *err) {
     (void)arg;
     sw_collective c;
     RANK_TRY(open_collective(comm, &c, err));
+    RANK_TRY(comm->vtable->channel_open(comm, c.channel, SW_CHANNEL_GATHERS, err));
     RANK_TRY(comm->vtable->gather_publish(comm, &c, err));
     c.epoch = 1;
     if (sw_comm_rank(comm) == 1)
@@ -258,6 +282,7 @@ int main(void) {
         cmocka_unit_test(another_unit_is_named),
         cmocka_unit_test(another_count_of_contributors_is_named),
         cmocka_unit_test(another_operation_on_the_channel_is_named),
+        cmocka_unit_test(a_channel_serves_what_it_was_opened_for),
         cmocka_unit_test(a_barrier_is_not_an_exchange),
         cmocka_unit_test(another_size_of_exchange_is_named),
         cmocka_unit_test(ranks_that_wait_for_each_other_are_named_before_the_deadline),

@@ -117,6 +117,8 @@ sw_status comm_busy(sw_comm *comm, sw_error *err) {
     reduce.rank_stride = n * (int64_t)sizeof own;
     reduce.destination = own;
     reduce.n_contributors = n;
+    RANK_TRY(comm->vtable->channel_open(comm, gather.channel, SW_CHANNEL_GATHERS, err));
+    RANK_TRY(comm->vtable->channel_open(comm, reduce.channel, SW_CHANNEL_REDUCES, err));
     for (int step = 0;; step++) {
         gather.epoch = (uint64_t)step;
         sw_comm_enter(comm, 0, step, 0, 0, "forward layers.0");
