@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/file_format.h"
 #include "base/reason.h"
 #include "base/text.h"
 
@@ -68,11 +69,21 @@ static sw_status no_file(const char *path, unsigned mode, sw_error *err) {
     return sw_fail(err, SW_BAD_FILE, "%s: is a %s, a file is needed; check the path", path, sw_file_kind(mode));
 }
 
+/* Of a link that leads nowhere it is said where it leads: caches and repositories keep large files so. */
+static sw_status cannot_open(const char *path, int error, sw_error *err) {
+    char target[256];
+    ssize_t n = error == ENOENT ? readlink(path, target, sizeof target) : -1;
+    return n < 0
+               ? sw_cannot_read(path, error, err)
+               : sw_fail(err, SW_BAD_FILE, "%s: cannot be read: it is a link to %.*s, which is not there; fetch or copy it anew",
+                         path, (int)n, target);
+}
+
 sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_error *err) {
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = errno;
     if (fd < 0) /* a socket cannot be opened at all, nor a device that is not there */
-        return error == ENXIO && stat(path, &info) == 0 ? no_file(path, info.st_mode, err) : sw_cannot_read(path, error, err);
+        return error == ENXIO && stat(path, &info) == 0 ? no_file(path, info.st_mode, err) : cannot_open(path, error, err);
     if (fstat(fd, &info) != 0) {
         error = errno;
         close(fd);
@@ -124,6 +135,17 @@ sw_status sw_file_read_at(int descriptor, const char *path, void *out, int64_t b
     return SW_OK;
 }
 
+/* Too long for what is wanted: another kind of file may be in its place. */
+static sw_status refuse_length(int descriptor, const char *path, int64_t bytes, int64_t max_bytes, sw_error *err) {
+    char head[SW_FILE_HEAD_BYTES];
+    int64_t n = bytes < SW_FILE_HEAD_BYTES ? bytes : SW_FILE_HEAD_BYTES;
+    const char *kind = NULL;
+    if (sw_file_read_at(descriptor, path, head, n, 0, NULL) == SW_OK)
+        kind = sw_file_format_words(sw_file_format_of(head, n, bytes));
+    return sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes, at most %" PRId64 " make sense%s%s; is it the right file?", path,
+                   bytes, max_bytes, kind ? ": it is " : "", kind ? kind : "");
+}
+
 sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t *bytes, sw_error *err) {
     int fd;
     int64_t file_bytes;
@@ -132,8 +154,7 @@ sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t
         return status;
     char *buffer = NULL;
     if (file_bytes > max_bytes) {
-        status = sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes, at most %" PRId64 " make sense; is it the right file?",
-                         path, file_bytes, max_bytes);
+        status = refuse_length(fd, path, file_bytes, max_bytes, err);
         goto done;
     }
     buffer = malloc((size_t)file_bytes + 1);

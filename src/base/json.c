@@ -9,11 +9,18 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
 
 struct sw_json {
     json_t *root;
     char *name;
 };
+
+sw_status sw_json_begin(const char *name, const char **text, int64_t *bytes, sw_error *err) {
+    sw_status status = sw_file_expect(name, *text, *bytes, *bytes, SW_FILE_JSON, err);
+    sw_text_skip_mark(text, bytes);
+    return status;
+}
 
 static sw_status parse(const char *name, const char *text, int64_t bytes, size_t flags, sw_json **document, sw_error *err) {
     sw_status status = SW_OK;
@@ -26,10 +33,8 @@ static sw_status parse(const char *name, const char *text, int64_t bytes, size_t
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory", name);
         goto done;
     }
-    if (bytes == 0) {
-        status = sw_fail(err, SW_BAD_FILE, "%s: is empty; is the download complete?", name);
+    if ((status = sw_json_begin(name, &text, &bytes, err)) != SW_OK)
         goto done;
-    }
     /* Without DECODE_ANY a root that is text or a number would be a syntax error; it is a wrong type. */
     json->root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &error);
     if (!json->root) {

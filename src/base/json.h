@@ -23,6 +23,10 @@ typedef struct sw_json_object {
     char path[96]; /* "" or "rope_parameters." */
 } sw_json_object;
 
+/* Where the text of a JSON file begins: behind a byte order mark of UTF-8, if there is one. What is no JSON but a web page, a
+ * pointer of Git LFS and so on (base/file_format.h) is SW_BAD_FILE. The functions below do this by themselves. */
+sw_status sw_json_begin(const char *name, const char **text, int64_t *bytes, sw_error *err);
+
 /* Read a file whose root is an object. `max_bytes`: longer ones are refused unread. Ownership: sw_json_free. */
 sw_status sw_json_read(const char *path, int64_t max_bytes, sw_json **document, sw_error *err);
 

@@ -177,3 +177,24 @@ bool sw_text_is_utf8(const char *text, size_t bytes) {
     }
     return true;
 }
+
+char *sw_text_shell_word(const char *text, char *buffer, size_t buffer_bytes) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:=@%,";
+    static const char quoted_quote[] = "'\\''";
+    if (*text && !text[strspn(text, plain)]) {
+        snprintf(buffer, buffer_bytes, "%s", text);
+        return buffer;
+    }
+    char *to = buffer, *end = buffer + buffer_bytes - 2; /* the last quote and the NUL */
+    *to++ = '\'';
+    for (; *text; text++) {
+        size_t n = *text == '\'' ? sizeof quoted_quote - 1 : 1;
+        if (n > (size_t)(end - to))
+            break;
+        memcpy(to, *text == '\'' ? quoted_quote : text, n);
+        to += n;
+    }
+    *to++ = '\'';
+    *to = 0;
+    return buffer;
+}

@@ -32,6 +32,10 @@ char *sw_text_exact_real(double value, char *buffer, size_t buffer_bytes);
  * Where memory is short for the last byte, fclose says nothing and leaves no text. */
 bool sw_text_close(FILE *out, char **text);
 
+/* A text as one word of a shell's command, in quotes where it needs them; written into the buffer, which is returned. A text that
+ * does not fit is cut. */
+char *sw_text_shell_word(const char *text, char *buffer, size_t buffer_bytes);
+
 /* Is the text UTF-8? */
 bool sw_text_is_utf8(const char *text, size_t bytes);
 

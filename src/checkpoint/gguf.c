@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
 #include "base/text.h"
 
 /* The header is read in a piece that is large enough for most; longer ones are read again, four times as much. */
@@ -40,7 +41,9 @@ sw_status sw_gguf_open(const char *path, sw_gguf *file, sw_error *err) {
     sw_status status = sw_file_open(path, &descriptor, &file_bytes, err);
     if (status != SW_OK)
         return status;
-    status = open_parsed(path, descriptor, file_bytes, file, err);
+    status = sw_file_expect_open(descriptor, path, file_bytes, SW_FILE_GGUF, err);
+    if (status == SW_OK)
+        status = open_parsed(path, descriptor, file_bytes, file, err);
     file->descriptor = descriptor;
     file->chunk = malloc(CHUNK_BYTES);
     if (status == SW_OK && !file->chunk)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "checkpoint/gguf_tokenizer.h"
 #include "checkpoint/gguf_vocabulary.h"
 #include "checkpoint/gguf_write.h"
@@ -34,8 +35,12 @@ static sw_status read_object(const char *folder, const char *name, size_t flags,
     sw_status status = sw_path_join(path, folder, name, err);
     if (status != SW_OK || !sw_file_exists(path) || (status = sw_file_read(path, MAX_FILE_BYTES, &text, &bytes, err)) != SW_OK)
         return status;
-    *root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES | flags, &error);
+    const char *begin = text;
+    if ((status = sw_json_begin(path, &begin, &bytes, err)) == SW_OK)
+        *root = json_loadb(begin, (size_t)bytes, JSON_REJECT_DUPLICATES | flags, &error);
     free(text);
+    if (status != SW_OK)
+        return status;
     if (!json_is_object(*root))
         return sw_fail(err, SW_BAD_FILE, "%s: line %d: is not an object of JSON: %s", path, error.line,
                        *root ? "it is a list" : error.text);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file_format.h"
+#include "base/hub_name.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/gguf_tokenizer.h"
@@ -209,7 +211,9 @@ static sw_status config_with_dtype(const char *folder, sw_dtype dtype, char **te
         status = sw_file_read(path, MAX_CONFIG_BYTES, &old, &bytes, err);
     if (status != SW_OK)
         return status;
-    json_t *config = json_loadb(old, (size_t)bytes, JSON_REJECT_DUPLICATES, NULL);
+    const char *begin = old;
+    sw_text_skip_mark(&begin, &bytes);
+    json_t *config = json_loadb(begin, (size_t)bytes, JSON_REJECT_DUPLICATES, NULL);
     free(old);
     bool is_set = config && json_object_set_new(config, "dtype", json_string(name)) == 0 &&
                   json_object_set_new(config, "torch_dtype", json_string(name)) == 0;
@@ -249,6 +253,9 @@ sw_status sw_checkpoint_import(const char *from, const char *to, sw_dtype dtype,
     struct stat info;
     if (sw_file_exists(to))
         return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name", to);
+    sw_status status = sw_path_must_exist(from, NULL, err);
+    if (status != SW_OK)
+        return status;
     bool is_folder = stat(from, &info) == 0 && S_ISDIR(info.st_mode);
     return (is_folder ? import_folder : import_gguf)(from, to, dtype, max_shard_size, err);
 }

@@ -7,8 +7,17 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/adapter.h"
+#include "model/hf_folder.h"
 
 enum { MAX_INDEX_BYTES = 64 << 20 };
+
+/* A file that weight_map names is not there. */
+static sw_status refuse_missing(const sw_model_source *source, const char *directory, const char *name, sw_error *err) {
+    return sw_fail(err, SW_BAD_FILE,
+                   "%s: the file %.200s of weight_map is missing; fetch it: hf download OWNER/NAME %.200s "
+                   "--local-dir %s",
+                   source->path, name, name, directory);
+}
 
 /* Open one more file of the directory. Its handle is kept even where the list cannot grow further. */
 static sw_status open_file(sw_model_source *source, const char *path, sw_error *err) {
@@ -65,8 +74,9 @@ static sw_status open_files_of_map(sw_model_source *source, const char *director
                 status =
                     sw_fail(err, SW_BAD_FILE, "%s: weight_map names the file \"%.200s\"; a name in the same folder is needed",
                             source->path, name);
-            else if ((status = sw_path_join(path, directory, name, err)) == SW_OK &&
-                     (status = open_file(source, path, err)) == SW_OK)
+            else if ((status = sw_path_join(path, directory, name, err)) == SW_OK && !sw_file_exists(path))
+                status = refuse_missing(source, directory, name, err);
+            else if (status == SW_OK && (status = open_file(source, path, err)) == SW_OK)
                 status = check_file_against_map(source, f, name, map, err);
         }
         if (status == SW_OK && !sw_safetensors_find(source->files[f], tensor))
@@ -89,9 +99,7 @@ sw_status sw_model_source_open(const char *directory, sw_model_source *source, s
     if (!is_single && (status = sw_path_join(path, directory, "model.safetensors.index.json", err)) != SW_OK)
         return status;
     if (!is_single && !sw_file_exists(path))
-        return sw_fail(err, SW_BAD_FILE,
-                       "%s: holds neither model.safetensors nor model.safetensors.index.json; is the download complete?",
-                       directory);
+        return sw_hf_folder_refuse_weights(directory, err);
     source->path = strdup(path);
     if (!source->path)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);

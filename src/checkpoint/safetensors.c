@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/file_format.h"
 #include "checkpoint/safetensors_header.h"
 
 enum { MAX_HEADER_BYTES = 100000000, LENGTH_BYTES = 8 }; /* the limit of the reference reader */
@@ -33,6 +34,8 @@ static sw_status open_checked(sw_safetensors *file, sw_error *err) {
     int64_t file_bytes;
     sw_status status = sw_file_open(file->path, &file->descriptor, &file_bytes, err);
     if (status != SW_OK)
+        return status;
+    if ((status = sw_file_expect_open(file->descriptor, file->path, file_bytes, SW_FILE_SAFETENSORS, err)) != SW_OK)
         return status;
     if (file_bytes < LENGTH_BYTES)
         return sw_fail(err, SW_BAD_FILE,

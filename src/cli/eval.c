@@ -104,6 +104,8 @@ static sw_status from_run(const char *path, sw_settings *settings, char model[SW
         status = sw_settings_complete(settings, path, false, err);
     if (!status)
         status = sw_path_join(model, settings->checkpoint.path, "model", err);
+    if (!status && !sw_file_exists(model))
+        status = sw_settings_find_models(settings, path, err);
     if (status)
         return status;
     o->model = sw_file_exists(model) ? model : settings->model.path;

@@ -33,6 +33,8 @@ static sw_status plan(int n_arguments, char **arguments, sw_error *err) {
     if (!status)
         status = sw_settings_complete(&settings, others[0], false, err);
     if (!status)
+        status = sw_settings_find_models(&settings, others[0], err);
+    if (!status)
         status = sw_plan(&settings, &options, err);
 done:
     sw_settings_free(&settings);

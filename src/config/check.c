@@ -4,6 +4,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/hub_name.h"
 
 /* The place of the first of these options that was written. */
 static sw_place place_of(const sw_place *written, sw_option_id first, sw_option_id second) {
@@ -209,6 +213,35 @@ sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, 
         !sw_optimizer_takes((sw_optimizer_kind)settings->optimizer.name, SW_NUMBER(momentum)))
         status = sw_refuse(err, place_of(written, SW_OPTION_optimizer_momentum, SW_OPTION_optimizer_name),
                            "leave it out, or write name: sgd", "optimizer.momentum is an option of sgd");
+    return status;
+}
+
+/* A name of the Hugging Face Hub, where a path counts from the folder of the file. `pattern`: as of sw_hub_fetch_command. */
+static sw_status refuse_hub_name(const sw_settings *settings, sw_place place, const char *key, const char *path,
+                                 const char *pattern, sw_error *err) {
+    char command[SW_FETCH_BYTES], remedy[SW_FETCH_BYTES + 200], here[SW_PATH_BYTES];
+    const char *folder = settings->directory, *name;
+    size_t n = strlen(folder);
+    if (!path || strncmp(path, folder, n) != 0 || path[n] != '/' || !sw_is_hub_name(folder, path + n + 1, &name))
+        return SW_OK;
+    if (getcwd(here, sizeof here) && !strcmp(here, folder))
+        folder = ".";
+    sw_hub_fetch_command(name, folder, pattern, command);
+    snprintf(remedy, sizeof remedy,
+             "if it is a name of the Hugging Face Hub, fetch it: %s (hf comes with pip install "
+             "huggingface_hub), and write %s: %s",
+             command, key, sw_hub_base_name(name));
+    sw_refuse(err, place, remedy, "%s: there is no %s here", key, path + n + 1);
+    return err ? (err->status = SW_BAD_FILE) : SW_BAD_FILE;
+}
+
+sw_status sw_settings_find_models(const sw_settings *settings, const char *name, sw_error *err) {
+    sw_place place = {name, 0};
+    sw_status status = refuse_hub_name(settings, place, "model.path", settings->model.path, NULL, err);
+    if (!status && !sw_settings_is_bytes(settings))
+        status = refuse_hub_name(settings, place, "data.tokenizer", settings->data.tokenizer, "tokenizer*", err);
+    if (!status && sw_settings_train_lora(settings))
+        status = refuse_hub_name(settings, place, "model.lora.adapter", settings->model.lora.adapter, NULL, err);
     return status;
 }
 

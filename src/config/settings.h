@@ -104,6 +104,10 @@ void sw_settings_free(sw_settings *settings);
  * what is missing. `name` is that of the file. */
 sw_status sw_settings_complete(const sw_settings *settings, const char *name, bool is_for_training, sw_error *err);
 
+/* Are the model, the tokenizer and the adapter paths, or names of the Hugging Face Hub? SW_BAD_FILE has the command that fetches
+ * what is named so and not there. Looks at the file system; `name` is that of the file. */
+sw_status sw_settings_find_models(const sw_settings *settings, const char *name, sw_error *err);
+
 /* Is data.tokenizer the word `bytes`? Then every byte of a text is a token. */
 bool sw_settings_is_bytes(const sw_settings *settings);
 

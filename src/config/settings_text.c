@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
 #include "base/reason.h"
 #include "base/text.h"
 #include "base/yaml.h"
@@ -86,6 +87,8 @@ static sw_status read_all(const char *path, int descriptor, bool is_pipe, char *
     text[used] = 0;
     if (!used && is_pipe)
         return sw_fail(err, SW_BAD_CONFIG, "nothing came through the pipe · %s · did the command that writes it fail?", path);
+    if (sw_file_expect(path, text, (int64_t)used, (int64_t)used, SW_FILE_YAML, err))
+        return sw_fail(err, SW_BAD_CONFIG, "%s", err ? err->message : "");
     if (strlen(text) != used)
         return sw_fail(err, SW_BAD_CONFIG, "a zero byte in the settings · %s · is it a text file?", path);
     return SW_OK;

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
+#include "data/json_document.h"
 
 enum { JOB_BYTES = 1 << 20, MAX_THREADS = 64, SLOTS_PER_THREAD = 3 };
 
@@ -145,8 +147,7 @@ static sw_status encode_rows(const work *w, sw_encoder *e, job *j) {
 
 static sw_status encode_text(const work *w, sw_encoder *e, job *j) {
     sw_slice text = {j->text, j->n_bytes};
-    if (text.bytes >= 3 && !memcmp(text.text, "\xEF\xBB\xBF", 3))
-        text.text += 3, text.bytes -= 3; /* a byte order mark */
+    sw_text_skip_mark(&text.text, &text.bytes);
     sw_status status = sw_encode_document(e, text, &j->err);
     if (!status)
         status = keep_sample(e, j, text.bytes, 0);
@@ -164,12 +165,21 @@ static sw_status open_encoder(const sw_corpus *corpus, sw_encoder *e, sw_error *
 
 /* ---- workers ---- */
 
+/* What is no text is refused, and so is a .json: taken as text, its quotes and brackets would be learned. */
+static sw_status check_kind(const sw_corpus *corpus, int i, const source *s, sw_error *err) {
+    const char *path = corpus->paths[i], *end = strrchr(path, '.');
+    bool are_rows = has_rows(corpus, i);
+    if (!are_rows && end && !strcasecmp(end, ".json") && sw_file_format_of(s->text, s->n_bytes, s->n_bytes) == SW_FILE_JSON)
+        return sw_json_document_refuse(path, s->text, s->n_bytes, err);
+    return are_rows ? SW_OK : sw_file_expect(path, s->text, s->n_bytes, s->n_bytes, SW_FILE_TEXT, err);
+}
+
 /* Open the current file. */
 static sw_status open_source(work *w, sw_error *err) {
     source *s = &w->sources[w->current];
     sw_status status = sw_file_read(w->corpus->paths[w->current], INT64_MAX - 1, &s->text, &s->n_bytes, err);
     s->is_open = true;
-    return status;
+    return status ? status : check_kind(w->corpus, w->current, s, err);
 }
 
 /* Cut the next job: a whole file of text, or about a megabyte of whole rows. Called with the lock held, and only while there is a

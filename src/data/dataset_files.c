@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/reason.h"
 #include "data/dataset_internal.h"
+#include "data/json_document.h"
 
 enum { LENGTHS_AT_ONCE = 2048 };
 
@@ -241,6 +242,8 @@ static sw_status wait_for_more(sw_dataset_opening *o, const char *path) {
 static sw_status add_file(sw_dataset_opening *o, const char *path) {
     const sw_dataset_options *options = o->options;
     bool is_text = ends_with(path, ".txt"), is_jsonl = ends_with(path, ".jsonl");
+    if (ends_with(path, ".json"))
+        return sw_json_document_refuse_file(path, o->err);
     if (!is_text && !is_jsonl && !ends_with(path, ".npy"))
         return sw_fail(o->err, SW_BAD_FILE, "%s: is neither .txt nor .jsonl nor .npy; the ending says how a data file is read",
                        path);

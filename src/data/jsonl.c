@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/file_format.h"
 #include "base/text.h"
+#include "data/json_document.h"
 #include "data/json_line.h"
 
 typedef struct line_reader {
@@ -288,20 +291,16 @@ void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int
 }
 
 sw_status sw_jsonl_begin(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, sw_error *err) {
-    static const char lfs[] = "version https://git-lfs";
     sw_jsonl_begin_part(rows, name, text, bytes, 0, 0);
     if (bytes == 0)
         return sw_fail(err, SW_BAD_FILE, "%s: is empty; it has no rows", name);
-    if (bytes >= 2 && memcmp(text, "\x1F\x8B", 2) == 0)
-        return sw_fail(err, SW_BAD_FILE, "%s: line 1: is compressed by gzip; unpack it with gzip -d", name);
-    if (bytes >= 2 &&
-        (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0 || (text[0] && !text[1]) || (!text[0] && text[1])))
-        return sw_fail(err, SW_BAD_FILE, "%s: line 1: is UTF-16; convert it with iconv -f UTF-16 -t UTF-8", name);
-    if ((size_t)bytes >= sizeof lfs - 1 && memcmp(text, lfs, sizeof lfs - 1) == 0)
-        return sw_fail(err, SW_BAD_FILE, "%s: line 1: is a Git LFS pointer, the data was never fetched; try git lfs pull", name);
-    if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        rows->at += 3;
-    return SW_OK;
+    char place[SW_PATH_BYTES + 16];
+    snprintf(place, sizeof place, "%s: line 1", name);
+    sw_status status = sw_file_expect(place, text, bytes, bytes, SW_FILE_JSON_LINES, err);
+    if (status != SW_OK)
+        return status;
+    sw_text_skip_mark(&rows->at, &bytes);
+    return sw_is_json_list(rows->at, bytes) ? sw_json_document_refuse(name, text, rows->end - text, err) : SW_OK;
 }
 
 sw_status sw_jsonl_next(sw_jsonl *rows, sw_jsonl_row *row, bool *is_end, sw_error *err) {

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/file_format.h"
+
 #define MAX_WORD 64 /* of a quoted string in the header */
 
 typedef struct cursor {
@@ -171,6 +173,9 @@ static sw_status parse_dict(cursor *c, sw_npy *npy) {
 }
 
 sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, int64_t file_bytes, sw_npy *npy, sw_error *err) {
+    sw_status status = sw_file_expect(name, bytes, n_bytes, file_bytes, SW_FILE_NPY, err);
+    if (status != SW_OK)
+        return status;
     if (n_bytes < 8 || memcmp(bytes, "\x93NUMPY", 6) != 0)
         return sw_fail(err, SW_BAD_FILE, "%s: is not a .npy file (it does not begin with its magic string)", name);
     int major = bytes[6], minor = bytes[7];
@@ -192,8 +197,7 @@ sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, 
 
     *npy = (sw_npy){.first = header_first + header_bytes};
     cursor c = {name, (const char *)bytes + header_first, (const char *)bytes + header_first + header_bytes, err};
-    sw_status status = parse_dict(&c, npy);
-    if (status != SW_OK)
+    if ((status = parse_dict(&c, npy)) != SW_OK)
         return status;
 
     int64_t data_bytes, available = file_bytes - npy->first;

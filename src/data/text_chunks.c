@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
 #include "data/tokenize.h"
 
 enum { SCAN_BYTES = 1 << 20, CHUNK_BYTES = 1 << 20 };
@@ -55,6 +56,8 @@ static sw_status scan_file(const sw_text_files *files, int file, char *buffer,
     for (int64_t at = 0; at < file_bytes && status == SW_OK; at += SCAN_BYTES) {
         int64_t n = file_bytes - at < SCAN_BYTES ? file_bytes - at : SCAN_BYTES;
         status = sw_file_read_at(descriptor, path, buffer, n, at, err);
+        if (status == SW_OK && at == 0 && !files->are_rows) /* rows are looked at where they are read */
+            status = sw_file_expect(path, buffer, n, file_bytes, SW_FILE_TEXT, err);
         if (status == SW_OK)
             seen(to, buffer, n);
         if (status == SW_OK && files->are_rows)

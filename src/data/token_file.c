@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
 #include "data/npy.h"
 
 enum { CHECK_BYTES = 1 << 20, READ_BYTES = 16 << 10 };
@@ -74,6 +75,16 @@ static sw_status check_ids(sw_token_file *file, int descriptor, const sw_token_r
     return SW_OK;
 }
 
+/* Any bytes are a text of bytes, but a pointer of Git LFS stands for another file. */
+static sw_status refuse_pointer(const char *path, int descriptor, int64_t file_bytes, sw_error *err) {
+    char head[SW_FILE_HEAD_BYTES];
+    int64_t n = file_bytes < SW_FILE_HEAD_BYTES ? file_bytes : SW_FILE_HEAD_BYTES;
+    sw_status status = sw_file_read_at(descriptor, path, head, n, 0, err);
+    if (status == SW_OK && sw_file_format_of(head, n, file_bytes) == SW_FILE_LFS_POINTER)
+        status = sw_file_expect(path, head, n, file_bytes, SW_FILE_TEXT, err);
+    return status;
+}
+
 sw_status sw_token_file_check(const char *path, bool is_text, const sw_token_rule *rule, sw_token_file *file, sw_error *err) {
     int descriptor = -1;
     int64_t file_bytes;
@@ -87,6 +98,8 @@ sw_status sw_token_file_check(const char *path, bool is_text, const sw_token_rul
         status = sw_fail(err, SW_BAD_FILE, "%s: is empty", path);
         goto done;
     }
+    if (is_text && (status = refuse_pointer(path, descriptor, file_bytes, err)) != SW_OK)
+        goto done;
     if (!is_text && (status = read_header(file, descriptor, file_bytes, err)) != SW_OK)
         goto done;
     if (file->n_tokens == 0) {

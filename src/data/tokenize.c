@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
 #include "base/reason.h"
 #include "data/encode.h"
 #include "data/npy.h"
@@ -120,8 +121,7 @@ static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const cha
 static sw_status encode_text(const job *j, const sw_text_chunk *chunk, const char *text, sw_encoder *e, part_facts *part,
                              FILE *to, const char *part_name, sw_error *err) {
     sw_slice slice = {text, chunk->bytes};
-    if (slice.bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        slice.text += 3, slice.bytes -= 3; /* a byte order mark */
+    sw_text_skip_mark(&slice.text, &slice.bytes);
     sw_status status = sw_encode_document(e, slice, err);
     return status == SW_OK ? put_sample(e, chunk->file + 1, false, part, to, part_name, err)
                            : sw_fail_within(err, "%s", j->files->paths[chunk->file]);

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "model/hf_folder.h"
 #include "model/hf_reader.h"
 
 enum { MAX_CONFIG_BYTES = 4 << 20 };
@@ -257,33 +258,10 @@ sw_status sw_model_config_parse(const char *name, const char *text, int64_t byte
     return parse(name, text, bytes, config, NULL, 0, err);
 }
 
-static bool has_file(const char *directory, const char *name) {
-    char path[SW_PATH_BYTES];
-    return sw_path_join(path, directory, name, NULL) == SW_OK && sw_file_exists(path);
-}
-
-/* A folder without config.json may be another one that a run leaves behind. */
-static sw_status check_kind(const char *directory, sw_error *err) {
-    if (has_file(directory, "config.json"))
-        return SW_OK;
-    if (has_file(directory, "adapter_config.json"))
-        return sw_fail(
-            err, SW_BAD_FILE,
-            "%s: holds an adapter, not a model; make one model of both: shardwise checkpoint merge MODEL_DIR %s OUT_DIR",
-            directory, directory);
-    if (has_file(directory, "model/config.json") || has_file(directory, "model/adapter_config.json"))
-        return sw_fail(err, SW_BAD_FILE, "%s: is the folder of a run, not of a model; take the folder model in it", directory);
-    if (has_file(directory, "steps") || (has_file(directory, "manifest.json") && has_file(directory, "parameters.safetensors")))
-        return sw_fail(err, SW_BAD_FILE, "%s: is %s, not a model; make one of it: shardwise checkpoint export %s OUT_DIR",
-                       directory, has_file(directory, "steps") ? "the folder of a run that has no model yet" : "a checkpoint",
-                       directory);
-    return SW_OK;
-}
-
 static sw_status read_file(const char *directory, sw_model_config *config, char *unread, size_t n_bytes, sw_error *err) {
     char path[SW_PATH_BYTES], *text;
     int64_t bytes;
-    sw_status status = check_kind(directory, err);
+    sw_status status = sw_hf_folder_check(directory, err);
     if (status == SW_OK)
         status = sw_path_join(path, directory, "config.json", err);
     if (status != SW_OK || (status = sw_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err)) != SW_OK)

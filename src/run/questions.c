@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
 #include "base/json.h"
+#include "data/json_document.h"
 
 enum { MOST_CHOICES = 64 };
 
@@ -135,6 +137,9 @@ sw_status sw_questions_read(const char *path, sw_codec *codec, int64_t max_posit
     sw_status status = sw_file_read(path, INT64_C(1) << 31, &text, &n_bytes, err);
     if (status)
         return status;
+    status = sw_file_expect(path, text, n_bytes, n_bytes, SW_FILE_JSON_LINES, err);
+    if (!status && sw_is_json_list(text, n_bytes))
+        status = sw_json_document_refuse(path, text, n_bytes, err);
     for (const char *line = text, *end = text + n_bytes; line < end && !status;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         stop = stop ? stop : end;

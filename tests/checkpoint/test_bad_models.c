@@ -28,7 +28,7 @@ static void folders_are_accepted_and_refused_as_the_verdicts_say(void **state) {
 static void refusals_give_the_reason(void **state) {
     (void)state;
     static const char *const reasons[][2] = {
-        {"no-config", "config.json: cannot be read: No such file"},
+        {"no-config", "holds model.safetensors but no config.json"},
         {"no-weights", "neither model.safetensors nor model.safetensors.index.json"},
         {"config-empty", "config.json: is empty"},
         {"config-list", "holds no JSON object"},

@@ -28,7 +28,7 @@ expect 3 'nowhere: cannot be read: No such file or directory; check the path' --
 expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint export nowhere a
 expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint diff nowhere a
 expect 3 'nowhere.gguf' -- "$shardwise" checkpoint import nowhere.gguf a
-expect 3 'does not begin with GGUF' -- "$shardwise" checkpoint import "$SW_SOURCE/README.md" a
+expect 3 'README.md: is plain text ("# Shardwise"), not a GGUF file' -- "$shardwise" checkpoint import "$SW_SOURCE/README.md" a
 [ -z "$(ls -d a* 2>/dev/null)" ] || complain 'a refused import leaves something'
 
 expect 0 'model: model' -- "$shardwise" checkpoint import "$gguf" model

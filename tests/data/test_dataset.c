@@ -395,7 +395,7 @@ static void files_that_cannot_be_data_are_refused_by_name(void **state) {
     path = write_text(s, "t.csv", "1,2,3");
     assert_refused(&options, SW_BAD_FILE, "t.csv: is neither .txt nor .jsonl nor .npy");
     path = write_text(s, "not.npy", "just text");
-    assert_refused(&options, SW_BAD_FILE, "not.npy: is not a .npy file");
+    assert_refused(&options, SW_BAD_FILE, "not.npy: is plain text (\"just text\"), not a .npy file");
     path = scratch_path(s, "folder.txt");
     assert_int_equal(mkdir(path, 0700), 0);
     assert_refused(&options, SW_BAD_FILE, "folder.txt: the folder has no .txt or .jsonl file");

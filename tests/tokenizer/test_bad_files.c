@@ -71,6 +71,15 @@ static void what_cannot_be_honoured_is_refused(void **state) {
     refused("{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}}}", "[UNK]");
     refused("{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}", "empty");
     refused("{\"model\": {\"type\": \"Unigram\", \"unk_id\": 1, \"vocab\": [[\"a\", 0]]}}", "unk_id");
+    refused("{\"version\": \"2.0\", " MODEL "}", "version is \"2.0\"");
+    refused("{\"version\": 1.0, " MODEL "}", "version is a fraction");
+    refused("{\"version\": null, " MODEL "}", "version is null");
+    refused(
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"aa\": 1, \"aaa\": 2}, \"merges\": [[\"a\", \"a\"], \"a aa\"]}}",
+        "merges[1] is a string and merges[0] is a list");
+    refused(
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"aa\": 1, \"aaa\": 2}, \"merges\": [\"a a\", [\"a\", \"aa\"]]}}",
+        "merges[1] is a list and merges[0] is a string");
     refused("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 0}}}", "WordLevel");
 }
 

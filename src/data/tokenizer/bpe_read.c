@@ -1,6 +1,7 @@
 /* bpe_read.c: a BPE model from its JSON. */
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "data/tokenizer/bpe.h"
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/unicode.h"
@@ -59,6 +60,13 @@ static sw_status read_merges(const sw_part *part, sw_model *model, sw_error *err
     json_array_foreach(list, i, row) {
         sw_text_span parts[2];
         int32_t ids[2];
+        if (json_is_array(row) != json_is_array(json_array_get(list, 0))) {
+            status =
+                sw_fail(err, SW_BAD_FILE,
+                        "%s: %s.merges[%zu] is %s and merges[0] is %s; write all as pairs (newer files) or all as texts (older)",
+                        part->file, part->where, i, sw_json_type_words(row), sw_json_type_words(json_array_get(list, 0)));
+            goto done;
+        }
         if (!split_merge(row, parts)) {
             status = sw_fail(err, SW_BAD_FILE, "%s: %s.merges[%zu] does not have two parts", part->file, part->where, i);
             goto done;

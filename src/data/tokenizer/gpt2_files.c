@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
+#include "base/json.h"
 #include "data/tokenizer/internal.h"
 
 enum { MAX_FILE_BYTES = 1 << 28 };
@@ -13,10 +15,10 @@ bool sw_gpt2_files_exist(const char *folder) {
 }
 
 /* The lines of merges.txt as a list; the first may be a comment with the version. */
-static json_t *merges_of(char *text) {
+static json_t *merges_of(const char *text) {
     json_t *merges = json_array();
     bool is_first = true;
-    for (char *line = text, *next; merges && line && *line; line = next, is_first = false) {
+    for (const char *line = text, *next; merges && line && *line; line = next, is_first = false) {
         next = strchr(line, '\n');
         size_t n = next ? (size_t)(next - line) : strlen(line);
         next = next ? next + 1 : NULL;
@@ -52,9 +54,14 @@ sw_status sw_gpt2_files_read(const char *folder, char **text, int64_t *n_bytes, 
         status = sw_file_read(path, MAX_FILE_BYTES, &bytes, &n, err);
     if (status)
         return status;
-    vocabulary = json_loadb(bytes, (size_t)n, JSON_REJECT_DUPLICATES, &error);
+    const char *begin = bytes;
+    status = sw_json_begin(path, &begin, &n, err);
+    if (!status)
+        vocabulary = json_loadb(begin, (size_t)n, JSON_REJECT_DUPLICATES, &error);
     free(bytes);
     bytes = NULL;
+    if (status)
+        return status;
     if (!json_is_object(vocabulary)) {
         status = sw_fail(err, SW_BAD_FILE, "%s: line %d, column %d: not a valid JSON object: %s", path, error.line, error.column,
                          error.text);
@@ -63,9 +70,13 @@ sw_status sw_gpt2_files_read(const char *folder, char **text, int64_t *n_bytes, 
     status = sw_path_join(path, folder, "merges.txt", err);
     if (!status)
         status = sw_file_read(path, MAX_FILE_BYTES, &bytes, &n, err);
+    if (!status)
+        status = sw_file_expect(path, bytes, n, n, SW_FILE_YAML, err);
     if (status)
         goto done;
-    merges = merges_of(bytes);
+    begin = bytes;
+    sw_text_skip_mark(&begin, &n);
+    merges = merges_of(begin);
     whole = json_pack("{s:o, s:{s:s, s:b}, s:{s:s}, s:{s:s, s:O, s:O}}", "added_tokens", added_tokens_of(vocabulary),
                       "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "decoder", "type", "ByteLevel", "model",
                       "type", "BPE", "vocab", vocabulary, "merges", merges);

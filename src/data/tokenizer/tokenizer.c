@@ -11,13 +11,29 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/hub_name.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "data/tokenizer/internal.h"
+#include "data/tokenizer/missing.h"
 
 enum { MAX_FILE_BYTES = 1 << 30 };
 
+/* Another version may mean something else by the same keys; the library that writes these files refuses it too. */
+static sw_status check_version(const sw_part *root, sw_error *err) {
+    const json_t *version = json_object_get(root->object, "version");
+    if (!version || (json_is_string(version) && !strcmp(json_string_value(version), "1.0")))
+        return SW_OK;
+    return sw_fail(err, SW_BAD_FILE, "%s: version is %s%.40s%s, and only \"1.0\" is read; is it a tokenizer.json of tokenizers?",
+                   root->file, json_is_string(version) ? "\"" : "",
+                   json_is_string(version) ? json_string_value(version) : sw_json_type_words(version),
+                   json_is_string(version) ? "\"" : "");
+}
+
 static sw_status read_parts(const sw_part *root, sw_tokenizer *t, sw_error *err) {
-    sw_status status = sw_normalizers_read(root, &t->normalizers, err);
+    sw_status status = check_version(root, err);
+    if (!status)
+        status = sw_normalizers_read(root, &t->normalizers, err);
     if (!status)
         status = sw_pretokenizers_read(root, &t->pretokenizers, err);
     if (!status)
@@ -36,8 +52,8 @@ sw_status sw_tokenizer_parse(const char *name, const char *text, int64_t n_bytes
     json_error_t error;
     sw_status status;
     *tokenizer = NULL;
-    if (!n_bytes)
-        return sw_fail(err, SW_BAD_FILE, "%s: is empty; is the download complete?", name);
+    if ((status = sw_json_begin(name, &text, &n_bytes, err)))
+        return status;
     json_t *json = json_loadb(text, (size_t)n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     sw_tokenizer *t = calloc(1, sizeof *t);
     if (!t)
@@ -82,11 +98,20 @@ static sw_status read_names(const char *folder, sw_tokenizer *t, sw_error *err) 
     status = sw_file_read(path, MAX_FILE_BYTES, &text, &n_bytes, err);
     if (status)
         return status;
-    json_t *config = json_loadb(text, (size_t)n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    const char *begin = text;
+    json_t *config = NULL;
+    status = sw_json_begin(path, &begin, &n_bytes, err);
+    if (!status)
+        config = json_loadb(begin, (size_t)n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     free(text);
+    if (status)
+        return status;
     if (!json_is_object(config)) {
+        status = config ? sw_fail(err, SW_BAD_FILE, "%s: holds no JSON object ({...}); is it the right file?", path)
+                        : sw_fail(err, SW_BAD_FILE, "%s: line %d, column %d: not valid JSON: %s", path, error.line, error.column,
+                                  error.text);
         json_decref(config);
-        return sw_fail(err, SW_BAD_FILE, "%s: not a valid JSON object", path);
+        return status;
     }
     t->bos_id = named_id(t, config, "bos_token");
     t->eos_id = named_id(t, config, "eos_token");
@@ -123,8 +148,12 @@ sw_status sw_tokenizer_read(const char *path, sw_tokenizer **tokenizer, sw_error
         strcpy(file, path);
     else if ((status = sw_path_join(file, folder, "tokenizer.json", err)) != SW_OK)
         return status;
+    if ((status = sw_path_must_exist(path, "tokenizer*", err)) != SW_OK)
+        return status;
     if (!sw_file_exists(file) && sw_gpt2_files_exist(folder))
         status = sw_gpt2_files_read(folder, &text, &n_bytes, err);
+    else if (!sw_file_exists(file))
+        status = sw_tokenizer_refuse_folder(folder, err);
     else
         status = sw_file_read(file, MAX_FILE_BYTES, &text, &n_bytes, err);
     if (!status)
