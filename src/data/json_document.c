@@ -36,8 +36,8 @@ sw_status sw_json_document_refuse(const char *path, const char *text, int64_t by
     char word[SW_MESSAGE_BYTES / 2];
     return sw_fail(
         err, SW_BAD_FILE,
-        "%s: line 1: is one JSON %s, and rows are read one on each line (.jsonl); this writes them so: python3 -c \"import json, "
-        "sys; [print(json.dumps(r)) for r in %sjson.load(open(sys.argv[1], encoding='utf-8-sig'))%s]\" %s >rows.jsonl",
+        "%s: line 1: is one JSON %s, and rows are read one on each line (.jsonl); this writes them so: python3 -c "
+        "\"import json, sys; [print(json.dumps(r)) for r in %sjson.loads(sys.stdin.buffer.read())%s]\" <%s >rows.jsonl",
         path, is_list ? "list" : "object", is_list ? "" : "[", is_list ? "" : "]", sw_text_shell_word(path, word, sizeof word));
 }
 
