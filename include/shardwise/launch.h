@@ -60,6 +60,7 @@ typedef sw_status (*sw_rank_fn)(sw_comm *comm, void *arg, sw_error *err);
  * SW_NO_MEMORY (no memory, processes or descriptors for so many ranks); SW_BAD_CONFIG (options). */
 SW_API sw_status sw_launch(const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_error *err);
 
+/* Of NULL: -1, and 0 for the three below. */
 SW_API int sw_comm_rank(const sw_comm *comm);
 SW_API int sw_comm_size(const sw_comm *comm);
 

@@ -11,27 +11,35 @@
 #include "comm/control.h"
 
 int sw_comm_rank(const sw_comm *comm) {
-    return comm->rank;
+    return comm ? comm->rank : -1;
 }
 
 int sw_comm_size(const sw_comm *comm) {
-    return comm->n_ranks;
+    return comm ? comm->n_ranks : 0;
 }
 
 int sw_stop_requested(const sw_comm *comm) {
+    if (!comm)
+        return sw_stop_pending();
     int asked = atomic_load_explicit(&comm->control->stop, memory_order_relaxed);
     return asked ? asked : sw_stop_pending();
 }
 
 uint32_t sw_saves_requested(const sw_comm *comm) {
-    return atomic_load_explicit(&comm->control->n_saves_asked, memory_order_relaxed);
+    return comm ? atomic_load_explicit(&comm->control->n_saves_asked, memory_order_relaxed) : 0;
 }
 
 sw_status sw_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err) {
+    if (!comm || (bytes && (!mine || !all)))
+        return sw_fail(err, SW_BAD_CONFIG, "sw_exchange: %s is NULL", !comm ? "comm" : !mine ? "mine" : "all");
+    if (bytes > SW_EXCHANGE_BYTES)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_exchange: %zu bytes; each rank gives at most %d", bytes, SW_EXCHANGE_BYTES);
     return comm->vtable->exchange(comm, mine, all, bytes, err);
 }
 
 sw_status sw_barrier(sw_comm *comm, sw_error *err) {
+    if (!comm)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_barrier: comm is NULL");
     return comm->vtable->exchange(comm, NULL, NULL, 0, err);
 }
 

@@ -91,8 +91,9 @@ typedef struct sw_settings {
 #undef SW_SECTION_STRUCT
 #undef SW_SECTION_FIELD
 
-/* Read a file and the overrides "section.key=value", of which a later one counts. Unknown keys, keys twice in the file, wrong types and values out of range are
- * SW_BAD_CONFIG with file, line, key and the nearest valid name. PATHs come out absolute. Ownership: sw_settings_free. */
+/* Read a file and the overrides "section.key=value", of which a later one counts. Unknown keys, keys twice in the file, wrong
+ * types and values out of range are SW_BAD_CONFIG with file, line, key and the nearest valid name. PATHs come out absolute.
+ * Ownership: sw_settings_free. */
 sw_status sw_settings_read(const char *path, const char *const *overrides, int n_overrides, sw_settings *settings, sw_error *err);
 /* The same from text instead of a file: `name` stands for it in messages, paths count from `directory`, an absolute path. Paths
  * in overrides count from there too. */

@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,10 @@ static bool append(sw_graph *graph, void ***items, int *n, int *capacity, void *
 }
 
 sw_status sw_graph_create(int64_t n_rows, int64_t n_tokens, sw_graph **graph, sw_error *err) {
-    *graph = NULL;
     int64_t positions;
+    if (!graph)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_graph_create: graph is NULL, where the new one is put");
+    *graph = NULL;
     if (n_rows < 1 || n_tokens < 1 || __builtin_mul_overflow(n_rows, n_tokens, &positions) || positions > INT32_MAX)
         return sw_fail(err, SW_BAD_CONFIG,
                        "a micro-batch of %" PRId64 " rows of %" PRId64
@@ -58,13 +61,15 @@ void sw_graph_free(sw_graph *graph) {
 }
 
 sw_status sw_graph_status(const sw_graph *graph, sw_error *err) {
+    if (!graph)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_graph_status: the graph is NULL");
     if (graph->error.status && err)
         *err = graph->error;
     return graph->error.status;
 }
 
 sw_value *sw_graph_fail(sw_graph *graph, const char *format, ...) {
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
     char text[SW_MESSAGE_BYTES];
     va_list arguments;
@@ -80,9 +85,26 @@ sw_value *sw_graph_fail(sw_graph *graph, const char *format, ...) {
 
 /* ---- units and parameters ---- */
 
+/* Units, parameters and values are known by their places: one of another graph is not taken for one of this. */
+static bool owns_unit(const sw_graph *graph, const sw_unit *unit) {
+    return unit->id >= 0 && unit->id < graph->units.n && graph->units.item[unit->id] == unit;
+}
+
+bool sw_graph_owns_parameter(const sw_graph *graph, const sw_parameter *p) {
+    return p->id >= 0 && p->id < graph->parameters.n && graph->parameters.item[p->id] == p;
+}
+
+bool sw_graph_owns_value(const sw_graph *graph, const sw_value *value) {
+    return value->id >= 0 && value->id < graph->values.n && graph->values.item[value->id] == value;
+}
+
 sw_unit *sw_unit_declare(sw_graph *graph, sw_unit *parent, const char *name) {
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
+    if (!name || !*name)
+        return (void *)sw_graph_fail(graph, "a unit is declared without a name");
+    if (parent && !owns_unit(graph, parent))
+        return (void *)sw_graph_fail(graph, "unit %s: its parent is a unit of another graph", name);
     if (!parent && graph->units.n)
         return (void *)sw_graph_fail(graph, "unit %s has no parent, but the graph has its root already (%s)", name,
                                      graph->units.item[0]->name);
@@ -123,12 +145,21 @@ static int64_t count_elements(int n_dimensions, const int64_t *dimensions) {
 
 sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *name, int n_dimensions, const int64_t *dimensions,
                                    sw_initializer initializer, double std) {
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
-    if (!unit)
-        return (void *)sw_graph_fail(graph, "parameter %s: its unit is NULL", name);
+    if (!name || !*name)
+        return (void *)sw_graph_fail(graph, "a parameter is declared without a name");
+    if (!unit || !owns_unit(graph, unit))
+        return (void *)sw_graph_fail(graph, "parameter %s: its unit is %s", name, unit ? "of another graph" : "NULL");
     if (n_dimensions < 1 || n_dimensions > 4)
         return (void *)sw_graph_fail(graph, "parameter %s has %d dimensions; 1 to 4 are possible", name, n_dimensions);
+    if (!dimensions)
+        return (void *)sw_graph_fail(graph, "parameter %s: its dimensions are NULL", name);
+    if ((unsigned)initializer > SW_INIT_UNIFORM)
+        return (void *)sw_graph_fail(graph, "parameter %s: there is no initializer %d", name, (int)initializer);
+    if (!(std >= 0) || !isfinite(std))
+        return (void *)sw_graph_fail(graph, "parameter %s: its standard deviation is %g; it must be finite and 0 or more", name,
+                                     std);
     int64_t n_elements = count_elements(n_dimensions, dimensions);
     if (!n_elements)
         return (void *)sw_graph_fail(graph, "parameter %s: each dimension must be at least 1, and their product below 2^59",
@@ -200,13 +231,13 @@ static sw_value *input(sw_graph *graph, sw_value **known) {
 }
 
 sw_value *sw_tokens(sw_graph *graph) {
-    return input(graph, &graph->tokens);
+    return graph ? input(graph, &graph->tokens) : NULL;
 }
 sw_value *sw_targets(sw_graph *graph) {
-    return input(graph, &graph->targets);
+    return graph ? input(graph, &graph->targets) : NULL;
 }
 sw_value *sw_documents(sw_graph *graph) {
-    return input(graph, &graph->documents);
+    return graph ? input(graph, &graph->documents) : NULL;
 }
 
 /* ---- operations ---- */
@@ -256,10 +287,12 @@ sw_op *sw_op_emit(sw_graph *graph, const sw_family *family, sw_kernel kernel, in
 }
 
 sw_value *sw_call(sw_graph *graph, sw_unit *unit, sw_block_fn fn, void *self, sw_value *x) {
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
-    if (!unit)
-        return sw_graph_fail(graph, "call: the unit is NULL");
+    if (!unit || !owns_unit(graph, unit))
+        return sw_graph_fail(graph, "call: the unit is %s", unit ? "of another graph" : "NULL");
+    if (!fn)
+        return sw_graph_fail(graph, "call: unit %s has no function to run: it is NULL", unit->name);
     if (unit->parent != graph->current_unit)
         return sw_graph_fail(graph, "call: unit %s was declared below %s, but is called inside %s", unit->name,
                              unit->parent ? unit->parent->name : "nothing",

@@ -157,7 +157,11 @@ static inline sw_operand sw_reads_if_given(sw_value *v) {
 /* Append an operation of the current unit and phase. `operands` are copied. Returns NULL after an error. */
 sw_op *sw_op_emit(sw_graph *graph, const sw_family *family, sw_kernel kernel, int n_operands, const sw_operand *operands);
 
-/* Leave the first error in the graph; returns NULL, so that an operation is `return sw_graph_fail(...)`. */
+/* Is it one of this graph's? */
+bool sw_graph_owns_parameter(const sw_graph *graph, const sw_parameter *parameter);
+bool sw_graph_owns_value(const sw_graph *graph, const sw_value *value);
+
+/* Leave the first error in the graph (NULL: nowhere); returns NULL, so that an operation is `return sw_graph_fail(...)`. */
 sw_value *sw_graph_fail(sw_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- gradient rules ---- */

@@ -35,6 +35,8 @@ sw_status sw_custom_model_trace(const sw_custom_model *model, sw_graph *graph, s
                        "sw_custom_model needs a trace function and a vocabulary of at least 1, which is %" PRId64,
                        model->vocabulary);
     sw_status status = model->trace(model->self, graph, &own);
+    if ((unsigned)status >= SW_N_STATUSES)
+        return sw_fail(err, SW_BAD_CONFIG, "the custom model's trace function returned %d, which is no sw_status", (int)status);
     if (status)
         return sw_fail(err, status, "%s",
                        own.message[0] ? own.message : "the custom model's trace function failed and left no message");

@@ -45,6 +45,8 @@ static void run_rank(const launch *l, sw_bootstrap *bootstrap, sw_comm *comm) {
     sw_status status = sw_shm_open(bootstrap, l->control, l->options.mode, l->options.n_threads, comm, &error);
     if (status == SW_OK)
         status = l->fn(comm, l->arg, &error);
+    if ((unsigned)status >= SW_N_STATUSES)
+        status = sw_fail(&error, SW_BAD_CONFIG, "the function of the ranks returned %d, which is no sw_status", (int)status);
     finish_rank(l, bootstrap->rank, status, &error);
 }
 
@@ -163,6 +165,8 @@ static sw_status launch_threads(launch *l, sw_error *err) {
 
 /* ---- the public function ---- */
 
+enum { MOST_THREADS = 1 << 16 };
+
 static sw_status check_options(const sw_launch_options *options, sw_error *err) {
     if (options->n_ranks < 1 || options->n_ranks > SW_MAX_RANKS)
         return sw_fail(err, SW_BAD_CONFIG, "shard.ranks is %d; 1 to %d ranks run on one host", options->n_ranks, SW_MAX_RANKS);
@@ -173,11 +177,16 @@ static sw_status check_options(const sw_launch_options *options, sw_error *err) 
                        "shard.mode: trap needs ranks as processes: threads share what is protected; take view mode or processes");
     if (!(options->deadline_seconds > 0))
         return sw_fail(err, SW_BAD_CONFIG, "shard.deadline is %g; seconds above 0 are needed", options->deadline_seconds);
+    if (options->n_threads < 0 || options->n_threads > MOST_THREADS)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_launch_options: n_threads is %d; 1 to %d threads compute in a rank, 0 counts as 1",
+                       options->n_threads, MOST_THREADS);
     return SW_OK;
 }
 
 sw_status sw_launch(const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_error *err) {
     launch l = {.options = SW_LAUNCH_OPTIONS_INIT, .fn = fn, .arg = arg};
+    if (!options || !fn)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_launch: %s is NULL", !options ? "options" : "fn, what a rank runs,");
     if (options->size < offsetof(sw_launch_options, n_ranks) || options->size > sizeof l.options)
         return sw_fail(err, SW_BAD_CONFIG,
                        "sw_launch_options has size %zu, this library knows %zu; start from SW_LAUNCH_OPTIONS_INIT", options->size,

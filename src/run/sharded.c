@@ -7,6 +7,7 @@
 #include "run/sharded_internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +33,12 @@ static sw_status check_options(const sw_sharded_options *o, sw_error *err) {
         return sw_fail(err, SW_BAD_CONFIG,
                        "sw_sharded_options: beta1 %g, beta2 %g and momentum %g must each be at least 0 and below 1", o->beta1,
                        o->beta2, o->momentum);
-    if (!(o->epsilon > 0) || !(o->weight_decay >= 0) || !(o->clip_norm >= 0))
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "sw_sharded_options: epsilon %g must be above 0, weight_decay %g and clip_norm %g at least 0 (0 is off)",
-                       o->epsilon, o->weight_decay, o->clip_norm);
+    if (!(o->epsilon > 0) || !(o->weight_decay >= 0) || !(o->clip_norm >= 0) || !isfinite(o->epsilon) ||
+        !isfinite(o->weight_decay) || !isfinite(o->clip_norm))
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "sw_sharded_options: epsilon %g must be above 0, weight_decay %g and clip_norm %g at least 0 (0 is off), all finite",
+            o->epsilon, o->weight_decay, o->clip_norm);
     if (o->n_gradient_buffers < 1 || o->n_gradient_buffers > MAX_GRADIENT_BUFFERS)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_options: n_gradient_buffers is %d; 1 to %d are possible",
                        o->n_gradient_buffers, MAX_GRADIENT_BUFFERS);
@@ -43,7 +46,13 @@ static sw_status check_options(const sw_sharded_options *o, sw_error *err) {
 }
 
 sw_status sw_sharded_create(sw_comm *comm, const sw_sharded_options *options, sw_sharded **sharded, sw_error *err) {
-    *sharded = NULL;
+    if (sharded)
+        *sharded = NULL;
+    if (!comm || !options || !sharded)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_create: %s is NULL",
+                       !comm      ? "comm"
+                       : !options ? "options"
+                                  : "sharded, where the new object is put,");
     if (options->size != sizeof *options)
         return sw_fail(err, SW_BAD_CONFIG,
                        "sw_sharded_options has size %zu, this library knows %zu; start from SW_SHARDED_OPTIONS_INIT",
@@ -106,7 +115,13 @@ sw_status sw_sharded_own_parameter(const sw_sharded *s, const char *what, const 
 }
 
 sw_status sw_sharded_add_unit(sw_sharded *s, const char *name, sw_unit **unit, sw_error *err) {
-    *unit = NULL;
+    if (unit)
+        *unit = NULL;
+    if (!s || !name || !unit)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_add_unit: %s is NULL",
+                       !s      ? "sharded"
+                       : !name ? "name"
+                               : "unit, where the new one is put,");
     if (s->is_committed)
         return sw_fail(err, SW_BAD_CONFIG, "unit \"%s\" is added after sw_sharded_commit; add everything before it", name);
     for (int i = 1; i < s->graph->units.n; i++)
@@ -118,7 +133,14 @@ sw_status sw_sharded_add_unit(sw_sharded *s, const char *name, sw_unit **unit, s
 
 sw_status sw_sharded_add_parameter(sw_sharded *s, sw_unit *unit, const char *name, int n_dimensions, const int64_t *dimensions,
                                    sw_initial initial, sw_parameter **parameter, sw_error *err) {
-    *parameter = NULL;
+    if (parameter)
+        *parameter = NULL;
+    if (!s || !name || !dimensions || !parameter)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_add_parameter: %s is NULL",
+                       !s            ? "sharded"
+                       : !name       ? "name"
+                       : !dimensions ? "dimensions"
+                                     : "parameter, where the new one is put,");
     if (s->is_committed)
         return sw_fail(err, SW_BAD_CONFIG, "parameter \"%s\" is added after sw_sharded_commit; add everything before it", name);
     sw_status status = sw_sharded_own_unit(s, "sw_sharded_add_parameter", unit, err);
@@ -241,6 +263,9 @@ static sw_status fill(sw_sharded *s, sw_error *err) {
                 continue;
             }
             sw_status status = initial->fill(initial->self, piece.parameter->name, piece.first, piece.length, values, err);
+            if ((unsigned)status >= SW_N_STATUSES)
+                status = sw_fail(err, SW_BAD_CONFIG, "parameter \"%s\": its fill function returned %d, which is no sw_status",
+                                 piece.parameter->name, (int)status);
             if (status != SW_OK)
                 return status;
         }
@@ -249,6 +274,8 @@ static sw_status fill(sw_sharded *s, sw_error *err) {
 }
 
 sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
+    if (!s)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_commit: sharded is NULL");
     if (s->is_committed)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_commit is called twice");
     sw_status status = sw_graph_status(s->graph, err);

@@ -31,6 +31,8 @@ static void enter(sw_sharded *s, const char *verb, const char *name) {
 }
 
 static sw_status check_committed(const sw_sharded *s, const char *what, sw_error *err) {
+    if (!s)
+        return sw_fail(err, SW_BAD_CONFIG, "%s: sharded is NULL", what);
     return s->is_committed ? SW_OK : sw_fail(err, SW_BAD_CONFIG, "%s is called before sw_sharded_commit has succeeded", what);
 }
 
@@ -94,6 +96,8 @@ static const float *values_of(const sw_sharded *s, const sw_parameter *parameter
 }
 
 sw_status sw_sharded_values(const sw_sharded *s, const sw_parameter *parameter, const float **values, sw_error *err) {
+    if (!values)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_values: values is NULL, where they are put");
     *values = NULL;
     sw_status status = check_parameter(s, "sw_sharded_values", parameter, err);
     if (status)
@@ -116,6 +120,8 @@ sw_status sw_sharded_release(sw_sharded *s, const sw_unit *unit, sw_error *err) 
 }
 
 sw_status sw_sharded_fetch(sw_sharded *s, const sw_parameter *parameter, float *values, sw_error *err) {
+    if (!values)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_fetch: values is NULL, where they are put");
     sw_status status = check_parameter(s, "sw_sharded_fetch", parameter, err);
     if (status)
         return status;
@@ -175,6 +181,8 @@ static sw_status open_gradients(sw_sharded *s, const sw_unit *unit, sw_error *er
 }
 
 sw_status sw_sharded_gradient(sw_sharded *s, const sw_parameter *parameter, float **gradient, sw_error *err) {
+    if (!gradient)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_gradient: gradient is NULL, where it is put");
     *gradient = NULL;
     sw_status status = check_parameter(s, "sw_sharded_gradient", parameter, err);
     if (status)

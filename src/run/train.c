@@ -178,14 +178,33 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
     return status;
 }
 
+/* A list that a caller hands in: n texts, none of them NULL. */
+static sw_status check_texts(const char *name, const char *const *texts, int n, sw_error *err) {
+    if (n < 0)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s are %d; their number is 0 or more", name, n);
+    for (int i = 0; i < n; i++)
+        if (!texts || !texts[i])
+            return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s, of which there are %d, are NULL at %d", name, n, i);
+    return SW_OK;
+}
+
 sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides, const sw_train_options *options,
                         sw_error *err) {
+    if (!run_yaml || !options)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s",
+                       !run_yaml ? "run_yaml is NULL; name the file of settings"
+                                 : "options is NULL; start from SW_TRAIN_OPTIONS_INIT");
     if (options->size != sizeof *options)
         return sw_fail(err, SW_BAD_CONFIG,
                        "sw_train_options has size %zu, this library knows %zu; start from SW_TRAIN_OPTIONS_INIT", options->size,
                        sizeof *options);
+    sw_status status = check_texts("overrides", overrides, n_overrides, err);
+    if (!status)
+        status = check_texts("sw_train_options.faults", options->faults, options->n_faults, err);
+    if (status)
+        return status;
     sw_settings settings;
-    sw_status status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
+    status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
     if (status)
         return status;
     status = sw_train(&settings, options, err);

@@ -110,9 +110,9 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
     sw_value *documents = options ? options->documents : NULL;
     if (documents && !sw_check_index(graph, "attention", "documents", documents))
         return NULL;
-    if (options && (options->span < 0 || !(options->scale >= 0)))
-        return sw_graph_fail(graph, "attention: a span of %" PRId64 " and a scale of %g; both must be 0 or more", options->span,
-                             options->scale);
+    if (options && (options->span < 0 || !(options->scale >= 0) || !isfinite(options->scale)))
+        return sw_graph_fail(graph, "attention: a span of %" PRId64 " and a scale of %g; both must be 0 or more, and finite",
+                             options->span, options->scale);
     const int64_t span = options ? options->span : 0;
     const double scale = options && options->scale > 0 ? options->scale : 1 / sqrt((double)head_channels);
     const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads,   n_kv_heads,
@@ -137,7 +137,7 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
 }
 
 static bool check_heads(sw_graph *graph, int64_t n_heads, int64_t n_kv_heads) {
-    bool fits = n_heads >= 1 && n_kv_heads >= 1 && n_heads <= INT32_MAX && n_heads % n_kv_heads == 0;
+    bool fits = n_heads >= 1 && n_kv_heads >= 1 && n_heads <= INT32_MAX && n_kv_heads <= n_heads && n_heads % n_kv_heads == 0;
     if (!fits)
         sw_graph_fail(graph, "attention: %" PRId64 " query heads cannot share %" PRId64 " key/value heads evenly", n_heads,
                       n_kv_heads);

@@ -14,8 +14,12 @@ sw_shape_text sw_shape_write(int n_dimensions, const int64_t *dimensions) {
 }
 
 static bool check_real(sw_graph *graph, const char *operation, const char *argument, const sw_value *x) {
+    if (!graph)
+        return false;
     if (!x)
         sw_graph_fail(graph, "%s: %s is NULL", operation, argument);
+    else if (!sw_graph_owns_value(graph, x))
+        sw_graph_fail(graph, "%s: %s is a value of another graph", operation, argument);
     else if (x->kind != SW_VALUE_REAL)
         sw_graph_fail(graph, "%s: %s is %s, not an activation", operation, argument,
                       x->kind == SW_VALUE_INDEX       ? "a list of token ids"
@@ -48,8 +52,12 @@ bool sw_check_positions(sw_graph *graph, const char *operation, const char *argu
 }
 
 bool sw_check_index(sw_graph *graph, const char *operation, const char *argument, const sw_value *x) {
+    if (!graph)
+        return false;
     if (!x)
         sw_graph_fail(graph, "%s: %s is NULL", operation, argument);
+    else if (!sw_graph_owns_value(graph, x))
+        sw_graph_fail(graph, "%s: %s is a value of another graph", operation, argument);
     else if (x->kind != SW_VALUE_INDEX)
         sw_graph_fail(graph, "%s: %s must be token ids (sw_tokens, sw_targets, sw_documents), not %s of reals", operation,
                       argument, sw_value_shape(x).text);
@@ -69,11 +77,21 @@ bool sw_check_same(sw_graph *graph, const char *operation, const sw_value *a, co
     return same;
 }
 
-bool sw_check_vector(sw_graph *graph, const char *operation, const char *argument, const sw_parameter *p, int64_t length) {
-    if (!p) {
-        sw_graph_fail(graph, "%s: %s is NULL", operation, argument);
+static bool check_parameter(sw_graph *graph, const char *operation, const char *argument, const sw_parameter *p) {
+    if (!graph)
         return false;
-    }
+    if (!p)
+        sw_graph_fail(graph, "%s: %s is NULL", operation, argument);
+    else if (!sw_graph_owns_parameter(graph, p))
+        sw_graph_fail(graph, "%s: %s is a parameter of another graph", operation, argument);
+    else
+        return true;
+    return false;
+}
+
+bool sw_check_vector(sw_graph *graph, const char *operation, const char *argument, const sw_parameter *p, int64_t length) {
+    if (!check_parameter(graph, operation, argument, p))
+        return false;
     bool fits = p->n_dimensions == 1 && p->dimension[0] == length;
     if (!fits)
         sw_graph_fail(graph, "%s: %s %s is %s, but [%" PRId64 "] is needed", operation, argument, p->name,
@@ -83,10 +101,8 @@ bool sw_check_vector(sw_graph *graph, const char *operation, const char *argumen
 
 bool sw_check_matrix(sw_graph *graph, const char *operation, const char *argument, const sw_parameter *p, int64_t rows,
                      int64_t columns) {
-    if (!p) {
-        sw_graph_fail(graph, "%s: %s is NULL", operation, argument);
+    if (!check_parameter(graph, operation, argument, p))
         return false;
-    }
     bool fits = p->n_dimensions == 2 && (!rows || p->dimension[0] == rows) && (!columns || p->dimension[1] == columns);
     if (!fits) {
         char wanted[2][24] = {"any", "any"};

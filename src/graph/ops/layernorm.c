@@ -8,6 +8,8 @@
  */
 #include "graph/ops/checks.h"
 
+#include <math.h>
+
 static void gradient(sw_differentiation *d, sw_op *op) {
     sw_value *x = op->operand[0].value, *mean = op->operand[4].value, *inverse_deviation = op->operand[5].value;
     sw_value *dy = sw_gradient_arrived(d, op->operand[3].value);
@@ -41,8 +43,8 @@ sw_value *sw_layernorm(sw_graph *graph, sw_value *x, sw_parameter *weight, sw_pa
         return NULL;
     if (bias == weight)
         return sw_graph_fail(graph, "layernorm: weight and bias are one parameter, %s; they must be two", weight->name);
-    if (!(epsilon >= 0))
-        return sw_graph_fail(graph, "layernorm: epsilon is %g; it must be 0 or more", epsilon);
+    if (!(epsilon >= 0) || !isfinite(epsilon))
+        return sw_graph_fail(graph, "layernorm: epsilon is %g; it must be finite and 0 or more", epsilon);
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
     sw_value *mean = sw_value_create(graph, SW_VALUE_STATISTIC, 1, x->dimension);
     sw_value *inverse_deviation = sw_value_create(graph, SW_VALUE_STATISTIC, 1, x->dimension);

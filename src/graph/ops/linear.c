@@ -118,6 +118,13 @@ typedef struct products {
     int64_t outs[MOST], out;
 } products;
 
+static bool check_layout(sw_graph *graph, const char *operation, sw_weight_layout layout) {
+    bool is_known = layout == SW_OUT_IN || layout == SW_IN_OUT;
+    if (!is_known)
+        sw_graph_fail(graph, "%s: layout %d is none of SW_OUT_IN, SW_IN_OUT", operation, (int)layout);
+    return is_known;
+}
+
 static bool add_product(sw_graph *graph, const char *operation, products *p, int64_t in, sw_parameter *weight, sw_parameter *bias,
                         sw_weight_layout layout) {
     if (!sw_check_matrix(graph, operation, "weight", weight, layout == SW_OUT_IN ? 0 : in, layout == SW_OUT_IN ? in : 0))
@@ -150,7 +157,8 @@ static sw_value *emit(sw_graph *graph, sw_value *x, products *p, sw_weight_layou
 
 sw_value *sw_linear(sw_graph *graph, sw_value *x, sw_parameter *weight, sw_parameter *bias, sw_weight_layout layout) {
     products p = {0};
-    if (!sw_check_rows(graph, "linear", "x", x) || !add_product(graph, "linear", &p, x->dimension[1], weight, bias, layout))
+    if (!sw_check_rows(graph, "linear", "x", x) || !check_layout(graph, "linear", layout) ||
+        !add_product(graph, "linear", &p, x->dimension[1], weight, bias, layout))
         return NULL;
     sw_value *y = emit(graph, x, &p, layout);
     return y && graph->linear_hook ? graph->linear_hook(graph, graph->linear_hook_self, x, weight, layout, y) : y;
@@ -159,10 +167,12 @@ sw_value *sw_linear(sw_graph *graph, sw_value *x, sw_parameter *weight, sw_param
 sw_value *sw_linear_several(sw_graph *graph, sw_value *x, int n, sw_parameter *const *weights, sw_parameter *const *biases,
                             sw_weight_layout layout) {
     products p = {0};
-    if (!sw_check_rows(graph, "linear_several", "x", x))
+    if (!sw_check_rows(graph, "linear_several", "x", x) || !check_layout(graph, "linear_several", layout))
         return NULL;
     if (n < 1 || n > MOST)
         return sw_graph_fail(graph, "linear_several: %d weights; 1 to %d are possible", n, MOST);
+    if (!weights)
+        return sw_graph_fail(graph, "linear_several: weights is NULL");
     if (graph->linear_hook)
         return sw_graph_fail(graph, "linear_several: adapters are added to linear layers one by one; record these so");
     for (int i = 0; i < n; i++) {

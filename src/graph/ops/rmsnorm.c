@@ -10,6 +10,7 @@
 #include "graph/ops/checks.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static void gradient(sw_differentiation *d, sw_op *op) {
     sw_value *x = op->operand[0].value, *inverse_rms = op->operand[3].value, *dy = sw_gradient_arrived(d, op->operand[2].value);
@@ -36,8 +37,8 @@ static const sw_family rmsnorm_family = {.name = "rmsnorm", .gradient = gradient
 
 /* x as rows of `channels`, which divide its own. */
 static sw_value *norm(sw_graph *graph, sw_value *x, int64_t channels, sw_parameter *weight, double epsilon) {
-    if (!(epsilon >= 0))
-        return sw_graph_fail(graph, "rmsnorm: epsilon is %g; it must be 0 or more", epsilon);
+    if (!(epsilon >= 0) || !isfinite(epsilon))
+        return sw_graph_fail(graph, "rmsnorm: epsilon is %g; it must be finite and 0 or more", epsilon);
     int64_t n = x->n_elements / channels;
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
     sw_value *inverse_rms = sw_value_create(graph, SW_VALUE_STATISTIC, 1, &n);

@@ -12,6 +12,7 @@
 #include "graph/ops/checks.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static void emit(sw_graph *graph, const sw_op *like, sw_operand x, sw_operand table, sw_operand y, double direction) {
@@ -97,12 +98,18 @@ sw_value *sw_rotary(sw_graph *graph, sw_value *x, int64_t head_channels, double 
 
 /* The first n_heads heads of rows of x. */
 static sw_value *turn(sw_graph *graph, sw_value *x, int64_t n_heads, int64_t head_channels, const sw_rotary_scaling *scaling) {
-    if (!(scaling->theta > 0))
-        return sw_graph_fail(graph, "rotary: theta is %g; it must be above 0", scaling->theta);
-    if (!(scaling->factor > 0 && scaling->amplitude > 0) || (scaling->ramp != SW_RAMP_NONE && scaling->from == scaling->to))
-        return sw_graph_fail(graph,
-                             "rotary: factor %g and amplitude %g must be above 0, and a ramp must not end at its beginning, %g",
-                             scaling->factor, scaling->amplitude, scaling->from);
+    if (!scaling)
+        return sw_graph_fail(graph, "rotary: scaling is NULL");
+    if (!(scaling->theta > 0 && isfinite(scaling->theta)))
+        return sw_graph_fail(graph, "rotary: theta is %g; it must be finite and above 0", scaling->theta);
+    if ((unsigned)scaling->ramp > SW_RAMP_BY_FREQUENCY)
+        return sw_graph_fail(graph, "rotary: there is no ramp %d", (int)scaling->ramp);
+    bool has_ramp = scaling->ramp != SW_RAMP_NONE;
+    if (!(scaling->factor > 0 && scaling->amplitude > 0 && isfinite(scaling->factor) && isfinite(scaling->amplitude)) ||
+        (has_ramp && !(isfinite(scaling->from) && isfinite(scaling->to) && scaling->from != scaling->to)))
+        return sw_graph_fail(
+            graph, "rotary: factor %g and amplitude %g must be finite and above 0, and a ramp must not end at its beginning, %g",
+            scaling->factor, scaling->amplitude, scaling->from);
     sw_value *table = rotary_table(graph, head_channels, scaling);
     if (table && graph->places)
         return sw_decode_rotary(graph, x, table, n_heads, head_channels);
