@@ -259,6 +259,9 @@ sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err);
 /* Of a graph that will not be differentiated: dropouts pass their input on, as evaluation wants. */
 sw_status sw_graph_without_dropout(sw_graph *graph, sw_error *err);
 
+/* What backward computes again instead of keeping it, in the order of the words of shard.recompute. */
+typedef enum sw_recompute { SW_RECOMPUTE_NONE, SW_RECOMPUTE_SELECTIVE, SW_RECOMPUTE_BLOCK } sw_recompute;
+
 /* Re-emit the forward operations of every non-root unit in its backward, each before the first that reads it, so that of what its
  * block computed only its input lives in between. Bits do not change: what is recomputed is what was computed. */
 sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err);

@@ -36,28 +36,29 @@ static void tell_people(const sw_plan_options *options, const sw_run *run, int n
     char parameters[SW_TEXT_NUMBER_BYTES], gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES],
         flops[SW_TEXT_NUMBER_BYTES];
     int64_t gather, reduce;
-    sw_program_traffic(&a->program, n_slots, &gather, &reduce);
+    sw_program_traffic(a->program, n_slots, &gather, &reduce);
     sw_text_count((double)a->n_parameters, parameters, sizeof parameters);
-    sw_text_count(flops_of(&a->program, n_slots), flops, sizeof flops);
+    sw_text_count(flops_of(a->program, n_slots), flops, sizeof flops);
     say(options, "%s parameters in %d units, %d ranks of %d thread%s, stage %d, micro-batches of %" PRId64 ", %d slots a step",
-        parameters, a->layout.n_units, a->choice.n_ranks, a->choice.n_threads, a->choice.n_threads == 1 ? "" : "s",
+        parameters, a->compiled->layout.n_units, a->choice.n_ranks, a->choice.n_threads, a->choice.n_threads == 1 ? "" : "s",
         a->choice.stage, a->choice.micro_batch_size, n_slots);
-    say(options, "a step on one rank: %d instructions in the program, %sFLOP, %s gathered, %s reduced", a->program.instructions.n,
-        flops, sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
+    say(options, "a step on one rank: %d instructions in the program, %sFLOP, %s gathered, %s reduced",
+        a->program->instructions.n, flops, sw_text_bytes(gather, gathered, sizeof gathered),
+        sw_text_bytes(reduce, reduced, sizeof reduced));
     sw_report_memory(run, NULL);
 }
 
 static sw_status tell_json(const sw_plan_options *options, const sw_run *run, int n_slots, sw_error *err) {
     const sw_assembly *a = &run->assembly;
     int64_t gather, reduce;
-    sw_program_traffic(&a->program, n_slots, &gather, &reduce);
+    sw_program_traffic(a->program, n_slots, &gather, &reduce);
     json_t *memory = json_object();
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         json_object_set_new(memory, sw_memory_class_name((sw_memory_class)c), json_integer(run->planned[c]));
     json_t *plan = json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:f, s:I, s:I, s:o}", "ranks", a->choice.n_ranks, "threads",
                              a->choice.n_threads, "stage", a->choice.stage, "micro_batch_size",
                              (json_int_t)a->choice.micro_batch_size, "parameters", (json_int_t)a->n_parameters, "slots", n_slots,
-                             "instructions", a->program.instructions.n, "flops", flops_of(&a->program, n_slots), "gather_bytes",
+                             "instructions", a->program->instructions.n, "flops", flops_of(a->program, n_slots), "gather_bytes",
                              (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "memory", memory);
     char *text = plan ? json_dumps(plan, 0) : NULL;
     json_decref(plan);
@@ -88,8 +89,8 @@ sw_status sw_plan(const sw_settings *settings, const sw_plan_options *options, s
     else
         tell_people(options, &run, n_slots);
     char line[2048];
-    for (int i = 0; i < run.assembly.program.instructions.n && options->print_program; i++) {
-        sw_instruction_print(&run.assembly.program, i, line, sizeof line);
+    for (int i = 0; i < run.assembly.program->instructions.n && options->print_program; i++) {
+        sw_instruction_print(run.assembly.program, i, line, sizeof line);
         options->line(options->to, line);
     }
     if (!status)

@@ -156,19 +156,17 @@ static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_er
         status = record(a, is_training, *graph, err);
     if (!status)
         status = sw_graph_status(*graph, err);
+    return status ? status : freeze(a->settings, *graph, err);
+}
+
+/* One micro-batch as it is traced, compiled. */
+static sw_status compile(sw_assembly *a, bool is_training, const sw_program **program, sw_error *err) {
+    sw_graph *graph = NULL;
+    sw_status status = trace(a, is_training, &graph, err);
     if (!status)
-        status = freeze(a->settings, *graph, err);
-    if (!status && !is_training)
-        status = sw_graph_without_dropout(*graph, err);
-    if (!status)
-        status = sw_graph_join_products(*graph, err);
-    if (!status && is_training)
-        status = sw_graph_differentiate(*graph, err);
-    if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_BLOCK)
-        status = sw_graph_recompute_blocks(*graph, err);
-    if (!status && is_training && a->choice.recompute == SW_RECOMPUTE_SELECTIVE)
-        status = sw_graph_recompute_selective(*graph, sw_sharding_numbers(&a->sharding), err);
-    return status ? status : sw_graph_reuse_in_place(*graph, err);
+        return sw_compile(a->compiled, graph, is_training ? SW_COMPILE_TRAINING : SW_COMPILE_FORWARD, program, err);
+    sw_graph_free(graph);
+    return status;
 }
 
 static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *choice) {
@@ -182,6 +180,7 @@ static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *c
         .parameter_dtype = s->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32,
         .mode = (sw_shm_mode)s->shard.mode,
         .wrap = {.min_parameters = s->shard.wrap},
+        .recompute = (sw_recompute)choice->recompute,
         .optimizer = {.kind = (sw_optimizer_kind)s->optimizer.name,
                       .beta1 = s->optimizer.betas.first,
                       .beta2 = s->optimizer.betas.second,
@@ -205,49 +204,24 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
                          "model.train: lora is for models with a name, not for a program's own; write all, or "
                          "name patterns");
     if (!status)
-        status = trace(a, true, &a->graph, err);
+        status = sw_compiled_create(&a->sharding, &a->compiled, err);
     if (!status)
-        status = sw_layout_create(a->graph, &a->sharding.mesh, a->sharding.wrap, sw_sharding_cut(&a->sharding), &a->layout, err);
+        status = compile(a, true, &a->program, err);
     if (!status)
-        status = sw_states_create(&a->layout, &a->sharding, true, &a->states, err);
-    if (!status)
-        status = sw_program_create(a->graph, &a->states, &a->program, err);
+        a->graph = a->compiled->graphs[SW_PROGRAM_TRAIN];
     if (!status && evaluates)
-        status = trace(a, false, &a->evaluation_graph, err);
-    if (!status && evaluates)
-        status = sw_program_create(a->evaluation_graph, &a->states, &a->evaluation, err);
+        status = compile(a, false, &a->evaluation, err);
     for (int i = 0; !status && i < a->graph->parameters.n; i++) {
         const sw_parameter *p = a->graph->parameters.item[i];
         a->n_parameters += p->n_elements;
         a->n_trainable += p->is_trainable ? p->n_elements : 0;
     }
-    a->programs[SW_PROGRAM_TRAIN] = &a->program;
-    a->programs[SW_PROGRAM_EVALUATE] = &a->evaluation;
     if (status)
         sw_assembly_free(a);
     return status;
 }
 
 void sw_assembly_free(sw_assembly *a) {
-    sw_program_free(&a->evaluation);
-    sw_program_free(&a->program);
-    sw_states_free(&a->states);
-    sw_layout_free(&a->layout);
-    if (a->evaluation_graph)
-        sw_graph_free(a->evaluation_graph);
-    if (a->graph)
-        sw_graph_free(a->graph);
+    sw_compiled_free(a->compiled);
     *a = (sw_assembly){0};
-}
-
-int64_t sw_assembly_bytes(const sw_assembly *a, int64_t by_class[SW_N_MEMORY_CLASSES]) {
-    int64_t end[SW_N_MEMORY_CLASSES], bytes[SW_N_MEMORY_CLASSES], sum = 0;
-    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++) {
-        int64_t train = a->program.class_end[c], evaluate = a->evaluation.class_end[c];
-        end[c] = train > evaluate ? train : evaluate;
-    }
-    sw_memory_figures(end, by_class ? by_class : bytes);
-    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
-        sum += (by_class ? by_class : bytes)[c];
-    return sum;
 }

@@ -8,7 +8,7 @@
 
 #include "config/settings.h"
 #include "model/lora.h"
-#include "shard/program.h"
+#include "shard/compile.h"
 
 /* What may differ from the settings: the search for a plan that fits tries other values here. */
 typedef struct sw_assembly_choice {
@@ -27,12 +27,10 @@ typedef struct sw_assembly {
     sw_lora lora;               /* rank 0: no adapters */
     sw_lora_layers lora_layers; /* of `graph` */
     sw_sharding sharding;
-    sw_graph *graph, *evaluation_graph;
-    sw_layout layout;
-    sw_states states;
-    sw_program program, evaluation; /* one micro-batch of training; of validation */
+    sw_compiled *compiled;
+    const sw_graph *graph;                  /* of training */
+    const sw_program *program, *evaluation; /* one micro-batch of training; of validation, NULL where there is none */
     int64_t n_parameters, n_trainable;
-    const sw_program *programs[2];
 } sw_assembly;
 
 enum { SW_PROGRAM_TRAIN, SW_PROGRAM_EVALUATE, SW_N_PROGRAMS };
@@ -52,8 +50,5 @@ sw_lora sw_assembly_lora(const sw_settings *settings);
 sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice,
                              sw_assembly *assembly, sw_error *err);
 void sw_assembly_free(sw_assembly *assembly);
-
-/* Planned bytes of one rank, all classes but the transport's. */
-int64_t sw_assembly_bytes(const sw_assembly *assembly, int64_t by_class[SW_N_MEMORY_CLASSES]);
 
 #endif

@@ -28,7 +28,7 @@ static bool fits(const sw_run *run, const sw_assembly_choice *choice, const limi
     sw_assembly a;
     if (sw_assembly_create(run->settings, run->options->model, choice, &a, NULL))
         return false;
-    int64_t bytes = sw_assembly_bytes(&a, NULL) + sw_run_transport_bytes(&a);
+    int64_t bytes = sw_compiled_bytes(a.compiled, NULL) + sw_run_transport_bytes(&a);
     sw_assembly_free(&a);
     return bytes <= l->per_rank && (bytes + process_bytes(choice)) * choice->n_ranks <= l->all_ranks;
 }

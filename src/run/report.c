@@ -49,7 +49,7 @@ static void report_model(const sw_run *run) {
     const sw_assembly *a = &run->assembly;
     sw_text_count((double)a->n_parameters, all, sizeof all);
     sw_text_count((double)a->n_trainable, trainable, sizeof trainable);
-    sw_report_line(run, "model: %s parameters in %d units, %s trained, %s", all, a->layout.n_units, trainable,
+    sw_report_line(run, "model: %s parameters in %d units, %s trained, %s", all, a->compiled->layout.n_units, trainable,
                    a->sharding.parameter_dtype == SW_BF16 ? "computed in bf16 beside fp32 masters" : "computed in fp32");
     if (run->settings->model.path && !run->goes_on)
         sw_report_line(run, "       its weights come from %s; the optimizer begins anew", run->settings->model.path);
@@ -93,9 +93,10 @@ static void report_sharding(const sw_run *run) {
     int64_t n_micro_batches = run->settings->train.batch_size / run->assembly.choice.micro_batch_size, gather, reduce;
     int n_slots = sw_deal_slots(sw_mesh_deal(&s->mesh, n_micro_batches));
     char gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES];
-    sw_program_traffic(&run->assembly.program, n_slots, &gather, &reduce);
-    sw_report_line(run, "step: %d instructions, %d slots, a rank gathers %s and reduces %s", run->assembly.program.instructions.n,
-                   n_slots, sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
+    sw_program_traffic(run->assembly.program, n_slots, &gather, &reduce);
+    sw_report_line(run, "step: %d instructions, %d slots, a rank gathers %s and reduces %s",
+                   run->assembly.program->instructions.n, n_slots, sw_text_bytes(gather, gathered, sizeof gathered),
+                   sw_text_bytes(reduce, reduced, sizeof reduced));
 }
 
 static void report_guards(const sw_run *run) {
@@ -134,7 +135,7 @@ void sw_report_memory(const sw_run *run, const int64_t *measured) {
                        sw_text_bytes(p, planned, sizeof planned), sw_text_bytes(m, seen, sizeof seen),
                        sw_text_bytes(a, alone, sizeof alone));
     }
-    const sw_program *program = &run->assembly.program;
+    const sw_program *program = run->assembly.program;
     sw_report_line(run, "packing: activations, logits and scratch take %s, of which %.1f %% are alive at once",
                    sw_text_bytes(program->packing_arena, planned, sizeof planned),
                    100 * (double)program->packing_live / (double)program->packing_arena);

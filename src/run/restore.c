@@ -58,7 +58,7 @@ static void owners(const sw_training *t, int *first, int *end) {
 }
 
 static int64_t n_share(const sw_training *t, bool is_of_model) {
-    const sw_layout *layout = &t->run->assembly.layout;
+    const sw_layout *layout = &t->run->assembly.compiled->layout;
     int64_t n = 0;
     int first, end;
     owners(t, &first, &end);
@@ -86,14 +86,15 @@ static sw_status load_first_values(sw_training *t, sw_error *err) {
     int first, end;
     owners(t, &first, &end);
     for (int owner = first; owner < end && !status; owner++) {
-        sw_masters masters = l.masters = (sw_masters){t->executor, &a->states, owner};
+        sw_masters masters = l.masters = (sw_masters){t->executor, &a->compiled->states, owner};
         if (s->model.path && !run->options->model)
-            status = sw_model_files_load(s->model.path, &a->model, &a->layout, owner, put_parameter, &l, NULL, err);
+            status = sw_model_files_load(s->model.path, &a->model, &a->compiled->layout, owner, put_parameter, &l, NULL, err);
         else
             status =
                 sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);
         if (!status && a->lora.rank && s->model.lora.adapter)
-            status = sw_adapter_files_load(s->model.lora.adapter, &a->model, &a->layout, owner, sw_masters_put, &masters, err);
+            status = sw_adapter_files_load(s->model.lora.adapter, &a->model, &a->compiled->layout, owner, sw_masters_put,
+                                           &masters, err);
         else if (!status && a->lora.rank)
             status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
     }
@@ -132,8 +133,8 @@ static sw_status load_checkpoint(sw_training *t, const char *path, sw_error *err
                  .last_told = sw_seconds_now()};
     status = sw_checkpoint_compare(checkpoint, a->graph, kinds, err);
     for (int owner = first; owner < end && !status; owner++) {
-        l.masters = (sw_masters){t->executor, &a->states, owner};
-        status = sw_checkpoint_load(checkpoint, &a->layout, owner, kinds, put_state, &l, NULL, err);
+        l.masters = (sw_masters){t->executor, &a->compiled->states, owner};
+        status = sw_checkpoint_load(checkpoint, &a->compiled->layout, owner, kinds, put_state, &l, NULL, err);
     }
     if (!status)
         status = sw_training_state_read(t, checkpoint, err);

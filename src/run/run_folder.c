@@ -77,18 +77,18 @@ static char *plan_text(const sw_run *run) {
     const sw_assembly *a = &run->assembly;
     int64_t n_micro_batches = run->settings->train.batch_size / a->choice.micro_batch_size, gather, reduce;
     int n_slots = sw_deal_slots(sw_mesh_deal(&a->sharding.mesh, n_micro_batches));
-    sw_program_traffic(&a->program, n_slots, &gather, &reduce);
+    sw_program_traffic(a->program, n_slots, &gather, &reduce);
     char hash[32];
-    snprintf(hash, sizeof hash, "%016" PRIx64, sw_program_hash(&a->program));
+    snprintf(hash, sizeof hash, "%016" PRIx64, sw_program_hash(a->program));
     json_t *plan = json_pack("{s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I}",
                              "version", sw_version(), "ranks", a->choice.n_ranks, "threads", a->choice.n_threads, "stage",
                              a->choice.stage, "micro_batch_size", (json_int_t)a->choice.micro_batch_size, "parameters",
                              (json_int_t)a->n_parameters, "trained_parameters", (json_int_t)a->n_trainable, "slots", n_slots,
-                             "instructions", a->program.instructions.n, "program_hash", hash, "kernel_set",
+                             "instructions", a->program->instructions.n, "program_hash", hash, "kernel_set",
                              sw_kernel_set_name(run->kernel_set), "gemm", sw_gemm_kind_name(run->gemm.kind), "memory",
                              classes(run->planned), "memory_of_one_rank_alone", classes(run->unsharded), "gather_bytes",
                              (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "transient_bytes_alive",
-                             (json_int_t)a->program.packing_live, "transient_bytes", (json_int_t)a->program.packing_arena);
+                             (json_int_t)a->program->packing_live, "transient_bytes", (json_int_t)a->program->packing_arena);
     char *text = plan ? json_dumps(plan, JSON_INDENT(2)) : NULL;
     json_decref(plan);
     return text;

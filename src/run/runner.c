@@ -6,58 +6,42 @@
 #include "run/rank_device.h"
 
 sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
-    *r = (sw_runner){.folder = folder,
-                     .sharding = {.mesh = sw_mesh_flat(n_ranks),
-                                  .stage = 3,
-                                  .accumulate_sharded = true,
-                                  .parameter_dtype = parameter_dtype,
-                                  .mode = SW_SHM_VIEW}};
+    *r = (sw_runner){.folder = folder, .kernel_set = sw_kernel_set_best()};
     sw_cores_find(&r->cores);
-    r->sharding.n_threads = r->cores.n > n_ranks ? r->cores.n / n_ranks : 1;
+    sw_sharding sharding = {.mesh = sw_mesh_flat(n_ranks),
+                            .n_threads = r->cores.n > n_ranks ? r->cores.n / n_ranks : 1,
+                            .stage = 3,
+                            .accumulate_sharded = true,
+                            .parameter_dtype = parameter_dtype,
+                            .mode = SW_SHM_VIEW};
+    sw_gemm_choose(r->kernel_set, sw_sharding_numbers(&sharding), false, &r->gemm);
     sw_status status = sw_model_config_read(folder, &r->model, err);
     r->model.dropout = 0;
-    r->kernel_set = sw_kernel_set_best();
-    sw_gemm_choose(r->kernel_set, sw_sharding_numbers(&r->sharding), false, &r->gemm);
-    return status;
+    return status ? status : sw_compiled_create(&sharding, &r->compiled, err);
 }
 
 sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_error *err) {
-    int i = r->n_programs++;
-    r->graphs[i] = graph;
-    r->list[i] = &r->programs[i];
     sw_status status = sw_model_trace(&r->model, end, graph, err);
-    if (!status)
-        status = sw_graph_join_products(graph, err);
-    if (!status)
-        status = sw_graph_reuse_in_place(graph, err);
-    if (!status && i == 0) {
+    if (!status && r->compiled->n_programs == 0)
         status = sw_model_files_check(r->folder, &r->model, graph, err);
-        if (!status)
-            status = sw_layout_create(graph, &r->sharding.mesh, (sw_wrap){0}, SW_BLOCK, &r->layout, err);
-        if (!status)
-            status = sw_states_create(&r->layout, &r->sharding, false, &r->states, err);
-        if (!status)
-            status = sw_states_keep(&r->states, graph, err);
-    }
-    return status ? status : sw_program_create(graph, &r->states, &r->programs[i], err);
+    if (!status)
+        return sw_compile(r->compiled, graph, SW_COMPILE_FORWARD, NULL, err);
+    sw_graph_free(graph);
+    return status;
 }
 
 void sw_runner_free(sw_runner *r) {
-    for (int i = 0; i < r->n_programs; i++) {
-        sw_program_free(&r->programs[i]);
-        sw_graph_free(r->graphs[i]);
-    }
-    sw_states_free(&r->states);
-    sw_layout_free(&r->layout);
+    sw_compiled_free(r->compiled);
 }
 
 sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
-    sw_status status = sw_rank_device_open(comm, &r->sharding, &r->cores, r->kernel_set, r->gemm.kind, &r->device, err);
+    sw_status status = sw_rank_device_open(comm, &r->compiled->sharding, &r->cores, r->kernel_set, r->gemm.kind, &r->device, err);
     if (!status)
-        status = sw_executor_create(comm, r->device, &r->states, r->list, r->n_programs, &r->executor, err);
-    sw_masters masters = {r->executor, &r->states, comm->rank};
+        status = sw_executor_create(comm, r->device, &r->compiled->states, r->compiled->readable, r->compiled->n_programs,
+                                    &r->executor, err);
+    sw_masters masters = {r->executor, &r->compiled->states, comm->rank};
     if (!status)
-        status = sw_model_files_load(r->folder, &r->model, &r->layout, comm->rank, sw_masters_put, &masters, NULL, err);
+        status = sw_model_files_load(r->folder, &r->model, &r->compiled->layout, comm->rank, sw_masters_put, &masters, NULL, err);
     return status ? status : sw_executor_publish(r->executor, err);
 }
 

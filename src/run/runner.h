@@ -11,22 +11,15 @@
 #include "graph/graph.h"
 #include "model/model.h"
 #include "run/executor.h"
-
-enum { SW_MOST_RUNNER_PROGRAMS = 8 };
+#include "shard/compile.h"
 
 typedef struct sw_runner {
     const char *folder; /* a Hugging Face folder; the caller's */
     sw_model_config model;
-    sw_sharding sharding;
     sw_cores cores;
     sw_kernel_set kernel_set;
     sw_gemm_choice gemm;
-    sw_layout layout;
-    sw_states states;
-    int n_programs;
-    sw_graph *graphs[SW_MOST_RUNNER_PROGRAMS];
-    sw_program programs[SW_MOST_RUNNER_PROGRAMS];
-    const sw_program *list[SW_MOST_RUNNER_PROGRAMS];
+    sw_compiled *compiled;
     /* in a rank */
     sw_device *device;
     sw_executor *executor;
@@ -38,8 +31,7 @@ sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dt
 void sw_runner_free(sw_runner *runner);
 
 /* Add a program. `graph` is empty but for what is wanted of it (decoding, token losses); it is the runner's from now on, also
- * after an error. The first one finds out whether the folder's files fit. Programs lie in memory by their number: runner does not
- * move. */
+ * after an error. The first one finds out whether the folder's files fit. */
 sw_status sw_runner_add(sw_runner *runner, sw_model_end end, sw_graph *graph, sw_error *err);
 
 /* Collective: take memory and load this rank's part. Close it after an error too. */
@@ -49,7 +41,7 @@ void sw_runner_close(sw_runner *runner);
 /* Run program `index`, or only take part in its collectives. Collective. */
 sw_status sw_runner_run(sw_runner *runner, int index, bool is_active, sw_error *err);
 
-/* The memory of one of its buffers: runner->programs[index].tokens and so on. */
+/* The memory of one of its buffers: runner->compiled->programs[index]->tokens and so on. */
 void *sw_runner_address(sw_runner *runner, int index, int buffer);
 
 #endif

@@ -156,7 +156,7 @@ static sw_save_options options_of(const sw_assembly *a, const char *folder, int 
     return (sw_save_options){.storage = sw_storage_system(),
                              .folder = folder,
                              .graph = a->graph,
-                             .layout = &a->layout,
+                             .layout = &a->compiled->layout,
                              .rank = rank,
                              .kinds = sw_state_kinds_of(&a->sharding.optimizer),
                              .leaves_out_frozen = settings->model.path && !a->custom,
@@ -184,9 +184,9 @@ sw_status sw_saving_open(const sw_run *run, sw_comm *comm, sw_executor *executor
     if (!s)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for saving checkpoints", comm->rank);
     s->comm = comm;
-    s->layout = &a->layout;
+    s->layout = &a->compiled->layout;
     s->cores = &run->cores;
-    s->masters = (sw_masters){executor, &a->states, comm->rank};
+    s->masters = (sw_masters){executor, &a->compiled->states, comm->rank};
     s->step = -1;
     s->records = *records;
     pthread_mutex_init(&s->lock, NULL);

@@ -27,8 +27,8 @@ typedef struct results {
 typedef struct scoring {
     const sw_score_options *options;
     sw_runner runner;
-    int64_t length[SW_MOST_RUNNER_PROGRAMS]; /* tokens of each program, ascending */
-    int64_t row_length;                      /* of the sources */
+    int64_t length[SW_MOST_PROGRAMS]; /* tokens of each program, ascending */
+    int64_t row_length;               /* of the sources */
     sw_codec codec;
     bool has_codec;
     sw_dataset **datasets; /* [n_paths] */
@@ -87,7 +87,7 @@ static sw_status open_source(scoring *s, int source, sw_error *err) {
 /* A program for `n_tokens` tokens, if there is none yet. Called with rising numbers. */
 static sw_status add_program(scoring *s, int64_t n_tokens, sw_error *err) {
     sw_graph *graph;
-    int i = s->runner.n_programs;
+    int i = s->runner.compiled->n_programs;
     if (i && s->length[i - 1] == n_tokens)
         return SW_OK;
     sw_status status = sw_graph_create(1, n_tokens, &graph, err);
@@ -105,7 +105,7 @@ static sw_status add_programs(scoring *s, sw_error *err) {
     bool needs_row = has_rows;
     sw_status status = SW_OK;
     for (int64_t n = SHORTEST; has_choices && !status; n *= GROWTH) {
-        bool is_last = n >= longest || n >= positions || s->runner.n_programs + 2 == SW_MOST_RUNNER_PROGRAMS;
+        bool is_last = n >= longest || n >= positions || s->runner.compiled->n_programs + 2 == SW_MOST_PROGRAMS;
         int64_t length = is_last && n < longest ? longest : n < positions ? n : positions;
         if (needs_row && s->row_length <= length) {
             status = add_program(s, s->row_length, err);
@@ -191,7 +191,7 @@ static int program_for(const scoring *s, int64_t n_tokens) {
 static sw_status score_row(scoring_rank *r, int source, int64_t row, yield *mine, sw_error *err) {
     scoring *s = r->s;
     int program = program_for(s, s->row_length);
-    const sw_program *p = &s->runner.programs[program];
+    const sw_program *p = s->runner.compiled->programs[program];
     int32_t *targets = sw_runner_address(&r->runner, program, p->targets);
     sw_status status =
         sw_dataset_row(s->datasets[source], row, sw_runner_address(&r->runner, program, p->tokens), targets, NULL, err);
@@ -207,7 +207,7 @@ static sw_status score_row(scoring_rank *r, int source, int64_t row, yield *mine
 
 static sw_status score_choice(scoring_rank *r, const sw_choice *choice, yield *mine, sw_error *err) {
     int program = program_for(r->s, choice->n);
-    const sw_program *p = &r->s->runner.programs[program];
+    const sw_program *p = r->s->runner.compiled->programs[program];
     int64_t length = r->s->length[program];
     int32_t *tokens = sw_runner_address(&r->runner, program, p->tokens);
     int32_t *targets = sw_runner_address(&r->runner, program, p->targets);

@@ -82,9 +82,9 @@ void sw_sharded_free(sw_sharded *s) {
     if (!s)
         return;
     sw_executor_free(s->executor);
-    sw_program_free(&s->program);
-    sw_states_free(&s->states);
-    sw_layout_free(&s->layout);
+    if (s->compiled && s->compiled->n_programs)
+        s->graph = NULL; /* which goes with it */
+    sw_compiled_free(s->compiled);
     sw_graph_free(s->graph);
     if (s->device)
         s->device->close(s->device);
@@ -200,19 +200,13 @@ static sw_status plan(sw_sharded *s, sw_error *err) {
                       .weight_decay = o->weight_decay,
                       .momentum = o->momentum},
     };
-    s->graph->is_differentiated = true; /* gradients come from the caller */
-    sw_status status = sw_layout_create(s->graph, &sharding.mesh, (sw_wrap){0}, sw_sharding_cut(&sharding), &s->layout, err);
-    if (status == SW_OK)
-        status = sw_states_create(&s->layout, &sharding, true, &s->states, err);
-    if (status == SW_OK)
-        status = sw_program_create(s->graph, &s->states, &s->program, err);
-    s->programs[0] = &s->program;
-    return status;
+    sw_status status = sw_compiled_create(&sharding, &s->compiled, err);
+    return status ? status : sw_compile(s->compiled, s->graph, SW_COMPILE_UPDATE, NULL, err);
 }
 
 /* Gradient buffers, each as large as the largest unit, and in copy mode room for what is gathered. */
 static sw_status take_memory(sw_sharded *s, sw_error *err) {
-    const sw_layout *layout = &s->layout;
+    const sw_layout *layout = &s->compiled->layout;
     int n_buffers = s->options.n_gradient_buffers;
     s->units = sw_arena_take(&s->arena, (size_t)layout->n_units * sizeof *s->units);
     s->gathered = sw_arena_take(&s->arena, ((size_t)layout->n_groups + 1) * sizeof *s->gathered);
@@ -253,9 +247,9 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
 /* Initial values of this rank's slices. */
 static sw_status fill(sw_sharded *s, sw_error *err) {
     sw_piece piece;
-    for (int g = 0; g < s->layout.n_groups; g++) {
-        float *slice = sw_executor_address(s->executor, 0, s->states.copy[g]);
-        for (int at = 0; sw_layout_next_piece(&s->layout, g, s->comm->rank, &at, &piece);) {
+    for (int g = 0; g < s->compiled->layout.n_groups; g++) {
+        float *slice = sw_executor_address(s->executor, 0, s->compiled->states.copy[g]);
+        for (int at = 0; sw_layout_next_piece(&s->compiled->layout, g, s->comm->rank, &at, &piece);) {
             const sw_initial *initial = &s->initials.item[piece.parameter->id];
             float *values = slice + piece.shard_offset;
             if (!initial->fill) {
@@ -289,7 +283,7 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (status == SW_OK)
         status = plan(s, err);
     if (status == SW_OK)
-        status = sw_executor_create(s->comm, s->device, &s->states, s->programs, 1, &s->executor, err);
+        status = sw_executor_create(s->comm, s->device, &s->compiled->states, s->compiled->readable, 1, &s->executor, err);
     if (status == SW_OK)
         status = take_memory(s, err);
     if (status == SW_OK)

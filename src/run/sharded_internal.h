@@ -5,6 +5,7 @@
 #include <shardwise/sharded.h>
 
 #include "run/executor.h"
+#include "shard/compile.h"
 
 #define SW_SHARDED_VOTE_BYTES 1024 /* at most; of one rank */
 
@@ -25,16 +26,13 @@ typedef struct sw_sharded_buffer {
 struct sw_sharded {
     sw_comm *comm;
     sw_sharded_options options;
-    sw_graph *graph;              /* declares units and parameters, and has no operations */
+    sw_graph *graph;              /* declares units and parameters, and has no operations; `compiled`'s once there is one */
     SW_LIST(sw_initial) initials; /* by parameter id; in `arena` */
     sw_arena arena;
     bool is_committed;
 
     sw_device *device;
-    sw_layout layout;
-    sw_states states;
-    sw_program program; /* an update alone */
-    const sw_program *programs[1];
+    sw_compiled *compiled; /* an update alone */
     sw_executor *executor;
 
     sw_sharded_unit_state *units; /* [layout.n_units] */

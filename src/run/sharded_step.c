@@ -62,21 +62,22 @@ static sw_status release_group(sw_sharded *s, int group, sw_error *err) {
     if (group < 0)
         return SW_OK;
     s->gathered[group] = NULL;
-    const sw_group *g = &s->layout.groups[group];
+    const sw_group *g = &s->compiled->layout.groups[group];
     if (s->copies)
-        madvise(s->copies + s->copy_offset[group], (size_t)(g->shard * s->layout.n_shards) * sizeof(float), MADV_DONTNEED);
+        madvise(s->copies + s->copy_offset[group], (size_t)(g->shard * s->compiled->layout.n_shards) * sizeof(float),
+                MADV_DONTNEED);
     return sw_executor_reshard(s->executor, group, err);
 }
 
 static sw_status gather(sw_sharded *s, int unit, sw_error *err) {
-    enter(s, "gather", s->layout.units[unit].name);
-    sw_status status = gather_group(s, s->layout.units[unit].trainable_group, err);
-    return status ? status : gather_group(s, s->layout.units[unit].frozen_group, err);
+    enter(s, "gather", s->compiled->layout.units[unit].name);
+    sw_status status = gather_group(s, s->compiled->layout.units[unit].trainable_group, err);
+    return status ? status : gather_group(s, s->compiled->layout.units[unit].frozen_group, err);
 }
 
 static sw_status release(sw_sharded *s, int unit, sw_error *err) {
-    sw_status status = release_group(s, s->layout.units[unit].trainable_group, err);
-    return status ? status : release_group(s, s->layout.units[unit].frozen_group, err);
+    sw_status status = release_group(s, s->compiled->layout.units[unit].trainable_group, err);
+    return status ? status : release_group(s, s->compiled->layout.units[unit].frozen_group, err);
 }
 
 sw_status sw_sharded_gather(sw_sharded *s, const sw_unit *unit, sw_error *err) {
@@ -91,7 +92,7 @@ sw_status sw_sharded_gather(sw_sharded *s, const sw_unit *unit, sw_error *err) {
 }
 
 static const float *values_of(const sw_sharded *s, const sw_parameter *parameter) {
-    const sw_slot_of_parameter *slot = &s->layout.parameters[parameter->id];
+    const sw_slot_of_parameter *slot = &s->compiled->layout.parameters[parameter->id];
     return s->gathered[slot->group] + slot->offset;
 }
 
@@ -138,17 +139,17 @@ sw_status sw_sharded_fetch(sw_sharded *s, const sw_parameter *parameter, float *
 /* ---- gradients ---- */
 
 static sw_collective reduction(const sw_sharded *s, int unit) {
-    const sw_group *group = &s->layout.groups[s->layout.units[unit].trainable_group];
+    const sw_group *group = &s->compiled->layout.groups[s->compiled->layout.units[unit].trainable_group];
     return (sw_collective){.channel = s->first_channel + s->units[unit].buffer,
                            .lane = SW_LANE_COMPUTE,
                            .unit = unit,
-                           .unit_name = s->layout.units[unit].name,
+                           .unit_name = s->compiled->layout.units[unit].name,
                            .dtype = SW_F32,
                            .shard_bytes = group->shard * (int64_t)sizeof(float),
                            .window = s->window.base,
                            .offset = s->units[unit].buffer * s->buffer_bytes,
                            .rank_stride = s->options.n_gradient_buffers * s->buffer_bytes,
-                           .destination = sw_executor_address(s->executor, 0, s->states.gradient[group->id]),
+                           .destination = sw_executor_address(s->executor, 0, s->compiled->states.gradient[group->id]),
                            .n_contributors = s->comm->n_ranks,
                            .accumulate = s->units[unit].n_reduced > 0};
 }
@@ -187,8 +188,8 @@ sw_status sw_sharded_gradient(sw_sharded *s, const sw_parameter *parameter, floa
     sw_status status = check_parameter(s, "sw_sharded_gradient", parameter, err);
     if (status)
         return status;
-    const sw_slot_of_parameter *slot = &s->layout.parameters[parameter->id];
-    if (!s->layout.groups[slot->group].is_trainable)
+    const sw_slot_of_parameter *slot = &s->compiled->layout.parameters[parameter->id];
+    if (!s->compiled->layout.groups[slot->group].is_trainable)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_gradient: parameter \"%s\" is frozen and has no gradient",
                        parameter->name);
     if (s->units[parameter->unit->id].buffer < 0)
@@ -230,7 +231,7 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
     (void)squares;
     sw_sharded *s = self;
     vote mine = {.learning_rate = scalars->learning_rate}, *all = s->votes;
-    for (int u = 0; u < s->layout.n_units; u++)
+    for (int u = 0; u < s->compiled->layout.n_units; u++)
         sw_wide_sum_merge(&mine.squares, &s->units[u].squares);
     sw_status status = sw_exchange(s->comm, &mine, all, sizeof mine, err);
     if (status)
@@ -255,8 +256,8 @@ static sw_status check_step(const sw_sharded *s, double learning_rate, sw_error 
     if (!isfinite(learning_rate) || learning_rate < 0)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_step: the learning rate is %g; it must be finite and not below 0",
                        learning_rate);
-    for (int u = 0; u < s->layout.n_units; u++) {
-        const char *name = s->layout.units[u].name;
+    for (int u = 0; u < s->compiled->layout.n_units; u++) {
+        const char *name = s->compiled->layout.units[u].name;
         if (s->units[u].is_gathered)
             return sw_fail(err, SW_BAD_CONFIG,
                            "sw_sharded_step: unit \"%s\" is still gathered, and its values are about to change; release it first",
@@ -264,7 +265,7 @@ static sw_status check_step(const sw_sharded *s, double learning_rate, sw_error 
         if (s->units[u].buffer >= 0)
             return sw_fail(err, SW_BAD_CONFIG,
                            "sw_sharded_step: unit \"%s\" has gradients that were not reduced; reduce it first", name);
-        if (s->layout.units[u].trainable_group >= 0 && !s->units[u].n_reduced)
+        if (s->compiled->layout.units[u].trainable_group >= 0 && !s->units[u].n_reduced)
             return sw_fail(err, SW_BAD_CONFIG,
                            "sw_sharded_step: unit \"%s\" was not reduced since the last step, so it would not learn; reduce it, "
                            "or freeze its parameters",
@@ -287,7 +288,7 @@ sw_status sw_sharded_step(sw_sharded *s, double learning_rate, double *norm, sw_
     status = sw_executor_step(s->executor, 0, 0, &scalars, &hooks, err);
     if (status)
         return status;
-    for (int u = 0; u < s->layout.n_units; u++)
+    for (int u = 0; u < s->compiled->layout.n_units; u++)
         s->units[u].n_reduced = 0;
     s->step++;
     s->n_updates += scalars.proceed;

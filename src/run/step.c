@@ -32,16 +32,16 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     t->check.slot = slot;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading data");
     return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.targets),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.documents), err);
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->tokens),
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->targets),
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->documents), err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {
     sw_training *t = self;
     (void)slot;
     (void)err;
-    const double *loss = sw_executor_address(t->executor, SW_PROGRAM_TRAIN, t->run->assembly.program.loss);
+    const double *loss = sw_executor_address(t->executor, SW_PROGRAM_TRAIN, t->run->assembly.program->loss);
     sw_wide_sum_add(&t->loss_sum, *loss);
     sw_verify_loss(t, *loss);
     return SW_OK;

@@ -70,7 +70,7 @@ sw_status sw_run_price(sw_run *run, sw_error *err) {
     sw_assembly_choice choice = run->assembly.choice;
     sw_settings settings = *run->settings;
     sw_assembly alone;
-    sw_assembly_bytes(&run->assembly, run->planned);
+    sw_compiled_bytes(run->assembly.compiled, run->planned);
     run->planned[SW_MEMORY_TRANSPORT] = sw_run_transport_bytes(&run->assembly);
     choice.n_ranks = 1;
     choice.stage = 0;
@@ -78,7 +78,7 @@ sw_status sw_run_price(sw_run *run, sw_error *err) {
     sw_status status = sw_assembly_create(&settings, run->options->model, &choice, &alone, err);
     if (status)
         return status;
-    sw_assembly_bytes(&alone, run->unsharded);
+    sw_compiled_bytes(alone.compiled, run->unsharded);
     run->unsharded[SW_MEMORY_TRANSPORT] = sw_run_transport_bytes(&alone);
     sw_assembly_free(&alone);
     return SW_OK;
@@ -108,7 +108,7 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     status = sw_assembly_create(s, run->options->model, &choice, &run->assembly, err);
     if (!status && s->model.path && !run->options->model)
         status = sw_model_files_check(s->model.path, &run->assembly.model, run->assembly.graph, err);
-    if (!status && choice.keeps_documents_apart && run->assembly.program.documents < 0)
+    if (!status && choice.keeps_documents_apart && run->assembly.program->documents < 0)
         status = sw_fail(err, SW_BAD_CONFIG,
                          "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set "
                          "data.packing: false for text without boundaries");

@@ -52,10 +52,10 @@ static sw_status agree(const sw_training *t, sw_error *err) {
     if (!status)
         status = agree_on_text(t->comm, "choice of kernels", kernels, err);
     if (!status)
-        status = sw_agree(t->comm, "program", run->assembly.program.instructions.n, program_line, &run->assembly.program, err);
+        status = sw_agree(t->comm, "program", run->assembly.program->instructions.n, program_line, run->assembly.program, err);
     if (!status && run->validation)
-        status = sw_agree(t->comm, "evaluation program", run->assembly.evaluation.instructions.n, program_line,
-                          &run->assembly.evaluation, err);
+        status = sw_agree(t->comm, "evaluation program", run->assembly.evaluation->instructions.n, program_line,
+                          run->assembly.evaluation, err);
     return status;
 }
 
@@ -80,7 +80,7 @@ static sw_status write_model(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->assembly;
     sw_model_output output = sw_run_folder_output(run);
-    sw_masters masters = {t->executor, &a->states, t->comm->rank};
+    sw_masters masters = {t->executor, &a->compiled->states, t->comm->rank};
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
@@ -90,7 +90,7 @@ static sw_status write_model(sw_training *t, sw_error *err) {
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status)
-        status = sw_model_files_write(folder, &a->layout, t->comm->rank, output.dtype, sw_masters_fetch, &masters, err);
+        status = sw_model_files_write(folder, &a->compiled->layout, t->comm->rank, output.dtype, sw_masters_fetch, &masters, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status && t->comm->rank == 0)
@@ -154,7 +154,7 @@ static sw_status prepare(sw_training *t, sw_error *err) {
     if (!status)
         status = agree(t, err);
     if (!status)
-        status = sw_executor_create(t->comm, t->device, &run->assembly.states, run->assembly.programs,
+        status = sw_executor_create(t->comm, t->device, &run->assembly.compiled->states, run->assembly.compiled->readable,
                                     run->validation ? SW_N_PROGRAMS : 1, &t->executor, err);
     if (!status)
         status = sw_rank_faults_watch(t->faults, t->executor, err);

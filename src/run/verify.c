@@ -35,7 +35,7 @@ static uint64_t hash_part(const sw_training *t, sw_reference part, uint64_t hash
 
 /* What this rank holds of an owner's part. */
 static uint64_t hash_of_owner(const sw_training *t, int owner) {
-    const sw_states *states = &t->run->assembly.states;
+    const sw_states *states = &t->run->assembly.compiled->states;
     uint64_t hash = 0;
     for (int g = 0; g < states->layout->n_groups; g++)
         for (int held = SW_HELD_COPY; held < (states->sharding.stage == 0 ? SW_N_HELD : SW_HELD_COPY + 1); held++)
@@ -46,7 +46,7 @@ static uint64_t hash_of_owner(const sw_training *t, int owner) {
 
 /* What this rank alone writes: copies of others' parameters are put right by any gather. */
 static uint64_t hash_of_states(const sw_training *t) {
-    const sw_states *states = &t->run->assembly.states;
+    const sw_states *states = &t->run->assembly.compiled->states;
     uint64_t hash = 0;
     for (int g = 0; g < states->layout->n_groups; g++)
         for (int held = SW_HELD_COPY; held < SW_N_HELD; held++)
@@ -71,16 +71,16 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     scalars->first_row = t->first_row + (t->comm->rank + p->rotation) % t->check.n_active * micro;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "computing a micro-batch again");
     return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.tokens),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.targets),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program.documents), err);
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->tokens),
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->targets),
+                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->documents), err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {
     pass *p = self;
     (void)slot;
     (void)err;
-    const double *loss = sw_executor_address(p->t->executor, SW_PROGRAM_TRAIN, p->t->run->assembly.program.loss);
+    const double *loss = sw_executor_address(p->t->executor, SW_PROGRAM_TRAIN, p->t->run->assembly.program->loss);
     p->hash = XXH3_64bits_withSeed(loss, sizeof *loss, p->hash);
     return SW_OK;
 }

@@ -30,6 +30,7 @@ typedef struct sw_sharding {
     sw_dtype parameter_dtype; /* SW_F32 or SW_BF16 */
     sw_shm_mode mode;
     sw_wrap wrap;
+    sw_recompute recompute; /* what training computes again */
     sw_optimizer_spec optimizer;
 } sw_sharding;
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "config/settings.h"
+#include "graph/graph.h"
 #include "config/table.h"
 #include "config/value.h"
 #include "model/model.h"

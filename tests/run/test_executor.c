@@ -35,7 +35,7 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
 
 /* What the reductions of the last slot, and no other, have squared is what lies in this rank's slices now. */
 static sw_status check_squares(const trial *t, const sw_wide_sum *squares, sw_error *err) {
-    const sw_states *states = &t->assembly.states;
+    const sw_states *states = &t->assembly.compiled->states;
     double expected = 0, given = sw_wide_sum_value(squares);
     for (int g = 0; g < states->layout->n_groups; g++) {
         const sw_group *group = &states->layout->groups[g];
@@ -91,17 +91,17 @@ static sw_status run_steps(sw_comm *comm, void *arg, sw_error *err) {
     sw_status status = sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE, .n_threads = 2}, &device, err);
     if (!status && t->fails_to_map) {
         int before = comm->n_channels;
-        sw_buffer *buffer = &a->program.buffers.item[a->program.loss];
+        sw_buffer *buffer = &a->compiled->programs[0]->buffers.item[a->program->loss];
         buffer->bytes += INT64_C(1) << 50;
-        status = sw_executor_create(comm, device, &a->states, a->programs, 1, &executor, err);
+        status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1, &executor, err);
         buffer->bytes -= INT64_C(1) << 50;
         status =
             status == SW_NO_MEMORY && comm->n_channels == before && !executor ? SW_OK : sw_fail(err, SW_BUG, "not given back");
     }
     if (!status)
-        status = sw_executor_create(comm, device, &a->states, a->programs, 1, &executor, err);
+        status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1, &executor, err);
     t->executor = executor;
-    sw_masters masters = {executor, &a->states, comm->rank};
+    sw_masters masters = {executor, &a->compiled->states, comm->rank};
     if (!status)
         status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
     if (!status)
@@ -139,7 +139,7 @@ static sw_status run(trial *t, const char *shard, sw_error *err) {
     assert_int_equal(sw_settings_parse("executor", "/", text, NULL, 0, &settings, err), SW_OK);
     assert_int_equal(sw_assembly_choose(&settings, 1, &choice, NULL, 0, err), SW_OK);
     assert_int_equal(sw_assembly_create(&settings, NULL, &choice, &t->assembly, err), SW_OK);
-    sw_program *program = &t->assembly.program;
+    sw_program *program = t->assembly.compiled->programs[SW_PROGRAM_TRAIN];
     if (t->fails_in_prepare) {
         assert_true(program->segment_count[SW_SEGMENT_PREPARE] > 0);
         program->instructions.item[program->segment_first[SW_SEGMENT_PREPARE]].kind = SW_DO_DECIDE;

@@ -37,8 +37,8 @@ static sw_status run_step(sw_comm *comm, void *arg, sw_error *err) {
     static float values[SW_BLOCK * 16];
     sw_status status = sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE}, &device, err);
     if (!status)
-        status = sw_executor_create(comm, device, &a->states, a->programs, 1, &executor, err);
-    sw_masters masters = {executor, &a->states, comm->rank};
+        status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1, &executor, err);
+    sw_masters masters = {executor, &a->compiled->states, comm->rank};
     if (!status)
         status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
     if (!status)
@@ -61,10 +61,10 @@ static sw_status run(bool is_broken, sw_error *err) {
     assert_int_equal(sw_settings_parse("trap", "/", settings_text, NULL, 0, &settings, err), SW_OK);
     assert_int_equal(sw_assembly_choose(&settings, 1, &choice, NULL, 0, err), SW_OK);
     assert_int_equal(sw_assembly_create(&settings, NULL, &choice, &assembly, err), SW_OK);
-    sw_program *program = &assembly.program;
+    sw_program *program = assembly.compiled->programs[SW_PROGRAM_TRAIN];
     for (int i = 1; is_broken && i < program->instructions.n; i++) { /* give layers.0 back one kernel too early */
         sw_instruction *reshard = &program->instructions.item[i];
-        if (reshard->kind == SW_DO_RESHARD && !strcmp(assembly.layout.units[reshard->unit].name, "layers.0")) {
+        if (reshard->kind == SW_DO_RESHARD && !strcmp(assembly.compiled->layout.units[reshard->unit].name, "layers.0")) {
             sw_instruction kernel = reshard[-1];
             assert_int_equal(kernel.kind, SW_DO_KERNEL);
             reshard[-1] = *reshard;
