@@ -4,6 +4,8 @@ bit for bit, over numbers of ranks, stages, modes, ways of saving; what may not 
 
 import json
 import os
+import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -295,9 +297,9 @@ def a_start_that_was_killed_is_made_again():
     runs.expect(run.code == 2 and sorted(path.name for path in folder.iterdir()) == ["thesis.tex"], f"a folder of something else: {run.errors}")
 
 
-def start(config, *settings, folder):
+def start(config, *settings, folder, stdin=subprocess.DEVNULL):
     return subprocess.Popen(
-        runs.arguments(config, ("--quiet", *settings), folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        runs.arguments(config, ("--quiet", *settings), folder), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -353,15 +355,21 @@ def saved_when_asked():
             expect_same(run, case.straight, what)
 
 
+def keeps_signal(pid, number):
+    """Has the process something to do with the signal, or kept it for later?"""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    masks = [int(mask, 16) for mask in re.findall(r"^Sig(?:Cgt|Blk):\s*(\w+)", status, re.MULTILINE)]
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
 def saved_when_asked_before_anything():
     """SIGUSR1 while the command still reads its settings: it is kept, and the first step is saved."""
     case = Case("early", train="steps: 3")
-    pipe, folder = runs.fresh("pipe").with_suffix(".yaml"), runs.fresh()
-    os.mkfifo(pipe)
-    process = start(pipe, "checkpoint.every=100000", "shard.ranks=2", folder=folder)
-    with pipe.open("w") as file:  # which waits for the command to read
-        process.send_signal(signal.SIGUSR1)
-        file.write(case.config.read_text())
+    folder = runs.fresh()
+    process = start("/dev/stdin", "checkpoint.every=100000", "shard.ranks=2", folder=folder, stdin=subprocess.PIPE)
+    wait_for(lambda: keeps_signal(process.pid, signal.SIGUSR1), "the command to read its settings")
+    process.send_signal(signal.SIGUSR1)
+    process.stdin.write(case.config.read_text())
     errors = process.communicate(timeout=60)[1]
     runs.expect(process.returncode == 0, f"SIGUSR1 before anything: {process.returncode} {errors}")
     saved = [(event["step"], event["reason"]) for event in events(folder, "save")]
