@@ -3,6 +3,7 @@
 #define SHARDWISE_H
 
 #include <shardwise/activation.h>
+#include <shardwise/attention.h>
 #include <shardwise/graph.h>
 #include <shardwise/launch.h>
 #include <shardwise/sharded.h>

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include <shardwise/activation.h>
+#include <shardwise/attention.h>
 #include <shardwise/status.h>
 
 #ifdef __cplusplus
@@ -130,11 +131,15 @@ SW_API sw_value *sw_attention(sw_graph *graph, sw_value *q, sw_value *k, sw_valu
 /* The same for q, k and v side by side in one value, as GPT-2 has them. qkv [B*T, (H+2K)*D] -> [B*T, H*D]. */
 SW_API sw_value *sw_attention_packed(sw_graph *graph, sw_value *qkv, int64_t n_heads, int64_t n_kv_heads);
 
-/* What a query sees, and how scores are scaled. Blocks that nobody sees are not computed. */
+/* What a query sees, how scores are scaled, what is dropped. {0} is causal attention. Blocks that nobody sees are not computed.
+ */
 typedef struct sw_attention_options {
-    int64_t span;        /* of keys that a query sees, itself included and the last of them; 0: all before it */
-    double scale;        /* of q k^T; 0: 1 / sqrt(D) */
-    sw_value *documents; /* sw_documents: keys of other documents are not seen; NULL: a row is one */
+    int64_t span;           /* causal: of keys that a query sees, itself included and the last of them; full: how far before and
+                               behind the query the keys go that it sees; 0: no limit */
+    double scale;           /* of q k^T; 0: 1 / sqrt(D) */
+    sw_value *documents;    /* sw_documents: keys of other documents are not seen; NULL: a row is one */
+    sw_attention_mask mask; /* SW_MASK_CAUSAL, SW_MASK_FULL */
+    double dropout;         /* while training: the share of softmax weights that become zero, as sw_dropout does; 0: none */
 } sw_attention_options;
 SW_API sw_value *sw_attention_with(sw_graph *graph, sw_value *q, sw_value *k, sw_value *v, int64_t n_heads, int64_t n_kv_heads,
                                    const sw_attention_options *options);

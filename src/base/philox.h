@@ -26,7 +26,13 @@ static inline void sw_philox(const uint32_t counter[4], uint64_t key, uint32_t o
 }
 
 /* What random numbers are for: purposes never share a stream. */
-typedef enum sw_purpose { SW_PURPOSE_INIT = 1, SW_PURPOSE_DROPOUT, SW_PURPOSE_SHUFFLE, SW_PURPOSE_SAMPLE } sw_purpose;
+typedef enum sw_purpose {
+    SW_PURPOSE_INIT = 1,
+    SW_PURPOSE_DROPOUT,
+    SW_PURPOSE_SHUFFLE,
+    SW_PURPOSE_SAMPLE,
+    SW_PURPOSE_ATTENTION_DROPOUT
+} sw_purpose;
 
 /* Key of one purpose under a seed. */
 static inline uint64_t sw_philox_key(uint64_t seed, sw_purpose purpose) {
@@ -47,6 +53,21 @@ static inline bool sw_dropout_keeps(uint64_t seed, int64_t stream, int64_t row, 
     uint32_t counter[4] = {(uint32_t)(element / 4), (uint32_t)stream, (uint32_t)row, (uint32_t)((uint64_t)row >> 32)}, word[4];
     sw_philox(counter, sw_philox_key(seed, SW_PURPOSE_DROPOUT), word);
     return (double)word[element % 4] >= probability * 4294967296.0;
+}
+
+/* Attention's dropout: each head of each call has a key of its own. The factor is odd, so no two of them share one. */
+static inline uint64_t sw_attention_dropout_key(uint64_t seed, int64_t stream, int64_t head) {
+    return sw_philox_key(seed, SW_PURPOSE_ATTENTION_DROPOUT) +
+           ((uint64_t)stream << 32 | (uint64_t)head) * UINT64_C(0xD1342543DE82EF95);
+}
+
+/* Is the weight of `key` for `query`, of `head` in dropout call `stream` and logical row `row`, kept? It uses word key % 4 of
+ * counter (key / 4, query, row low, row high). */
+static inline bool sw_attention_keeps(uint64_t seed, int64_t stream, int64_t row, int64_t head, int64_t query, int64_t key,
+                                      double probability) {
+    uint32_t counter[4] = {(uint32_t)(key / 4), (uint32_t)query, (uint32_t)row, (uint32_t)((uint64_t)row >> 32)}, word[4];
+    sw_philox(counter, sw_attention_dropout_key(seed, stream, head), word);
+    return (double)word[key % 4] >= probability * 4294967296.0;
 }
 
 #endif

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include <shardwise/activation.h>
+#include <shardwise/attention.h>
 
 #include "base/dtype.h"
 #include "optim/optimizers.h"
@@ -67,11 +68,14 @@
        -1 turns back, which is the gradient. Channels from heads*D on pass unturned */                                          \
     X(ROTARY, "rotary")                                                                                                         \
     /* q A[B*T,H*D], k A[B*T,K*D], v A[B*T,K*D], out A[B*T,H*D]*, log_sum R[B,H,T]*, documents i32[B*T]?                        \
-       dims B T H K D q_stride kv_stride span; attr scale > 0. Strides: elements from one token to the next of q, of k and v;   \
-       out is dense. Query t sees keys max(0, t - span + 1, documents[t]) .. t; span 0: all before it */                        \
+       dims B T H K D q_stride kv_stride span mask; attrs scale > 0, probability, stream. Strides: elements from one token      \
+       to the next of q, of k and v; out is dense. Query t sees keys max(0, t - span + 1) .. t, or with SW_MASK_FULL            \
+       max(0, t - span) .. min(T - 1, t + span), of these those of its document (documents[t] is its first token); span 0:      \
+       no limit. With a probability, weight (row, head, t, key) is divided by 1 - probability where sw_attention_keeps(seed,    \
+       stream, first_row + row, head, t, key, probability) (base/philox.h), else 0; log_sum is of the weights before that */    \
     X(ATTENTION, "attention")                                                                                                   \
     /* dout A[B*T,H*D], q, k, v, out, log_sum, dq*, dk*, dv* (strides as q, k, v), documents?, table R[T,D/2,2]?                \
-       dims, attr as ATTENTION. With a table dq and dk are turned back as by ROTARY before they are rounded */                  \
+       dims, attrs as ATTENTION. With a table dq and dk are turned back as by ROTARY before they are rounded */                 \
     X(ATTENTION_GRAD, "attention_grad")                                                                                         \
     /* x A[n], y A[n]* (in place)                                                 dims n function: an sw_activation */          \
     X(ACTIVATION, "activation")                                                                                                 \

@@ -25,8 +25,10 @@ int64_t sw_attention_queries(int64_t n_tokens) {
     return smaller(n_tokens, SW_ATTENTION_QUERIES);
 }
 
-int64_t sw_attention_stride(int64_t n_tokens, int64_t span) {
-    int64_t keys = span > 0 && span < n_tokens ? smaller(n_tokens, span - 1 + sw_attention_queries(n_tokens)) : n_tokens;
+int64_t sw_attention_stride(int64_t n_tokens, int64_t span, bool is_full) {
+    int64_t keys = n_tokens;
+    if (span > 0 && span < n_tokens)
+        keys = smaller(n_tokens, (is_full ? 2 * span : span - 1) + sw_attention_queries(n_tokens));
     return (keys + 15) / 16 * 16;
 }
 
@@ -101,12 +103,13 @@ static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widen
         return n_threads * dim[1];
     case SW_KERNEL_LAYERNORM_GRAD: /* n C: sums of dweight and dbias, two rows of each thread */
         return (2 * sw_column_blocks(dim[0]) + 2 * n_threads) * dim[1];
-    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span: scores, and q, k, v, out of a head */
-        return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]) + 4 * dim[1] * dim[4];
+    case SW_KERNEL_ATTENTION: /* B T H K D q_stride kv_stride span mask: scores, and q, k, v, out of a head */
+        return sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7], dim[8] == SW_MASK_FULL) + 4 * dim[1] * dim[4];
     case SW_KERNEL_ATTENTION_CACHED: /* B T H K D . . P: scores of a block of queries, or of the heads that share keys */
-        return larger(sw_attention_queries(dim[1]), dim[2] / dim[3]) * sw_attention_stride(dim[7], 0);
+        return larger(sw_attention_queries(dim[1]), dim[2] / dim[3]) * sw_attention_stride(dim[7], 0, false);
     case SW_KERNEL_ATTENTION_GRAD: /* probabilities and their gradients, and q, k, v, out of a head and their gradients */
-        return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7]) + 8 * dim[1] * dim[4];
+        return 2 * sw_attention_queries(dim[1]) * sw_attention_stride(dim[1], dim[7], dim[8] == SW_MASK_FULL) +
+               8 * dim[1] * dim[4];
     default:
         return 0;
     }

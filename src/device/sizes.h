@@ -9,10 +9,10 @@
 #define SW_PRODUCT_WORKSPACE (5 * 512 * 1024)
 
 /* Queries of one head whose scores exist at once (at most SW_ATTENTION_QUERIES), and the elements from one query's scores to the
- * next's: room for every key that some query of a block sees. `span` as in ATTENTION. */
+ * next's: room for every key that some query of a block sees. `span` as in ATTENTION, is_full with SW_MASK_FULL. */
 #define SW_ATTENTION_QUERIES 64
 int64_t sw_attention_queries(int64_t n_tokens);
-int64_t sw_attention_stride(int64_t n_tokens, int64_t span);
+int64_t sw_attention_stride(int64_t n_tokens, int64_t span, bool is_full);
 
 /* The tuned attention (device/cpu/tuned/attention.c and attention_grad.c): keys of a strip, rows that are packed and computed at
  * once, and what a call takes. */

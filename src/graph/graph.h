@@ -283,6 +283,8 @@ int64_t sw_value_bytes(const sw_value *value, sw_number_kind numbers);
 /* The outermost unit below the root that holds `unit`: what is recomputed at once. NULL for the root. */
 sw_unit *sw_unit_block(sw_unit *unit);
 
+enum { SW_DRAW_FLOPS = 20 }; /* of a word of random numbers: ten rounds of the generator give four */
+
 /* What one operation costs: additions and multiplications; and bytes read and written with 4-byte reals and parameters, each
  * operand once (UPDATE: twice). Other element types scale the bytes. */
 void sw_op_cost(const sw_op *op, double *flops, double *bytes);

@@ -1,7 +1,7 @@
 /* without_dropout.c: evaluation passes on what training drops out of.
  *
  * A model is recorded the same way for both; here each dropout of a forward graph is dropped, and what read its output reads its
- * input. A differentiated graph is left alone: its masks are part of its gradients.
+ * input; attention keeps all its weights. A differentiated graph is left alone: its masks are part of its gradients.
  */
 #include "graph/graph.h"
 
@@ -20,6 +20,8 @@ sw_status sw_graph_without_dropout(sw_graph *graph, sw_error *err) {
             if (operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ && passed_on[operand->value->id])
                 operand->value = passed_on[operand->value->id];
         }
+        if (op->kernel == SW_KERNEL_ATTENTION)
+            op->attribute[1] = op->attribute[2] = 0;
         if (op->kernel != SW_KERNEL_DROPOUT)
             continue;
         op->is_dropped = true;

@@ -24,12 +24,16 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "base/philox.h"
 #include "support/device_case.h"
 
 typedef struct shape {
     int64_t B, T, H, K, D, span;
-    bool is_packed, has_documents;
+    bool is_packed, has_documents, is_full;
+    double dropout;
 } shape;
+
+enum { SEED = 31, FIRST_ROW = 12345, STREAM = 3 }; /* of dropout */
 
 enum { Q, K, V, DOUT, OUT, LOG_SUM, DQ, DK, DV, N_ARRAYS };
 
@@ -58,9 +62,21 @@ static double in_bf16(double x) {
     return (double)sw_bf16_to_float(sw_float_to_bf16((float)x));
 }
 
-static int64_t first_key(const problem *p, int64_t b, int64_t t) {
-    int64_t first = p->s.span && t - p->s.span + 1 > 0 ? t - p->s.span + 1 : 0;
-    return p->documents && p->documents[b * p->s.T + t] > first ? p->documents[b * p->s.T + t] : first;
+/* The rule of device/kernel.h, key by key. */
+static bool sees(const problem *p, int64_t b, int64_t t, int64_t key) {
+    const shape *s = &p->s;
+    if (p->documents && p->documents[b * s->T + t] != p->documents[b * s->T + key])
+        return false;
+    if (s->is_full)
+        return !s->span || llabs(t - key) <= s->span;
+    return key <= t && (!s->span || t - key < s->span);
+}
+
+/* 0 or 1 / (1 - p) */
+static double passed(const problem *p, int64_t b, int64_t h, int64_t t, int64_t key) {
+    if (p->s.dropout == 0)
+        return 1;
+    return sw_attention_keeps(SEED, STREAM, FIRST_ROW + b, h, t, key, p->s.dropout) ? 1 / (1 - p->s.dropout) : 0;
 }
 
 /* Head h of token t of row b of an array. */
@@ -113,14 +129,16 @@ static double dot(int64_t n, const double *x, const double *y, double *size) {
 static double scores(const problem *p, int64_t b, int64_t t, int64_t h, const precision *r, double *score, double *error) {
     const int64_t D = p->s.D, group = h / (p->s.H / p->s.K);
     double most = -INFINITY, worst = 0, total = 0;
-    for (int64_t u = first_key(p, b, t); u <= t; u++) {
+    for (int64_t u = 0; u < p->s.T; u++) {
         double size;
+        if (!sees(p, b, t, u))
+            continue;
         score[u] = p->scale * dot(D, at(p->value[Q], p, Q, b, t, h), at(p->value[K], p, K, b, u, group), &size);
         most = fmax(most, score[u]);
         worst = fmax(worst, r->rounding * ((double)(D + 8) * p->scale * size + 4 * fabs(score[u])));
     }
-    for (int64_t u = first_key(p, b, t); u <= t; u++)
-        total += exp(score[u] - most);
+    for (int64_t u = 0; u < p->s.T; u++)
+        total += sees(p, b, t, u) ? exp(score[u] - most) : 0;
     const double log_sum = most + log(total);
     *error = worst + r->exponential + 4 * r->rounding * fabs(log_sum);
     return log_sum;
@@ -133,13 +151,19 @@ static void forward(problem *p, const precision *r) {
         const int64_t b = row / (s->H * s->T), h = row / s->T % s->H, t = row % s->T;
         double error, *out = at(p->value[OUT], p, OUT, b, t, h), *terms = at(p->terms[OUT], p, OUT, b, t, h),
                       *sums = at(p->sums[OUT], p, OUT, b, t, h);
-        const double log_sum = scores(p, b, t, h, r, score, &error), n = (double)(t - first_key(p, b, t) + 1);
+        const double log_sum = scores(p, b, t, h, r, score, &error);
+        double n = 0;
+        for (int64_t u = 0; u < s->T; u++)
+            n += sees(p, b, t, u);
         p->value[LOG_SUM][row] = log_sum;
         p->terms[LOG_SUM][row] = error + (n + 8) * r->rounding;
         memset(out, 0, sizeof *out * (size_t)s->D);
         memset(sums, 0, sizeof *sums * (size_t)s->D);
-        for (int64_t u = first_key(p, b, t); u <= t; u++) {
-            const double weight = exp(score[u] - log_sum), *v = at(p->value[V], p, V, b, u, h / (s->H / s->K));
+        for (int64_t u = 0; u < s->T; u++) {
+            if (!sees(p, b, t, u))
+                continue;
+            const double weight = passed(p, b, h, t, u) * exp(score[u] - log_sum),
+                         *v = at(p->value[V], p, V, b, u, h / (s->H / s->K));
             for (int64_t d = 0; d < s->D; d++)
                 out[d] += weight * v[d], sums[d] += weight * fabs(v[d]);
         }
@@ -167,12 +191,15 @@ static void backward(problem *p, const precision *r) {
                      u8 = (double)(s->D + 8) * r->rounding;
         double *dq = at(p->value[DQ], p, DQ, b, t, h), *dq_terms = at(p->terms[DQ], p, DQ, b, t, h),
                *dq_sums = at(p->sums[DQ], p, DQ, b, t, h);
-        for (int64_t u = first_key(p, b, t); u <= t; u++) {
+        for (int64_t u = 0; u < s->T; u++) {
             double dp_size;
-            const double weight = exp(score[u] - p->value[LOG_SUM][row]), *k = at(p->value[K], p, K, b, u, group);
-            const double dp = dot(s->D, dout, at(p->value[V], p, V, b, u, group), &dp_size);
-            const double ds = weight * (dp - delta),
-                         ds_error = weight * (error * fabs(dp - delta) + u8 * (dp_size + delta_size)) + r->product * fabs(ds),
+            if (!sees(p, b, t, u))
+                continue;
+            const double whole = exp(score[u] - p->value[LOG_SUM][row]), *k = at(p->value[K], p, K, b, u, group);
+            const double m = passed(p, b, h, t, u), weight = m * whole;
+            const double dp = m * dot(s->D, dout, at(p->value[V], p, V, b, u, group), &dp_size);
+            const double ds = whole * (dp - delta),
+                         ds_error = whole * (error * fabs(dp - delta) + u8 * (m * dp_size + delta_size)) + r->product * fabs(ds),
                          p_error = weight * (error + r->product);
             double *dk = at(p->value[DK], p, DK, b, u, group), *dk_terms = at(p->terms[DK], p, DK, b, u, group),
                    *dk_sums = at(p->sums[DK], p, DK, b, u, group);
@@ -282,8 +309,9 @@ static void remove_fences(operands *o) {
 static void run(const sw_device *device, sw_number_kind numbers, const problem *p, sw_kernel kernel, operands *o) {
     const shape *s = &p->s;
     void *documents = p->documents ? o->memory[N_ARRAYS].at : NULL;
-    sw_kernel_call call = {.dim = {s->B, s->T, s->H, s->K, s->D, o->stride[Q], o->stride[K], s->span},
-                           .attribute = {p->scale},
+    sw_kernel_call call = {.dim = {s->B, s->T, s->H, s->K, s->D, o->stride[Q], o->stride[K], s->span, s->is_full},
+                           .attribute = {p->scale, s->dropout, STREAM},
+                           .scalars = &(sw_scalars){.seed = SEED, .first_row = FIRST_ROW},
                            .scratch = o->memory[N_ARRAYS + 1].at};
     void *const forward_operands[] = {o->at[Q], o->at[K], o->at[V], o->at[OUT], o->at[LOG_SUM], documents};
     void *const backward_operands[] = {o->at[DOUT],    o->at[Q],  o->at[K],  o->at[V],  o->at[OUT],
@@ -298,7 +326,7 @@ static void run(const sw_device *device, sw_number_kind numbers, const problem *
 
 static int64_t scratch_of(const problem *p, sw_number_kind numbers, int n_threads) {
     const shape *s = &p->s;
-    const int64_t dim[SW_MAX_DIMENSIONS] = {s->B, s->T, s->H, s->K, s->D, 0, 0, s->span};
+    const int64_t dim[SW_MAX_DIMENSIONS] = {s->B, s->T, s->H, s->K, s->D, 0, 0, s->span, s->is_full};
     const int64_t a = sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, dim, numbers, n_threads),
                   b = sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, dim, numbers, n_threads);
     return a > b ? a : b;
@@ -345,11 +373,12 @@ static void compare(const problem *p, const operands *o, const precision *r, con
             1.05 * p->terms[which][i] + (which == LOG_SUM ? r->rounding : r->stored) * 1.01 * fabs(expected) + 1e-30;
         *worst = fmax(*worst, fabs(got - expected) / bound);
         if (!(fabs(got - expected) <= bound))
-            fail_msg("[B %ld T %ld H %ld K %ld D %ld span %ld%s%s] array %d element %ld: %.9g instead of %.9g, %.3g is allowed "
+            fail_msg("[B %ld T %ld H %ld K %ld D %ld span %ld%s%s%s dropout %g] array %d element %ld: %.9g instead of %.9g, %.3g "
+                     "is allowed "
                      "(%s, %s, kind %d)",
                      (long)p->s.B, (long)p->s.T, (long)p->s.H, (long)p->s.K, (long)p->s.D, (long)p->s.span,
-                     p->s.is_packed ? " packed" : "", p->documents ? " documents" : "", which, (long)i, got, expected, bound,
-                     sw_kernel_set_name(v->set), sw_gemm_kind_name(v->gemm), v->numbers);
+                     p->s.is_packed ? " packed" : "", p->documents ? " documents" : "", p->s.is_full ? " full" : "", p->s.dropout,
+                     which, (long)i, got, expected, bound, sw_kernel_set_name(v->set), sw_gemm_kind_name(v->gemm), v->numbers);
     }
 }
 
@@ -408,8 +437,8 @@ static void results_are_within_their_bounds(void **state) {
                          heads[][2] = {{1, 1}, {9, 3}, {12, 12}, {4, 1}, {2, 2}, {7, 1}, {6, 2}}, span[] = {0, 1, 0, 13, 200, 64};
     const fixture *f = *state;
     double worst[5] = {0};
-    for (int i = 0; i < 45; i++) {
-        const int64_t t = T[i % 15], d = D[i % 10 + (i / 30 && i % 10 < 9)];
+    for (int i = 0; i < 75; i++) { /* causal without dropout, then everything */
+        const int64_t t = T[i % 15], d = D[i % 10 + (i / 30 % 2 && i % 10 < 9)];
         const shape s = {.B = 1 + i % 2,
                          .T = t,
                          .H = heads[i % 7][0],
@@ -417,7 +446,9 @@ static void results_are_within_their_bounds(void **state) {
                          .D = t > 128 && d > 128 ? 64 : d,
                          .span = span[i / 2 % 6],
                          .is_packed = i / 3 % 2,
-                         .has_documents = i % 5 == 2};
+                         .has_documents = i % 5 == 2,
+                         .is_full = i >= 45 && i % 2,
+                         .dropout = i < 45 ? 0 : (const double[]){0.1, 0, 0.75}[i % 3]};
         try_shape(&s, (uint64_t)i, i % 2, f->device, worst);
     }
     printf("shares of the bounds: out %.2f, log_sum %.2f, dq %.2f, dk %.2f, dv %.2f\n", worst[0], worst[1], worst[2], worst[3],
@@ -431,6 +462,8 @@ static void long_rows_are_within_their_bounds(void **state) {
     try_shape(&(shape){.B = 1, .T = 1000, .H = 2, .K = 1, .D = 64, .is_packed = true}, 1, true, f->device, worst);
     try_shape(&(shape){.B = 1, .T = 1000, .H = 1, .K = 1, .D = 32, .span = 300}, 2, false, f->device, worst);
     try_shape(&(shape){.B = 1, .T = 809, .H = 2, .K = 2, .D = 16, .has_documents = true}, 3, true, f->device, worst);
+    try_shape(&(shape){.B = 1, .T = 809, .H = 2, .K = 1, .D = 16, .is_full = true, .dropout = 0.3}, 4, true, f->device, worst);
+    try_shape(&(shape){.B = 1, .T = 1000, .H = 1, .K = 1, .D = 32, .span = 250, .is_full = true}, 5, false, f->device, worst);
 }
 
 static bool same_results(const problem *p, const operands *a, const operands *b) {
@@ -452,9 +485,10 @@ static void both_ways(const sw_device *device, sw_number_kind numbers, const pro
 static void threads_change_no_bit(void **state) {
     const fixture *f = *state;
     const shape shapes[] = {{.B = 3, .T = 130, .H = 9, .K = 3, .D = 64, .is_packed = true},
-                            {.B = 1, .T = 1030, .H = 2, .K = 1, .D = 24, .has_documents = true}};
+                            {.B = 1, .T = 1030, .H = 2, .K = 1, .D = 24, .has_documents = true},
+                            {.B = 2, .T = 330, .H = 2, .K = 1, .D = 24, .is_full = true, .dropout = 0.2}};
     for (int i = 0; i < N_VARIANTS; i++)
-        for (int j = 0; j < 2 && f->device[i]; j++) {
+        for (int j = 0; j < 3 && f->device[i]; j++) {
             problem p = make(&shapes[j], 9, 4);
             operands alone = lay_out(&p, variants[i].numbers, true, scratch_of(&p, variants[i].numbers, 1));
             both_ways(f->device[i], variants[i].numbers, &p, &alone);
@@ -475,20 +509,24 @@ static void threads_change_no_bit(void **state) {
  * changes no bit. */
 static void other_documents_change_no_bit(void **state) {
     const fixture *f = *state;
-    for (int i = 0; i < N_VARIANTS; i++) {
-        if (!f->device[i])
+    for (int i = 0; i < 2 * N_VARIANTS; i++) {
+        const bool is_full = i >= N_VARIANTS;
+        const sw_device *device = f->device[i % N_VARIANTS];
+        const sw_number_kind numbers = variants[i % N_VARIANTS].numbers;
+        if (!device)
             continue;
-        problem p = make(&(shape){.B = 1, .T = 300, .H = 6, .K = 2, .D = 64, .has_documents = true}, 4, 4), q = p;
+        problem p = make(&(shape){.B = 1, .T = 300, .H = 6, .K = 2, .D = 64, .has_documents = true, .is_full = is_full}, 4, 4),
+                q = p;
         int64_t begin = 0; /* of the last document that is not alone */
         for (int64_t t = 0; t < 300; t++)
             begin = p.documents[t] < t ? p.documents[t] : begin;
-        operands a = lay_out(&p, variants[i].numbers, true, scratch_of(&p, variants[i].numbers, 1));
-        both_ways(f->device[i], variants[i].numbers, &p, &a);
-        operands b = lay_out(&q, variants[i].numbers, true, scratch_of(&p, variants[i].numbers, 1));
+        operands a = lay_out(&p, numbers, true, scratch_of(&p, numbers, 1));
+        both_ways(device, numbers, &p, &a);
+        operands b = lay_out(&q, numbers, true, scratch_of(&p, numbers, 1));
         for (int which = Q; which <= DOUT; which++)
             for (int64_t j = 0; j < begin * p.stride[which]; j++)
                 write_number(b.at[which], b.type[which], j, in_bf16(sin((double)(j + which))));
-        both_ways(f->device[i], variants[i].numbers, &q, &b);
+        both_ways(device, numbers, &q, &b);
         for (int which = OUT; which < N_ARRAYS; which++)
             for (int64_t j = 0; j < p.n[which]; j++) {
                 const int64_t t = which == LOG_SUM ? j % 300 : j / p.stride[which];

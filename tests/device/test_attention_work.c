@@ -1,5 +1,5 @@
-/* Which pairs of query and key attention multiplies: tiles before a span, of other documents and right of the diagonal are
- * skipped.
+/* Which pairs of query and key attention multiplies: tiles beyond a span, of other documents and, causal, right of the diagonal
+ * are skipped.
  *
  * What was multiplied is seen by a probe: with NaN in one key's value, a query's output is NaN if the kernel met that key, even
  * with a weight of zero, and clean if it passed it over; the same with the gradient of the query in backward. A tile is some
@@ -25,6 +25,7 @@ typedef struct sight {
     const char *name;
     int64_t span;       /* 0: all before */
     int32_t n_document; /* tokens of a document; 0: one document */
+    bool is_full;
 } sight;
 
 /* q and dout [T,H*D], k and v [T,D], one row; results as their namesakes. */
@@ -35,7 +36,7 @@ typedef struct arrays {
 
 static void run(const sw_device *device, const sight *s, sw_kernel kernel, arrays *a, void *scratch) {
     int32_t *documents = s->n_document ? a->documents : NULL;
-    sw_kernel_call call = {.dim = {1, T, H, 1, D, H * D, D, s->span}, .attribute = {0.25}, .scratch = scratch};
+    sw_kernel_call call = {.dim = {1, T, H, 1, D, H * D, D, s->span, s->is_full}, .attribute = {0.25}, .scratch = scratch};
     void *const forward[] = {a->q, a->k, a->v, a->out, a->log_sum, documents};
     void *const backward[] = {a->dout, a->q, a->k, a->v, a->out, a->log_sum, a->dq, a->dk, a->dv, documents};
     if (kernel == SW_KERNEL_ATTENTION)
@@ -46,7 +47,8 @@ static void run(const sw_device *device, const sight *s, sw_kernel kernel, array
 }
 
 static bool sees(const sight *s, int64_t query, int64_t key) {
-    return key <= query && (!s->span || query - key < s->span) &&
+    const int64_t reach = s->is_full ? s->span : s->span - 1; /* to a key, on either side, or before the query */
+    return (s->is_full || key <= query) && (!s->span || llabs(query - key) <= reach) &&
            (!s->n_document || query / s->n_document == key / s->n_document);
 }
 
@@ -86,7 +88,11 @@ static int64_t probe(const sw_device *device, const sight *s, int64_t reach, int
 
 static void what_nobody_sees_is_skipped(void **state) {
     (void)state;
-    static const sight sights[] = {{"causal", 0, 0}, {"a span of 48", 48, 0}, {"documents of 100", 0, 100}, {"both", 20, 100}};
+    static const sight sights[] = {
+        {"causal", 0, 0, false},           {"a span of 48", 48, 0, false}, {"documents of 100", 0, 100, false},
+        {"both", 20, 100, false},          {"full", 0, 0, true},           {"full, a span of 48", 48, 0, true},
+        {"full, documents", 0, 100, true}, {"full, both", 20, 100, true},
+    };
     arrays *a = calloc(1, sizeof *a);
     assert_non_null(a);
     for (int64_t i = 0; i < T * H * D; i++)
@@ -102,7 +108,7 @@ static void what_nobody_sees_is_skipped(void **state) {
             assert_int_equal(
                 sw_cpu_open(&(sw_cpu_options){.set = (sw_kernel_set)set, .gemm = SW_GEMM_PLAIN, .n_threads = 1}, &device, &err),
                 SW_OK);
-            const int64_t dim[SW_MAX_DIMENSIONS] = {1, T, H, 1, D, H * D, D, s->span};
+            const int64_t dim[SW_MAX_DIMENSIONS] = {1, T, H, 1, D, H * D, D, s->span, s->is_full};
             const int64_t forward = sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, dim, SW_NUMBERS_F32, 1),
                           backward = sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, dim, SW_NUMBERS_F32, 1);
             void *scratch = aligned_alloc(64, (size_t)((forward > backward ? forward : backward) + 63) / 64 * 64);

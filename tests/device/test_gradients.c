@@ -58,6 +58,9 @@ static const device_shape shapes[] = {
      .out2 = 20,
      .layout = 1,
      .span = 1},
+    {.n = 2, .C = 3, .V = 9, .B = 2, .T = 70, .H = 4, .K = 2, .D = 6, .in = 3, .out = 2, .mask = SW_MASK_FULL, .dropout = 0.3},
+    {.n = 2, .C = 3, .V = 9, .B = 1, .T = 130, .H = 2, .K = 1, .D = 4, .in = 3, .out = 2, .span = 9, .mask = SW_MASK_FULL},
+    {.n = 2, .C = 3, .V = 9, .B = 1, .T = 300, .H = 2, .K = 2, .D = 4, .in = 3, .out = 2, .packed = 1, .dropout = 0.75},
 };
 
 static double weighted(sw_arena *arena, const sw_device *device, const device_case *forward, int output, const double *weights,

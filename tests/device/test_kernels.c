@@ -32,6 +32,8 @@ static device_shape shape_number(int i) {
                           .layout = i / 2 % 2,
                           .packed = i / 3 % 2,
                           .span = span[i / 5 % 5],
+                          .mask = i / 3 % 2 ? SW_MASK_FULL : SW_MASK_CAUSAL,
+                          .dropout = i / 2 % 3 == 1 ? 0.2 : 0,
                           .function = i % SW_N_ACTIVATIONS,
                           .ramp = i % 3};
 }

@@ -166,6 +166,75 @@ static void dropout_keeps_its_share(void **state) {
     device->close(device);
 }
 
+/* Which weights are dropped is a share `p` of them, and knows nothing of its neighbours in any direction: of the key, the query,
+ * the head, the row, the call and the seed. Bounds are five standard errors. */
+static void attention_drops_a_share_of_its_weights_at_random(void **state) {
+    (void)state;
+    enum { KEYS = 512, QUERIES = 512 };
+    const double p = 0.1;
+    static bool dropped[QUERIES][KEYS];
+    struct {
+        const char *name;
+        uint64_t seed;
+        int64_t stream, row, head, query, key; /* what is added */
+    } neighbours[] = {{"key", 0, 0, 0, 0, 0, 1},   {"key + 4", 0, 0, 0, 0, 0, 4},
+                      {"query", 0, 0, 0, 0, 1, 0}, {"head", 0, 0, 0, 1, 0, 0},
+                      {"row", 0, 0, 1, 0, 0, 0},   {"call", 0, 1, 0, 0, 0, 0},
+                      {"seed", 1, 0, 0, 0, 0, 0},  {"far row", 0, 0, INT64_C(1) << 32, 0, 0, 0}};
+    int64_t n_dropped = 0;
+    for (int64_t t = 0; t < QUERIES; t++)
+        for (int64_t j = 0; j < KEYS; j++)
+            n_dropped += dropped[t][j] = !sw_attention_keeps(1234, 7, 99, 3, t, j, p);
+    const double n = (double)QUERIES * KEYS;
+    assert_true(fabs((double)n_dropped / n - p) < 5 * sqrt(p * (1 - p) / n));
+    for (size_t i = 0; i < sizeof neighbours / sizeof *neighbours; i++) {
+        int64_t n_both = 0;
+        for (int64_t t = 0; t < QUERIES; t++)
+            for (int64_t j = 0; j < KEYS; j++)
+                n_both += dropped[t][j] &&
+                          !sw_attention_keeps(1234 + neighbours[i].seed, 7 + neighbours[i].stream, 99 + neighbours[i].row,
+                                              3 + neighbours[i].head, t + neighbours[i].query, j + neighbours[i].key, p);
+        const double share = (double)n_both / n, bound = 5 * sqrt(p * p * (1 - p * p) / n);
+        if (!(fabs(share - p * p) < bound))
+            fail_msg("a weight and its neighbour by %s are both dropped in %.5f of all places, not %.5f", neighbours[i].name,
+                     share, p * p);
+    }
+}
+
+/* With equal scores and values of 1, what comes out is the share of weights that are kept / (1 - p): 1 on average, for any p. */
+static void attention_keeps_its_expectation(void **state) {
+    (void)state;
+    enum { B = 4, T = 256, H = 4, D = 8 };
+    static float q[B * T * H * D], v[B * T * H * D], out[B * T * H * D], log_sum[B * H * T];
+    for (int i = 0; i < B * T * H * D; i++)
+        v[i] = 1;
+    for (int set = 0; set < SW_N_KERNEL_SETS; set++)
+        for (int p = 1; p <= 9 && sw_kernel_set_runs_here((sw_kernel_set)set); p += 4) {
+            sw_device *device = device_open((sw_kernel_set)set, SW_GEMM_PLAIN);
+            const sw_scalars scalars = {.seed = 8, .first_row = 77};
+            sw_kernel_call call = {.operand = {q, q, v, out, log_sum},
+                                   .dim = {B, T, H, H, D, H * D, H * D, 0, SW_MASK_FULL},
+                                   .attribute = {1, p / 10.0, 1},
+                                   .scalars = &scalars};
+            void *scratch = NULL;
+            const int64_t bytes = sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, call.dim, SW_NUMBERS_F32, 1);
+            assert_int_equal(posix_memalign(&scratch, 64, (size_t)bytes), 0);
+            call.scratch = scratch;
+            sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_ATTENTION)(device, &call);
+            double sum = 0, squares = 0;
+            for (int i = 0; i < B * T * H; i++) {
+                sum += (double)out[i * D];
+                squares += (double)out[i * D] * (double)out[i * D];
+            }
+            /* the mean of T weights, each 1 / (1 - p) with probability 1 - p */
+            const double n = B * T * H, variance = p / (10.0 - p) / T;
+            assert_true(fabs(sum / n - 1) < 5 * sqrt(variance / n));
+            assert_true(fabs(squares / n - sum * sum / n / n - variance) < 5 * variance * sqrt(2 / n) + 1e-3 * variance);
+            free(scratch);
+            device->close(device);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(normals_are_normal),
@@ -174,6 +243,8 @@ int main(void) {
         cmocka_unit_test(dropout_keeps_what_philox_keeps),
         cmocka_unit_test(dropout_follows_the_logical_row),
         cmocka_unit_test(dropout_keeps_its_share),
+        cmocka_unit_test(attention_drops_a_share_of_its_weights_at_random),
+        cmocka_unit_test(attention_keeps_its_expectation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

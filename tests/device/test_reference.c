@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/philox.h"
 #include "support/device_case.h"
 
 static const device_shape shapes[] = {
@@ -40,6 +41,7 @@ static const device_shape shapes[] = {
      .out1 = 9,
      .out2 = 30,
      .span = 20,
+     .mask = SW_MASK_FULL,
      .ramp = 2},
     {.n = 40,
      .C = 257,
@@ -55,6 +57,8 @@ static const device_shape shapes[] = {
      .layout = 1,
      .packed = 1,
      .span = 500},
+    {.n = 3, .C = 2, .V = 5, .B = 2, .T = 70, .H = 4, .K = 2, .D = 6, .in = 2, .out = 3, .mask = SW_MASK_FULL, .dropout = 0.4},
+    {.n = 3, .C = 2, .V = 5, .B = 2, .T = 90, .H = 2, .K = 1, .D = 6, .in = 2, .out = 3, .packed = 1, .dropout = 0.1},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -265,8 +269,25 @@ static void rotary_turns_channel_i_with_channel_i_plus_half(void **state) {
     }
 }
 
-/* Over the keys of the span and of the document. */
-static void attention_is_a_causal_softmax_average(void **state) {
+/* May query t see this key? r->in[5]: documents, where they are there. */
+static bool sees(const run *r, bool apart, int64_t b, int64_t t, int64_t key) {
+    const int64_t T = r->c.dim[1], span = r->c.dim[7];
+    if (apart && r->in[5][b * T + t] != r->in[5][b * T + key])
+        return false;
+    if (r->c.dim[8] == SW_MASK_FULL)
+        return !span || llabs(t - key) <= span;
+    return key <= t && (!span || t - key < span);
+}
+
+static double passed(const run *r, int64_t b, int64_t h, int64_t t, int64_t key) {
+    const double p = r->c.attribute[1];
+    const bool keeps =
+        sw_attention_keeps(r->c.scalars.seed, (int64_t)r->c.attribute[2], r->c.scalars.first_row + b, h, t, key, p);
+    return keeps ? 1 / (1 - p) : 0;
+}
+
+/* Over the keys that mask, span and document leave, of which some are dropped. */
+static void attention_is_a_softmax_average(void **state) {
     (void)state;
     for (int s = 0; s < 2 * N_SHAPES; s++) {
         const bool apart = s < N_SHAPES;
@@ -281,20 +302,19 @@ static void attention_is_a_causal_softmax_average(void **state) {
                     const double *q = r.in[0] + (b * T + t) * q_stride + h * D;
                     const int64_t group = h / (H / K) * D;
                     double total = 0;
-                    int64_t first = apart ? (int64_t)r.in[5][b * T + t] : 0;
-                    if (r.c.dim[7] && t - r.c.dim[7] + 1 > first)
-                        first = t - r.c.dim[7] + 1;
-                    for (int64_t j = first; j <= t; j++) {
+                    for (int64_t j = 0; j < T; j++) {
                         const double *k = r.in[1] + (b * T + j) * kv_stride + group;
                         double dot = 0;
                         for (int64_t d = 0; d < D; d++)
                             dot += q[d] * k[d];
-                        total += weight[j] = exp(dot * 1.25 / sqrt((double)D));
+                        total += weight[j] = sees(&r, apart, b, t, j) ? exp(dot * 1.25 / sqrt((double)D)) : 0;
                     }
                     near(r.result[4][(b * H + h) * T + t], log(total));
+                    for (int64_t j = 0; j < T; j++)
+                        weight[j] *= passed(&r, b, h, t, j);
                     for (int64_t d = 0; d < D; d++) {
                         double sum = 0;
-                        for (int64_t j = first; j <= t; j++)
+                        for (int64_t j = 0; j < T; j++)
                             sum += weight[j] / total * r.in[2][(b * T + j) * kv_stride + group + d];
                         near(r.result[3][(b * T + t) * H * D + h * D + d], sum);
                     }
@@ -487,7 +507,7 @@ int main(void) {
         cmocka_unit_test(rmsnorm_divides_by_the_root_of_the_mean_square),
         cmocka_unit_test(layernorm_gives_mean_zero_and_deviation_one),
         cmocka_unit_test(rotary_turns_channel_i_with_channel_i_plus_half),
-        cmocka_unit_test(attention_is_a_causal_softmax_average),
+        cmocka_unit_test(attention_is_a_softmax_average),
         cmocka_unit_test(activations_follow_their_formulas),
         cmocka_unit_test(every_activation_follows_its_formula),
         cmocka_unit_test(cross_entropy_is_log_sum_exp_minus_the_target),

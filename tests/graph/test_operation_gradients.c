@@ -269,18 +269,20 @@ static void attention_separate_and_packed(void **state) {
                                                  .deviation = 0.7});
 }
 
-/* A span, documents, a scale, and all of them. */
+/* A span, documents, a scale, a mask, dropout, and all of them. */
 typedef struct view {
     const heads *heads;
     int64_t span;
     double scale;
     bool apart;
+    sw_attention_mask mask;
+    double dropout;
 } view;
 
 static void record_view(sw_graph *g, const void *about) {
     const view *v = about;
     const heads *h = v->heads;
-    const sw_attention_options options = {v->span, v->scale, v->apart ? sw_documents(g) : NULL};
+    const sw_attention_options options = {v->span, v->scale, v->apart ? sw_documents(g) : NULL, v->mask, v->dropout};
     sw_value *x = sw_linear(g, begin(g), matrix(g, "qkv", (h->query + 2 * h->key) * h->channels, CHANNELS), NULL, SW_OUT_IN);
     x = sw_attention_packed_with(g, x, h->query, h->key, &options);
     sw_value *q = sw_linear(g, x, matrix(g, "q", h->query * h->channels, h->query * h->channels), NULL, SW_OUT_IN);
@@ -288,10 +290,13 @@ static void record_view(sw_graph *g, const void *about) {
     end(g, sw_attention_with(g, q, k, k, h->query, h->key, &options));
 }
 
-static void attention_within_spans_and_documents(void **state) {
+static void attention_within_masks_spans_and_documents_with_dropout(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof HEADS / sizeof *HEADS; i++) {
-        const view views[] = {{&HEADS[i], 5, 0, false}, {&HEADS[i], 0, 0.3, true}, {&HEADS[i], 3, 1, true}};
+        const view views[] = {{&HEADS[i], 5, 0, false, SW_MASK_CAUSAL, 0}, {&HEADS[i], 0, 0.3, true, SW_MASK_CAUSAL, 0},
+                              {&HEADS[i], 3, 1, true, SW_MASK_CAUSAL, 0},  {&HEADS[i], 0, 0, false, SW_MASK_FULL, 0},
+                              {&HEADS[i], 4, 0, true, SW_MASK_FULL, 0},    {&HEADS[i], 0, 0, false, SW_MASK_CAUSAL, 0.3},
+                              {&HEADS[i], 4, 1, true, SW_MASK_FULL, 0.6}};
         for (size_t j = 0; j < sizeof views / sizeof *views; j++)
             gradient_check_run(device, &(gradient_check){.record = record_view,
                                                          .about = &views[j],
@@ -437,7 +442,7 @@ int main(void) {
         cmocka_unit_test(positions_that_restart),
         cmocka_unit_test(rmsnorm_of_heads),
         cmocka_unit_test(rotary_with_scaled_frequencies),
-        cmocka_unit_test(attention_within_spans_and_documents),
+        cmocka_unit_test(attention_within_masks_spans_and_documents_with_dropout),
         cmocka_unit_test(every_activation),
         cmocka_unit_test(gelu),
         cmocka_unit_test(scale),

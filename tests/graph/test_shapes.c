@@ -133,6 +133,12 @@ static sw_value *attention_documents(sw_graph *g) {
 static sw_value *activation_unknown(sw_graph *g) {
     return sw_activate(g, rows(g, C), SW_N_ACTIVATIONS);
 }
+static sw_value *attention_mask(sw_graph *g) {
+    return sw_attention_packed_with(g, rows(g, C), 1, 1, &(sw_attention_options){.mask = (sw_attention_mask)7});
+}
+static sw_value *attention_dropout(sw_graph *g) {
+    return sw_attention_packed_with(g, rows(g, C), 1, 1, &(sw_attention_options){.dropout = 1});
+}
 static sw_value *attention_heads(sw_graph *g) {
     return sw_attention(g, rows(g, C), rows(g, C), rows(g, C), 4, 3);
 }
@@ -254,6 +260,8 @@ static const struct {
     {rmsnorm_heads, "rmsnorm_heads: 12 channels do not divide into heads of 5, the length of w"},
     {attention_span, "attention: a span of -1 and a scale of 0; both must be 0 or more"},
     {attention_documents, "attention: documents must be token ids"},
+    {attention_mask, "attention: there is no mask number 7"},
+    {attention_dropout, "attention: the probability of dropout is 1; it must be at least 0 and below 1"},
     {activation_unknown, "activation: there is no function 15"},
     {attention_heads, "attention: 4 query heads cannot share 3 key/value heads evenly"},
     {attention_channels, "attention: the 12 channels of q do not divide into 5 heads"},

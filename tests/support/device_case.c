@@ -141,13 +141,15 @@ static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_s
 
 static device_case make_attention(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle,
                                   uint64_t seed) {
-    device_case c = {.kernel = kernel, .attribute = {1.25 / sqrt((double)s->D)}, .scalars = {.proceed = 1}};
+    device_case c = {.kernel = kernel,
+                     .attribute = {1.25 / sqrt((double)s->D), s->dropout, 3},
+                     .scalars = {.proceed = 1, .seed = 42, .first_row = 5}};
     const int64_t q_stride = s->packed ? (s->H + 2 * s->K) * s->D : s->H * s->D;
     const int64_t kv_stride = s->packed ? q_stride : s->K * s->D;
     const int64_t tokens = s->B * s->T, dense = tokens * s->H * s->D;
     /* in the packed form operands are views; the last row needs no full stride */
     const int64_t q_n = (tokens - 1) * q_stride + s->H * s->D, kv_n = (tokens - 1) * kv_stride + s->K * s->D;
-    DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride, s->span);
+    DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride, s->span, s->mask);
     if (kernel == SW_KERNEL_ATTENTION_GRAD)
         ADD(ACTIVATION, dense, IN, "");
     double *q = ADD(ACTIVATION, q_n, IN, ""), *k = ADD(ACTIVATION, kv_n, IN, ""), *v = ADD(ACTIVATION, kv_n, IN, "");
@@ -563,8 +565,9 @@ static bool is_of_another_tensor(const device_case *c, int operand, int64_t i) {
 /* Some gradients vanish exactly, with one key or one channel; what is left then is rounding of the terms that cancel, which are
  * as large as the inputs. */
 static double largest_term(const device_case *c) {
-    const bool cancels = (c->kernel == SW_KERNEL_ATTENTION_GRAD && (c->dim[1] == 1 || c->dim[7] == 1)) ||
-                         (c->kernel == SW_KERNEL_RMSNORM_GRAD && c->dim[1] == 1);
+    const bool cancels =
+        (c->kernel == SW_KERNEL_ATTENTION_GRAD && (c->dim[1] == 1 || (c->dim[7] == 1 && c->dim[8] == SW_MASK_CAUSAL))) ||
+        (c->kernel == SW_KERNEL_RMSNORM_GRAD && c->dim[1] == 1);
     double largest = 0;
     for (int i = 0; cancels && i < c->n_operands; i++)
         for (int64_t j = 0; c->operand[i].is_read && j < c->operand[i].n; j++)

@@ -46,6 +46,8 @@ typedef struct device_shape {
     int64_t out1, out2; /* of linear kernels with several weights */
     int packed;         /* q, k and v, or gate and up, lie in one array, token by token */
     int64_t span;
+    int64_t mask;       /* of attention: an sw_attention_mask */
+    double dropout;     /* of attention */
     int function, ramp; /* of activations, of rotary tables */
 } device_shape;
 

@@ -1,14 +1,18 @@
-/* attention.c: causal attention with grouped queries, computed in blocks (Dao et al. 2022): no [T, T] matrix exists.
+/* attention.c: attention with grouped queries, computed in blocks (Dao et al. 2022): no [T, T] matrix exists.
  *
  *   For query head h, with the keys and values of head h / (H/K), and c = 1 / sqrt(D) or what was asked for:
- *     s[t, u] = c q[t] . k[u]  for the u <= t that t sees,   p = softmax over u of s,   out[t] = sum over u of p[t, u] v[u]
+ *     s[t, u] = c q[t] . k[u]  for the u that t sees,   p = softmax over u of s,   out[t] = sum over u of m[t, u] p[t, u] v[u]
  *     log_sum[t] = log of the sum over u of exp s[t, u]                         kept for backward, as is out
  *   Backward makes p = exp(s - log_sum) again:
- *     dv[u] = sum over t of p[t, u] dout[t]
- *     ds[t, u] = p[t, u] (dout[t] . v[u] - dout[t] . out[t])
+ *     dv[u] = sum over t of m[t, u] p[t, u] dout[t]
+ *     ds[t, u] = p[t, u] (m[t, u] dout[t] . v[u] - dout[t] . out[t])
  *     dq[t] = c sum over u of ds[t, u] k[u],   dk[u] = c sum over t of ds[t, u] q[t]
- *   and dk, dv sum over the H/K query heads that share them. Token t sees its last `span` tokens, itself included, as far as they
- * are of its document.
+ *   and dk, dv sum over the H/K query heads that share them. A token sees those that its mask, span and document leave it
+ * (device/kernel.h).
+ *
+ * m is dropout's (Srivastava et al. 2014): 1, or with probability p' either 0 or 1 / (1 - p'), by sw_attention_keeps. It is a
+ * function of where a weight stands, so nothing is kept for backward: gradient and recomputed forward draw it again. Each
+ * recorded call has a stream of its own.
  *
  * q, k and v are values of their own, or lie side by side in each row of one packed value: then operands carry offsets.
  */
@@ -17,7 +21,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { DIMENSIONS = 8 };
+enum { DIMENSIONS = 9, ATTRIBUTES = 3 };
 enum { Q = 1, K, V, DQ = 6, TABLE = 10 }; /* some operands of ATTENTION_GRAD */
 
 /* An operand with the access and bytes of `whole`, at the offset of `part`. */
@@ -57,7 +61,8 @@ static void gradient(sw_differentiation *d, sw_op *op) {
         return;
     for (int i = 0; i < DIMENSIONS; i++)
         back->dim[i] = op->dim[i];
-    back->attribute[0] = op->attribute[0];
+    for (int i = 0; i < ATTRIBUTES; i++)
+        back->attribute[i] = op->attribute[i];
 }
 
 /* The operation that wrote `dy`, if nobody has touched it since. */
@@ -83,12 +88,22 @@ bool sw_attention_turns_back(sw_graph *graph, const sw_turned_heads *turned, con
     return true;
 }
 
-/* Forward has two products over the visible pairs, T (T+1) / 2 of them, or w (w+1) / 2 + (T-w) w with a span of w; backward five.
- * Where documents begin is not known here: a row counts as one. To turn dq and dk back costs what ROTARY costs. */
+/* The pairs of a query and a key that it sees, of one head and row. Where documents begin is not known here: a row counts as one.
+ */
+static double pairs_in_sight(const sw_op *op) {
+    const double t = (double)op->dim[1];
+    const bool is_spanned = op->dim[7] > 0 && op->dim[7] < op->dim[1];
+    const double span = is_spanned ? (double)op->dim[7] : t;
+    if (op->dim[8] == SW_MASK_FULL)
+        return is_spanned ? t * (2 * span + 1) - span * (span + 1) : t * t;
+    return span * (span + 1) / 2 + (t - span) * span;
+}
+
+/* Forward has two products over the pairs in sight, backward five. To turn dq and dk back costs what ROTARY costs, to draw what
+ * is dropped as much for each pair as DROPOUT for each element. */
 static void cost(const sw_op *op, double *flops, double *bytes) {
     double b = (double)op->dim[0], t = (double)op->dim[1], h = (double)op->dim[2], k = (double)op->dim[3], d = (double)op->dim[4];
-    double span = op->dim[7] && op->dim[7] < op->dim[1] ? (double)op->dim[7] : t;
-    double product = 2 * b * h * d * (span * (span + 1) / 2 + (t - span) * span), query = b * t * h * d, key = b * t * k * d,
+    double pairs = b * h * pairs_in_sight(op), product = 2 * pairs * d, query = b * t * h * d, key = b * t * k * d,
            sums = b * h * t;
     if (op->kernel == SW_KERNEL_ATTENTION) {
         *flops = 2 * product;
@@ -101,6 +116,8 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
             *bytes += 4 * (double)op->operand[TABLE].value->n_elements;
         }
     }
+    if (op->attribute[1] > 0)
+        *flops += SW_DRAW_FLOPS * pairs;
 }
 
 static const sw_family attention_family = {.name = "attention", .gradient = gradient, .cost = cost};
@@ -113,14 +130,22 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
     if (options && (options->span < 0 || !(options->scale >= 0) || !isfinite(options->scale)))
         return sw_graph_fail(graph, "attention: a span of %" PRId64 " and a scale of %g; both must be 0 or more, and finite",
                              options->span, options->scale);
-    const int64_t span = options ? options->span : 0;
+    if (options && (unsigned)options->mask >= SW_N_ATTENTION_MASKS)
+        return sw_graph_fail(graph, "attention: there is no mask number %d", (int)options->mask);
+    if (options && !(options->dropout >= 0 && options->dropout < 1))
+        return sw_graph_fail(graph, "attention: the probability of dropout is %g; it must be at least 0 and below 1",
+                             options->dropout);
+    const int64_t span = options ? options->span : 0, mask = options ? (int64_t)options->mask : SW_MASK_CAUSAL;
     const double scale = options && options->scale > 0 ? options->scale : 1 / sqrt((double)head_channels);
-    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads,   n_kv_heads,
-                                     head_channels, q_stride,        kv_stride, span};
+    const double dropout = options ? options->dropout : 0;
+    const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads, n_kv_heads, head_channels,
+                                     q_stride,      kv_stride,       span,    mask};
     if (graph->places && documents)
         return sw_graph_fail(graph, "attention: a graph that decodes has one document in a row");
+    if (graph->places && mask != SW_MASK_CAUSAL)
+        return sw_graph_fail(graph, "attention: a graph that decodes is causal: a token cannot see those that are not there yet");
     if (graph->places)
-        return sw_decode_attention(graph, q, k, v, dim, scale);
+        return sw_decode_attention(graph, q, k, v, dim, scale); /* where nothing is dropped */
     sw_value *out =
         sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, n_heads * head_channels});
     sw_value *log_sum = sw_value_create(graph, SW_VALUE_STATISTIC, 3, (int64_t[]){graph->n_rows, n_heads, graph->n_tokens});
@@ -133,6 +158,10 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
     for (int i = 0; i < DIMENSIONS; i++)
         op->dim[i] = dim[i];
     op->attribute[0] = scale;
+    if (dropout > 0) {
+        op->attribute[1] = dropout;
+        op->attribute[2] = graph->n_dropouts++;
+    }
     return out;
 }
 

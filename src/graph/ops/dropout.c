@@ -26,9 +26,8 @@ static void gradient(sw_differentiation *d, sw_op *op) {
         emit(sw_differentiation_graph(d), op, sw_reads(dy), dx);
 }
 
-/* Ten rounds of the generator give four elements. */
 static void cost(const sw_op *op, double *flops, double *bytes) {
-    *flops = 20 * (double)op->operand[0].value->n_elements;
+    *flops = SW_DRAW_FLOPS * (double)op->operand[0].value->n_elements;
     *bytes = sw_op_operand_bytes(op);
 }
 

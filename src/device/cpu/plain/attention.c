@@ -1,19 +1,20 @@
-/* attention.c: causal softmax(scale q k^T) v, 64 queries of one head at a time: for double, and where no vectors are wide enough
- * for device/cpu/tuned/attention.c.
+/* attention.c: softmax(scale q k^T) v, 64 queries of one head at a time: for double, and where no vectors are wide enough for
+ * device/cpu/tuned/attention.c.
  *
- * A block of queries meets the keys from the first that one of its queries sees up to its last query, so that what no query of
- * the block sees, above the diagonal, before its span or in another document, is neither computed nor stored, and one strip of
- * scores [64, keys] exists at a time, in the call's scratch. Within the strip, weights of unseen keys are true zeros. Products
- * are matrix products on strips:
+ * A block of queries meets the keys from the first to the last that one of its queries sees, so that what no query of the block
+ * sees, above the diagonal, beyond its span or in another document, is neither computed nor stored, and one strip of scores
+ * [64, keys] exists at a time, in the call's scratch. Within the strip, weights of unseen keys are true zeros. Products are
+ * matrix products on strips. With M, 1 where a weight is kept by dropout and 0 where it is dropped, and c = 1 / (1 - p):
  *
- *   forward     S = scale Q K^T,  P = e^(S - max),  out = (P V) / rowsum(P),  log_sum = max + log rowsum(P)
+ *   forward     S = scale Q K^T,  P = e^(S - max),  out = c (M P V) / rowsum(P),  log_sum = max + log rowsum(P)
  *   backward    P = e^(S - log_sum),  delta = rowsum(dout out)
- *               dS = P (dout V^T - delta),  dQ = scale dS K,  dK = scale dS^T Q,  dV = P^T dout      (Dao et al. 2022, appendix
- * B)
+ *               dS = P (c M dout V^T - delta),  dQ = scale dS K,  dK = scale dS^T Q,  dV = c (M P)^T dout
+ *                                                                                         (Dao et al. 2022, appendix B)
  *
  * Heads are copied to and from R, one query head and what its group shares at a time. dK and dV are sums over blocks and over the
  * heads of a group.
  */
+#include "device/cpu/plain/attention_dropout.h"
 #include "device/cpu/plain/lanes.h"
 #include "device/cpu/plain/math.h"
 #include "device/cpu/plain/sight.h"
@@ -21,11 +22,12 @@
 #include "device/sizes.h"
 
 typedef struct shape {
-    int64_t B, T, H, K, D, q_stride, kv_stride, span;
+    int64_t B, T, H, K, D, q_stride, kv_stride;
     int64_t queries, score_stride;
     real scale;
-    const int32_t *documents; /* [B*T]? */
-    void *workspace;          /* of products */
+    sight sight;
+    attention_dropout dropout;
+    void *workspace; /* of products */
 } shape;
 
 static shape shape_of(const sw_kernel_call *call, int documents) {
@@ -38,26 +40,61 @@ static shape shape_of(const sw_kernel_call *call, int documents) {
         .D = dim[4],
         .q_stride = dim[5],
         .kv_stride = dim[6],
-        .span = dim[7] > 0 ? dim[7] : dim[1],
         .queries = sw_attention_queries(dim[1]),
-        .score_stride = sw_attention_stride(dim[1], dim[7]),
+        .score_stride = sw_attention_stride(dim[1], dim[7], dim[8] == SW_MASK_FULL),
         .scale = (real)call->attribute[0],
-        .documents = call->operand[documents],
+        .sight = sight_of(dim, call->operand[documents]),
+        .dropout = attention_dropout_of(call),
         .workspace = call->scratch,
     };
 }
 
-/* The first key that query t of row b sees. */
-static int64_t first_key(const shape *s, int64_t b, int64_t t) {
-    return first_key_in_sight(s->T, s->span, s->documents, b, t);
+/* The keys that any of n queries from `first` on sees. Without documents they move on with the queries. */
+static key_range keys_of_block(const shape *s, int64_t b, int64_t first, int64_t n) {
+    key_range seen = keys_in_sight(&s->sight, b, first);
+    for (int64_t i = s->sight.documents ? 1 : n - 1; i < n; i++) {
+        const key_range one = keys_in_sight(&s->sight, b, first + i);
+        seen.begin = smaller(seen.begin, one.begin);
+        seen.end = larger(seen.end, one.end);
+    }
+    return seen;
 }
 
-/* The first key that any of n queries from `first` on sees. */
-static int64_t first_key_of_block(const shape *s, int64_t b, int64_t first, int64_t n) {
-    int64_t least = first_key(s, b, first);
-    for (int64_t i = 1; i < n && s->documents; i++)
-        least = smaller(least, first_key(s, b, first + i));
-    return least;
+/* The part of `keys` within the next 4 COUNTERS from the multiple of four *from on; keep[] of its first key on. False: none left.
+ */
+static bool next_kept(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys, int64_t *from, key_range *part,
+                      uint32_t keep[4 * COUNTERS]) {
+    if (*from >= keys.end)
+        return false;
+    *part = (key_range){larger(*from, keys.begin), smaller(*from + 4 * COUNTERS, keys.end)};
+    weights_kept(&s->dropout, b, head, query, *from, part->end - *from, keep);
+    memmove(keep, keep + (part->begin - *from), (size_t)(part->end - part->begin) * sizeof *keep);
+    *from += 4 * COUNTERS;
+    return true;
+}
+
+/* The weights of a query for `keys`: those that are dropped become zero. */
+static void drop(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys, real *weight) {
+    uint32_t keep[4 * COUNTERS];
+    key_range part;
+    for (int64_t from = keys.begin / 4 * 4; next_kept(s, b, head, query, keys, &from, &part, keep);) {
+        real *at = weight + part.begin - keys.begin;
+        for (int64_t j = 0; j < part.end - part.begin; j++)
+            at[j] = keep[j] ? at[j] : 0;
+    }
+}
+
+/* p, the weights, and ds, dout V^T, of a query for `keys` become M P and P (c M dout V^T - delta). */
+static void drop_gradient(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys, real delta, real *p, real *ds) {
+    uint32_t keep[4 * COUNTERS];
+    key_range part;
+    for (int64_t from = keys.begin / 4 * 4; next_kept(s, b, head, query, keys, &from, &part, keep);) {
+        real *p_at = p + part.begin - keys.begin, *ds_at = ds + part.begin - keys.begin;
+        for (int64_t j = 0; j < part.end - part.begin; j++) {
+            ds_at[j] = p_at[j] * ((keep[j] ? s->dropout.kept * ds_at[j] : 0) - delta);
+            p_at[j] = keep[j] ? p_at[j] : 0;
+        }
+    }
 }
 
 /* scores[begin .. end-1] become e^(score - most), the others of the row true zeros. */
@@ -133,17 +170,21 @@ SW_KERNEL(ATTENTION) {
             load_head(&s, v + at, s.kv_stride, head_v);
         }
         for (int64_t first = 0; first < s.T; first += s.queries) {
-            const int64_t n = smaller(s.queries, s.T - first), from = first_key_of_block(&s, b, first, n),
-                          keys = first + n - from;
+            const int64_t n = smaller(s.queries, s.T - first);
+            const key_range seen = keys_of_block(&s, b, first, n);
+            const int64_t from = seen.begin, keys = seen.end - from;
             multiply_rows(device, &s, n, keys, s.scale, head_q + first * s.D, head_k + from * s.D, scores);
             for (int64_t i = 0; i < n; i++) {
                 real *row = scores + i * s.score_stride;
-                const int64_t begin = first_key(&s, b, first + i) - from, end = first + i + 1 - from;
+                const key_range own = keys_in_sight(&s.sight, b, first + i);
+                const int64_t begin = own.begin - from, end = own.end - from;
                 const real most = max_row(end - begin, row + begin);
                 exponentials(begin, end, keys, most, row);
                 const real total = sum_row(end - begin, row + begin);
                 log_sum[head * s.T + first + i] = most + real_log(total);
-                inverse[i] = 1 / total;
+                inverse[i] = s.dropout.kept / total;
+                if (s.dropout.is_on)
+                    drop(&s, b, h, first + i, own, row + begin);
             }
             real *rows = head_out + first * s.D;
             multiply_strip(device, &s, n, keys, 1, scores, head_v + from * s.D, rows);
@@ -182,21 +223,28 @@ SW_KERNEL(ATTENTION_GRAD) {
             memset(head_dv, 0, (size_t)head_elements * sizeof *head_dv);
         }
         for (int64_t first = 0; first < s.T; first += s.queries) {
-            const int64_t n = smaller(s.queries, s.T - first), from = first_key_of_block(&s, b, first, n),
-                          keys = first + n - from;
+            const int64_t n = smaller(s.queries, s.T - first);
+            const key_range seen = keys_of_block(&s, b, first, n);
+            const int64_t from = seen.begin, keys = seen.end - from;
             const real *block_q = head_q + first * s.D, *block_dout = head_dout + first * s.D;
             multiply_rows(device, &s, n, keys, s.scale, block_q, head_k + from * s.D, p);
             multiply_rows(device, &s, n, keys, 1, block_dout, head_v + from * s.D, ds);
             for (int64_t i = 0; i < n; i++) {
                 real *p_row = p + i * s.score_stride, *ds_row = ds + i * s.score_stride;
                 const real delta = dot_rows(s.D, block_dout + i * s.D, head_out + (first + i) * s.D);
-                exponentials(first_key(&s, b, first + i) - from, first + i + 1 - from, keys, log_sum[head * s.T + first + i],
-                             p_row);
+                const key_range own = keys_in_sight(&s.sight, b, first + i);
+                exponentials(own.begin - from, own.end - from, keys, log_sum[head * s.T + first + i], p_row);
+                if (s.dropout.is_on) {
+                    memset(ds_row, 0, (size_t)(own.begin - from) * sizeof *ds_row);
+                    memset(ds_row + (own.end - from), 0, (size_t)(seen.end - own.end) * sizeof *ds_row);
+                    drop_gradient(&s, b, h, first + i, own, delta, p_row + (own.begin - from), ds_row + (own.begin - from));
+                    continue;
+                }
                 SW_ELEMENTWISE
                 for (int64_t j = 0; j < keys; j++)
                     ds_row[j] = p_row[j] * (ds_row[j] - delta);
             }
-            add_turned_strip(device, &s, n, keys, 1, p, block_dout, head_dv + from * s.D);
+            add_turned_strip(device, &s, n, keys, s.dropout.kept, p, block_dout, head_dv + from * s.D);
             add_turned_strip(device, &s, n, keys, s.scale, ds, block_q, head_dk + from * s.D);
             multiply_strip(device, &s, n, keys, s.scale, ds, head_k + from * s.D, head_dq + first * s.D);
         }

@@ -77,7 +77,7 @@ typedef struct block {
 
 static void attend(const sw_device *device, void *workspace, const shape *s, const block *b, real *scores) {
     const int64_t first = larger(b->seen - s->span, 0); /* the first key that some query of the block sees */
-    const int64_t most_seen = b->seen + (b->n - 1) * b->seen_step - first, stride = sw_attention_stride(s->P, 0);
+    const int64_t most_seen = b->seen + (b->n - 1) * b->seen_step - first, stride = sw_attention_stride(s->P, 0, false);
     sw_multiply(device, &(sw_product){.m = b->n,
                                       .n = most_seen,
                                       .k = s->D,

@@ -1,18 +1,19 @@
-/* attention.c: causal softmax(scale q k^T) v in blocks of registers' size (Dao et al. 2022), near the rate of a matrix product.
+/* attention.c: softmax(scale q k^T) v in blocks of registers' size (Dao et al. 2022), near the rate of a matrix product.
  *
  * A task is a chunk of queries of one row and one group of heads, which share keys and values; its rows are stacked
- * (attention_block.h). It meets the keys strip by strip, from the first that one of its queries sees:
+ * (attention_block.h). It meets the keys strip by strip, from the first to the last that one of its queries sees:
  *
  *                 strip 0      strip 1      strip 2
  *               +------------+------------+------------+
- *      block 0  | S  P       | S  P   \   |            |      TILE_M rows; right of the diagonal, before the span and in other
+ *      block 0  | S  P       | S  P   \   |            |      TILE_M rows; right of the diagonal, beyond the span and in other
  *      block 1  | S  P       | S  P      \|            |      documents whole tiles are skipped, parts are masked
  *        ...    | S  P       | S  P       | S  P  \    |
  *               +------------+------------+------------+
  *
  * For each block and strip: S = Q K^T; the largest score so far; P = e^(scale (S - largest)), true zeros where masked; what the
  * block had summed before is scaled to the new largest; O += P V. At the end out = O / rowsum(P) and log_sum = scale largest +
- * log rowsum(P). Working space depends on a strip and a chunk, not on T.
+ * log rowsum(P). With dropout, weights that are dropped are zeros in P V alone, and out is divided by 1 - p besides. Working
+ * space depends on a strip and a chunk, not on T.
  */
 #include "device/cpu/tuned/attention_block.h"
 
@@ -32,7 +33,7 @@ typedef struct forward {
 
 /* A chunk of queries at work. */
 typedef struct chunk {
-    int64_t n_rows;
+    int64_t b, group, first_query, n_rows;
     element *rows;    /* [VEC][columns], to pack in */
     word *q;          /* turned */
     word *k;          /* of a strip: turned */
@@ -66,8 +67,9 @@ SW_INLINE void score_tile(int width, int64_t k, const word *q, const word *keys,
         }
 }
 
-/* scores [n vectors] become weights, words of PAIR; returns the factor by which sums of before shrink. */
-static float weigh_row(int64_t n, float *scores, float scale_to_two, row_state *state) {
+/* scores [n vectors] become weights, words of PAIR; returns the factor by which sums of before shrink. With `drops`, weights are
+ * ANDed with `keep` [n vectors] after they are summed. */
+SW_INLINE float weigh_row(bool drops, int64_t n, float *scores, const float *keep, float scale_to_two, row_state *state) {
     vec largest = vec_of(state->largest);
     for (int64_t j = 0; j < n; j++)
         largest = vec_larger(vec_at(scores + j * VEC), largest);
@@ -77,23 +79,39 @@ static float weigh_row(int64_t n, float *scores, float scale_to_two, row_state *
 #ifdef SW_DOT
     float *to = scores; /* half as wide: never past what is still to be read */
     for (int64_t j = 0; j < n; j += 2, to += VEC) {
-        const vec low = vec_exp2_to_zero(vec_fma(vec_at(scores + j * VEC), scale, shift));
+        vec low = vec_exp2_to_zero(vec_fma(vec_at(scores + j * VEC), scale, shift));
         vec high = vec_of(0);
         if (j + 1 < n)
             high = vec_exp2_to_zero(vec_fma(vec_at(scores + (j + 1) * VEC), scale, shift));
         sum += low + high;
+        if (drops) {
+            low = vec_and(low, vec_at(keep + j * VEC));
+            high = j + 1 < n ? vec_and(high, vec_at(keep + (j + 1) * VEC)) : high;
+        }
         vec_put(to, (vec)_mm512_cvtne2ps_pbh(high, low));
     }
 #else
     for (int64_t j = 0; j < n; j++) {
         const vec weight = vec_exp2_to_zero(vec_fma(vec_at(scores + j * VEC), scale, shift));
         sum += weight;
-        vec_put(scores + j * VEC, weight);
+        vec_put(scores + j * VEC, drops ? vec_and(weight, vec_at(keep + j * VEC)) : weight);
     }
 #endif
     const float factor = vec_first(vec_exp2_to_zero(vec_of((before - now) * scale_to_two)));
     *state = (row_state){now, state->sum * factor + vec_sum(sum)};
     return factor;
+}
+
+static float keep_row(int64_t n, float *scores, float scale_to_two, row_state *state) {
+    return weigh_row(false, n, scores, NULL, scale_to_two, state);
+}
+
+/* The same of row r of the chunk and the keys from `first` on, with dropout. */
+static __attribute__((noinline)) float drop_row(const attention_shape *s, const chunk *c, int64_t r, int64_t first, int64_t n,
+                                                float *scores) {
+    float keep[STRIP];
+    keep_of_row(s, c->b, c->group, c->first_query, r, first, n * VEC, keep);
+    return weigh_row(true, n, scores, keep, s->scale_to_two, &c->state[r]);
 }
 
 /* One block of the chunk against one strip of keys, whose first is key `from`. */
@@ -118,8 +136,10 @@ static void attend_block(const attention_shape *s, const chunk *c, int64_t block
     const int64_t begin = vectors.begin * VEC, n_vectors = (s->D + VEC - 1) / VEC;
     float *out = c->out + first_row * columns;
     for (int64_t i = 0; i < n_rows; i++) {
-        const float factor =
-            weigh_row(vectors.end - vectors.begin, c->weights + i * STRIP + begin, s->scale_to_two, &c->state[first_row + i]);
+        const int64_t n = vectors.end - vectors.begin;
+        float *scores = c->weights + i * STRIP + begin;
+        const float factor = s->dropout.is_on ? drop_row(s, c, first_row + i, from + begin, n, scores)
+                                              : keep_row(n, scores, s->scale_to_two, &c->state[first_row + i]);
         if (is_first)
             continue;
         for (int64_t j = 0; j < n_vectors; j++)
@@ -140,17 +160,17 @@ static void attend_block(const attention_shape *s, const chunk *c, int64_t block
     }
 }
 
-static void write_rows(const forward *f, const chunk *c, int64_t b, int64_t group, int64_t first_query) {
+static void write_rows(const forward *f, const chunk *c) {
     const attention_shape *s = &f->s;
     for (int64_t r = 0; r < c->n_rows; r++) {
-        const int64_t t = first_query + r / s->heads, h = group * s->heads + r % s->heads;
+        const int64_t t = c->first_query + r / s->heads, h = c->group * s->heads + r % s->heads;
         const float *from = c->out + r * s->sizes.columns;
-        activation *to = f->out + ((b * s->T + t) * s->H + h) * s->D;
-        const float inverse = 1 / c->state[r].sum;
+        activation *to = f->out + ((c->b * s->T + t) * s->H + h) * s->D;
+        const float inverse = s->dropout.kept / c->state[r].sum;
         SW_ELEMENTWISE
         for (int64_t d = 0; d < s->D; d++)
             to[d] = stored(from[d] * inverse);
-        f->log_sum[(b * s->H + h) * s->T + t] = c->state[r].largest * s->scale + real_log(c->state[r].sum);
+        f->log_sum[(c->b * s->H + h) * s->T + t] = c->state[r].largest * s->scale + real_log(c->state[r].sum);
     }
 }
 
@@ -163,7 +183,7 @@ static void attend_chunk(void *arg, int64_t task, int worker) {
     const int64_t first_query = (f->n_chunks - 1 - task / n_groups) * sizes->queries,
                   end_query = smaller(s->T, first_query + sizes->queries);
     float *space = f->space + worker * sizes->elements;
-    chunk c = {.n_rows = (end_query - first_query) * s->heads};
+    chunk c = {.b = b, .group = group, .first_query = first_query, .n_rows = (end_query - first_query) * s->heads};
     c.rows = (element *)(void *)take_words(&space, SW_ATTENTION_PACK_ROWS * sizes->columns);
     c.q = take_words(&space, sizes->rows * sizes->columns + VEC);
     c.k = take_words(&space, sizes->keys * sizes->columns);
@@ -173,24 +193,25 @@ static void attend_chunk(void *arg, int64_t task, int worker) {
     c.seen = (key_range *)(void *)take_words(&space, sizes->rows * 4);
     c.state = (row_state *)(void *)take_words(&space, sizes->rows * 2);
 
-    int64_t first_key = s->T;
+    int64_t first_key = s->T, end_key = 0;
     for (int64_t r = 0; r < c.n_rows; r++) {
-        c.seen[r] = keys_of_query(s, b, first_query + r / s->heads);
+        c.seen[r] = keys_in_sight(&s->sight, b, first_query + r / s->heads);
         c.state[r] = (row_state){no_score, 0};
         first_key = smaller(first_key, c.seen[r].begin);
+        end_key = larger(end_key, c.seen[r].end);
     }
     const int64_t q_at = (b * s->T + first_query) * s->q_stride + group * s->heads * s->D;
     const stack queries = {f->q + q_at, s->q_stride, s->heads, s->D};
     pack_turned(&queries, c.n_rows, sizes->columns, c.rows, TILE_M, c.q);
-    for (int64_t from = first_key / TILE_N * TILE_N; from < end_query; from += STRIP) {
-        const int64_t n_keys = smaller(STRIP, end_query - from), at = (b * s->T + from) * s->kv_stride + group * s->D;
+    for (int64_t from = first_key / TILE_N * TILE_N; from < end_key; from += STRIP) {
+        const int64_t n_keys = smaller(STRIP, end_key - from), at = (b * s->T + from) * s->kv_stride + group * s->D;
         const stack keys = {f->k + at, s->kv_stride, 1, s->D}, values = {f->v + at, s->kv_stride, 1, s->D};
         pack_turned(&keys, n_keys, sizes->columns, c.rows, TILE_N, c.k);
         pack_panels(&values, n_keys, (n_keys + VEC - 1) / VEC * VEC, sizes->columns, c.rows, sizes->keys / PAIR * TILE_N, c.v);
         for (int64_t block = 0; block * TILE_M < c.n_rows; block++)
             attend_block(s, &c, block, from, n_keys);
     }
-    write_rows(f, &c, b, group, first_query);
+    write_rows(f, &c);
 }
 
 SW_KERNEL(ATTENTION) {

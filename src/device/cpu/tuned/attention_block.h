@@ -1,4 +1,4 @@
-/* attention_block.h: what attention's forward and backward share: the shape, who sees what, and packing.
+/* attention_block.h: what attention's forward and backward share: the shape, who sees what, what is dropped, and packing.
  *
  * The query heads that share a key/value head are stacked: row r of a chunk of queries is head r % heads of query r / heads, so
  * one packed block of keys meets them all. Two packed forms, in words of PAIR elements (attention_tile.h):
@@ -11,6 +11,7 @@
 #ifndef SW_DEVICE_CPU_TUNED_ATTENTION_BLOCK_H
 #define SW_DEVICE_CPU_TUNED_ATTENTION_BLOCK_H
 
+#include "device/cpu/plain/attention_dropout.h"
 #include "device/cpu/plain/math.h"
 #include "device/cpu/plain/sight.h"
 #include "device/cpu/tuned/attention_tile.h"
@@ -20,11 +21,12 @@
 enum { STRIP = SW_ATTENTION_STRIP };
 
 typedef struct attention_shape {
-    int64_t B, T, H, K, D, q_stride, kv_stride, span;
+    int64_t B, T, H, K, D, q_stride, kv_stride;
     int64_t heads; /* H/K: of a group */
     sw_attention_sizes sizes;
     float scale, scale_to_two; /* e^(scale s) = 2^(scale_to_two s) */
-    const int32_t *documents;  /* [B*T]? */
+    sight sight;
+    attention_dropout dropout;
 } attention_shape;
 
 static inline attention_shape attention_shape_of(const sw_kernel_call *call, int documents, bool is_gradient) {
@@ -37,25 +39,16 @@ static inline attention_shape attention_shape_of(const sw_kernel_call *call, int
         .D = dim[4],
         .q_stride = dim[5],
         .kv_stride = dim[6],
-        .span = dim[7] > 0 ? dim[7] : dim[1],
         .heads = dim[2] / dim[3],
         .sizes = sw_attention_sizes_of(dim, is_gradient),
         .scale = (float)call->attribute[0],
         .scale_to_two = (float)(call->attribute[0] * 1.4426950408889634),
-        .documents = call->operand[documents],
+        .sight = sight_of(dim, call->operand[documents]),
+        .dropout = attention_dropout_of(call),
     };
 }
 
 /* ---- who sees what ---- */
-
-/* The keys begin .. end-1 that a row, or some row of a block, sees. */
-typedef struct key_range {
-    int64_t begin, end;
-} key_range;
-
-static inline key_range keys_of_query(const attention_shape *s, int64_t b, int64_t t) {
-    return (key_range){first_key_in_sight(s->T, s->span, s->documents, b, t), t + 1};
-}
 
 /* Keys that some row of a block of TILE_M sees, and keys that all rows see. Rows that are not there see none. */
 typedef struct block_range {
@@ -81,6 +74,15 @@ static inline key_range seen_vectors(const block_range *range, int64_t from, int
     if (begin >= end)
         return (key_range){0, 0};
     return (key_range){begin / TILE_N * 2, (end + VEC - 1) / VEC};
+}
+
+/* ---- what is dropped ---- */
+
+/* Of row r of a chunk of queries and n keys from `first` on, a multiple of 4: bits that are all set where a weight is kept, in
+ * words that are ANDed with weights. */
+static inline void keep_of_row(const attention_shape *s, int64_t b, int64_t group, int64_t first_query, int64_t r, int64_t first,
+                               int64_t n, float *keep) {
+    weights_kept(&s->dropout, b, group * s->heads + r % s->heads, first_query + r / s->heads, first, n, (uint32_t *)(void *)keep);
 }
 
 /* ---- packing ---- */

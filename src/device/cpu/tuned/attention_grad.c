@@ -1,7 +1,9 @@
-/* attention_grad.c: the gradient of causal attention in blocks of registers' size (Dao et al. 2022, appendix B).
+/* attention_grad.c: the gradient of attention in blocks of registers' size (Dao et al. 2022, appendix B).
  *
- *   P = e^(scale S - log_sum),  delta = rowsum(dout out),  dS = P (dout V^T - delta)
- *   dV = P^T dout,  dQ = scale dS K,  dK = scale dS^T Q
+ *   P = e^(scale S - log_sum),  delta = rowsum(dout out),  dS = P (c M dout V^T - delta)
+ *   dV = c (M P)^T dout,  dQ = scale dS K,  dK = scale dS^T Q
+ *
+ * M is 0 where dropout drops a weight and 1 elsewhere, c = 1 / (1 - p); without dropout they are not there.
  *
  * A task is one row and one group of heads: keys and values are packed once; dK and dV are summed in fp32 over chunks of
  * queries, from the first to the last, and written once. For each chunk and strip of keys that it sees:
@@ -68,11 +70,11 @@ SW_INLINE void put_turned(int width, const vec tile[TILE_M][2], word *to) {
 }
 #endif
 
-/* P and dS of one block of rows and `width` vectors of keys, of which the first is key `key`. `p`, `ds`: turned; `ds_rows`: not
- * turned, where that is another form. */
-SW_INLINE void gradient_tile(int width, const attention_shape *s, const word *q, const word *keys, const word *dout,
-                             const word *values, int64_t key, const key_range *unmasked, const row_state *row, word *p, word *ds,
-                             word *ds_rows) {
+/* M P and dS of one block of rows and `width` vectors of keys, of which the first is key `key`. `p`, `ds`: turned; `ds_rows`: not
+ * turned, where that is another form. With `drops`, keep: M as bits to AND with, its rows STRIP apart. */
+SW_INLINE void gradient_tile(bool drops, int width, const attention_shape *s, const word *q, const word *keys, const word *dout,
+                             const word *values, int64_t key, const key_range *unmasked, const row_state *row, const float *keep,
+                             word *p, word *ds, word *ds_rows) {
     const int64_t k = (s->D + PAIR - 1) / PAIR;
     vec sum[TILE_M][2], weight[TILE_M][2];
     SW_UNROLLED
@@ -91,7 +93,16 @@ SW_INLINE void gradient_tile(int width, const attention_shape *s, const word *q,
                 const int64_t first = key + j * VEC;
                 weight[i][j] = vec_between(weight[i][j], row[i].seen.begin - first, row[i].seen.end - first, vec_of(0));
             }
-    put_turned(width, (const vec(*)[2])weight, p);
+    if (drops) {
+        vec passed[TILE_M][2];
+        SW_UNROLLED
+        for (int i = 0; i < TILE_M; i++)
+            for (int j = 0; j < width; j++)
+                passed[i][j] = vec_and(weight[i][j], vec_at(keep + i * STRIP + j * VEC));
+        put_turned(width, (const vec(*)[2])passed, p);
+    } else {
+        put_turned(width, (const vec(*)[2])weight, p);
+    }
     SW_UNROLLED
     for (int i = 0; i < TILE_M; i++)
         for (int j = 0; j < width; j++)
@@ -99,8 +110,11 @@ SW_INLINE void gradient_tile(int width, const attention_shape *s, const word *q,
     sum_tile(TILE_M, width, k, dout, 1, TILE_M, values, TILE_N, sum);
     SW_UNROLLED
     for (int i = 0; i < TILE_M; i++)
-        for (int j = 0; j < width; j++)
+        for (int j = 0; j < width; j++) {
+            if (drops)
+                sum[i][j] = vec_and(sum[i][j], vec_at(keep + i * STRIP + j * VEC)) * vec_of(s->dropout.kept);
             sum[i][j] = weight[i][j] * (sum[i][j] - vec_of(row[i].delta));
+        }
     /* an unseen key's dout V^T may be anything, but 0 times it is 0 unless it is infinite, as in the forward product */
     put_turned(width, (const vec(*)[2])sum, ds);
 #ifdef SW_DOT
@@ -118,6 +132,34 @@ static void clear_vectors(int64_t begin, int64_t end, word *p, word *ds) {
     }
 }
 
+/* Step 1 for one block of rows and the vectors of keys, counted from key `from`, that it sees. keep: [TILE_M][STRIP]. */
+SW_INLINE void block_tiles(bool drops, const attention_shape *s, const work *w, int64_t block, int64_t from,
+                           const key_range *vectors, const float *keep, word *p, word *ds) {
+    const int64_t columns = s->sizes.columns, first_row = block * TILE_M;
+    const word *q = w->q_turned + first_row * columns / PAIR, *dout = w->dout_turned + first_row * columns / PAIR;
+    const row_state *row = w->row + first_row;
+    for (int64_t j = vectors->begin; j < vectors->end; j += 2) {
+        const int64_t key = from + j * VEC, at = key * columns / PAIR;
+        word *ds_rows = w->ds_of_block ? w->ds_of_block + j * VEC / PAIR : NULL; /* pairs alone have one */
+        const float *keep_at = drops ? keep + j * VEC : NULL;
+        if (j + 1 < vectors->end)
+            gradient_tile(drops, 2, s, q, w->k_turned + at, dout, w->v_turned + at, key, &w->range[block].all, row, keep_at,
+                          p + j * VEC, ds + j * VEC, ds_rows);
+        else
+            gradient_tile(drops, 1, s, q, w->k_turned + at, dout, w->v_turned + at, key, &w->range[block].all, row, keep_at,
+                          p + j * VEC, ds + j * VEC, ds_rows);
+    }
+}
+
+static void dropped_tiles(const attention_shape *s, const work *w, int64_t block, int64_t from, const key_range *vectors, word *p,
+                          word *ds) {
+    float keep[TILE_M * STRIP];
+    const int64_t first = vectors->begin * VEC, n = vectors->end * VEC - first;
+    for (int64_t i = 0; i < TILE_M; i++)
+        keep_of_row(s, w->b, w->group, w->first_query, block * TILE_M + i, from + first, n, keep + i * STRIP + first);
+    block_tiles(true, s, w, block, from, vectors, keep, p, ds);
+}
+
 /* Steps 1 and 2 for one block of rows and the strip of n_keys from key `from` on. */
 static void block_gradient(const attention_shape *s, const work *w, int64_t block, int64_t from, int64_t n_keys) {
     const int64_t columns = s->sizes.columns, first_row = block * TILE_M, n_vectors = (n_keys + VEC - 1) / VEC;
@@ -127,18 +169,10 @@ static void block_gradient(const attention_shape *s, const work *w, int64_t bloc
     clear_vectors(vectors.end, n_vectors, p, ds);
     if (vectors.begin == vectors.end)
         return;
-    const word *q = w->q_turned + first_row * columns / PAIR, *dout = w->dout_turned + first_row * columns / PAIR;
-    const row_state *row = w->row + first_row;
-    for (int64_t j = vectors.begin; j < vectors.end; j += 2) {
-        const int64_t key = from + j * VEC, at = key * columns / PAIR;
-        word *ds_rows = w->ds_of_block ? w->ds_of_block + j * VEC / PAIR : NULL; /* pairs alone have one */
-        if (j + 1 < vectors.end)
-            gradient_tile(2, s, q, w->k_turned + at, dout, w->v_turned + at, key, &w->range[block].all, row, p + j * VEC,
-                          ds + j * VEC, ds_rows);
-        else
-            gradient_tile(1, s, q, w->k_turned + at, dout, w->v_turned + at, key, &w->range[block].all, row, p + j * VEC,
-                          ds + j * VEC, ds_rows);
-    }
+    if (s->dropout.is_on)
+        dropped_tiles(s, w, block, from, &vectors, p, ds);
+    else
+        block_tiles(false, s, w, block, from, &vectors, NULL, p, ds);
     const int64_t begin = vectors.begin * VEC / PAIR, n_column_vectors = (s->D + VEC - 1) / VEC;
     for (int64_t j = 0; j < n_column_vectors; j += 2) {
         const tile_product product = {
@@ -209,8 +243,8 @@ static float product_sum(int64_t n, const activation *x, const activation *y) {
     return lane[0];
 }
 
-/* Pack a chunk of queries and what belongs to their rows. Returns the first key that one of them sees. */
-static int64_t begin_chunk(const backward *f, work *w) {
+/* Pack a chunk of queries and what belongs to their rows. Returns the keys that some of them see. */
+static key_range begin_chunk(const backward *f, work *w) {
     const attention_shape *s = &f->s;
     const int64_t columns = s->sizes.columns, n_padded = (w->n_rows + TILE_M - 1) / TILE_M * TILE_M,
                   panel_words = s->sizes.rows / PAIR * TILE_N, token = w->b * s->T + w->first_query, h = w->group * s->heads;
@@ -221,23 +255,24 @@ static int64_t begin_chunk(const backward *f, work *w) {
     pack_turned(&dout, w->n_rows, columns, w->rows, TILE_M, w->dout_turned);
     pack_panels(&q, w->n_rows, n_padded, columns, w->rows, panel_words, w->q_panel);
     pack_panels(&dout, w->n_rows, n_padded, columns, w->rows, panel_words, w->dout_panel);
-    int64_t first_key = s->T;
-    key_range seen[TILE_M];
+    key_range of_chunk = {s->T, 0}, seen[TILE_M];
     for (int64_t r = 0; r < n_padded; r++) {
         w->row[r] = (row_state){{0, 0}, 0, 0};
         if (r < w->n_rows) {
             const int64_t t = w->first_query + r / s->heads, head = r % s->heads, at = r / s->heads * s->H * s->D + head * s->D;
-            w->row[r] = (row_state){keys_of_query(s, w->b, t), f->log_sum[(w->b * s->H + h + head) * s->T + t] * 1.44269504f,
-                                    product_sum(s->D, dout.at + at, out + at)};
+            w->row[r] =
+                (row_state){keys_in_sight(&s->sight, w->b, t), f->log_sum[(w->b * s->H + h + head) * s->T + t] * 1.44269504f,
+                            product_sum(s->D, dout.at + at, out + at)};
         }
         seen[r % TILE_M] = w->row[r].seen;
         if (r % TILE_M == TILE_M - 1) {
             block_range *range = &w->range[r / TILE_M];
             *range = range_of_block(smaller(TILE_M, w->n_rows - (r - r % TILE_M)), seen);
-            first_key = smaller(first_key, range->some.begin);
+            of_chunk.begin = smaller(of_chunk.begin, range->some.begin);
+            of_chunk.end = larger(of_chunk.end, range->some.end);
         }
     }
-    return first_key;
+    return of_chunk;
 }
 
 /* `to` [n rows of the stack] = factor * from [n,columns], turned back where there is a table, of the stack's first token. */
@@ -289,8 +324,9 @@ static void group_gradient(void *arg, int64_t task, int worker) {
     for (w.first_query = 0; w.first_query < s->T; w.first_query += sizes->queries) {
         const int64_t end_query = smaller(s->T, w.first_query + sizes->queries);
         w.n_rows = (end_query - w.first_query) * s->heads;
-        for (int64_t from = begin_chunk(f, &w) / STRIP * STRIP; from < end_query; from += STRIP) {
-            const int64_t n_keys = smaller(STRIP, end_query - from);
+        const key_range seen = begin_chunk(f, &w);
+        for (int64_t from = seen.begin / STRIP * STRIP; from < seen.end; from += STRIP) {
+            const int64_t n_keys = smaller(STRIP, seen.end - from);
             for (int64_t block = 0; block * TILE_M < w.n_rows; block++)
                 block_gradient(s, &w, block, from, n_keys);
             key_gradients(s, &w, from, n_keys);
@@ -299,7 +335,7 @@ static void group_gradient(void *arg, int64_t task, int worker) {
                    f->dq + (w.b * s->T + w.first_query) * s->q_stride + w.group * s->heads * s->D, s->q_stride);
     }
     write_rows(s->T, 1, s->D, s->scale, f->table, w.dk, sizes->columns, f->dk + at, s->kv_stride);
-    write_rows(s->T, 1, s->D, 1, NULL, w.dv, sizes->columns, f->dv + at, s->kv_stride);
+    write_rows(s->T, 1, s->D, s->dropout.kept, NULL, w.dv, sizes->columns, f->dv + at, s->kv_stride);
 }
 
 SW_KERNEL(ATTENTION_GRAD) {

@@ -43,6 +43,10 @@ SW_INLINE vec vec_between(vec x, int64_t from, int64_t to, vec other) {
 SW_INLINE vec vec_product_unless_below(vec a, vec b, vec x, float least) {
     return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(least), _CMP_NLT_UQ), a, b);
 }
+/* the bits that both have */
+SW_INLINE vec vec_and(vec a, vec b) {
+    return _mm512_and_ps(a, b);
+}
 /* 2^n, from the low bits of 1.5 * 2^23 + n */
 SW_INLINE vec vec_power_of_two(vec shifted) {
     return _mm512_castsi512_ps(
@@ -120,6 +124,9 @@ SW_INLINE vec vec_between(vec x, int64_t from, int64_t to, vec other) {
 }
 SW_INLINE vec vec_product_unless_below(vec a, vec b, vec x, float least) {
     return _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps(least), _CMP_NLT_UQ), _mm256_mul_ps(a, b));
+}
+SW_INLINE vec vec_and(vec a, vec b) {
+    return _mm256_and_ps(a, b);
 }
 SW_INLINE vec vec_power_of_two(vec shifted) {
     return _mm256_castsi256_ps(
