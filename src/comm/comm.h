@@ -92,7 +92,8 @@ struct sw_comm {
     double waited_seconds[SW_LANES]; /* for peers, since the start, each written by its lane's thread */
 };
 
-/* Tell supervisor and peers what this lane of this rank is about to do: "gather layers.3". Counts as progress. */
+/* Tell supervisor and peers what this lane of this rank is about to do: "gather layers.3". Counts as progress. `step`: the number
+ * of the step in the metrics, which counts from 1; 0 outside of steps. */
 void sw_comm_enter(sw_comm *comm, int lane, int64_t step, int slot, int instruction, const char *label);
 
 /* End every rank: their waits return SW_ABORTED. The first abort's error wins. */

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/futex.h"
 
 _Static_assert(sizeof(sw_fingerprint) % sizeof(uint64_t) == 0, "fingerprints are copied by words");
@@ -148,6 +150,20 @@ void sw_control_ring(sw_control_rank *rank) {
         return;
     atomic_fetch_add(&rank->bell, 1);
     sw_futex_wake(&rank->bell, INT_MAX, true);
+}
+
+void sw_control_announce(sw_control_rank *rank, int signal_number, double seconds) {
+    _Atomic int64_t *word = signal_number == SIGKILL ? &rank->kills_itself_ns : &rank->stops_itself_ns;
+    int64_t when = (int64_t)((sw_seconds_now() + seconds) * 1e9), before = atomic_load(word);
+    if (!before || when < before)
+        atomic_store(word, when);
+}
+
+bool sw_control_is_announced(const sw_control_rank *rank, int signal_number, double now) {
+    int64_t when = signal_number == SIGKILL   ? atomic_load(&rank->kills_itself_ns)
+                   : signal_number == SIGSTOP ? atomic_load(&rank->stops_itself_ns)
+                                              : 0;
+    return when && when <= (int64_t)(now * 1e9);
 }
 
 const char *sw_operation_name(sw_comm_operation operation) {

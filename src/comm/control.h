@@ -95,6 +95,9 @@ typedef struct sw_control_rank {
         exchange_print[2]; /* by parity of the exchange's count, as is the slot: a rank fills a slot again only after */
     char exchange_slot[2][SW_EXCHANGE_BYTES];   /* the exchange in between, which all enter after reading this one */
     _Alignas(64) _Atomic uint32_t has_returned; /* fn returned; `final` is valid */
+    /* Faults on purpose: from when on this rank's own SIGKILL, SIGSTOP may strike it, in nanoseconds of the clock that only goes
+     * forward; 0: not at all. So that nobody looks for another cause. */
+    _Atomic int64_t kills_itself_ns, stops_itself_ns;
     sw_error final;
     sw_control_cell cell[SW_MAX_CHANNELS];
 } sw_control_rank;
@@ -148,6 +151,10 @@ sw_status sw_control_check(const sw_control *control, sw_error *err);
 
 /* Wake whoever waits for a counter of this rank, after it rose. A system call only if somebody waits. */
 void sw_control_ring(sw_control_rank *rank);
+
+/* A fault of this rank's will send it the signal in so many seconds; called before. Was it announced for this time? */
+void sw_control_announce(sw_control_rank *rank, int signal_number, double seconds);
+bool sw_control_is_announced(const sw_control_rank *rank, int signal_number, double now);
 
 const char *sw_operation_name(sw_comm_operation operation); /* "gather" */
 const char *sw_channel_kind_name(uint32_t kind);            /* "gathers"; "nothing" while it is closed */

@@ -74,7 +74,9 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     add_text(&l, "rank "), add_number(&l, comm->rank), add_text(&l, " "), add_text(&l, verb_of_fault(context));
     add_text(&l, " window \""), add_text(&l, window->name), add_text(&l, "\" at offset "), add_number(&l, address - window->base);
     add_text(&l, ", which is not open to it now, while in \""), add_text(&l, doing.label);
-    add_text(&l, "\" at step "), add_number(&l, doing.step), add_text(&l, ", slot "), add_number(&l, doing.slot);
+    add_text(&l, "\"");
+    if (doing.step)
+        add_text(&l, " at step "), add_number(&l, doing.step), add_text(&l, ", slot "), add_number(&l, doing.slot);
     add_text(&l, "; a parameter is used outside its gather, or a slice written outside the update");
     sw_control_abort(comm->control, &error);
     _exit(1);

@@ -39,7 +39,7 @@ typedef struct sw_segment_run {
     bool is_active;     /* this rank has a micro-batch */
     bool is_last;       /* no slot of the step comes after: sums are complete */
     int n_contributors; /* ranks that have one */
-    int64_t step;       /* completed steps */
+    int64_t step;       /* its number in the metrics: a program that updates runs the step after those that are completed */
     uint64_t epoch;     /* of the parameters and gradients of the step */
     sw_positions positions;
 } sw_segment_run;

@@ -26,7 +26,7 @@ static sw_segment_run lay(sw_executor *e, int index, sw_segment segment, int slo
                             .slot = slot,
                             .is_active = is_active,
                             .n_contributors = n_contributors,
-                            .step = e->scalars.step,
+                            .step = e->scalars.step + (e->programs[index]->segment_count[SW_SEGMENT_UPDATE] > 0),
                             .epoch = e->epoch,
                             .positions = e->positions};
 }

@@ -1,8 +1,8 @@
 /* fault_calls.h: what a run says to the library that lets system calls fail (preload/fault_calls.c).
  *
  * The library stands before libc: it is loaded first (LD_PRELOAD), and takes the calls that get memory and those that change
- * files. It reads nothing by itself; until it is armed, every call goes through. The run finds it by the name of its one
- * function.
+ * files. It reads nothing by itself; until it is armed, every call goes through. The run finds it by the names of its two
+ * functions.
  */
 #ifndef SW_RUN_FAULT_CALLS_H
 #define SW_RUN_FAULT_CALLS_H
@@ -22,9 +22,15 @@ typedef struct sw_call_fault {
 enum { SW_MAX_CALL_FAULTS = 16 };
 
 /* In the process that calls it, not in those that it forks. False: there are SW_MAX_CALL_FAULTS already. `file` and `self` must
- * stay until it is called with NULL, which lets all calls through again. */
+ * stay until it is called with NULL, which lets all calls through again. Not by two threads at once. */
 typedef bool (*sw_fault_calls_arm_fn)(const sw_call_fault *fault);
 #define SW_FAULT_CALLS_ARM "sw_fault_calls_arm"
+
+/* While a thread passes, its calls go through and do not count: those that write down what has struck. Returns whether it passed
+ * before. */
+typedef bool (*sw_fault_calls_pass_fn)(bool passes);
+#define SW_FAULT_CALLS_PASS "sw_fault_calls_pass"
+
 #define SW_FAULT_CALLS_FILE "libshardwise-faults.so"
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "comm/control.h"
 #include "run/fault_calls.h"
 
 struct sw_rank_faults {
@@ -30,7 +31,7 @@ struct sw_rank_faults {
     double began[SW_LANES], waited_before[SW_LANES];
     atomic_bool is_armed[SW_MAX_FAULTS];
     sw_call_teller teller[SW_MAX_FAULTS];
-    pthread_mutex_t lock; /* of `events`, which both lanes write */
+    pthread_mutex_t lock; /* lanes come by at the same time: of `events`, of arming, and of what is announced */
     sw_json_lines *events;
 };
 
@@ -100,9 +101,13 @@ bool sw_fault_calls_are_loaded(void) {
     return find_calls() != NULL;
 }
 
+static int signal_of(const sw_fault *fault) {
+    return fault->kind == SW_FAULT_KILL ? SIGKILL : SIGSTOP;
+}
+
 /* Send this process the signal in so many seconds. */
 static sw_status set_timer(const sw_fault *fault, timer_t *timer, sw_error *err) {
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = fault->kind == SW_FAULT_KILL ? SIGKILL : SIGSTOP};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal_of(fault)};
     struct itimerspec when = {.it_value = {.tv_sec = (time_t)fault->at}};
     when.it_value.tv_nsec = (long)((fault->at - (double)when.it_value.tv_sec) * 1e9);
     if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0)
@@ -114,9 +119,14 @@ static sw_status set_timer(const sw_fault *fault, timer_t *timer, sw_error *err)
 
 static void tell(sw_rank_faults *mine, int fault, const char *where) {
     sw_detail details[] = {sw_detail_integer("rank", mine->comm->rank), sw_detail_text("at", where)};
+    sw_fault_calls_pass_fn pass;
+    *(void **)&pass = dlsym(RTLD_DEFAULT, SW_FAULT_CALLS_PASS);
+    bool passed = pass && pass(true); /* a fault that struck in here would wait for the lock that is held */
     pthread_mutex_lock(&mine->lock);
     (void)sw_events_write(mine->events, "inject", atomic_load(&mine->step), mine->faults->item[fault].text, details, 2, NULL);
     pthread_mutex_unlock(&mine->lock);
+    if (pass)
+        pass(passed);
 }
 
 static void call_failed(void *self, const char *call) {
@@ -136,7 +146,12 @@ static sw_status arm(sw_call_teller *teller, sw_error *err) {
                           .file = fault->file,
                           .told = call_failed,
                           .self = teller};
-    if (arm_calls && arm_calls(&call))
+    if (teller->rank)
+        pthread_mutex_lock(&teller->rank->lock);
+    bool is_armed = arm_calls && arm_calls(&call);
+    if (teller->rank)
+        pthread_mutex_unlock(&teller->rank->lock);
+    if (is_armed)
         return SW_OK;
     return sw_fail(err, SW_BAD_CONFIG, "--inject %s: %s must be loaded before all other libraries, as the command does",
                    fault->text, SW_FAULT_CALLS_FILE);
@@ -176,7 +191,15 @@ void sw_faults_report(const sw_run *run) {
 
 /* The first to come strikes; a fault that has struck is over, also for ranks that are started again. */
 static bool claim(sw_rank_faults *mine, int fault) {
-    return atomic_fetch_add(&mine->faults->n_struck[fault], 1) == 0;
+    _Atomic int32_t *n_struck = &mine->faults->n_struck[fault];
+    return !atomic_load(n_struck) && atomic_fetch_add(n_struck, 1) == 0;
+}
+
+/* The supervisor, which will see a rank that was killed or stopped, shall know by what. */
+static void announce(sw_rank_faults *mine, const sw_fault *fault, double seconds) {
+    pthread_mutex_lock(&mine->lock);
+    sw_control_announce(&mine->comm->control->rank[mine->comm->rank], signal_of(fault), seconds);
+    pthread_mutex_unlock(&mine->lock);
 }
 
 static void pause_for(double seconds) {
@@ -191,25 +214,21 @@ static bool is_mine(const sw_rank_faults *mine, const sw_fault *fault) {
 
 /* Does the fault wait for a boundary, and is this one? `slow` goes on after its step. */
 static bool is_here(const sw_rank_faults *mine, const sw_fault *fault, const sw_boundary *boundary) {
-    int64_t step = boundary->step + 1;
-    bool is_time = !fault->step || (fault->kind == SW_FAULT_SLOW ? step >= fault->step : step == fault->step);
+    bool is_time = !fault->step || (fault->kind == SW_FAULT_SLOW ? boundary->step >= fault->step : boundary->step == fault->step);
     return is_mine(mine, fault) && fault->at < 0 && is_time &&
            (!*fault->instruction || !fnmatch(fault->instruction, boundary->instruction->label, 0));
 }
 
+/* Claimed when the place is the right one, and before the bit is turned: two who came by at once would turn it back. */
 static sw_status flip(sw_rank_faults *mine, int i, const sw_boundary *boundary, bool is_after, sw_error *err) {
     const sw_fault *fault = &mine->faults->item[i];
-    bool is_done = false;
-    sw_status status = SW_OK;
-    if (atomic_load(&mine->faults->n_struck[i]))
+    const char *folder = mine->run->settings->checkpoint.path;
+    bool is_due = fault->buffer ? sw_fault_flip_is_due(mine->executor, fault, boundary, is_after)
+                                : !is_after && sw_fault_flip_file_is_due(folder, fault);
+    if (!is_due || !claim(mine, i))
         return SW_OK;
-    if (fault->buffer)
-        status = sw_fault_flip(mine->executor, fault, boundary, is_after, &is_done, err);
-    else if (!is_after)
-        status = sw_fault_flip_file(mine->run->settings->checkpoint.path, fault, &is_done, err);
-    if (!status && is_done && claim(mine, i))
-        tell(mine, i, boundary->instruction->label);
-    return status;
+    tell(mine, i, boundary->instruction->label);
+    return fault->buffer ? sw_fault_flip(mine->executor, fault, boundary, err) : sw_fault_flip_file(folder, fault, err);
 }
 
 static sw_status before(void *self, const sw_boundary *boundary, sw_error *err) {
@@ -226,7 +245,8 @@ static sw_status before(void *self, const sw_boundary *boundary, sw_error *err) 
             if (!claim(mine, i))
                 break;
             tell(mine, i, boundary->instruction->label);
-            raise(fault->kind == SW_FAULT_KILL ? SIGKILL : SIGSTOP);
+            announce(mine, fault, 0);
+            raise(signal_of(fault));
             break;
         case SW_FAULT_SLOW:
             break; /* afterwards */
@@ -287,6 +307,7 @@ static sw_status begin_at_once(sw_rank_faults *mine, sw_error *err) {
             snprintf(when, sizeof when, "%g s from now", fault->at);
             if (claim(mine, i)) /* told first: the instant may be now */
                 tell(mine, i, when);
+            announce(mine, fault, fault->at);
             status = set_timer(fault, &timer, err);
         }
     }

@@ -41,7 +41,7 @@ typedef struct sw_fault {
     sw_fault_kind kind;
     char text[2 * SW_FAULT_TEXT_BYTES]; /* as it was given */
     int64_t rank;
-    int64_t step;                          /* that runs, counted from 1 as in the metrics */
+    int64_t step;                          /* its number in the metrics */
     double at;                             /* seconds after the process began its part */
     char instruction[SW_FAULT_TEXT_BYTES]; /* patterns, of fnmatch */
     char unit[SW_FAULT_TEXT_BYTES];
@@ -113,10 +113,12 @@ sw_status sw_rank_faults_watch(sw_rank_faults *mine, sw_executor *executor, sw_e
 
 /* ---- faults_flip.c ---- */
 
-/* Flip the fault's bit if this boundary is the place for it. *is_done: it was. Errors: SW_BAD_CONFIG: the buffer has no such bit.
- */
-sw_status sw_fault_flip(sw_executor *executor, const sw_fault *fault, const sw_boundary *boundary, bool is_after, bool *is_done,
-                        sw_error *err);
-sw_status sw_fault_flip_file(const char *folder, const sw_fault *fault, bool *is_done, sw_error *err);
+/* Is this boundary the place for the fault? Is its file there? */
+bool sw_fault_flip_is_due(const sw_executor *executor, const sw_fault *fault, const sw_boundary *boundary, bool is_after);
+bool sw_fault_flip_file_is_due(const char *folder, const sw_fault *fault);
+
+/* Flip the fault's bit, which is due. Errors: SW_BAD_CONFIG: the buffer or file has no such bit. */
+sw_status sw_fault_flip(sw_executor *executor, const sw_fault *fault, const sw_boundary *boundary, sw_error *err);
+sw_status sw_fault_flip_file(const char *folder, const sw_fault *fault, sw_error *err);
 
 #endif

@@ -40,7 +40,7 @@ static sw_status flip_parameter(sw_executor *e, const sw_fault *fault, const sw_
     return status;
 }
 
-static sw_status flip_state(sw_executor *e, const sw_fault *fault, bool *is_done, sw_error *err) {
+static sw_status flip_state(sw_executor *e, const sw_fault *fault, sw_error *err) {
     const sw_layout *layout = e->states->layout;
     bool is_moment = fault->buffer == SW_FAULT_MOMENTS;
     for (int u = 0; u < layout->n_units; u++) {
@@ -53,7 +53,6 @@ static sw_status flip_state(sw_executor *e, const sw_fault *fault, bool *is_done
             moment = e->states->optimizer[i][group];
         if (is_moment && moment < 0)
             continue;
-        *is_done = true;
         if (!is_moment)
             return flip_parameter(e, fault, unit, group, err);
         return flip(e, fault, unit->name, sw_executor_address(e, 0, moment), e->states->buffers.item[moment].bytes, err);
@@ -75,41 +74,57 @@ static const sw_reference *made_by(const sw_program *program, int index) {
     return NULL;
 }
 
-sw_status sw_fault_flip(sw_executor *e, const sw_fault *fault, const sw_boundary *boundary, bool is_after, bool *is_done,
-                        sw_error *err) {
-    const sw_instruction *instruction = boundary->instruction;
-    const sw_bound *bound = &e->bound[boundary->program][boundary->index];
-    const char *unit = instruction->unit >= 0 ? e->states->layout->units[instruction->unit].name : "";
-    *is_done = false;
-    if (boundary->lane != SW_LANE_COMPUTE)
-        return SW_OK;
-    if (fault->buffer == SW_FAULT_PARAMETERS || fault->buffer == SW_FAULT_MOMENTS)
-        return is_after ? SW_OK : flip_state(e, fault, is_done, err);
-    if (fault->buffer == SW_FAULT_GRADIENTS) {
-        *is_done = !is_after && instruction->kind == SW_DO_REDUCE_POST && names_unit(fault, unit);
-        return *is_done ? flip(e, fault, unit, bound->call.operand[0], instruction->operand[0].bytes, err) : SW_OK;
-    }
-    if (!is_after || instruction->kind != SW_DO_KERNEL || instruction->segment != SW_SEGMENT_FORWARD || !names_unit(fault, unit))
-        return SW_OK;
-    const sw_reference *made = made_by(e->programs[boundary->program], boundary->index);
-    *is_done = made != NULL;
-    return made ? flip(e, fault, unit, bound->call.operand[made - instruction->operand], made->bytes, err) : SW_OK;
+static const char *unit_of(const sw_executor *e, const sw_instruction *instruction) {
+    return instruction->unit >= 0 ? e->states->layout->units[instruction->unit].name : "";
 }
 
-sw_status sw_fault_flip_file(const char *folder, const sw_fault *fault, bool *is_done, sw_error *err) {
+bool sw_fault_flip_is_due(const sw_executor *e, const sw_fault *fault, const sw_boundary *boundary, bool is_after) {
+    const sw_instruction *instruction = boundary->instruction;
+    if (boundary->lane != SW_LANE_COMPUTE)
+        return false;
+    if (fault->buffer == SW_FAULT_PARAMETERS || fault->buffer == SW_FAULT_MOMENTS)
+        return !is_after;
+    if (!names_unit(fault, unit_of(e, instruction)))
+        return false;
+    if (fault->buffer == SW_FAULT_GRADIENTS)
+        return !is_after && instruction->kind == SW_DO_REDUCE_POST;
+    return is_after && instruction->kind == SW_DO_KERNEL && instruction->segment == SW_SEGMENT_FORWARD &&
+           made_by(e->programs[boundary->program], boundary->index);
+}
+
+sw_status sw_fault_flip(sw_executor *e, const sw_fault *fault, const sw_boundary *boundary, sw_error *err) {
+    const sw_instruction *instruction = boundary->instruction;
+    const sw_bound *bound = &e->bound[boundary->program][boundary->index];
+    const char *unit = unit_of(e, instruction);
+    if (fault->buffer == SW_FAULT_PARAMETERS || fault->buffer == SW_FAULT_MOMENTS)
+        return flip_state(e, fault, err);
+    if (fault->buffer == SW_FAULT_GRADIENTS)
+        return flip(e, fault, unit, bound->call.operand[0], instruction->operand[0].bytes, err);
+    const sw_reference *made = made_by(e->programs[boundary->program], boundary->index);
+    return flip(e, fault, unit, bound->call.operand[made - instruction->operand], made->bytes, err);
+}
+
+static int open_file(const char *folder, const sw_fault *fault, char path[SW_PATH_BYTES]) {
+    return sw_path_join(path, folder, fault->file, NULL) ? -1 : open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+}
+
+bool sw_fault_flip_file_is_due(const char *folder, const sw_fault *fault) {
     char path[SW_PATH_BYTES];
-    unsigned char byte;
-    *is_done = false;
-    sw_status status = sw_path_join(path, folder, fault->file, err);
-    if (status)
-        return status;
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return SW_OK; /* not there yet */
-    bool is_read = pread(fd, &byte, 1, fault->bit / 8) == 1;
+    int fd = open_file(folder, fault, path);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+sw_status sw_fault_flip_file(const char *folder, const sw_fault *fault, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    unsigned char byte = 0;
+    int fd = open_file(folder, fault, path);
+    bool is_read = fd >= 0 && pread(fd, &byte, 1, fault->bit / 8) == 1;
     byte = (unsigned char)(byte ^ 1 << fault->bit % 8);
-    *is_done = is_read && pwrite(fd, &byte, 1, fault->bit / 8) == 1;
-    close(fd);
-    return *is_done ? SW_OK
-                    : sw_fail(err, SW_BAD_CONFIG, "--inject %s: %s has no such bit, or cannot be written", fault->text, path);
+    bool is_done = is_read && pwrite(fd, &byte, 1, fault->bit / 8) == 1;
+    if (fd >= 0)
+        close(fd);
+    return is_done ? SW_OK
+                   : sw_fail(err, SW_BAD_CONFIG, "--inject %s: %s has no such bit, or cannot be written", fault->text, path);
 }

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/condition.h"
+#include "comm/control.h"
 #include "observe/json_line.h"
 #include "run/masters.h"
 
@@ -271,6 +272,8 @@ static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, s
     int64_t seen = -1;
     double began = sw_seconds_now(), moved = began;
     sw_status status = SW_OK;
+    sw_lane_record doing; /* in whose step it waits */
+    sw_lane_load(&s->comm->control->rank[s->comm->rank].lane[SW_LANE_COMPUTE], &doing);
     pthread_mutex_lock(&s->lock);
     while (!is_reached(s, group) && !status) {
         sw_condition_wait_ms(&s->changed, &s->lock, LOOK_MS);
@@ -280,7 +283,7 @@ static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, s
         char label[SW_LABEL_BYTES];
         snprintf(label, sizeof label, "waiting for the checkpoint of step %lld", (long long)s->step);
         if (sw_seconds_now() - moved < PATIENCE_SECONDS)
-            sw_comm_enter(s->comm, SW_LANE_COMPUTE, s->step, 0, 0, label);
+            sw_comm_enter(s->comm, SW_LANE_COMPUTE, doing.step, doing.slot, doing.instruction, label);
         status = sw_comm_check(s->comm, err);
     }
     pthread_mutex_unlock(&s->lock);
@@ -381,8 +384,9 @@ sw_status sw_saving_settle(sw_saving *s, int64_t *step, sw_error *reason, sw_err
         sw_save_abandon(s->save);
     if (!status && failed) /* nobody begins again before the folder is gone */
         status = sw_barrier(s->comm, err);
+    if (status) /* the thread may be at it still */
+        return status;
     sw_saving_end(s);
-    if (!status && !failed)
-        *step = wanted;
-    return status;
+    *step = failed ? -1 : wanted;
+    return SW_OK;
 }

@@ -27,7 +27,7 @@ _Static_assert(sizeof(vote) <= SW_SHARDED_VOTE_BYTES, "room for votes is taken i
 static void enter(sw_sharded *s, const char *verb, const char *name) {
     char label[SW_LABEL_BYTES];
     snprintf(label, sizeof label, "%s %s", verb, name);
-    sw_comm_enter(s->comm, SW_LANE_COMPUTE, s->step, 0, s->n_calls++, label);
+    sw_comm_enter(s->comm, SW_LANE_COMPUTE, s->step + 1, 0, s->n_calls++, label);
 }
 
 static sw_status check_committed(const sw_sharded *s, const char *what, sw_error *err) {

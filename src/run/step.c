@@ -30,7 +30,7 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     int64_t micro = a->choice.micro_batch_size, k = sw_training_micro_batch(t, slot);
     scalars->first_row = t->first_row + k * micro;
     t->check.slot = slot;
-    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading data");
+    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step + 1, slot, 0, "reading data");
     return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
                             sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->tokens),
                             sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->targets),

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/stop_signal.h"
+#include "run/deaths.h"
 #include "run/watch.h"
 
 enum { TICK_MS = 50, STOP_IS_BELIEVED_MS = 20 };
@@ -38,6 +39,7 @@ typedef struct supervisor {
     int n_started;
     rank_process process[SW_MAX_RANKS];
     sw_watch watch;
+    sw_memory_kills memory_kills;
 } supervisor;
 
 /* ---- children ---- */
@@ -101,32 +103,6 @@ static sw_status start_ranks(supervisor *s, sw_child_fn child, void *context, sw
 
 /* ---- what happened to a rank ---- */
 
-typedef struct signal_advice {
-    int number;
-    const char *likely, *advice;
-} signal_advice;
-
-static const signal_advice advice_on_signals[] = {
-    {SIGKILL, "likely out of memory: the kernel ends the largest process",
-     "take fewer ranks, a smaller micro-batch or a higher memory limit"},
-    {SIGBUS, "likely out of memory: a page of shared memory could not be had",
-     "raise the container's memory limit or take fewer ranks"},
-    {SIGSEGV, "a fault in its code", "please report it with the settings"},
-    {SIGABRT, "its code gave up", "see what it printed last; please report it with the settings"},
-    {SIGILL, "an instruction that this CPU lacks", "rebuild on this machine, or take a lower kernel set"},
-    {SIGTERM, "someone or a job manager ended it", "end a run by a signal to the supervisor"},
-    {SIGXCPU, "its limit of CPU time is used up", "raise ulimit -t"},
-};
-
-static const char *signal_name(int number, char name[24]) {
-    const char *known = sigabbrev_np(number);
-    if (known)
-        snprintf(name, 24, "SIG%s", known);
-    else
-        snprintf(name, 24, "signal %d", number);
-    return name;
-}
-
 static sw_status lose_rank(const supervisor *s, int rank, const char *what, const char *likely, const char *advice,
                            sw_error *err) {
     char doing[SW_MESSAGE_BYTES / 4], others[SW_MESSAGE_BYTES / 2];
@@ -137,18 +113,15 @@ static sw_status lose_rank(const supervisor *s, int rank, const char *what, cons
 }
 
 static sw_status judge_end(const supervisor *s, int rank, int status, const struct rusage *usage, sw_error *err) {
-    char what[64], likely[160], name[24];
+    char what[64], name[SW_SIGNAL_NAME_BYTES];
     if (WIFEXITED(status)) {
         snprintf(what, sizeof what, "ended by itself with exit code %d while", WEXITSTATUS(status));
         return lose_rank(s, rank, what, "it did not return", "its code must return a status, not exit", err);
     }
-    signal_advice advice = {WTERMSIG(status), "no known cause", "see what it printed last"};
-    for (size_t i = 0; i < sizeof advice_on_signals / sizeof *advice_on_signals; i++)
-        if (advice_on_signals[i].number == advice.number)
-            advice = advice_on_signals[i];
-    snprintf(what, sizeof what, "was killed by %s while", signal_name(advice.number, name));
-    snprintf(likely, sizeof likely, "%s; it held up to %.1f MiB", advice.likely, (double)usage->ru_maxrss / 1024);
-    return lose_rank(s, rank, what, likely, advice.advice, err);
+    sw_death death;
+    sw_death_explain(&s->control->rank[rank], WTERMSIG(status), usage, &s->memory_kills, &death);
+    snprintf(what, sizeof what, "was killed by %s while", sw_signal_name(WTERMSIG(status), name));
+    return lose_rank(s, rank, what, death.why, death.advice, err);
 }
 
 /* Reap a rank if it ended. SW_LOST_RANK if it ended before it returned, or was stopped. */
@@ -178,9 +151,11 @@ static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
         process->is_gone = !WIFCONTINUED(status);
         return process->is_gone ? judge_end(s, rank, status, &usage, err) : SW_OK;
     }
-    char text[64], name[24];
-    snprintf(text, sizeof text, "was stopped by %s while", signal_name(stop, name));
-    return lose_rank(s, rank, text, "a stopped rank holds up all others", "stop a run by a signal to the supervisor", err);
+    char text[64], name[SW_SIGNAL_NAME_BYTES];
+    sw_death death;
+    sw_death_explain(&s->control->rank[rank], stop, NULL, &s->memory_kills, &death);
+    snprintf(text, sizeof text, "was stopped by %s while", sw_signal_name(stop, name));
+    return lose_rank(s, rank, text, death.why, death.advice, err);
 }
 
 static bool all_are_gone(const supervisor *s) {
@@ -233,9 +208,11 @@ static sw_status watch_over(supervisor *s, sw_error *err) {
         int64_t cpu_ns[SW_MAX_RANKS];
         sleep_until_a_death(s, TICK_MS);
         sw_serve_caller(s->options, s->control);
+        sw_memory_kills_look(&s->memory_kills);
         for (int r = 0; r < s->n_started && status == SW_OK; r++)
             status = look_at_process(s, r, err);
-        if (status == SW_OK)
+        /* Who is about to write the first error may be killed at it: then its death is the cause, and is seen above. */
+        if (status == SW_OK && atomic_load(&s->control->abort) == SW_HAS_ABORTED)
             status = sw_control_check(s->control, err);
         for (int r = 0; r < s->n_started; r++)
             cpu_ns[r] = s->process[r].is_gone ? 0 : cpu_time_of(s->process[r].pid);
@@ -255,6 +232,14 @@ static void reap(rank_process *process, int flags) {
     process->is_gone = ended == process->pid || (ended < 0 && errno == ECHILD);
 }
 
+/* By its descriptor: where SIGCHLD is ignored the kernel reaps, and the number may be another process's by now. */
+static void send_end(const rank_process *process) {
+    if (process->is_gone)
+        return;
+    if (process->pidfd < 0 || pidfd_send_signal(process->pidfd, SIGKILL, NULL, 0) != 0)
+        kill(process->pid, SIGKILL);
+}
+
 /* No rank survives this. */
 static void end_all(supervisor *s) {
     double give_up = sw_seconds_now() + LEAVE_SECONDS;
@@ -264,8 +249,7 @@ static void end_all(supervisor *s) {
             reap(&s->process[r], WNOHANG);
     }
     for (int r = 0; r < s->n_started; r++)
-        if (!s->process[r].is_gone)
-            kill(s->process[r].pid, SIGKILL);
+        send_end(&s->process[r]);
     for (int r = 0; r < s->n_started; r++) {
         while (!s->process[r].is_gone) /* a wait may be interrupted */
             reap(&s->process[r], 0);
@@ -275,18 +259,26 @@ static void end_all(supervisor *s) {
 }
 
 sw_status sw_outcome(const sw_control *control, sw_error *err) {
-    const sw_error *first = NULL;
+    const sw_error *first = NULL, *follows = NULL;
     if (atomic_load(&control->abort) == SW_HAS_ABORTED)
         first = &control->error;
-    for (int r = 0; r < control->n_ranks && !first; r++)
-        if (control->rank[r].final.status != SW_OK)
-            first = &control->rank[r].final;
+    for (int r = 0; r < control->n_ranks && !first; r++) {
+        const sw_control_rank *page = &control->rank[r];
+        if (!atomic_load(&page->has_returned) || page->final.status == SW_OK)
+            continue;
+        if (page->final.status != SW_ABORTED) /* which says that another one is the cause */
+            first = &page->final;
+        else if (!follows)
+            follows = &page->final;
+    }
+    first = first ? first : follows;
     return first ? sw_fail(err, first->status, "%s", first->message) : SW_OK;
 }
 
 sw_status sw_supervise(const sw_launch_options *options, sw_control *control, sw_child_fn child, void *context, sw_error *err) {
     supervisor s = {.options = options, .control = control};
     sw_error own = {0};
+    sw_memory_kills_start(&s.memory_kills);
     sw_status status = start_ranks(&s, child, context, &own);
     if (status == SW_OK)
         status = watch_over(&s, &own);
@@ -295,5 +287,6 @@ sw_status sw_supervise(const sw_launch_options *options, sw_control *control, sw
     end_all(&s);
     sw_status outcome = sw_outcome(control, err);
     /* A rank that died while it wrote the first error leaves none: then what the supervisor saw is the cause. */
-    return outcome != SW_OK || status == SW_OK ? outcome : sw_fail(err, status, "%s", own.message);
+    bool is_cause = status != SW_OK && status != SW_ABORTED && (outcome == SW_OK || outcome == SW_ABORTED);
+    return is_cause ? sw_fail(err, status, "%s", own.message) : outcome;
 }

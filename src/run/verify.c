@@ -69,7 +69,7 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     const sw_assembly *a = &t->run->assembly;
     int64_t micro = a->choice.micro_batch_size;
     scalars->first_row = t->first_row + (t->comm->rank + p->rotation) % t->check.n_active * micro;
-    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "computing a micro-batch again");
+    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step + 1, slot, 0, "computing a micro-batch again");
     return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
                             sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->tokens),
                             sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->targets),
@@ -128,7 +128,7 @@ sw_status sw_verify_begin(sw_training *t, sw_error *err) {
     check->n_active = sw_deal_contributors(deal, 0);
     check->counts_step = is_one_slot || t->run->settings->shard.accumulate == SW_ACCUMULATE_SHARDED;
     check->own = 0;
-    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "cross-checking the ranks");
+    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step + 1, 0, 0, "cross-checking the ranks");
     check->at_rest = hash_of_states(t);
     sw_status status = compute(t, 1 % check->n_active, check->computed[1], err);
     return status || check->counts_step ? status : compute(t, 0, check->computed[0], err);
@@ -175,7 +175,7 @@ static sw_status compare_replicas(sw_training *t, sw_error *err) {
 
 sw_status sw_verify_compare(sw_training *t, sw_error *err) {
     sw_check *check = &t->check;
-    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "cross-checking the ranks");
+    sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step + 1, 0, 0, "cross-checking the ranks");
     sw_status status = compare_rest(t, err);
     if (!status && !check->finding)
         status = compare_replicas(t, err);

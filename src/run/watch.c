@@ -68,10 +68,11 @@ void sw_describe_rank(const sw_control *control, int rank, char *text, size_t by
             continue; /* it is not there, or rests */
         append(&buffer, "%s", l > 0 ? "; beside it " : "");
         if (record.has_entered)
-            append(&buffer, "in \"%s\" at step %" PRId64 ", slot %d, instruction %d", record.label, record.step, record.slot,
-                   record.instruction);
+            append(&buffer, "in \"%s\"", record.label);
         else
             append(&buffer, "starting up");
+        if (record.has_entered && record.step)
+            append(&buffer, " at step %" PRId64 ", slot %d, instruction %d", record.step, record.slot, record.instruction);
         if (record.peer >= 0)
             describe_wait(&buffer, control, &record);
     }
@@ -82,12 +83,15 @@ void sw_say_where(const sw_control *control, int rank, int lane, sw_error *error
     sw_lane_load(&control->rank[rank].lane[lane], &doing);
     if (error->message[0] == 0)
         sw_fail(error, error->status, "ended with %s", sw_status_name(error->status));
-    if (doing.has_entered && control->n_ranks > 1)
-        sw_fail_within(error, "rank %d at step %" PRId64 " in \"%s\"", rank, doing.step, doing.label);
-    else if (doing.has_entered)
-        sw_fail_within(error, "at step %" PRId64 " in \"%s\"", doing.step, doing.label);
+    char rank_text[24] = "", step_text[40] = "";
+    if (control->n_ranks > 1)
+        snprintf(rank_text, sizeof rank_text, "rank %d%s", rank, doing.has_entered ? " " : "");
+    if (doing.step)
+        snprintf(step_text, sizeof step_text, "at step %" PRId64 " ", doing.step);
+    if (doing.has_entered)
+        sw_fail_within(error, "%s%sin \"%s\"", rank_text, step_text, doing.label);
     else if (control->n_ranks > 1)
-        sw_fail_within(error, "rank %d", rank);
+        sw_fail_within(error, "%s", rank_text);
 }
 
 void sw_describe_ranks(const sw_control *control, int except, char *text, size_t bytes) {

@@ -132,7 +132,7 @@ static void an_error_that_was_never_finished_still_ends_the_run(void **state) {
 
 static void set_lane(sw_control *control, int rank, int lane, sw_comm_operation operation, int peer) {
     sw_lane_record record = {
-        .operation = operation, .peer = peer, .channel = -1, .has_entered = 1, .sequence = 1, .wait_target = 1};
+        .step = 4, .operation = operation, .peer = peer, .channel = -1, .has_entered = 1, .sequence = 1, .wait_target = 1};
     strcpy(record.label, lane ? "gather layers.1" : "forward layers.1");
     if (peer >= 0)
         record.wait_offset = (uint64_t)((char *)&control->rank[peer].arrived - (char *)control);
@@ -167,7 +167,7 @@ static void ranks_in_waits_that_cannot_end_disagree(void **state) {
     set_lane(control, 1, 0, SW_EXCHANGE, 0);
     assert_int_equal(watch(control, 30, true, &err), SW_MISMATCH);
     expect_text(err.message,
-                "rank 0: in \"forward layers.1\" at step 0, slot 0, instruction 0; waits for rank 1 in barrier (sequence 1)");
+                "rank 0: in \"forward layers.1\" at step 4, slot 0, instruction 0; waits for rank 1 in barrier (sequence 1)");
     expect_text(err.message, "waits for rank 0 in exchange (sequence 1)");
     sw_control_free(control);
 }

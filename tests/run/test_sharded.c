@@ -822,7 +822,7 @@ static sw_status die_in_own_compute(sw_comm *comm, void *arg, sw_error *err) {
 static void a_rank_that_dies_is_named_with_the_last_thing_it_asked_for(void **state) {
     (void)state;
     if (!AS_THREADS)
-        EXPECT_FAILURE(die_in_own_compute, 3, SW_LOST_RANK, "rank 1", "gather unit.3", "step 1");
+        EXPECT_FAILURE(die_in_own_compute, 3, SW_LOST_RANK, "rank 1", "gather unit.3", "step 2");
 }
 
 /* ---- modes of the transport ---- */

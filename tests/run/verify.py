@@ -26,7 +26,7 @@ def flipped(buffer, rank, step, n_ranks, stage, *settings):
     )  # fmt: skip
     struck = [event for event in run.events if event["event"] == "inject"]
     what = f"{fault} of {n_ranks} ranks at stage {stage} {settings}"
-    runs.expect(len(struck) == 1 and struck[0]["rank"] == rank and struck[0]["step"] == step - 1, f"{what}: {struck}")
+    runs.expect(len(struck) == 1 and struck[0]["rank"] == rank and struck[0]["step"] == step, f"{what}: {struck}")
     return run, what
 
 

@@ -33,7 +33,7 @@ typedef struct armed_fault {
 
 static armed_fault armed[SW_MAX_CALL_FAULTS];
 static _Atomic int n_armed;
-static __thread bool is_telling; /* calls of this thread go through */
+static __thread bool passes; /* this thread's calls go through */
 
 EXPORTED bool sw_fault_calls_arm(const sw_call_fault *fault);
 EXPORTED bool sw_fault_calls_arm(const sw_call_fault *fault) {
@@ -49,20 +49,27 @@ EXPORTED bool sw_fault_calls_arm(const sw_call_fault *fault) {
     return true;
 }
 
+EXPORTED bool sw_fault_calls_pass(bool now);
+EXPORTED bool sw_fault_calls_pass(bool now) {
+    bool before = passes;
+    passes = now;
+    return before;
+}
+
 /* Is it this call's turn? */
 static bool is_due(armed_fault *a, const char *call) {
     int64_t count = atomic_fetch_add(&a->n_calls, 1) + 1;
     if (count < a->fault.k || count - a->fault.k >= a->fault.n)
         return false;
-    is_telling = true;
+    passes = true;
     a->fault.told(a->fault.self, call);
-    is_telling = false;
+    passes = false;
     return true;
 }
 
 static bool is_refused(const char *call) {
     int n = atomic_load(&n_armed);
-    if (!n || is_telling)
+    if (!n || passes)
         return false;
     for (int i = 0; i < n; i++)
         if (!armed[i].fault.is_write && armed[i].pid == getpid() && is_due(&armed[i], call)) {
@@ -111,10 +118,10 @@ EXPORTED void *mmap(void *address, size_t bytes, int protection, int flags, int 
 static int pass_over(const char *name, void *topology) {
     int (*call)(void *);
     *(void **)&call = dlsym(RTLD_NEXT, name);
-    bool was_telling = is_telling;
-    is_telling = true;
+    bool passed = passes;
+    passes = true;
     int result = call ? call(topology) : -1;
-    is_telling = was_telling;
+    passes = passed;
     return result;
 }
 
@@ -150,7 +157,7 @@ static int error_of(const char *call, int descriptor, const char *name, size_t b
     char path[PATH_MAX] = "";
     bool is_known = false;
     *is_cut = false;
-    for (int i = 0; i < n && !is_telling && !error && !*is_cut; i++) {
+    for (int i = 0; i < n && !passes && !error && !*is_cut; i++) {
         armed_fault *a = &armed[i];
         if (!a->fault.is_write || a->pid != getpid() || (!a->fault.error && bytes < 2))
             continue;
