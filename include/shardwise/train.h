@@ -22,8 +22,8 @@ typedef struct sw_custom_model {
 } sw_custom_model;
 
 typedef struct sw_progress {
-    int64_t step, n_steps; /* completed, of how many */
-    double loss, grad_norm, learning_rate;
+    int64_t step, n_steps;                 /* completed, of how many */
+    double loss, grad_norm, learning_rate; /* loss: NaN where no token of the step counts as a target, or numbers have failed */
     double tokens_per_second;
     double seconds;       /* since step 1 began */
     int64_t memory_bytes; /* resident in the worst rank */

@@ -101,6 +101,11 @@ char *sw_text_count(double count, char *buffer, size_t buffer_bytes) {
     return buffer;
 }
 
+char *sw_text_loss(double loss, char *buffer, size_t buffer_bytes) {
+    snprintf(buffer, buffer_bytes, isnan(loss) ? "none" : "%.4f", loss);
+    return buffer;
+}
+
 char *sw_text_duration(double seconds, char *buffer, size_t buffer_bytes) {
     if (!(seconds >= 0) || seconds > 1e12)
         snprintf(buffer, buffer_bytes, "?");

@@ -20,6 +20,7 @@ const char *sw_text_nearest(const char *word, const char *const *candidates, int
 #define SW_TEXT_NUMBER_BYTES 32
 char *sw_text_bytes(int64_t bytes, char *buffer, size_t buffer_bytes);     /* "512 B", "1.5 GiB" */
 char *sw_text_count(double count, char *buffer, size_t buffer_bytes);      /* "950", "12.3 k", "1.25 M" */
+char *sw_text_loss(double loss, char *buffer, size_t buffer_bytes);        /* "5.7200", "none" for one that does not exist */
 char *sw_text_duration(double seconds, char *buffer, size_t buffer_bytes); /* "4.2 s", "3 min 07 s", "2 h 05 min", "3 d 04 h" */
 
 /* The shortest way to write a byte count exactly: "5GiB", "1536MiB", "1000". */

@@ -18,12 +18,13 @@ sw_show sw_show_for(FILE *out, bool is_quiet, bool is_json) {
 }
 
 char *sw_progress_line(const sw_progress *progress, char *buffer, size_t bytes) {
-    char speed[SW_TEXT_NUMBER_BYTES], memory[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES], rate[SW_TEXT_NUMBER_BYTES];
+    char loss[SW_TEXT_NUMBER_BYTES], speed[SW_TEXT_NUMBER_BYTES], memory[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES],
+        rate[SW_TEXT_NUMBER_BYTES];
     double seconds_left =
         progress->step > 0 ? progress->seconds / (double)progress->step * (double)(progress->n_steps - progress->step) : 0;
     snprintf(rate, sizeof rate, "%.3g", progress->learning_rate);
-    snprintf(buffer, bytes, "step %" PRId64 "/%" PRId64 " · loss %.4f · norm %.3g · rate %s · %s tokens/s · %s · %s left",
-             progress->step, progress->n_steps, progress->loss, progress->grad_norm, rate,
+    snprintf(buffer, bytes, "step %" PRId64 "/%" PRId64 " · loss %s · norm %.3g · rate %s · %s tokens/s · %s · %s left",
+             progress->step, progress->n_steps, sw_text_loss(progress->loss, loss, sizeof loss), progress->grad_norm, rate,
              sw_text_count(progress->tokens_per_second, speed, sizeof speed),
              sw_text_bytes(progress->memory_bytes, memory, sizeof memory), sw_text_duration(seconds_left, left, sizeof left));
     return buffer;
@@ -68,7 +69,9 @@ static void show_step(void *to, const sw_progress *progress) {
         }
         if (progress->has_validation) {
             clear_live_line(display);
-            fprintf(display->out, "step %" PRId64 " · validation loss %.4f\n", progress->step, progress->validation_loss);
+            char loss[SW_TEXT_NUMBER_BYTES];
+            fprintf(display->out, "step %" PRId64 " · validation loss %s\n", progress->step,
+                    sw_text_loss(progress->validation_loss, loss, sizeof loss));
         }
     }
     bool is_last = progress->step == progress->n_steps;

@@ -105,7 +105,7 @@
 
 #define SW_OPTIONS_GUARD(X) \
     X(guard, nonfinite, CHOICE, "skip", "skip|stop", "a step whose loss or gradient is not finite: skip its update, or stop the run") \
-    X(guard, patience, COUNT, "10", "1..", "skipped steps in a row after which the run stops") \
+    X(guard, patience, COUNT, "10", "1..", "skipped steps in a row, for whatever reason, after which the run stops") \
     X(guard, verify_every, COUNT, "0", "0..", "every so many steps one is cross-checked before it is applied: memory, replicas, and one micro-batch of each rank computed by another too; 0: none") \
     X(guard, loss_spike, SPIKE, "null", "false|off|none", "a loss above factor times the median of the last 32: rollback to the newest checkpoint without the data that led there, skip the update, or stop. For example {factor: 3, action: rollback}; null: off") \
     X(guard, limits, LIMITS, "{min_tokens_per_s: null, max_validation_loss: null, max_hours: null}", "", "what ends the run, saved, with exit code 6: too slow over the last 20 steps, a validation loss above, hours of training over all its starts")

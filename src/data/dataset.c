@@ -71,6 +71,9 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
         TELL("warning: data.labels_mask without data.documents: rows are cut every %" PRId64
              " tokens, and what belongs together is cut with them; give the lengths of the documents",
              dataset->sequence_length);
+    if (facts->n_blank_rows)
+        TELL("warning: %" PRId64 " of %" PRId64 " rows have no token that counts as a target", facts->n_blank_rows,
+             facts->n_rows);
     if (text->n_samples && text->n_ended == 0)
         TELL("warning: no sample ends in a supervised end of turn or text, so the model will not learn to stop");
     if (text->n_empty)
@@ -205,6 +208,33 @@ static sw_status count_supervised(const sw_dataset *dataset, sw_pieces_reader *r
     return status;
 }
 
+/* Does any target of a row count? */
+static sw_status has_target(const sw_dataset *dataset, sw_pieces_reader *reader, const sw_rows *rows, int64_t row, bool *has,
+                            sw_error *err) {
+    const int64_t n_parts = sw_row_parts(rows, row);
+    int64_t n_supervised = 0;
+    sw_status status = SW_OK;
+    for (int64_t k = 0; k < n_parts && n_supervised == 0 && status == SW_OK; k++) {
+        const sw_row_part part = sw_row_part_at(rows, &dataset->documents, row, k);
+        status = apply_marks(dataset, reader, &part, NULL, &n_supervised, err);
+    }
+    *has = n_supervised > 0;
+    return status;
+}
+
+sw_status sw_dataset_count_blank(const sw_dataset *dataset, const sw_stream *of, int64_t *n_blank, sw_error *err) {
+    sw_pieces_reader reader = sw_pieces_begin(&dataset->pieces);
+    sw_status status = SW_OK;
+    *n_blank = 0;
+    for (int64_t row = 0; row < of->rows.n_rows && status == SW_OK; row++) {
+        bool has;
+        status = has_target(dataset, &reader, &of->rows, row, &has, err);
+        *n_blank += status == SW_OK && !has;
+    }
+    sw_pieces_end(&reader);
+    return status;
+}
+
 sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, int32_t *document_start,
                          sw_error *err) {
     assert(logical >= 0);
@@ -246,6 +276,19 @@ sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_ro
     for (int64_t logical = first; logical < first + n_rows && status == SW_OK; logical++) {
         const place at = place_of(dataset, logical);
         status = count_supervised(dataset, &reader, at.rows, at.row, n_supervised, err);
+    }
+    sw_pieces_end(&reader);
+    return status;
+}
+
+sw_status sw_dataset_has_target(sw_dataset *dataset, int64_t first, int64_t n_rows, bool *has, sw_error *err) {
+    assert(first >= 0 && n_rows >= 0);
+    sw_status status = SW_OK;
+    *has = dataset->facts.n_blank_rows == 0 && n_rows > 0;
+    sw_pieces_reader reader = sw_pieces_begin(&dataset->pieces);
+    for (int64_t logical = first; logical < first + n_rows && !*has && status == SW_OK; logical++) {
+        const place at = place_of(dataset, logical);
+        status = has_target(dataset, &reader, at.rows, at.row, has, err);
     }
     sw_pieces_end(&reader);
     return status;

@@ -77,6 +77,7 @@ typedef struct sw_dataset_facts {
     int64_t n_long;      /* documents of more than L+1 tokens: cut, or left out, as long_documents says */
     /* Documents that lie in several rows; those of them that would fit into one. */
     int64_t n_cut, n_cut_short;
+    int64_t n_blank_rows; /* of which no target counts */
     int64_t n_padding;    /* places of rows that are filled up, in one epoch */
     int64_t n_whole_rows; /* rows that hold documents whole, and their share of n_padding */
     int64_t n_whole_padding;
@@ -114,5 +115,8 @@ sw_status sw_dataset_fingerprint(sw_dataset *dataset, uint64_t *hash, sw_error *
 
 /* Targets that count in logical rows first .. first + n_rows - 1. No allocation. */
 sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_rows, int64_t *n_supervised, sw_error *err);
+
+/* Does any target count in them? Not more is read than it takes to know. No allocation. */
+sw_status sw_dataset_has_target(sw_dataset *dataset, int64_t first, int64_t n_rows, bool *has, sw_error *err);
 
 #endif

@@ -39,7 +39,7 @@ static sw_status check_tokens(sw_dataset_opening *o, const char *path, bool is_t
     return status;
 }
 
-sw_status sw_dataset_check_marks(sw_dataset_opening *o, const char *path, const char *of, int64_t n_tokens, sw_token_file *file) {
+sw_status sw_dataset_check_marks(sw_dataset_opening *o, const char *path, int64_t n_tokens, sw_token_file *file) {
     const sw_token_rule rule = {"mark", 2, "a mask"};
     sw_status status = sw_token_file_check(path, false, &rule, file, o->err);
     if (status != SW_OK)
@@ -48,10 +48,6 @@ sw_status sw_dataset_check_marks(sw_dataset_opening *o, const char *path, const 
         return sw_fail(o->err, SW_BAD_FILE,
                        "%s: has %" PRId64 " marks, the data has %" PRId64 " tokens; there must be one for each", path,
                        file->n_tokens, n_tokens);
-    /* A mask of a user's own may be all zeros, whose run has steps without an update; a file of conversations in which no
-     * assistant speaks is a mistake. */
-    if (of && file->largest_id == 0)
-        return sw_fail(o->err, SW_BAD_FILE, "%s: no token counts as a target, so there is nothing to learn from it", of);
     return SW_OK;
 }
 
@@ -198,6 +194,23 @@ static sw_status check_long(const sw_dataset_opening *o, const char *const *path
     return SW_OK;
 }
 
+/* The tokens of a text, whose checksum is right: their largest is known. */
+static sw_status describe_tokens(sw_dataset_opening *o, const sw_tokenized *text, sw_token_file *file) {
+    const int64_t vocabulary = o->options->vocabulary;
+    if (vocabulary > 0 && text->facts.largest_id >= vocabulary)
+        return check_tokens(o, text->tokens, false, file); /* which names the place */
+    if (text->facts.largest_id > o->dataset->facts.largest_id)
+        o->dataset->facts.largest_id = text->facts.largest_id;
+    return sw_token_file_describe(text->tokens, text->facts.largest_id, file, o->err);
+}
+
+/* Conversations in which no assistant speaks are a mistake. */
+static sw_status describe_marks(const sw_dataset_opening *o, const sw_tokenized *text, const char *source, sw_token_file *file) {
+    if (text->facts.n_supervised == 0)
+        return sw_fail(o->err, SW_BAD_FILE, "%s: no token counts as a target, so there is nothing to learn from it", source);
+    return sw_token_file_describe(text->marks, 1, file, o->err);
+}
+
 /* One .jsonl file, or .txt files. */
 static sw_status add_text(sw_dataset_opening *o, const char *const *paths, int n_paths) {
     sw_piece piece = {0};
@@ -209,11 +222,11 @@ static sw_status add_text(sw_dataset_opening *o, const char *const *paths, int n
     add_facts(o, paths, n_paths, &text.facts);
     if (text.facts.n_samples == text.facts.n_empty)
         return sw_fail(o->err, SW_BAD_FILE, "%s: holds no token in %" PRId64 " samples", paths[0], text.facts.n_samples);
-    if (check_tokens(o, text.tokens, false, &piece.tokens) != SW_OK)
+    if (describe_tokens(o, &text, &piece.tokens) != SW_OK)
         return sw_fail_within(o->err, "%s", paths[0]);
     piece.n = piece.tokens.n_tokens;
     piece.has_marks = text.marks != NULL;
-    if (piece.has_marks && (status = sw_dataset_check_marks(o, text.marks, paths[0], piece.n, &piece.marks)) != SW_OK)
+    if (piece.has_marks && (status = describe_marks(o, &text, paths[0], &piece.marks)) != SW_OK)
         return status;
     status = sw_pieces_add(&o->dataset->pieces, &o->dataset->arena, &piece, o->err);
     if (status == SW_OK)

@@ -50,10 +50,8 @@ typedef struct sw_dataset_opening {
  * Errors: SW_BAD_CONFIG, SW_BAD_FILE, SW_NO_MEMORY. */
 sw_status sw_dataset_add_files(sw_dataset_opening *opening);
 
-/* dataset_files.c: a file of marks, one for each of `n_tokens`. `of`: the conversations that they belong to, of which some must
- * count; NULL: marks of a user's own, which may all be zeros. Errors: SW_BAD_FILE. */
-sw_status sw_dataset_check_marks(sw_dataset_opening *opening, const char *path, const char *of, int64_t n_tokens,
-                                 sw_token_file *file);
+/* dataset_files.c: a file of marks, one for each of `n_tokens`. Errors: SW_BAD_FILE. */
+sw_status sw_dataset_check_marks(sw_dataset_opening *opening, const char *path, int64_t n_tokens, sw_token_file *file);
 
 /* A .npy of lengths of documents. */
 typedef struct sw_lengths {
@@ -67,5 +65,8 @@ typedef struct sw_lengths {
 
 /* dataset_files.c: add those documents. Errors: SW_BAD_FILE, SW_NO_MEMORY. */
 sw_status sw_dataset_read_lengths(sw_dataset_opening *opening, const sw_lengths *lengths);
+
+/* dataset.c: rows of a stream of which no target counts. Errors: SW_BAD_FILE. */
+sw_status sw_dataset_count_blank(const sw_dataset *dataset, const sw_stream *of, int64_t *n_blank, sw_error *err);
 
 #endif

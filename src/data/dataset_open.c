@@ -16,7 +16,7 @@ static sw_status add_mask(sw_dataset_opening *o) {
         return sw_fail(o->err, SW_BAD_CONFIG,
                        "data.labels_mask stands beside token files, and %s says itself what counts; give one of them",
                        o->first_jsonl);
-    sw_status status = sw_dataset_check_marks(o, path, NULL, pieces->n_tokens, &marks);
+    sw_status status = sw_dataset_check_marks(o, path, pieces->n_tokens, &marks);
     for (int i = 0; i < pieces->n && status == SW_OK; i++) {
         pieces->piece[i].marks = marks;
         pieces->piece[i].marks_skip = pieces->piece[i].first;
@@ -193,6 +193,44 @@ static sw_status find_rows(sw_dataset_opening *o) {
     return SW_OK;
 }
 
+/* Where no mark is zero, a row has no target if it lies in documents of one token each. */
+static bool has_tiny_documents(const sw_documents *documents, int64_t length) {
+    int64_t n_in_a_row = 0;
+    for (int64_t d = 0; d < documents->n && n_in_a_row < length - 1; d++)
+        n_in_a_row = documents->end[d] - sw_document_first(documents, d) == 1 ? n_in_a_row + 1 : 0;
+    return n_in_a_row >= length - 1;
+}
+
+/* May there be rows of which no target counts? Looking takes a while. */
+static bool may_be_blank(const sw_dataset *dataset, const sw_stream *of) {
+    if (dataset->is_masked || dataset->facts.text.n_unsupervised)
+        return true;
+    if (of->kind == SW_ROWS_CUT)
+        return dataset->facts.has_documents && (dataset->has_marks || has_tiny_documents(&dataset->documents, of->rows.length));
+    return dataset->has_marks && of->rows.n_cut; /* a part of a conversation may be all question */
+}
+
+static sw_status count_blank(sw_dataset_opening *o) {
+    sw_dataset *dataset = o->dataset;
+    for (int s = 0; s < dataset->n_streams; s++) {
+        const sw_stream *of = &dataset->streams[s];
+        int64_t n_blank;
+        if (!may_be_blank(dataset, of))
+            continue;
+        sw_status status = sw_dataset_count_blank(dataset, of, &n_blank, o->err);
+        if (status != SW_OK)
+            return status;
+        dataset->facts.n_blank_rows += n_blank;
+        if (n_blank == of->rows.n_rows)
+            return sw_fail(o->err, SW_BAD_FILE,
+                           "%s: no token counts as a target in any row, so there is nothing to learn from it",
+                           o->options->labels_mask ? o->options->labels_mask
+                           : o->options->mix       ? o->options->paths[s]
+                                                   : o->first_file);
+    }
+    return SW_OK;
+}
+
 static sw_status check_options(const sw_dataset_options *options, sw_error *err) {
     if (options->n_paths < 1)
         return sw_fail(err, SW_BAD_CONFIG, "there are no data files; name some in data.train");
@@ -236,6 +274,8 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
         status = treat_long(&o);
     if (status == SW_OK)
         status = find_rows(&o);
+    if (status == SW_OK)
+        status = count_blank(&o);
     sw_tokenizer_free(o.reader.opened);
     if (status != SW_OK) {
         sw_dataset_close(opened);

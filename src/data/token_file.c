@@ -118,6 +118,18 @@ done:
     return status;
 }
 
+sw_status sw_token_file_describe(const char *path, int64_t largest, sw_token_file *file, sw_error *err) {
+    int descriptor;
+    int64_t file_bytes;
+    sw_status status = sw_file_open(path, &descriptor, &file_bytes, err);
+    if (status != SW_OK)
+        return status;
+    *file = (sw_token_file){.path = path, .largest_id = largest};
+    status = read_header(file, descriptor, file_bytes, err);
+    close(descriptor);
+    return status;
+}
+
 sw_status sw_token_file_open(const sw_token_file *file, int *descriptor, sw_error *err) {
     int64_t bytes;
     return sw_file_open(file->path, descriptor, &bytes, err);

@@ -34,6 +34,10 @@ typedef struct sw_token_rule {
  * limit; SW_NO_MEMORY. */
 sw_status sw_token_file_check(const char *path, bool is_text, const sw_token_rule *rule, sw_token_file *file, sw_error *err);
 
+/* Read the header of a .npy alone: its numbers are known, by a checksum, to be 0 to `largest`; each is compared with that when it
+ * is read. Errors: SW_BAD_FILE. */
+sw_status sw_token_file_describe(const char *path, int64_t largest, sw_token_file *file, sw_error *err);
+
 /* A descriptor to read from; close(2) it. */
 sw_status sw_token_file_open(const sw_token_file *file, int *descriptor, sw_error *err);
 

@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "base/file_format.h"
 #include "base/reason.h"
+#include "data/cache_entry.h"
 #include "data/encode.h"
 #include "data/npy.h"
 
@@ -33,7 +34,7 @@ enum { COPY_NUMBERS = 4096, MAX_WORKERS = 64 };
 /* What is known of a chunk when its part is written. */
 typedef struct part_facts {
     sw_text_facts facts;
-    int64_t largest_id, n_tokens, n_documents;
+    int64_t n_tokens, n_documents;
 } part_facts;
 
 /* What workers share. */
@@ -81,7 +82,7 @@ static sw_status put_sample(const sw_encoder *e, int64_t line, bool is_whole, pa
     }
     for (int64_t i = 0; i < head.n; i++) {
         n_supervised += i > 0 && e->marks[i]; /* the first token is nobody's target */
-        part->largest_id = e->ids.ids[i] > part->largest_id ? e->ids.ids[i] : part->largest_id;
+        facts->largest_id = e->ids.ids[i] > facts->largest_id ? e->ids.ids[i] : facts->largest_id;
         facts->has_marks |= !e->marks[i];
     }
     if (n_supervised == 0)
@@ -278,8 +279,6 @@ static sw_status finish_output(output *out, sw_error *err) {
     return SW_OK;
 }
 
-enum { TOKENS, MARKS, DOCUMENTS, WHOLE, LINES, FACTS, N_OUTPUTS };
-
 static sw_status read_part(FILE *from, void *to, size_t bytes, const char *path, sw_error *err) {
     return bytes == 0 || fread(to, bytes, 1, from) == 1
                ? SW_OK
@@ -324,15 +323,15 @@ static sw_status join_part(const job *j, int chunk, output *out, sw_error *err) 
         sample_head head;
         status = read_part(from, &head, sizeof head, path, err);
         if (status == SW_OK)
-            status = copy_tokens(from, head.n, &out[TOKENS], path, err);
+            status = copy_tokens(from, head.n, &out[SW_ENTRY_TOKENS], path, err);
         if (status == SW_OK)
-            status = copy_marks(from, head.n, &out[MARKS], path, err);
+            status = copy_marks(from, head.n, &out[SW_ENTRY_MARKS], path, err);
         if (status == SW_OK)
-            status = put_numbers(&out[DOCUMENTS], &head.n, 1, err);
+            status = put_numbers(&out[SW_ENTRY_DOCUMENTS], &head.n, 1, err);
         if (status == SW_OK)
-            status = put_numbers(&out[WHOLE], &(uint8_t){head.is_whole != 0}, 1, err);
+            status = put_numbers(&out[SW_ENTRY_WHOLE], &(uint8_t){head.is_whole != 0}, 1, err);
         if (status == SW_OK)
-            status = put_numbers(&out[LINES], &head.line, 1, err);
+            status = put_numbers(&out[SW_ENTRY_LINES], &head.line, 1, err);
     }
     if (from)
         fclose(from);
@@ -348,34 +347,30 @@ static void add_facts(sw_text_facts *sum, const sw_text_facts *part) {
     sum->n_ended += part->n_ended;
     sum->n_supervised += part->n_supervised;
     sum->n_double_begin += part->n_double_begin;
+    sum->largest_id = part->largest_id > sum->largest_id ? part->largest_id : sum->largest_id;
     sum->has_marks |= part->has_marks;
 }
 
 static sw_status join(const job *j, sw_error *err) {
-    static const char *const names[N_OUTPUTS] = {"tokens.npy", "marks.npy", "documents.npy",
-                                                 "whole.npy",  "lines.npy", "facts.npy"};
-    output *out = calloc(N_OUTPUTS, sizeof *out);
+    output *out = calloc(SW_N_ENTRY_FILES, sizeof *out);
     sw_text_facts facts = {0};
-    int64_t largest_id = 0;
     sw_status status = out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory to write its tokens", j->files->paths[0]);
-    for (int c = 0; c < j->chunks->n; c++) {
+    for (int c = 0; c < j->chunks->n; c++)
         add_facts(&facts, &j->shared->part[c].facts);
-        largest_id = j->shared->part[c].largest_id > largest_id ? j->shared->part[c].largest_id : largest_id;
-    }
     if (status == SW_OK && facts.n_samples == 0)
         status = sw_fail(err, SW_BAD_FILE, "%s: has no rows (every line is blank)", j->files->paths[0]);
-    for (int i = 0; i < N_OUTPUTS && status == SW_OK; i++)
-        if (i != MARKS || facts.has_marks)
-            status = open_output(&out[i], j->folder, names[i],
-                                 i == TOKENS                ? (largest_id < 65536 ? SW_U16 : SW_I32)
-                                 : i == MARKS || i == WHOLE ? SW_U8
-                                                            : SW_I64,
+    for (int i = 0; i < SW_N_ENTRY_FILES && status == SW_OK; i++)
+        if (i != SW_ENTRY_MARKS || facts.has_marks)
+            status = open_output(&out[i], j->folder, sw_entry_names[i],
+                                 i == SW_ENTRY_TOKENS                         ? (facts.largest_id < 65536 ? SW_U16 : SW_I32)
+                                 : i == SW_ENTRY_MARKS || i == SW_ENTRY_WHOLE ? SW_U8
+                                                                              : SW_I64,
                                  err);
     for (int c = 0; c < j->chunks->n && status == SW_OK; c++)
         status = join_part(j, c, out, err);
     if (status == SW_OK)
-        status = put_numbers(&out[FACTS], &facts, sizeof facts / sizeof(int64_t), err);
-    for (int i = 0; i < N_OUTPUTS && out; i++) {
+        status = put_numbers(&out[SW_ENTRY_FACTS], &facts, sizeof facts / sizeof(int64_t), err);
+    for (int i = 0; i < SW_N_ENTRY_FILES && out; i++) {
         if (status == SW_OK && out[i].file)
             status = finish_output(&out[i], err);
         if (out[i].file && fclose(out[i].file) != 0 && status == SW_OK)

@@ -78,6 +78,12 @@ static void report_data(const sw_run *run) {
                    run->n_steps, s->train.batch_size, run->assembly.choice.micro_batch_size,
                    (double)run->n_rows / (double)facts.n_rows);
     sw_dataset_tell(run->data, tell, (void *)(uintptr_t)run);
+    if (run->n_blank_steps)
+        sw_report_line(run,
+                       "      warning: %" PRId64 " of %" PRId64
+                       " steps have no token that counts as a target, the first is step %" PRId64 "; they change nothing",
+                       run->n_blank_steps, run->n_steps < SW_MOST_LOOKED_AT ? run->n_steps : (int64_t)SW_MOST_LOOKED_AT,
+                       run->first_blank_step);
 }
 
 static void report_sharding(const sw_run *run) {

@@ -1,6 +1,7 @@
 /* run_data.c: the data of a run: the tokenizer if there is text to tokenize, the rows to train on, the rows to validate on. */
 #include "run/train.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -52,6 +53,25 @@ static void tell_progress(void *to, const char *path, int64_t done, int64_t all)
                    sw_text_bytes(all, whole, sizeof whole));
 }
 
+static void tell_of_cache(void *to, const char *line) {
+    sw_report_line(to, "%s", line);
+}
+
+/* Where the user has no cache that can be written, tokens are kept in the run's folder; a dry run has none. */
+static sw_status fallback(void *to, const char *why, char folder[SW_PATH_BYTES], sw_error *err) {
+    sw_run *run = to;
+    sw_status status = run->options->dry_run ? sw_text_cache_temporary(why != NULL, folder, err)
+                                             : sw_path_join(folder, run->settings->checkpoint.path, SW_RUN_FOLDER_CACHE, err);
+    if (!status && why && !run->options->dry_run)
+        status = sw_run_folder_begin(run, err);
+    if (status || !why)
+        return status;
+    if (!run->has_fallback)
+        sw_report_line(run, "%s; tokens are kept in %s", why, folder);
+    run->has_fallback = true;
+    return SW_OK;
+}
+
 static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training, int64_t vocabulary, sw_dataset **data,
                            sw_error *err) {
     static const sw_packing packings[] = {
@@ -78,7 +98,10 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
                  .chat = &run->chat,
                  .n_workers = run->cores.n,
                  .progress = tell_progress,
-                 .progress_to = run},
+                 .progress_to = run,
+                 .fallback = fallback,
+                 .tell = tell_of_cache,
+                 .told = run},
     };
     return sw_dataset_open(&options, data, err);
 }
@@ -95,6 +118,32 @@ sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err) {
         int64_t n_rows = sw_dataset_describe(run->validation).n_rows;
         run->n_validation_rows = n_rows < s->data.validation_rows ? n_rows : s->data.validation_rows;
     }
+    return status;
+}
+
+sw_status sw_run_data_look(sw_run *run, sw_error *err) {
+    const int64_t batch = run->settings->train.batch_size;
+    int64_t looked_at = run->n_steps < SW_MOST_LOOKED_AT ? run->n_steps : SW_MOST_LOOKED_AT;
+    bool has = true;
+    sw_status status = SW_OK;
+    for (int64_t step = 0; step < looked_at && sw_dataset_describe(run->data).n_blank_rows && !status; step++) {
+        int64_t left = run->n_rows - step * batch;
+        status = sw_dataset_has_target(run->data, step * batch, left < batch ? left : batch, &has, err);
+        if (!status && !has)
+            run->first_blank_step = run->n_blank_steps++ ? run->first_blank_step : step + 1;
+    }
+    if (!status && run->n_blank_steps && run->n_blank_steps == run->n_steps)
+        return sw_fail(err, SW_BAD_FILE,
+                       "data.train: no token counts as a target in the %" PRId64
+                       " rows that the run takes, so there is nothing to learn from them; train on more rows, or look at %s",
+                       run->n_rows, run->settings->data.labels_mask ? "data.labels_mask" : "the conversations");
+    if (!status && run->validation && run->n_validation_rows)
+        status = sw_dataset_has_target(run->validation, 0, run->n_validation_rows, &has, err);
+    if (!status && !has && run->validation)
+        return sw_fail(err, SW_BAD_FILE,
+                       "data.validation: no token counts as a target in the %" PRId64
+                       " rows that are evaluated (data.validation_rows), so they have no loss",
+                       run->n_validation_rows);
     return status;
 }
 

@@ -127,10 +127,12 @@ sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
     return SW_OK;
 }
 
-/* What sw_run_folder_create makes, and nothing else. */
+/* What sw_run_folder_begin and sw_run_folder_create make, and nothing else. */
 static void remove_folder(const char *path) {
     static const char *const names[] = {"run.yaml", "plan.json", ".lock"};
     char file[SW_PATH_BYTES];
+    if (sw_path_join(file, path, SW_RUN_FOLDER_CACHE, NULL) == SW_OK)
+        sw_text_cache_remove(file);
     if (sw_path_join(file, path, "steps", NULL) == SW_OK)
         rmdir(file);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -146,12 +148,21 @@ sw_status sw_run_folder_plan(const sw_run *run, sw_error *err) {
     return status;
 }
 
+sw_status sw_run_folder_begin(sw_run *run, sw_error *err) {
+    const char *path = run->settings->checkpoint.path;
+    if (run->goes_on || run->has_begun)
+        return SW_OK;
+    sw_status status = make_folders(path, err);
+    if (!status)
+        status = sw_run_lock_take(path, &run->lock, err); /* if another run found the new folder first, it is that one's */
+    run->has_begun = !status;
+    return status;
+}
+
 sw_status sw_run_folder_create(sw_run *run, sw_error *err) {
     const char *path = run->settings->checkpoint.path;
-    sw_status status = make_folders(path, err);
+    sw_status status = sw_run_folder_begin(run, err);
     if (status)
-        return status;
-    if ((status = sw_run_lock_take(path, &run->lock, err))) /* another run found the new folder first: it is that one's */
         return status;
     char *yaml = sw_settings_yaml(run->settings);
     status = write_text(path, "run.yaml", yaml, err);

@@ -28,8 +28,9 @@ static sw_status exists_already(const char *path, const char *why, sw_error *err
 }
 
 static bool is_of_a_start(const char *name) {
-    static const char *const names[] = {".",     "..",     ".lock",          "run.yaml.partial", "plan.json", "plan.json.partial",
-                                        "steps", "latest", ".latest.partial"};
+    static const char *const names[] = {
+        ".",     "..",     ".lock",           "run.yaml.partial", "plan.json", "plan.json.partial",
+        "steps", "latest", ".latest.partial", SW_RUN_FOLDER_CACHE};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i]))
             return true;

@@ -87,7 +87,7 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
         t->some_saving_failed = t->some_saving_failed || all[r].saving == SW_SAVING_FAILED;
     }
     sw_guard_reach(t, &all[0].limit);
-    t->loss = sw_wide_sum_value(&all[0].loss) * scalars->loss_scale;
+    t->loss = t->n_supervised ? sw_wide_sum_value(&all[0].loss) * scalars->loss_scale : NAN; /* of nothing there is none */
     t->grad_norm = sqrt(sw_wide_sum_value(&all[0].squares));
     scalars->clip_factor = sw_clip_factor(t->grad_norm, s->optimizer.clip_norm);
     t->grad_norm_clipped = t->grad_norm * scalars->clip_factor;
@@ -247,9 +247,10 @@ static void end_step(sw_training *t) {
 /* Does a step that changed nothing end the run? */
 static sw_status judge_skipped(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    if (!t->skipped || t->n_supervised == 0)
+    if (!t->skipped)
         return SW_OK;
-    bool stops = t->is_spike ? s->guard.loss_spike.action == SW_SPIKE_STOP : s->guard.nonfinite == SW_NONFINITE_STOP;
+    bool is_blank = t->n_supervised == 0; /* which is no failure of numbers */
+    bool stops = t->is_spike ? s->guard.loss_spike.action == SW_SPIKE_STOP : s->guard.nonfinite == SW_NONFINITE_STOP && !is_blank;
     if (stops)
         return sw_fail(err, SW_GUARD,
                        "step %lld was stopped by guard.%s: %s; parameters are those of the step before; lower the "
@@ -257,10 +258,10 @@ static sw_status judge_skipped(sw_training *t, sw_error *err) {
                        (long long)t->step, t->is_spike ? "loss_spike" : "nonfinite", t->skipped,
                        t->is_spike ? "loss_spike.action=rollback" : "nonfinite=skip");
     if (t->n_skipped_in_a_row >= s->guard.patience)
-        return sw_fail(
-            err, SW_GUARD,
-            "%d steps in a row were skipped (guard.patience), the last because %s; lower the learning rate or look at the data",
-            t->n_skipped_in_a_row, t->skipped);
+        return sw_fail(err, SW_GUARD, "%d steps in a row were skipped (guard.patience), the last because %s; %s",
+                       t->n_skipped_in_a_row, t->skipped,
+                       is_blank ? "look at what the data count as a target (data.labels_mask, conversations), or shuffle them"
+                                : "lower the learning rate or look at the data");
     return SW_OK;
 }
 

@@ -117,6 +117,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
             sw_adapter_check(s->model.lora.adapter, &run->assembly.lora, run->assembly.graph, &run->assembly.lora_layers, err);
     if (!status)
         status = find_length(run, err);
+    if (!status)
+        status = sw_run_data_look(run, err);
     if (status)
         return status;
     run->schedule = (sw_schedule){.kind = (sw_schedule_kind)s->optimizer.schedule,
@@ -157,6 +159,8 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
         status = sw_faults_begin(run.faults, err);
     if (!status)
         status = prepare(&run, err);
+    if (status && run.has_begun) /* for tokens that had no other place */
+        sw_run_folder_leave(&run);
     if (!status)
         sw_report_start(&run);
     if (!status && run.is_finished)

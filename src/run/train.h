@@ -43,14 +43,21 @@ typedef struct sw_run {
     sw_record record;
     sw_run_lock lock;
     bool goes_on;      /* in a folder that was there before */
-    bool is_finished;  /* there is nothing left to do */
-    int n_restarts;    /* of the ranks, so far */
-    sw_faults *faults; /* faults.h; NULL: none */
+    bool has_begun;    /* the folder is made, by this run, and its lock taken */
+    bool has_fallback; /* tokenized text is kept in it, or elsewhere, as the cache cannot be written; and that is told */
+    int64_t n_blank_steps, first_blank_step; /* of which no target counts: SW_MOST_LOOKED_AT steps are looked at */
+    bool is_finished;                        /* there is nothing left to do */
+    int n_restarts;                          /* of the ranks, so far */
+    sw_faults *faults;                       /* faults.h; NULL: none */
 } sw_run;
 
 /* run/run_data.c: the tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it;
  * run->cores is there. */
 sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err);
+/* Does any target count, of the rows that the run takes, and of those that it validates on? Fills in n_blank_steps. Errors:
+ * SW_BAD_FILE. */
+enum { SW_MOST_LOOKED_AT = 100000 };
+sw_status sw_run_data_look(sw_run *run, sw_error *err);
 bool sw_run_has_documents(const sw_run *run); /* may rows hold pieces that must not see each other? */
 void sw_run_data_close(sw_run *run);
 
@@ -79,7 +86,10 @@ bool sw_is_same_cause(const char *a, const char *b);
 
 /* run/run_folder.c: the folder of a run and the files written before the first step: run.yaml, plan.json. */
 sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
-sw_status sw_run_folder_create(sw_run *run, sw_error *err);     /* and take its lock */
+sw_status sw_run_folder_begin(sw_run *run, sw_error *err);      /* make it, where it is new, and take its lock */
+sw_status sw_run_folder_create(sw_run *run, sw_error *err);     /* the same if it is not begun, and its files */
+/* Tokenized text in the folder, where it can be kept nowhere else. */
+#define SW_RUN_FOLDER_CACHE "token-cache"
 sw_status sw_run_folder_plan(const sw_run *run, sw_error *err); /* plan.json alone, written anew */
 sw_model_output sw_run_folder_output(const sw_run *run);        /* how the final model is written */
 /* Rank 0, before the final model is written: one that is there gives way, and comes back if the new one does not come about. */

@@ -192,7 +192,9 @@ static sw_status finish(sw_training *t, sw_error *err) {
     if (!status)
         status = event(t, "stop", reason, NAN, err);
     if (!status && t->comm->rank == 0) {
-        sw_report_line(t->run, "loss: %.4f at step 1, %.4f at step %" PRId64, t->first_loss, t->last_loss, t->step);
+        char first[SW_TEXT_NUMBER_BYTES], last[SW_TEXT_NUMBER_BYTES];
+        sw_report_line(t->run, "loss: %s at step 1, %s at step %" PRId64, sw_text_loss(t->first_loss, first, sizeof first),
+                       sw_text_loss(t->last_loss, last, sizeof last), t->step);
         sw_report_memory(t->run, worst);
         if (t->saved_step >= 0)
             sw_report_line(t->run, "checkpoint: %s/steps/%08" PRId64, path, t->saved_step);

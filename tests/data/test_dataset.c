@@ -293,6 +293,44 @@ static void a_mask_that_does_not_fit_is_refused(void **state) {
     assert_refused(&options, SW_BAD_FILE, "absent.npy: ");
 }
 
+/* Nothing would ever be learned: the only token that counts is nobody's target, or behind the last row, or none. */
+static void a_mask_under_which_no_row_has_a_target_is_refused(void **state) {
+    const int64_t zeros[10] = {0}, first[10] = {1}, last[10] = {[9] = 1}, one[10] = {[5] = 1};
+    const char *path = write_counting(*state, "t.npy", SW_U16, 10);
+    sw_dataset_options options = {.paths = &path, .n_paths = 1, .sequence_length = 4};
+    options.labels_mask = write_npy(*state, "zeros.npy", SW_U8, zeros, 10);
+    assert_refused(&options, SW_BAD_FILE, "zeros.npy: no token counts as a target");
+    options.labels_mask = write_npy(*state, "first.npy", SW_U8, first, 10);
+    assert_refused(&options, SW_BAD_FILE, "first.npy: no token counts as a target");
+    options.labels_mask = write_npy(*state, "last.npy", SW_U8, last, 10);
+    assert_refused(&options, SW_BAD_FILE, "last.npy: no token counts as a target");
+    options.labels_mask = write_npy(*state, "one.npy", SW_U8, one, 10);
+    sw_dataset *dataset = open_or_fail(&options);
+    bool has;
+    assert_int_equal(sw_dataset_describe(dataset).n_blank_rows, 1);
+    assert_int_equal(sw_dataset_has_target(dataset, 0, 1, &has, NULL), SW_OK);
+    assert_false(has);
+    assert_int_equal(sw_dataset_has_target(dataset, 0, 2, &has, NULL), SW_OK);
+    assert_true(has);
+    assert_int_equal(sw_dataset_has_target(dataset, 0, 0, &has, NULL), SW_OK);
+    assert_false(has);
+    sw_dataset_close(dataset);
+}
+
+/* No mask, and still no target: each token begins a document. */
+static void documents_of_one_token_each_have_no_target(void **state) {
+    const int64_t ones[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, some[6] = {1, 1, 1, 1, 1, 5};
+    const char *path = write_counting(*state, "t.npy", SW_U16, 10);
+    sw_dataset_options options = {.paths = &path, .n_paths = 1, .packing = SW_PACKED, .sequence_length = 4};
+    options.documents = write_npy(*state, "ones.npy", SW_I64, ones, 10);
+    assert_refused(&options, SW_BAD_FILE, "t.npy: no token counts as a target");
+    options.documents = write_npy(*state, "some.npy", SW_I64, some, 6);
+    sw_dataset *dataset = open_or_fail(&options);
+    assert_int_equal(sw_dataset_describe(dataset).n_rows, 2);
+    assert_int_equal(sw_dataset_describe(dataset).n_blank_rows, 1);
+    sw_dataset_close(dataset);
+}
+
 /* ---- ids ---- */
 
 static void ids_above_16_bits_stay_themselves(void **state) {
@@ -467,6 +505,8 @@ int main(void) {
         SCRATCH_TEST(a_shuffled_mask_moves_with_its_rows),
         SCRATCH_TEST(without_a_mask_every_target_counts),
         SCRATCH_TEST(a_mask_that_does_not_fit_is_refused),
+        SCRATCH_TEST(a_mask_under_which_no_row_has_a_target_is_refused),
+        SCRATCH_TEST(documents_of_one_token_each_have_no_target),
         SCRATCH_TEST(ids_above_16_bits_stay_themselves),
         SCRATCH_TEST(an_id_outside_the_vocabulary_is_named_with_file_place_and_limit),
         SCRATCH_TEST(a_bad_id_far_into_a_file_is_found),

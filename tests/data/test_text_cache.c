@@ -2,12 +2,15 @@
 #include "scratch.h"
 
 #include <dirent.h>
+#include <sys/wait.h>
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "data/cache_entry.h"
 #include "data/dataset.h"
 #include "data/npy.h"
 #include "data/text_cache.h"
+#include "data/token_file.h"
 #include "data/tokenizer/tokenizer.h"
 
 #define JSONL SW_SOURCE_FOLDER "/tests/data/jsonl/"
@@ -158,6 +161,261 @@ static void a_cache_that_cannot_be_made_says_what_to_set(void **state) {
     sw_arena_free(&arena);
 }
 
+/* ---- damage ---- */
+
+typedef struct lines {
+    char text[2048];
+} lines;
+
+/* What the cache keeps of a text, and where. */
+typedef struct kept {
+    sw_text_options options;
+    const char *path;
+    char folder[160]; /* of the entry */
+    lines told;
+} kept;
+
+static void keep_line(void *to, const char *line) {
+    lines *kept = to;
+    strncat(kept->text, line, sizeof kept->text - strlen(kept->text) - 2);
+    strcat(kept->text, "\n");
+}
+
+static void keep(scratch *s, kept *k, const char *cache) {
+    sw_arena arena = {0};
+    *k = (kept){.options = {.cache = scratch_path(s, cache), .tell = keep_line}};
+    k->options.told = &k->told;
+    k->path = write_text(s, "a.jsonl", "{\"text\": \"abc\"}\n{\"prompt\": \"de\", \"completion\": \"fg\"}\n");
+    sw_tokenized out = tokenize(&k->options, k->path, &arena);
+    snprintf(k->folder, sizeof k->folder, "%.*s", (int)(strrchr(out.tokens, '/') - out.tokens), out.tokens);
+    sw_arena_free(&arena);
+}
+
+/* The entry is made anew, with a word that says `says` (NULL: none), and is then as it should be. */
+static void assert_mended(kept *k, const char *says) {
+    sw_arena arena = {0};
+    char *text;
+    int64_t bytes;
+    for (int i = 0; i < 2; i++) {
+        k->told.text[0] = 0;
+        sw_tokenized out = tokenize(&k->options, k->path, &arena);
+        if (i == 0 && says && !(strstr(k->told.text, "a.jsonl in the cache are damaged") && strstr(k->told.text, says)))
+            fail_msg("\"%s\" lacks \"%s\"", k->told.text, says);
+        if ((i > 0 || !says) && k->told.text[0])
+            fail_msg("told without need: %s", k->told.text);
+        assert_memory_equal(out.tokens, k->folder, strlen(k->folder));
+        assert_int_equal(out.facts.n_samples, 2);
+        assert_int_equal(sw_file_read(out.tokens, 1 << 20, &text, &bytes, NULL), SW_OK);
+        assert_int_equal(bytes, SW_NPY_HEADER + 7 * 2);
+        assert_memory_equal(text + SW_NPY_HEADER, "a\0b\0c\0d\0e\0f\0g\0", 14);
+        free(text);
+        assert_int_equal(sw_file_read(out.marks, 1 << 20, &text, &bytes, NULL), SW_OK);
+        assert_memory_equal(text + SW_NPY_HEADER, "\1\1\1\0\0\1\1", 7);
+        free(text);
+    }
+    assert_int_equal(n_entries(k->options.cache), 1);
+    sw_arena_free(&arena);
+}
+
+static const char *const entry_files[] = {"tokens.npy", "marks.npy", "documents.npy", "whole.npy",
+                                          "lines.npy",  "facts.npy", "checksums"};
+enum { N_ENTRY_FILES = sizeof entry_files / sizeof *entry_files };
+
+/* A command of the shell, in the entry's folder. */
+static void in_entry(const kept *k, const char *format, ...) {
+    char command[512];
+    int n = snprintf(command, sizeof command, "cd %s && ", k->folder);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command + n, sizeof command - (size_t)n, format, arguments);
+    va_end(arguments);
+    if (system(command) != 0)
+        fail_msg("%s", command);
+}
+
+/* Every bit of every file. */
+static void a_bit_that_flips_anywhere_is_noticed(void **state) {
+    kept k;
+    keep(*state, &k, "cache");
+    assert_mended(&k, NULL);
+    for (int f = 0; f < N_ENTRY_FILES; f++) {
+        char path[256], *text;
+        int64_t bytes;
+        snprintf(path, sizeof path, "%s/%s", k.folder, entry_files[f]);
+        assert_int_equal(sw_file_read(path, 1 << 20, &text, &bytes, NULL), SW_OK);
+        for (int64_t at = 0; at <= bytes; at++) { /* and last of all none */
+            const int bit = 1 << at % 8;
+            text[at] ^= (char)(at < bytes ? bit : 0);
+            FILE *file = fopen(path, "wb");
+            assert_int_equal(fwrite(text, 1, (size_t)bytes, file), bytes);
+            fclose(file);
+            sw_status wanted = at < bytes ? SW_BAD_FILE : SW_OK;
+            if (sw_entry_check(k.folder, strrchr(k.folder, '/') + 1, NULL) != wanted)
+                fail_msg("byte %d of %s", (int)at, entry_files[f]);
+            text[at] ^= (char)(at < bytes ? bit : 0);
+        }
+        free(text);
+    }
+    assert_mended(&k, NULL);
+}
+
+static void an_entry_that_is_damaged_in_any_way_is_made_anew(void **state) {
+    kept k;
+    keep(*state, &k, "cache");
+    static const char *const ways[] = {
+        "truncate -s -1 %s",     "truncate -s 0 %s",       "printf x >> %s",     "printf '\\0' >> %s", "rm %s",
+        "rm %1$s && mkdir %1$s", "rm %1$s && mkfifo %1$s", "ln -sf /dev/zero %s"};
+    for (int way = 0; way < 8; way++)
+        for (int f = way % 2; f < N_ENTRY_FILES; f += 3) {
+            in_entry(&k, ways[way], entry_files[f]);
+            assert_mended(&k, "damaged");
+        }
+    in_entry(&k, "rm -f *.npy checksums");
+    assert_mended(&k, "checksums cannot be read"); /* an empty folder */
+    in_entry(&k, "cd .. && rm -r %s && mkfifo %s", k.folder, k.folder);
+    assert_mended(&k, "checksums cannot be read");
+    in_entry(&k, "cd .. && rm -r %s && echo file > %s", k.folder, k.folder);
+    assert_mended(&k, "checksums cannot be read");
+    in_entry(&k, "cd .. && rm -r %s && ln -s nowhere %s", k.folder, k.folder);
+    assert_mended(&k, "checksums cannot be read");
+    in_entry(&k, "touch beside && cp tokens.npy copy.npy"); /* what nobody reads does no harm */
+    assert_mended(&k, NULL);
+}
+
+static void an_entry_of_another_text_is_not_taken(void **state) {
+    kept k;
+    sw_arena arena = {0};
+    keep(*state, &k, "cache");
+    sw_text_options elsewhere = {.cache = scratch_path(*state, "other")};
+    tokenize(&elsewhere, write_text(*state, "b.jsonl", "{\"text\": \"xyz\"}\n{\"prompt\": \"de\", \"completion\": \"fg\"}\n"),
+             &arena);
+    in_entry(&k, "cp %s/*/* .", elsewhere.cache); /* all of it */
+    assert_mended(&k, "checksums are not those of this text");
+    in_entry(&k, "cp %s/*/tokens.npy .", elsewhere.cache);
+    assert_mended(&k, "tokens.npy is not what was written");
+    in_entry(&k, "rm marks.npy");
+    assert_mended(&k, "is not what was written");
+    /* Text of which all counts has no marks; some that lie beside its tokens are not taken either. */
+    const char *plain = write_text(*state, "a.jsonl", "{\"text\": \"abc\"}\n");
+    sw_tokenized out = tokenize(&k.options, plain, &arena);
+    assert_null(out.marks);
+    char command[512];
+    snprintf(command, sizeof command, "cp %s/marks.npy %.*s/", k.folder, (int)(strrchr(out.tokens, '/') - out.tokens),
+             out.tokens);
+    assert_int_equal(system(command), 0);
+    k.told.text[0] = 0;
+    out = tokenize(&k.options, plain, &arena);
+    assert_null(out.marks);
+    assert_non_null(strstr(k.told.text, "marks.npy is not what was written"));
+    sw_arena_free(&arena);
+}
+
+/* Many runs begin at once, over an entry that is damaged, or not there: all of them find the tokens, at any moment. */
+static void runs_that_begin_at_once_share_an_entry(void **state) {
+    enum { N = 4, N_ROUNDS = 4 };
+    kept k;
+    keep(*state, &k, "cache");
+    for (int round = 0; round < N_ROUNDS; round++) {
+        in_entry(&k, round % 2 ? "printf x >> tokens.npy" : "rm -r ../*");
+        pid_t run[N];
+        for (int i = 0; i < N; i++)
+            if ((run[i] = fork()) == 0) {
+                sw_arena arena = {0};
+                sw_tokenized out;
+                sw_token_file file;
+                for (int j = 0; j < 5; j++)
+                    if (sw_text_tokenize(&k.options, &k.path, 1, &arena, &out, NULL) ||
+                        sw_token_file_describe(out.tokens, 255, &file, NULL) || file.n_tokens != 7)
+                        _exit(1);
+                _exit(0);
+            }
+        for (int i = 0; i < N; i++) {
+            int how;
+            assert_int_equal(waitpid(run[i], &how, 0), run[i]);
+            assert_int_equal(how, 0);
+        }
+        assert_mended(&k, NULL);
+    }
+}
+
+/* ---- no place for it ---- */
+
+typedef struct other_place {
+    char folder[160];
+    int n_asked;
+    lines why;
+} other_place;
+
+static sw_status give_place(void *to, const char *why, char folder[SW_PATH_BYTES], sw_error *err) {
+    other_place *p = to;
+    (void)err;
+    p->n_asked += why != NULL;
+    snprintf(p->why.text, sizeof p->why.text, "%s", why ? why : "");
+    snprintf(folder, SW_PATH_BYTES, "%s", p->folder);
+    return SW_OK;
+}
+
+static void tokens_are_kept_elsewhere_where_the_cache_cannot_be_written(void **state) {
+    scratch *s = *state;
+    sw_arena arena = {0};
+    other_place other = {.n_asked = 0};
+    snprintf(other.folder, sizeof other.folder, "%s/run/cache", s->folder);
+    const char *path = write_text(s, "a.jsonl", "{\"text\": \"abc\"}");
+    sw_text_options options = {.cache = scratch_path(s, "a.jsonl/below-a-file"), .fallback = give_place, .told = &other};
+    sw_tokenized out = tokenize(&options, path, &arena);
+    assert_memory_equal(out.tokens, other.folder, strlen(other.folder));
+    assert_non_null(strstr(other.why.text, "a.jsonl/below-a-file"));
+    assert_int_equal(other.n_asked, 1);
+    out = tokenize(&options, path, &arena); /* and found there */
+    assert_memory_equal(out.tokens, other.folder, strlen(other.folder));
+    assert_int_equal(other.n_asked, 1);
+    options.cache = scratch_path(s, "cache"); /* in place of making what is there already */
+    out = tokenize(&options, path, &arena);
+    assert_memory_equal(out.tokens, other.folder, strlen(other.folder));
+    assert_int_equal(n_entries(options.cache), 0);
+    sw_text_cache_remove(other.folder);
+    assert_int_equal(access(other.folder, F_OK), -1);
+    sw_arena_free(&arena);
+}
+
+static void neither_place_is_two_reasons(void **state) {
+    scratch *s = *state;
+    sw_arena arena = {0};
+    sw_tokenized out;
+    sw_error err = {0};
+    other_place other = {.n_asked = 0};
+    snprintf(other.folder, sizeof other.folder, "%s/a.jsonl/here", s->folder);
+    const char *path = write_text(s, "a.jsonl", "{\"text\": \"abc\"}");
+    sw_text_options options = {.cache = scratch_path(s, "a.jsonl/there"), .fallback = give_place, .told = &other};
+    assert_int_equal(sw_text_tokenize(&options, &path, 1, &arena, &out, &err), SW_NO_SPACE);
+    assert_non_null(strstr(err.message, "a.jsonl/there"));
+    assert_non_null(strstr(err.message, "a.jsonl/here"));
+    sw_arena_free(&arena);
+}
+
+/* A folder that anybody may have put there is none to trust. */
+static void temporary_files_of_others_are_not_taken(void **state) {
+    scratch *s = *state;
+    char folder[SW_PATH_BYTES], expected[160];
+    const char *kept = getenv("TMPDIR");
+    char *before = kept ? strdup(kept) : NULL;
+    setenv("TMPDIR", s->folder, 1);
+    snprintf(expected, sizeof expected, "%s/shardwise-%d", s->folder, (int)geteuid());
+    assert_int_equal(sw_text_cache_temporary(false, folder, NULL), SW_NO_SPACE);
+    assert_int_equal(symlink(s->folder, expected), 0);
+    assert_int_equal(sw_text_cache_temporary(true, folder, NULL), SW_NO_SPACE);
+    assert_int_equal(unlink(expected), 0);
+    assert_int_equal(sw_text_cache_temporary(true, folder, NULL), SW_OK);
+    assert_string_equal(folder, expected);
+    assert_int_equal(chmod(expected, 0777), 0);
+    assert_int_equal(sw_text_cache_temporary(true, folder, NULL), SW_NO_SPACE);
+    if (before)
+        setenv("TMPDIR", before, 1);
+    else
+        unsetenv("TMPDIR");
+    free(before);
+}
+
 /* ---- processes ---- */
 
 typedef struct progress {
@@ -228,16 +486,6 @@ static void roles_out_of_order_are_named_by_line_and_message(void **state) {
 }
 
 /* ---- as a dataset ---- */
-
-typedef struct lines {
-    char text[2048];
-} lines;
-
-static void keep_line(void *to, const char *line) {
-    lines *kept = to;
-    strncat(kept->text, line, sizeof kept->text - strlen(kept->text) - 2);
-    strcat(kept->text, "\n");
-}
 
 static void assert_told(const sw_dataset *dataset, const char *says) {
     lines kept = {""};
@@ -401,6 +649,13 @@ int main(void) {
         TEST(another_tokenizer_or_chat_format_is_another_key),
         TEST(the_cache_lies_where_caches_do),
         TEST(a_cache_that_cannot_be_made_says_what_to_set),
+        TEST(a_bit_that_flips_anywhere_is_noticed),
+        TEST(an_entry_that_is_damaged_in_any_way_is_made_anew),
+        TEST(an_entry_of_another_text_is_not_taken),
+        TEST(runs_that_begin_at_once_share_an_entry),
+        TEST(tokens_are_kept_elsewhere_where_the_cache_cannot_be_written),
+        TEST(neither_place_is_two_reasons),
+        TEST(temporary_files_of_others_are_not_taken),
         TEST(any_number_of_processes_makes_the_same_files),
         TEST(a_bad_row_in_a_later_part_is_named_by_its_line),
         TEST(a_conversation_without_a_format_names_line_and_setting),

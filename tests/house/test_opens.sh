@@ -14,6 +14,7 @@ cli/bench_run.c           /proc; the run that it made itself
 cli/doctor.c              files of /proc and /sys
 observe/json_line.c       checked by name before; O_RDWR waits for no other end
 observe/metrics.c         checked by name before; r+ waits for no other end
+data/text_cache.c         folders
 data/tokenize.c           parts in a folder that it made itself
 checkpoint/adapter_merge.c  a file that it made itself
 checkpoint/companions.c   O_EXCL

@@ -117,23 +117,36 @@ def patience_and_stop():
 
 
 def steps_without_targets():
-    """Nothing to learn from is no failure: skipped, not counted towards patience, and the weights stay."""
+    """Nothing to learn from: the step is skipped and has no loss, the weights stay; guard.patience counts it; and a run of nothing else is
+    refused before its first step."""
     tokens = steps_of_tokens(4) + [0]
     nothing = [0] * len(tokens)
+    run = runs.train(config(in_order(tokens, nothing)))
+    runs.expect(run.code == 3 and "no token counts as a target in any row" in run.message, f"no targets: {run.code} {run.errors}")
+    runs.expect(not run.folder.exists(), "no targets: a folder is left")
+    only_last = [1 if i > 12 * LENGTH else 0 for i in range(len(tokens))]
+    run = runs.train(config(in_order(tokens, only_last), train="steps: 3"))
+    runs.expect(run.code == 3 and "in the 12 rows that the run takes" in run.message, f"targets behind the run: {run.code} {run.errors}")
+    run = runs.train(config(in_order(tokens, only_last), more="guard: {patience: 3}\n"), "shard.ranks=3")
+    runs.expect(run.code == 6 and "3 steps in a row were skipped (guard.patience)" in run.message, f"patience: {run.code} {run.errors}")
+    runs.expect("data.labels_mask" in run.message and "learning rate" not in run.message, f"patience: {run.message}")
+    runs.expect([line["loss"] for line in run.metrics] == [None] * 3, f"losses that there are not: {run.metrics}")
     only_third = [1 if 8 * LENGTH < i <= 12 * LENGTH else 0 for i in range(len(tokens))]
     for n_ranks in (1, 3):
         run = runs.train_well(
-            config(in_order(tokens, nothing), f"path: {start.folder}/model", more="guard: {patience: 1, nonfinite: stop}\n"),
+            config(in_order(tokens, only_third), f"path: {start.folder}/model", more="guard: {nonfinite: stop}\n"),
             f"shard.ranks={n_ranks}",
         )
         runs.expect(
-            all("target" in line.get("skipped", "") and line["supervised_tokens"] == 0 for line in run.metrics),
-            f"no targets: {run.metrics}",
+            all("target" in line["skipped"] and line["loss"] is None for line in run.metrics if not line["supervised_tokens"]),
+            f"targets in step 3 only: {run.metrics}",
         )
-        runs.expect(as_bits(run.tensors()) == as_bits(start.tensors()), "no targets: weights changed")
-        run = runs.train_well(config(in_order(tokens, only_third), f"path: {start.folder}/model"), f"shard.ranks={n_ranks}")
+        runs.expect("3 of 4 steps have no token that counts as a target, the first is step 1" in run.output, f"not told: {run.output}")
+        runs.expect("loss: none at step 1, none at step 4" in run.output, f"a loss that there is not: {run.output}")
         runs.expect([line["supervised_tokens"] for line in run.metrics] == [0, 0, 4 * LENGTH, 0], f"targets in step 3 only: {run.metrics}")
         runs.expect([i for i, line in enumerate(run.metrics) if "skipped" not in line] == [2], f"targets in step 3 only: {run.metrics}")
+    three = runs.train_well(config(in_order(tokens, only_third), f"path: {start.folder}/model", train="steps: 3"))
+    runs.expect(as_bits(run.tensors()) == as_bits(three.tensors()), "no targets: step 4 changed the weights")
 
 
 def a_model_is_taken_as_it_is():
