@@ -19,6 +19,7 @@
 
 struct sw_differentiation {
     sw_graph *graph;
+    const sw_value *loss;
     int n_values;        /* of the forward pass; gradients are values too, but have no gradients */
     sw_value **gradient; /* [n_values] by value id: what arrived; NULL before, and after its use */
     bool *is_written;    /* [n_parameters] the gradient of this parameter has been written */
@@ -103,7 +104,7 @@ static bool hands_on(const sw_differentiation *d, const sw_op *op) {
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
         if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && operand->value->needs_gradient &&
-            (d->gradient[operand->value->id] || operand->value == d->graph->loss))
+            (d->gradient[operand->value->id] || operand->value == d->loss))
             return true;
     }
     return false;
@@ -160,9 +161,10 @@ sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err) {
         return sw_graph_status(graph, err);
     if (graph->is_differentiated)
         return sw_fail(err, SW_BUG, "the graph is differentiated already");
-    if (!graph->loss)
+    sw_value *loss = sw_graph_port(graph, SW_PORT_LOSS);
+    if (!loss)
         return sw_fail(err, SW_BAD_CONFIG, "the graph has no loss to differentiate; end the model with sw_cross_entropy");
-    sw_differentiation d = {.graph = graph, .n_values = graph->values.n};
+    sw_differentiation d = {.graph = graph, .loss = loss, .n_values = graph->values.n};
     d.gradient = sw_arena_take(&graph->arena, (size_t)graph->values.n * sizeof *d.gradient);
     d.is_written = sw_arena_take(&graph->arena, (size_t)graph->parameters.n * sizeof *d.is_written);
     if (!d.gradient || !d.is_written)

@@ -224,20 +224,43 @@ int64_t sw_value_bytes(const sw_value *value, sw_number_kind numbers) {
     }
 }
 
-static sw_value *input(sw_graph *graph, sw_value **known) {
-    if (!*known && (*known = sw_value_create(graph, SW_VALUE_INDEX, 1, (int64_t[]){graph->n_rows * graph->n_tokens})))
-        (*known)->is_input = true;
-    return *known;
+sw_value *sw_graph_port(const sw_graph *graph, const char *name) {
+    for (int i = 0; i < graph->ports.n; i++)
+        if (!strcmp(graph->ports.item[i].name, name))
+            return graph->ports.item[i].value;
+    return NULL;
+}
+
+sw_value *sw_graph_add_port(sw_graph *graph, const char *name, bool is_output, sw_value *value) {
+    sw_port *grown =
+        value ? sw_arena_grow(&graph->arena, graph->ports.item, graph->ports.n, &graph->ports.capacity, sizeof *grown) : NULL;
+    if (!grown)
+        return value ? out_of_memory(graph) : NULL;
+    graph->ports.item = grown;
+    grown[graph->ports.n++] = (sw_port){name, value, is_output};
+    value->is_input = !is_output;
+    value->is_output = is_output;
+    return value;
+}
+
+/* An input of one number for each position. */
+static sw_value *input(sw_graph *graph, const char *name) {
+    if (!graph)
+        return NULL;
+    sw_value *known = sw_graph_port(graph, name);
+    return known ? known
+                 : sw_graph_add_port(graph, name, false,
+                                     sw_value_create(graph, SW_VALUE_INDEX, 1, (int64_t[]){graph->n_rows * graph->n_tokens}));
 }
 
 sw_value *sw_tokens(sw_graph *graph) {
-    return graph ? input(graph, &graph->tokens) : NULL;
+    return input(graph, SW_PORT_TOKENS);
 }
 sw_value *sw_targets(sw_graph *graph) {
-    return graph ? input(graph, &graph->targets) : NULL;
+    return input(graph, SW_PORT_TARGETS);
 }
 sw_value *sw_documents(sw_graph *graph) {
-    return graph ? input(graph, &graph->documents) : NULL;
+    return input(graph, SW_PORT_DOCUMENTS);
 }
 
 /* ---- operations ---- */

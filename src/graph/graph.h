@@ -112,6 +112,21 @@ struct sw_op {
 typedef sw_value *(*sw_linear_hook)(sw_graph *graph, void *self, sw_value *x, sw_parameter *weight, sw_weight_layout layout,
                                     sw_value *y);
 
+/* What comes into a graph from outside, or is left for those outside, under a name. Its type and shape are the value's. */
+typedef struct sw_port {
+    const char *name;
+    sw_value *value;
+    bool is_output;
+} sw_port;
+
+#define SW_PORT_TOKENS "tokens"             /* in: int32 [B*T] */
+#define SW_PORT_TARGETS "targets"           /* in: int32 [B*T], -1: no target */
+#define SW_PORT_DOCUMENTS "documents"       /* in: int32 [B*T], where the token's document begins in its row */
+#define SW_PORT_PLACES "places"             /* in, of a graph that decodes (sw_graph_decode): int32 [B,3] */
+#define SW_PORT_LOSS "loss"                 /* out: double [1], the sum over supervised targets */
+#define SW_PORT_TOKEN_LOSSES "token_losses" /* out, where it is wanted: float [B*T], of each position */
+#define SW_PORT_LOGITS "logits"             /* out: float [B,V] */
+
 struct sw_graph {
     sw_arena arena;
     sw_error error;
@@ -122,10 +137,8 @@ struct sw_graph {
     SW_LIST(sw_parameter *) parameters;
     SW_LIST(sw_value *) values;
     SW_LIST(sw_op *) ops; /* in the order in which they run; PREPARE operations first; an operation's id is its place */
-    sw_value *tokens, *targets, *documents, *loss, *logits;
-    sw_value *token_losses; /* of each position, beside the loss; NULL: not wanted */
+    SW_LIST(sw_port) ports;
     bool wants_token_losses;
-    sw_value *places;                      /* of a graph that decodes (sw_graph_decode), int32 [B,3]; NULL */
     int64_t cached_rows, cached_positions; /* of its caches; 0 */
     int n_states;
     int n_dropouts;             /* streams handed out */
@@ -134,7 +147,13 @@ struct sw_graph {
     bool is_differentiated;
 };
 
+/* The value of that port; NULL: the graph has none of that name. */
+sw_value *sw_graph_port(const sw_graph *graph, const char *name);
+
 /* ---- recording: used by graph/ops ---- */
+
+/* Make a value a port. Returns it; NULL, and the graph's error, when memory is short. */
+sw_value *sw_graph_add_port(sw_graph *graph, const char *name, bool is_output, sw_value *value);
 
 sw_value *sw_value_create(sw_graph *graph, sw_value_kind kind, int n_dimensions, const int64_t *dimensions);
 
@@ -209,7 +228,7 @@ sw_status sw_graph_decode(sw_graph *graph, int64_t n_rows, int64_t n_positions, 
 
 /* Positions that a row can have: its tokens, or in a graph that decodes those of the cache. */
 static inline int64_t sw_graph_positions(const sw_graph *graph) {
-    return graph->places ? graph->cached_positions : graph->n_tokens;
+    return sw_graph_port(graph, SW_PORT_PLACES) ? graph->cached_positions : graph->n_tokens;
 }
 
 /* What operations record in such a graph in place of themselves. `dim`: as the operation's kernel has them. */
@@ -218,7 +237,7 @@ sw_value *sw_decode_rotary(sw_graph *graph, sw_value *x, sw_value *table, int64_
 sw_value *sw_decode_positions(sw_graph *graph, sw_value *x, sw_parameter *table);
 sw_value *sw_decode_selection(sw_graph *graph, sw_value *x);
 
-/* Of an empty graph: its loss leaves the loss of each position too, float [B*T], in graph->token_losses. */
+/* Of an empty graph: its loss leaves the loss of each position too, as a port. */
 static inline void sw_graph_want_token_losses(sw_graph *graph) {
     graph->wants_token_losses = true;
 }
@@ -253,7 +272,7 @@ bool sw_attention_turns_back(sw_graph *graph, const sw_turned_heads *turned, con
  * products that they turn, where nobody else reads those. */
 sw_status sw_graph_join_products(sw_graph *graph, sw_error *err);
 
-/* Append the backward pass of graph->loss. Parameters that the loss does not depend on get a ZERO operation. */
+/* Append the backward pass of the loss. Parameters that the loss does not depend on get a ZERO operation. */
 sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err);
 
 /* Of a graph that will not be differentiated: dropouts pass their input on, as evaluation wants. */

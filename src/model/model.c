@@ -18,7 +18,7 @@ static const struct {
 sw_status sw_model_trace(const sw_model_config *config, sw_model_end end, sw_graph *graph, sw_error *err) {
     if ((unsigned)config->architecture >= SW_N_ARCHITECTURES)
         return sw_fail(err, SW_BUG, "architecture number %d is not in the table", (int)config->architecture);
-    if (graph->places && end != SW_ENDS_IN_LOGITS)
+    if (sw_graph_port(graph, SW_PORT_PLACES) && end != SW_ENDS_IN_LOGITS)
         return sw_fail(err, SW_BUG, "a graph that decodes ends in logits");
     if (graph->units.n)
         return sw_fail(err, SW_BUG, "a model is recorded into an empty graph; this one has unit %s", graph->units.item[0]->name);

@@ -21,7 +21,7 @@ static sw_status check_op(const sw_graph *graph, const sw_op *op, const sw_custo
         return check_table(op, "head", op->operand[1].parameter, model, err);
     if (op->kernel != SW_KERNEL_EMBEDDING)
         return SW_OK;
-    if (op->operand[0].value != graph->tokens)
+    if (op->operand[0].value != sw_graph_port(graph, SW_PORT_TOKENS))
         return sw_fail(err, SW_BAD_CONFIG,
                        "the custom model embeds sw_targets in unit %s, which are -1 where there is no target; embed sw_tokens",
                        op->unit->name);
@@ -42,7 +42,7 @@ sw_status sw_custom_model_trace(const sw_custom_model *model, sw_graph *graph, s
                        own.message[0] ? own.message : "the custom model's trace function failed and left no message");
     if ((status = sw_graph_status(graph, err)))
         return status;
-    if (!graph->loss)
+    if (!sw_graph_port(graph, SW_PORT_LOSS))
         return sw_fail(err, SW_BAD_CONFIG, "the custom model has no loss; its trace function must end in sw_cross_entropy");
     for (int i = 0; i < graph->ops.n && !status; i++)
         status = check_op(graph, graph->ops.item[i], model, err);

@@ -48,7 +48,7 @@ void sw_decoder_free(sw_decoder *d) {
 
 static sw_status run(sw_decoder *d, int program, bool is_active, const float **logits, sw_error *err) {
     sw_status status = sw_runner_run(&d->runner, program, is_active, err);
-    *logits = sw_runner_address(&d->runner, program, d->runner.compiled->programs[program]->logits);
+    *logits = sw_runner_port(&d->runner, program, SW_PORT_LOGITS);
     return status;
 }
 
@@ -56,8 +56,8 @@ sw_status sw_decoder_prompt(sw_decoder *d, int64_t row, int64_t first, int64_t n
                             const float **logits, sw_error *err) {
     int program = n > 4 * SHORT_PIECE ? SW_DECODE_LONG : SW_DECODE_SHORT; /* a long piece costs as much as some short ones */
     int64_t capacity = d->runner.compiled->graphs[program]->n_tokens;
-    int32_t *into = sw_runner_address(&d->runner, program, d->runner.compiled->programs[program]->tokens);
-    int32_t *places = sw_runner_address(&d->runner, program, d->runner.compiled->programs[program]->places);
+    int32_t *into = sw_runner_port(&d->runner, program, SW_PORT_TOKENS);
+    int32_t *places = sw_runner_port(&d->runner, program, SW_PORT_PLACES);
     *n_taken = smaller(n, capacity);
     memset(into, 0, (size_t)capacity * sizeof *into);
     memcpy(into, tokens, (size_t)*n_taken * sizeof *into);
@@ -66,8 +66,8 @@ sw_status sw_decoder_prompt(sw_decoder *d, int64_t row, int64_t first, int64_t n
 }
 
 sw_status sw_decoder_step(sw_decoder *d, const int32_t *tokens, const int32_t *positions, const float **logits, sw_error *err) {
-    int32_t *into = sw_runner_address(&d->runner, SW_DECODE_ROWS, d->runner.compiled->programs[SW_DECODE_ROWS]->tokens);
-    int32_t *places = sw_runner_address(&d->runner, SW_DECODE_ROWS, d->runner.compiled->programs[SW_DECODE_ROWS]->places);
+    int32_t *into = sw_runner_port(&d->runner, SW_DECODE_ROWS, SW_PORT_TOKENS);
+    int32_t *places = sw_runner_port(&d->runner, SW_DECODE_ROWS, SW_PORT_PLACES);
     for (int32_t row = 0; row < d->choice.n_rows; row++) {
         bool is_active = positions[row] >= 0;
         into[row] = is_active ? tokens[row] : 0;

@@ -31,10 +31,7 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     int64_t micro = a->choice.micro_batch_size, k = e->first + sw_training_micro_batch(t, slot);
     scalars->first_row = k * micro;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, slot, 0, "reading validation data");
-    return sw_training_fill(t->run->validation, k * micro, t->run->n_validation_rows, micro, a->settings->data.sequence_length,
-                            sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation->tokens),
-                            sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation->targets),
-                            sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, a->evaluation->documents), err);
+    return sw_training_fill(t, SW_PROGRAM_EVALUATE, t->run->validation, k * micro, t->run->n_validation_rows, err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {
@@ -42,7 +39,7 @@ static sw_status collect(void *self, int slot, sw_error *err) {
     sw_training *t = e->training;
     (void)slot;
     (void)err;
-    const double *loss = sw_executor_address(t->executor, SW_PROGRAM_EVALUATE, t->run->assembly.evaluation->loss);
+    const double *loss = sw_executor_port(t->executor, SW_PROGRAM_EVALUATE, SW_PORT_LOSS);
     sw_wide_sum_add(&e->loss, *loss);
     return SW_OK;
 }

@@ -96,6 +96,10 @@ void *sw_executor_address(sw_executor *e, int index, int buffer) {
     return sw_executor_base(e, b, e->comm->rank) + (b->kind == SW_BUFFER_SHARED_SLICE ? e->comm->rank * b->bytes : 0);
 }
 
+void *sw_executor_port(sw_executor *e, int index, const char *port) {
+    return sw_executor_address(e, index, sw_program_buffer_of(e->programs[index], port));
+}
+
 /* The highest byte of its class that this operand touches in this rank's own memory. */
 static void bind_peak(sw_bound *bound, const sw_program *program, const sw_reference *reference) {
     if (reference->buffer < 0)

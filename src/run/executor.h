@@ -21,6 +21,9 @@ void sw_executor_free(sw_executor *executor);
 /* The memory of a buffer of program `index` on this rank (a shared slice: own part). NULL for -1. */
 void *sw_executor_address(sw_executor *executor, int index, int buffer);
 
+/* The memory of a port of program `index`. NULL: it has none of that name. */
+void *sw_executor_port(sw_executor *executor, int index, const char *port);
+
 /* Collective. All parameters have been put: make them known, fill replicated copies. Later calls, each after sw_executor_reopen,
  * are for trainable parameters that have been put anew; frozen ones stay as they were. */
 sw_status sw_executor_publish(sw_executor *executor, sw_error *err);

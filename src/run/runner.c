@@ -58,6 +58,6 @@ sw_status sw_runner_run(sw_runner *r, int index, bool is_active, sw_error *err) 
     return sw_executor_forward(r->executor, index, is_active, &scalars, err);
 }
 
-void *sw_runner_address(sw_runner *r, int index, int buffer) {
-    return sw_executor_address(r->executor, index, buffer);
+void *sw_runner_port(sw_runner *r, int index, const char *port) {
+    return sw_executor_port(r->executor, index, port);
 }

@@ -41,7 +41,7 @@ void sw_runner_close(sw_runner *runner);
 /* Run program `index`, or only take part in its collectives. Collective. */
 sw_status sw_runner_run(sw_runner *runner, int index, bool is_active, sw_error *err);
 
-/* The memory of one of its buffers: runner->compiled->programs[index]->tokens and so on. */
-void *sw_runner_address(sw_runner *runner, int index, int buffer);
+/* The memory of a port of program `index`: SW_PORT_TOKENS and so on. */
+void *sw_runner_port(sw_runner *runner, int index, const char *port);
 
 #endif

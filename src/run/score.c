@@ -191,33 +191,31 @@ static int program_for(const scoring *s, int64_t n_tokens) {
 static sw_status score_row(scoring_rank *r, int source, int64_t row, yield *mine, sw_error *err) {
     scoring *s = r->s;
     int program = program_for(s, s->row_length);
-    const sw_program *p = s->runner.compiled->programs[program];
-    int32_t *targets = sw_runner_address(&r->runner, program, p->targets);
+    int32_t *targets = sw_runner_port(&r->runner, program, SW_PORT_TARGETS);
     sw_status status =
-        sw_dataset_row(s->datasets[source], row, sw_runner_address(&r->runner, program, p->tokens), targets, NULL, err);
+        sw_dataset_row(s->datasets[source], row, sw_runner_port(&r->runner, program, SW_PORT_TOKENS), targets, NULL, err);
     for (int64_t t = 0; t < s->row_length && !status; t++)
         mine->n_targets += targets[t] >= 0;
     if (!status)
         status = count_bytes(r, targets, s->row_length, &mine->n_bytes, err);
     if (!status)
         status = sw_runner_run(&r->runner, program, true, err);
-    mine->loss = status ? 0 : *(const double *)sw_runner_address(&r->runner, program, p->loss);
+    mine->loss = status ? 0 : *(const double *)sw_runner_port(&r->runner, program, SW_PORT_LOSS);
     return status;
 }
 
 static sw_status score_choice(scoring_rank *r, const sw_choice *choice, yield *mine, sw_error *err) {
     int program = program_for(r->s, choice->n);
-    const sw_program *p = r->s->runner.compiled->programs[program];
     int64_t length = r->s->length[program];
-    int32_t *tokens = sw_runner_address(&r->runner, program, p->tokens);
-    int32_t *targets = sw_runner_address(&r->runner, program, p->targets);
+    int32_t *tokens = sw_runner_port(&r->runner, program, SW_PORT_TOKENS);
+    int32_t *targets = sw_runner_port(&r->runner, program, SW_PORT_TARGETS);
     for (int64_t t = 0; t < length; t++) {
         tokens[t] = t < choice->n ? choice->ids[t] : 0;
         targets[t] = t + 1 >= choice->first_scored && t + 1 < choice->n ? choice->ids[t + 1] : -1;
     }
     mine->n_targets = choice->n - choice->first_scored;
     sw_status status = sw_runner_run(&r->runner, program, true, err);
-    const float *losses = sw_runner_address(&r->runner, program, p->token_losses);
+    const float *losses = sw_runner_port(&r->runner, program, SW_PORT_TOKEN_LOSSES);
     for (int64_t t = 0; t < length && !status; t++)
         mine->loss += (double)losses[t];
     return status;

@@ -7,8 +7,11 @@
 #include "base/clock.h"
 #include "optim/clip.h"
 
-sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens,
-                           int32_t *targets, int32_t *documents, sw_error *err) {
+sw_status sw_training_fill(sw_training *t, int program, sw_dataset *data, int64_t first, int64_t end, sw_error *err) {
+    const int64_t n_rows = t->run->assembly.choice.micro_batch_size, n_tokens = t->run->settings->data.sequence_length;
+    int32_t *tokens = sw_executor_port(t->executor, program, SW_PORT_TOKENS);
+    int32_t *targets = sw_executor_port(t->executor, program, SW_PORT_TARGETS);
+    int32_t *documents = sw_executor_port(t->executor, program, SW_PORT_DOCUMENTS);
     if (documents)
         memset(documents, 0, (size_t)(n_rows * n_tokens) * sizeof *documents);
     for (int64_t r = 0; r < n_rows; r++, tokens += n_tokens, targets += n_tokens) {
@@ -31,17 +34,14 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     scalars->first_row = t->first_row + k * micro;
     t->check.slot = slot;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step + 1, slot, 0, "reading data");
-    return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->tokens),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->targets),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->documents), err);
+    return sw_training_fill(t, SW_PROGRAM_TRAIN, t->run->data, scalars->first_row, t->first_row + t->n_rows, err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {
     sw_training *t = self;
     (void)slot;
     (void)err;
-    const double *loss = sw_executor_address(t->executor, SW_PROGRAM_TRAIN, t->run->assembly.program->loss);
+    const double *loss = sw_executor_port(t->executor, SW_PROGRAM_TRAIN, SW_PORT_LOSS);
     sw_wide_sum_add(&t->loss_sum, *loss);
     sw_verify_loss(t, *loss);
     return SW_OK;

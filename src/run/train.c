@@ -108,7 +108,7 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     status = sw_assembly_create(s, run->options->model, &choice, &run->assembly, err);
     if (!status && s->model.path && !run->options->model)
         status = sw_model_files_check(s->model.path, &run->assembly.model, run->assembly.graph, err);
-    if (!status && choice.keeps_documents_apart && run->assembly.program->documents < 0)
+    if (!status && choice.keeps_documents_apart && sw_program_buffer_of(run->assembly.program, SW_PORT_DOCUMENTS) < 0)
         status = sw_fail(err, SW_BAD_CONFIG,
                          "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set "
                          "data.packing: false for text without boundaries");

@@ -167,9 +167,8 @@ sw_status sw_verify_compare(sw_training *t, sw_error *err);
 /* After a step with a finding: SW_GUARD, naming the ranks whose numbers differ. Collective. */
 sw_status sw_verify_judge(sw_training *t, sw_error *err);
 
-/* Rows of a micro-batch into tokens and targets: rows at and beyond `end` are blank. `documents`, where a token's document begins
- * in its row, is NULL where the program does not ask; every row is one document. */
-sw_status sw_training_fill(sw_dataset *data, int64_t first, int64_t end, int64_t n_rows, int64_t n_tokens, int32_t *tokens,
-                           int32_t *targets, int32_t *documents, sw_error *err);
+/* Rows of a micro-batch into the inputs of a program: rows at and beyond `end` are blank. `documents`, where a token's document
+ * begins in its row, is there where the program asks; else every row is one document. */
+sw_status sw_training_fill(sw_training *t, int program, sw_dataset *data, int64_t first, int64_t end, sw_error *err);
 
 #endif

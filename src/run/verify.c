@@ -70,17 +70,14 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     int64_t micro = a->choice.micro_batch_size;
     scalars->first_row = t->first_row + (t->comm->rank + p->rotation) % t->check.n_active * micro;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step + 1, slot, 0, "computing a micro-batch again");
-    return sw_training_fill(t->run->data, scalars->first_row, t->first_row + t->n_rows, micro, a->settings->data.sequence_length,
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->tokens),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->targets),
-                            sw_executor_address(t->executor, SW_PROGRAM_TRAIN, a->program->documents), err);
+    return sw_training_fill(t, SW_PROGRAM_TRAIN, t->run->data, scalars->first_row, t->first_row + t->n_rows, err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {
     pass *p = self;
     (void)slot;
     (void)err;
-    const double *loss = sw_executor_address(p->t->executor, SW_PROGRAM_TRAIN, p->t->run->assembly.program->loss);
+    const double *loss = sw_executor_port(p->t->executor, SW_PROGRAM_TRAIN, SW_PORT_LOSS);
     p->hash = XXH3_64bits_withSeed(loss, sizeof *loss, p->hash);
     return SW_OK;
 }

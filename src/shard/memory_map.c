@@ -42,13 +42,8 @@ static void find_lifetimes(sw_program *program) {
                 keep(program, instruction->operand[o].buffer, 0, n);
     }
     /* filled before a slot, or read after it */
-    keep(program, program->tokens, 0, n);
-    keep(program, program->targets, 0, n);
-    keep(program, program->documents, 0, n);
-    keep(program, program->loss, 0, n);
-    keep(program, program->logits, 0, n);
-    keep(program, program->places, 0, n);
-    keep(program, program->token_losses, 0, n);
+    for (int p = 0; p < program->ports.n; p++)
+        keep(program, program->ports.item[p].buffer, 0, n);
     for (int b = 0; b < program->buffers.n; b++) /* peers and the communication lane reach into rings at any time */
         if (program->buffers.item[b].memory_class == SW_MEMORY_REDUCE ||
             program->buffers.item[b].memory_class == SW_MEMORY_GATHER)

@@ -204,8 +204,24 @@ static void number_segments(sw_program *p) {
     }
 }
 
-static int buffer_of(const sw_builder *b, const sw_value *value) {
-    return value ? b->buffer_of_value[value->storage->id] : -1;
+/* A port that no instruction touches has no buffer. */
+static void find_ports(sw_builder *b) {
+    sw_program *p = b->program;
+    p->ports.item = sw_arena_take(&p->arena, ((size_t)b->graph->ports.n + 1) * sizeof *p->ports.item);
+    for (int i = 0; p->ports.item && i < b->graph->ports.n; i++) {
+        const sw_port *port = &b->graph->ports.item[i];
+        p->ports.item[p->ports.n++] =
+            (sw_program_port){port->name, port->is_output, b->buffer_of_value[port->value->storage->id]};
+    }
+    if (!p->ports.item)
+        sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d ports", b->graph->ports.n);
+}
+
+int sw_program_buffer_of(const sw_program *program, const char *port) {
+    for (int i = 0; i < program->ports.n; i++)
+        if (!strcmp(program->ports.item[i].name, port))
+            return program->ports.item[i].buffer;
+    return -1;
 }
 
 sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err) {
@@ -224,14 +240,8 @@ sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_p
     else if (!begin(&b))
         emit_all(&b);
     if (!b.status) {
-        program->tokens = buffer_of(&b, graph->tokens);
-        program->targets = buffer_of(&b, graph->targets);
-        program->documents = buffer_of(&b, graph->documents);
-        program->loss = buffer_of(&b, graph->loss);
-        program->logits = buffer_of(&b, graph->logits);
-        program->places = buffer_of(&b, graph->places);
-        program->token_losses = buffer_of(&b, graph->token_losses);
-        b.status = sw_program_map_memory(program, err);
+        find_ports(&b);
+        b.status = b.status ? b.status : sw_program_map_memory(program, err);
         number_segments(program);
         sw_schedule_accumulation(program);
         sw_costs_count(program);

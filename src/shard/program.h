@@ -146,6 +146,13 @@ typedef struct sw_instruction {
     const char *label;               /* "backward layers.3 linear_grad_weight" */
 } sw_instruction;
 
+/* What is filled before a slot, or read after it: a port of the graph, and where it lies. */
+typedef struct sw_program_port {
+    const char *name;
+    bool is_output;
+    int buffer;
+} sw_program_port;
+
 typedef struct sw_program {
     sw_arena arena;
     sw_sharding sharding;
@@ -157,8 +164,7 @@ typedef struct sw_program {
     int n_channels;
     int64_t class_end[SW_N_MEMORY_CLASSES]; /* planned: the highest byte of each class in its section, this rank */
     int64_t packing_live, packing_arena;    /* activations, logits and scratch: most bytes alive at once; room for them */
-    /* what the trainer fills and reads */
-    int tokens, targets, documents, loss, logits, places, token_losses; /* buffers; -1: none */
+    SW_LIST(sw_program_port) ports;         /* of the graph */
 } sw_program;
 
 /* Buffers that outlive a step and are shared by every program over one layout: parameters, gradients, optimizer state.
@@ -216,6 +222,9 @@ sw_status sw_states_keep(sw_states *states, const sw_graph *graph, sw_error *err
  * states must outlive the program. */
 sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err);
 void sw_program_free(sw_program *program);
+
+/* The buffer of that port; -1: the program has none of that name. */
+int sw_program_buffer_of(const sw_program *program, const char *port);
 
 /* Give every transient buffer an address: sections by class, packed by lifetime. */
 sw_status sw_program_map_memory(sw_program *program, sw_error *err);

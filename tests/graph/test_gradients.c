@@ -479,7 +479,7 @@ static void the_loss_is_computed_once(void **state) {
         n_running += !op->is_dropped && (op->kernel == SW_KERNEL_CROSS_ENTROPY || op->kernel == SW_KERNEL_CROSS_ENTROPY_GRAD);
     }
     assert_int_equal(n_running, 1);
-    assert_int_equal(g->loss->producer->kernel, SW_KERNEL_CROSS_ENTROPY_GRAD);
+    assert_int_equal(sw_graph_port(g, SW_PORT_LOSS)->producer->kernel, SW_KERNEL_CROSS_ENTROPY_GRAD);
     sw_graph_free(g);
 }
 

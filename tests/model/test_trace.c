@@ -90,7 +90,7 @@ static void a_tied_head_is_the_embedding_and_no_parameter_of_its_own(void **stat
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         sw_graph *graph = trace(&SMALL_MODELS[model], SW_ENDS_IN_LOSS);
-        const sw_parameter *head = graph->loss->producer->operand[1].parameter;
+        const sw_parameter *head = sw_graph_port(graph, SW_PORT_LOSS)->producer->operand[1].parameter;
         const char *embedding =
             SMALL_MODELS[model].architecture != SW_GPT2 ? "model.embed_tokens.weight" : "transformer.wte.weight";
         assert_string_equal(head->name, SMALL_MODELS[model].tied ? embedding : "lm_head.weight");
@@ -142,9 +142,9 @@ static void logits_at_a_position_agree_with_the_loss(void **state) {
         sw_model_config config = SMALL_MODELS[model];
         config.dropout = 0;
         sw_graph *with_loss = trace(&config, SW_ENDS_IN_LOSS), *with_logits = trace(&config, SW_ENDS_IN_LOGITS);
-        assert_null(with_loss->logits);
-        assert_null(with_logits->loss);
-        assert_true(with_logits->logits->is_output && with_loss->loss->is_output);
+        assert_null(sw_graph_port(with_loss, SW_PORT_LOGITS));
+        assert_null(sw_graph_port(with_logits, SW_PORT_LOSS));
+        assert_true(sw_graph_port(with_logits, SW_PORT_LOGITS)->is_output && sw_graph_port(with_loss, SW_PORT_LOSS)->is_output);
         assert_int_equal(sw_graph_reuse_in_place(with_logits, &err), SW_OK);
         graph_interpreter a = graph_interpreter_create(with_loss, device, SW_NUMBERS_F64);
         graph_interpreter b = graph_interpreter_create(with_logits, device, SW_NUMBERS_F64);
@@ -162,8 +162,9 @@ static void logits_at_a_position_agree_with_the_loss(void **state) {
         double loss = graph_interpreter_run(&a), sum = 0;
         graph_interpreter_run(&b);
         for (int v = 0; v < SMALL_MODEL_VOCABULARY; v++)
-            sum += exp(graph_interpreter_value(&b, with_logits->logits, SMALL_MODEL_VOCABULARY + v));
-        double expected = log(sum) - graph_interpreter_value(&b, with_logits->logits, SMALL_MODEL_VOCABULARY + TARGET);
+            sum += exp(graph_interpreter_value(&b, sw_graph_port(with_logits, SW_PORT_LOGITS), SMALL_MODEL_VOCABULARY + v));
+        double expected =
+            log(sum) - graph_interpreter_value(&b, sw_graph_port(with_logits, SW_PORT_LOGITS), SMALL_MODEL_VOCABULARY + TARGET);
         assert_true(fabs(loss - expected) < 1e-12 * expected);
         graph_interpreter_free(&a);
         graph_interpreter_free(&b);

@@ -61,9 +61,9 @@ static sw_status whole_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     for (int row = 0; row < N_ROWS; row++)
         for (int t = 0; t < N_TOKENS; t++) {
             sw_scalars scalars = {.position = t};
-            memcpy(sw_executor_address(executor, 0, c->whole.tokens), c->tokens[row], sizeof c->tokens[row]);
+            memcpy(sw_executor_port(executor, 0, SW_PORT_TOKENS), c->tokens[row], sizeof c->tokens[row]);
             RANK_TRY(sw_executor_forward(executor, 0, true, &scalars, err));
-            memcpy(c->reference->at[row][t], sw_executor_address(executor, 0, c->whole.logits),
+            memcpy(c->reference->at[row][t], sw_executor_port(executor, 0, SW_PORT_LOGITS),
                    (size_t)c->config.vocabulary * sizeof(float));
         }
     sw_executor_free(executor);

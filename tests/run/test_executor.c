@@ -91,7 +91,7 @@ static sw_status run_steps(sw_comm *comm, void *arg, sw_error *err) {
     sw_status status = sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE, .n_threads = 2}, &device, err);
     if (!status && t->fails_to_map) {
         int before = comm->n_channels;
-        sw_buffer *buffer = &a->compiled->programs[0]->buffers.item[a->program->loss];
+        sw_buffer *buffer = &a->compiled->programs[0]->buffers.item[sw_program_buffer_of(a->program, SW_PORT_LOSS)];
         buffer->bytes += INT64_C(1) << 50;
         status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1, &executor, err);
         buffer->bytes -= INT64_C(1) << 50;

@@ -67,7 +67,9 @@ static life *lives_of(const built_program *b) {
         else if (is_ring_place(b, i))
             lives[i] = (life){first_use(b, i, false), p->instructions.n};
     }
-    const int from_outside[] = {p->tokens, p->targets, p->documents, p->loss, p->logits};
+    const int from_outside[] = {sw_program_buffer_of(p, SW_PORT_TOKENS), sw_program_buffer_of(p, SW_PORT_TARGETS),
+                                sw_program_buffer_of(p, SW_PORT_DOCUMENTS), sw_program_buffer_of(p, SW_PORT_LOSS),
+                                sw_program_buffer_of(p, SW_PORT_LOGITS)};
     for (int i = 0; i < 5; i++)
         live_always(b, lives, from_outside[i]);
     return lives;
@@ -228,13 +230,13 @@ static void check_values(const built_program *b) {
     const sw_op **ops = program_ops(b, &n_ops);
     int prepared = walk_slot(b, ops, SW_SEGMENT_PREPARE, 0, &s);
     for (int slot = 0; slot < 2; slot++) {
-        fill_from_outside(b, b->program.tokens, &s);
-        fill_from_outside(b, b->program.targets, &s);
-        fill_from_outside(b, b->program.documents, &s);
+        fill_from_outside(b, sw_program_buffer_of(&b->program, SW_PORT_TOKENS), &s);
+        fill_from_outside(b, sw_program_buffer_of(&b->program, SW_PORT_TARGETS), &s);
+        fill_from_outside(b, sw_program_buffer_of(&b->program, SW_PORT_DOCUMENTS), &s);
         int at = walk_slot(b, ops, SW_SEGMENT_FORWARD, prepared, &s);
         at = walk_slot(b, ops, SW_SEGMENT_BACKWARD, at, &s);
         holds(b, -1, at == n_ops);
-        const sw_buffer *loss = &b->program.buffers.item[b->program.loss];
+        const sw_buffer *loss = &b->program.buffers.item[sw_program_buffer_of(&b->program, SW_PORT_LOSS)];
         holds(b, -1, s.owner[sw_memory_section(loss->memory_class)][loss->address / 4] == loss->id);
     }
     free(ops);

@@ -31,8 +31,9 @@ graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *dev
     for (int i = 0; i < graph->values.n; i++)
         if (graph->values.item[i]->storage == graph->values.item[i])
             it.values[i] = take((size_t)sw_value_bytes(graph->values.item[i], numbers));
-    if (graph->documents)
-        memset(it.values[graph->documents->id], 0, (size_t)sw_value_bytes(graph->documents, numbers));
+    if (sw_graph_port(graph, SW_PORT_DOCUMENTS))
+        memset(it.values[sw_graph_port(graph, SW_PORT_DOCUMENTS)->id], 0,
+               (size_t)sw_value_bytes(sw_graph_port(graph, SW_PORT_DOCUMENTS), numbers));
     for (int i = 0; i < graph->parameters.n; i++) {
         int64_t n = graph->parameters.item[i]->n_elements;
         it.parameters[i] = take(bytes_of(sw_parameter_type(numbers), n));
@@ -108,15 +109,18 @@ void graph_interpreter_fill_parameters(graph_interpreter *it, double deviation) 
 }
 
 void graph_interpreter_set_inputs(graph_interpreter *it, const int32_t *tokens, const int32_t *targets) {
-    if (it->graph->tokens)
-        memcpy(it->values[it->graph->tokens->id], tokens, (size_t)it->graph->tokens->n_elements * sizeof *tokens);
-    if (it->graph->targets)
-        memcpy(it->values[it->graph->targets->id], targets, (size_t)it->graph->targets->n_elements * sizeof *targets);
+    if (sw_graph_port(it->graph, SW_PORT_TOKENS))
+        memcpy(it->values[sw_graph_port(it->graph, SW_PORT_TOKENS)->id], tokens,
+               (size_t)sw_graph_port(it->graph, SW_PORT_TOKENS)->n_elements * sizeof *tokens);
+    if (sw_graph_port(it->graph, SW_PORT_TARGETS))
+        memcpy(it->values[sw_graph_port(it->graph, SW_PORT_TARGETS)->id], targets,
+               (size_t)sw_graph_port(it->graph, SW_PORT_TARGETS)->n_elements * sizeof *targets);
 }
 
 void graph_interpreter_set_documents(graph_interpreter *it, const int32_t *documents) {
-    if (it->graph->documents)
-        memcpy(it->values[it->graph->documents->id], documents, (size_t)it->graph->documents->n_elements * sizeof *documents);
+    if (sw_graph_port(it->graph, SW_PORT_DOCUMENTS))
+        memcpy(it->values[sw_graph_port(it->graph, SW_PORT_DOCUMENTS)->id], documents,
+               (size_t)sw_graph_port(it->graph, SW_PORT_DOCUMENTS)->n_elements * sizeof *documents);
 }
 
 static void forget(graph_interpreter *it) {
@@ -155,5 +159,5 @@ double graph_interpreter_run(graph_interpreter *it) {
         memcpy(call.attribute, op->attribute, sizeof call.attribute);
         sw_device_kernel(it->device, it->numbers, op->kernel)(it->device, &call);
     }
-    return it->graph->loss ? *(double *)it->values[it->graph->loss->id] : 0;
+    return sw_graph_port(it->graph, SW_PORT_LOSS) ? *(double *)it->values[sw_graph_port(it->graph, SW_PORT_LOSS)->id] : 0;
 }

@@ -140,11 +140,12 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
     const double dropout = options ? options->dropout : 0;
     const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads, n_kv_heads, head_channels,
                                      q_stride,      kv_stride,       span,    mask};
-    if (graph->places && documents)
+    const bool decodes = sw_graph_port(graph, SW_PORT_PLACES);
+    if (decodes && documents)
         return sw_graph_fail(graph, "attention: a graph that decodes has one document in a row");
-    if (graph->places && mask != SW_MASK_CAUSAL)
+    if (decodes && mask != SW_MASK_CAUSAL)
         return sw_graph_fail(graph, "attention: a graph that decodes is causal: a token cannot see those that are not there yet");
-    if (graph->places)
+    if (decodes)
         return sw_decode_attention(graph, q, k, v, dim, scale); /* where nothing is dropped */
     sw_value *out =
         sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, n_heads * head_channels});

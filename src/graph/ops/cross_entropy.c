@@ -42,7 +42,7 @@ sw_value *sw_cross_entropy(sw_graph *graph, sw_value *x, sw_parameter *head, sw_
         !sw_check_matrix(graph, "cross_entropy", "head", head, 0, x->dimension[1]) ||
         !sw_check_index(graph, "cross_entropy", "targets", targets))
         return NULL;
-    if (graph->loss)
+    if (sw_graph_port(graph, SW_PORT_LOSS))
         return sw_graph_fail(graph, "cross_entropy: the graph has a loss already; a graph has one");
     int64_t n = x->dimension[0], n_vocabulary = head->dimension[0], chunk = sw_cross_entropy_chunk(n, n_vocabulary);
     sw_value *logits = sw_value_create(graph, SW_VALUE_LOGITS, 2, (int64_t[]){chunk, n_vocabulary});
@@ -59,10 +59,7 @@ sw_value *sw_cross_entropy(sw_graph *graph, sw_value *x, sw_parameter *head, sw_
     op->dim[1] = n_vocabulary;
     op->dim[2] = x->dimension[1];
     op->dim[3] = chunk;
-    loss->is_output = true;
-    graph->loss = loss;
-    if (losses)
-        losses->is_output = true;
-    graph->token_losses = losses;
-    return loss;
+    if (losses && !sw_graph_add_port(graph, SW_PORT_TOKEN_LOSSES, true, losses))
+        return NULL;
+    return sw_graph_add_port(graph, SW_PORT_LOSS, true, loss);
 }

@@ -22,11 +22,8 @@ sw_status sw_graph_decode(sw_graph *graph, int64_t n_rows, int64_t n_positions, 
                        n_rows, n_positions, graph->n_rows, graph->n_tokens);
     graph->cached_rows = n_rows;
     graph->cached_positions = n_positions;
-    graph->places = sw_value_create(graph, SW_VALUE_INDEX, 2, (int64_t[]){graph->n_rows, 3});
-    if (!graph->places)
-        return sw_graph_status(graph, err);
-    graph->places->is_input = true;
-    return SW_OK;
+    sw_value *places = sw_value_create(graph, SW_VALUE_INDEX, 2, (int64_t[]){graph->n_rows, 3});
+    return sw_graph_add_port(graph, SW_PORT_PLACES, false, places) ? SW_OK : sw_graph_status(graph, err);
 }
 
 static void rotary_cost(const sw_op *op, double *flops, double *bytes) {
@@ -75,8 +72,9 @@ sw_value *sw_decode_attention(sw_graph *graph, sw_operand q, sw_operand k, sw_op
     sw_value *keys = cache(graph, dim[3], dim[4]), *values = cache(graph, dim[3], dim[4]);
     if (!out || !keys || !values)
         return NULL;
-    sw_op *op = sw_op_emit(graph, &attention_family, SW_KERNEL_ATTENTION_CACHED, 7,
-                           (sw_operand[]){q, k, v, sw_reads(graph->places), updates(keys), updates(values), sw_writes(out)});
+    sw_op *op = sw_op_emit(
+        graph, &attention_family, SW_KERNEL_ATTENTION_CACHED, 7,
+        (sw_operand[]){q, k, v, sw_reads(sw_graph_port(graph, SW_PORT_PLACES)), updates(keys), updates(values), sw_writes(out)});
     if (!op)
         return NULL;
     for (int i = 0; i < 7; i++)
@@ -91,8 +89,9 @@ sw_value *sw_decode_rotary(sw_graph *graph, sw_value *x, sw_value *table, int64_
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
     if (!y)
         return NULL;
-    sw_op *op = sw_op_emit(graph, &rotary_family, SW_KERNEL_ROTARY_PLACED, 4,
-                           (sw_operand[]){sw_reads(x), sw_reads(table), sw_reads(graph->places), sw_writes(y)});
+    sw_op *op =
+        sw_op_emit(graph, &rotary_family, SW_KERNEL_ROTARY_PLACED, 4,
+                   (sw_operand[]){sw_reads(x), sw_reads(table), sw_reads(sw_graph_port(graph, SW_PORT_PLACES)), sw_writes(y)});
     if (!op)
         return NULL;
     op->dim[0] = graph->n_rows;
@@ -108,8 +107,9 @@ sw_value *sw_decode_positions(sw_graph *graph, sw_value *x, sw_parameter *table)
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
     if (!y)
         return NULL;
-    sw_op *op = sw_op_emit(graph, &positions_family, SW_KERNEL_ADD_POSITIONS_PLACED, 4,
-                           (sw_operand[]){sw_reads(x), sw_uses(table), sw_reads(graph->places), sw_writes(y)});
+    sw_op *op =
+        sw_op_emit(graph, &positions_family, SW_KERNEL_ADD_POSITIONS_PLACED, 4,
+                   (sw_operand[]){sw_reads(x), sw_uses(table), sw_reads(sw_graph_port(graph, SW_PORT_PLACES)), sw_writes(y)});
     if (!op)
         return NULL;
     op->dim[0] = graph->n_rows;
@@ -124,7 +124,7 @@ sw_value *sw_decode_selection(sw_graph *graph, sw_value *x) {
     if (!y)
         return NULL;
     sw_op *op = sw_op_emit(graph, &selection_family, SW_KERNEL_SELECT_LAST, 3,
-                           (sw_operand[]){sw_reads(x), sw_reads(graph->places), sw_writes(y)});
+                           (sw_operand[]){sw_reads(x), sw_reads(sw_graph_port(graph, SW_PORT_PLACES)), sw_writes(y)});
     if (!op)
         return NULL;
     op->dim[0] = graph->n_rows;

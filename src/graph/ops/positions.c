@@ -45,7 +45,7 @@ sw_value *sw_add_positions_within(sw_graph *graph, sw_value *x, sw_parameter *ta
         return sw_graph_fail(
             graph, "add_positions: table %s has %" PRId64 " positions, a row has %" PRId64 " tokens; shorten the sequence",
             table->name, table->dimension[0], sw_graph_positions(graph));
-    if (graph->places)
+    if (sw_graph_port(graph, SW_PORT_PLACES))
         return sw_decode_positions(graph, x, table);
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);
     if (!y)

@@ -111,7 +111,7 @@ static sw_value *turn(sw_graph *graph, sw_value *x, int64_t n_heads, int64_t hea
             graph, "rotary: factor %g and amplitude %g must be finite and above 0, and a ramp must not end at its beginning, %g",
             scaling->factor, scaling->amplitude, scaling->from);
     sw_value *table = rotary_table(graph, head_channels, scaling);
-    if (table && graph->places)
+    if (table && sw_graph_port(graph, SW_PORT_PLACES))
         return sw_decode_rotary(graph, x, table, n_heads, head_channels);
     sw_value *y = table ? sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension) : NULL;
     if (!y)

@@ -15,7 +15,7 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
 static const sw_family select_position_family = {.name = "select_position", .cost = cost};
 
 static sw_value *select_position(sw_graph *graph, sw_value *x) {
-    if (graph->places)
+    if (sw_graph_port(graph, SW_PORT_PLACES))
         return sw_decode_selection(graph, x);
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows, x->dimension[1]});
     if (!y)
@@ -41,7 +41,7 @@ sw_value *sw_logits_at_position(sw_graph *graph, sw_value *x, sw_parameter *head
     if (!sw_check_positions(graph, "logits_at_position", "x", x) ||
         !sw_check_matrix(graph, "logits_at_position", "head", head, 0, x->dimension[1]))
         return NULL;
-    if (graph->logits)
+    if (sw_graph_port(graph, SW_PORT_LOGITS))
         return sw_graph_fail(graph, "logits_at_position: the graph has logits already; a graph has one set");
     sw_value *y = select_position(graph, x);
     sw_value *logits = y ? sw_value_create(graph, SW_VALUE_LOGITS, 2, (int64_t[]){graph->n_rows, head->dimension[0]}) : NULL;
@@ -53,7 +53,5 @@ sw_value *sw_logits_at_position(sw_graph *graph, sw_value *x, sw_parameter *head
     op->dim[0] = graph->n_rows;
     op->dim[1] = head->dimension[0];
     op->dim[2] = head->dimension[1];
-    logits->is_output = true;
-    graph->logits = logits;
-    return logits;
+    return sw_graph_add_port(graph, SW_PORT_LOGITS, true, logits);
 }
