@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/stop_signal.h"
 #include "cli/command.h"
+#include "cli/fresh_line.h"
 #include "run/generate.h"
 
 /* What the signal handler tells. */
@@ -43,6 +44,8 @@ static sw_status put_text(void *to, int64_t prompt, const char *bytes, size_t n_
     text_out *out = to;
     (void)prompt;
     put_bytes(out->file, bytes, n_bytes);
+    if (n_bytes)
+        sw_text_line_ended(bytes[n_bytes - 1] == '\n');
     if (fflush(out->file))
         return sw_fail(err, SW_NO_SPACE, "the text could not be written: %s · standard output · %s", strerror(errno),
                        errno == EPIPE ? "its reader is gone" : "is the disk full?");
@@ -59,17 +62,21 @@ static void end_text(void *to, int64_t prompt, sw_text_end end) {
     text_out *out = to;
     (void)end;
     put_bytes(out->file, "\n---\n", prompt + 1 < out->n_prompts ? 5 : 1);
+    sw_text_line_ended(true);
     fflush(out->file);
 }
 
 static void tell_of_slide(void *to, int64_t prompt, int64_t n_positions) {
     text_out *out = to;
-    if (!out->has_slid)
-        fprintf(stderr,
-                "shardwise: warning: the text of prompt %" PRId64 " has outgrown the model's %" PRId64
-                " positions: from there on each token follows from the latest half of it alone · fewer --max-tokens or a "
-                "shorter prompt keep all of it in sight\n",
-                prompt + 1, n_positions);
+    char text[SW_MESSAGE_BYTES];
+    if (out->has_slid)
+        return;
+    snprintf(text, sizeof text,
+             "the text of prompt %" PRId64 " has outgrown the model's %" PRId64
+             " positions: from there on each token follows from the latest half of it alone · fewer --max-tokens or a shorter "
+             "prompt keep all of it in sight",
+             prompt + 1, n_positions);
+    sw_print_warning(text);
     out->has_slid = true;
 }
 
@@ -153,6 +160,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     if (status)
         goto done;
     sw_stop_watch(take_signal);
+    sw_text_line_watch();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of writing */
     text_out out = {stdout, list, n_prompts, is_chat, false};
     sw_generate_options options = {

@@ -9,6 +9,7 @@
 #include "base/stop_signal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/fresh_line.h"
 
 static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate,   &sw_verb_eval,   &sw_verb_tokenize,
                                        &sw_verb_plan,  &sw_verb_checkpoint, &sw_verb_doctor, &sw_verb_bench};
@@ -36,6 +37,8 @@ void sw_print_warning(const char *message) {
     char text[SW_MESSAGE_BYTES];
     bool is_coloured = sw_is_coloured(stderr);
     make_harmless(message, text);
+    fflush(stdout);
+    sw_fresh_line(STDERR_FILENO);
     fprintf(stderr, "shardwise: %swarning:%s %s\n", is_coloured ? "\033[33m" : "", is_coloured ? "\033[0m" : "", text);
 }
 
@@ -45,6 +48,7 @@ void sw_print_error(const sw_error *err) {
     bool is_coloured = sw_is_coloured(stderr);
     bool is_stopped = sw_status_is_stop(err->status); /* as asked, so no error */
     fflush(stdout);
+    sw_fresh_line(STDERR_FILENO);
     if (is_stopped)
         fprintf(stderr, "shardwise: %s\n", *text ? text : "stopped by a signal");
     else

@@ -8,6 +8,7 @@
 #include "base/stop_signal.h"
 #include "cli/command.h"
 #include "cli/faults.h"
+#include "cli/fresh_line.h"
 #include "cli/progress.h"
 #include "config/settings.h"
 #include "run/faults.h"
@@ -28,6 +29,7 @@ static void take_signal(int signal_number) {
     } else if (has_begun && !stop_signal) {
         stop_signal = signal_number;
     } else {
+        sw_fresh_line(STDERR_FILENO);
         ssize_t told =
             has_begun ? write(STDERR_FILENO, at_once, sizeof at_once - 1) : write(STDERR_FILENO, too_early, sizeof too_early - 1);
         (void)told; /* whether or not anybody hears it */
