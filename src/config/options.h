@@ -31,7 +31,7 @@
     X(model, lora, LORA, "{rank: 8, alpha: 16, targets: [q_proj, v_proj], dropout: 0, rslora: false, adapter: null}", "", "adapters of train: lora. targets: ends of the names of linear layers, patterns (* and ?) of whole names, or all-linear; rslora: scaled by alpha / sqrt(rank) in place of alpha / rank; adapter: a PEFT folder to start from")
 
 #define SW_OPTIONS_DATA(X) \
-    X(data, train, PATHS, "[]", "", "files or patterns, in order: .txt, .jsonl ({text} | {prompt, completion} | {messages}), or token files (.npy, one dimension)") \
+    X(data, train, PATHS, "[]", "", "files, folders or patterns, in order: .txt, .jsonl ({text} | {prompt, completion} | {messages}), or token files (.npy, one dimension)") \
     X(data, mix, REALS, "null", "0..", "weights of the entries of data.train, in their order; null: one stream of all") \
     X(data, shuffle, BOOL, "true", "", "rows in an order drawn from the seed, anew each epoch; false: in order") \
     X(data, labels_mask, PATH, "null", "", ".npy beside one token file: 1 where the token counts as a target") \
@@ -40,7 +40,7 @@
     X(data, captions, OFF, "null", "", "training on images and captions") \
     X(data, chat_format, CHOICE, "auto", "auto|chatml|llama2|llama3|mistral|mistral-v3|mistral-v1|zephyr|gemma", "of conversations; auto: recognised from the model's chat template; mistral is mistral-v3") \
     X(data, long, LONG, "split", "split|drop|error", "a document longer than a row: cut it, leave it out, or refuse the data") \
-    X(data, validation, PATHS, "[]", "", "held-out files or patterns; [] for none") \
+    X(data, validation, PATHS, "[]", "", "held-out files, folders or patterns; [] for none") \
     X(data, validation_rows, COUNT, "64", "1..", "rows of each evaluation") \
     X(data, tokenizer, PATH, "null", "bytes", "a tokenizer.json or its folder; bytes: every byte of a text is a token; null: the model's") \
     X(data, sequence_length, COUNT, "512", "1..2147483647", "tokens in a row") \

@@ -46,8 +46,8 @@ typedef enum sw_long_documents { SW_LONG_SPLIT, SW_LONG_DROP, SW_LONG_ERROR } sw
 typedef enum sw_packing { SW_UNPACKED, SW_PACKED, SW_PACKED_WHOLE } sw_packing;
 
 typedef struct sw_dataset_options {
-    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), folders (their .txt and .jsonl files), or patterns of glob(3); files
-     * of a folder or pattern are taken in the order of their names' bytes. A name that exists is no pattern. */
+    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), folders (their .txt and .jsonl files), or patterns (pattern.h); files
+     * of a folder or pattern are taken in the order of their names' bytes. */
     const char *const *paths;
     int n_paths;
     /* Beside token files, for all files together, none of which may be .jsonl. labels_mask: .npy of 0 and 1, one for each token

@@ -2,7 +2,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/reason.h"
 #include "data/dataset_internal.h"
 #include "data/json_document.h"
+#include "data/pattern.h"
 
 enum { LENGTHS_AT_ONCE = 2048 };
 
@@ -23,10 +23,6 @@ static bool ends_with(const char *text, const char *ending) {
 
 static int by_entry_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static sw_status check_tokens(sw_dataset_opening *o, const char *path, bool is_text, sw_token_file *file) {
@@ -302,33 +298,16 @@ static sw_status add_folder(sw_dataset_opening *o, const char *path) {
     return status;
 }
 
-/* A name that exists is that file or folder, whatever characters it has; anything else is a pattern. */
 static sw_status add_pattern(sw_dataset_opening *o, const char *pattern) {
     struct stat info;
-    if (stat(pattern, &info) == 0 && S_ISDIR(info.st_mode))
-        return add_folder(o, pattern);
-    if (access(pattern, F_OK) == 0 || !strpbrk(pattern, "*?["))
-        return add_file(o, pattern);
-
-    glob_t found = {0};
-    sw_status status = SW_OK;
-    int result = glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &found);
-    if (result == GLOB_NOMATCH)
-        status = sw_fail(o->err, SW_BAD_FILE,
-                         "%s: the pattern matches no file; relative paths count from the folder of the run's file", pattern);
-    else if (result == GLOB_NOSPACE)
-        status = sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for the files that the pattern matches", pattern);
-    else if (result != 0)
-        status = sw_fail_call(o->err, SW_CALL_READ, errno,
-                              "%s: the pattern matches no file, because a folder of it cannot be read", pattern);
-    if (status != SW_OK)
-        goto done;
-    /* glob would sort by the locale; the order of the data must not depend on that. */
-    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
-    for (size_t i = 0; i < found.gl_pathc && status == SW_OK; i++)
-        status = add_file(o, found.gl_pathv[i]);
-done:
-    globfree(&found);
+    sw_matches matches;
+    sw_status status = sw_pattern_find(pattern, &matches, o->err);
+    bool is_folder = status == SW_OK && matches.itself && stat(pattern, &info) == 0 && S_ISDIR(info.st_mode);
+    if (is_folder)
+        status = add_folder(o, pattern);
+    for (size_t i = 0; i < matches.n && status == SW_OK && !is_folder; i++)
+        status = add_file(o, matches.path[i]);
+    sw_matches_free(&matches);
     return status;
 }
 

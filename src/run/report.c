@@ -67,6 +67,26 @@ static void tell(void *to, const char *text) {
     sw_report_line(to, "      %s", text);
 }
 
+/* Nothing here is wrong; a person would want to know. */
+static void remark_on_data(const sw_run *run) {
+    enum { FEW_STEPS = 10 };
+    const int64_t n_rows = sw_dataset_describe(run->data).n_rows, batch = run->settings->train.batch_size;
+    const double passes = (double)run->n_rows / (double)n_rows;
+    if (n_rows / batch < FEW_STEPS && passes > 1)
+        sw_report_line(run,
+                       "      note: the data are %.1f steps of %" PRId64
+                       " rows, and the run takes each row %.1f times; it may learn them by heart: take more data or fewer steps",
+                       (double)n_rows / (double)batch, batch, passes);
+    else if (n_rows / batch < FEW_STEPS)
+        sw_report_line(run,
+                       "      note: the data are %.1f steps of %" PRId64 " rows; a smaller train.batch_size gives more steps",
+                       (double)n_rows / (double)batch, batch);
+    if (!run->validation)
+        sw_report_line(run,
+                       "      note: there are no held-out data (data.validation), so nothing will tell what the model learns "
+                       "from what it learns by heart");
+}
+
 static void report_data(const sw_run *run) {
     const sw_settings *s = run->settings;
     sw_dataset_facts facts = sw_dataset_describe(run->data);
@@ -84,6 +104,7 @@ static void report_data(const sw_run *run) {
                        " steps have no token that counts as a target, the first is step %" PRId64 "; they change nothing",
                        run->n_blank_steps, run->n_steps < SW_MOST_LOOKED_AT ? run->n_steps : (int64_t)SW_MOST_LOOKED_AT,
                        run->first_blank_step);
+    remark_on_data(run);
 }
 
 static void report_sharding(const sw_run *run) {

@@ -126,6 +126,9 @@ def a_run_of_rows_that_were_cut_is_not_gone_on_with():
 STRAIGHT = {name: runs.train_well(case, "shard.ranks=1", "shard.stage=0") for name, case in CASES.items()}
 every_target_is_trained_once_an_epoch()
 is_told("epochs", "rows hold documents whole and are ", "40 documents")
+is_told("epochs", "note: the data are ", "takes each row 3.0 times", "note: there are no held-out data")
+is_told("one stream", "a smaller train.batch_size gives more steps")
+runs.expect("held-out" not in STRAIGHT["whole"].output, "held-out data that are there are missed")
 is_told("long", "6 documents are longer than a row and cut (data.long)")
 is_told("mixed", "rows hold documents whole")
 runs.both(same_bits, [(name, n_ranks, stage) for name in CASES for n_ranks, stage in ((2, 3), (3, 1))])
