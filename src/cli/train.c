@@ -62,8 +62,11 @@ static void print_keys(bool as_markdown) {
     sw_faults_reference(print_line, stdout, as_markdown);
 }
 
+/* Without reasons, so that the printed settings print as the same again. */
 static sw_status print_config(const sw_settings *settings, sw_error *err) {
-    char *text = sw_settings_yaml(settings);
+    sw_settings given = *settings;
+    given.chosen = (sw_chosen){0};
+    char *text = sw_settings_yaml(&given);
     if (!text)
         return sw_fail(err, SW_NO_MEMORY, "no memory for printing the settings · shardwise train");
     fputs(text, stdout);

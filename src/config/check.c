@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/hub_name.h"
+#include "config/choose.h"
 
 /* The place of the first of these options that was written. */
 static sw_place place_of(const sw_place *written, sw_option_id first, sw_option_id second) {
@@ -209,6 +210,8 @@ sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, 
     if (!status && settings->train.validate_every && !settings->data.validation.n)
         status = sw_refuse(err, place_of(written, SW_OPTION_train_validate_every, SW_OPTION_data_validation),
                            "name held-out files in data.validation", "train.validate_every is given without data to validate on");
+    if (!status)
+        sw_settings_choose(settings);
     if (!status && settings->optimizer.momentum > 0 &&
         !sw_optimizer_takes((sw_optimizer_kind)settings->optimizer.name, SW_NUMBER(momentum)))
         status = sw_refuse(err, place_of(written, SW_OPTION_optimizer_momentum, SW_OPTION_optimizer_name),

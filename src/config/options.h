@@ -62,14 +62,14 @@
 
 #define SW_OPTIONS_OPTIMIZER(X) \
     X(optimizer, name, CHOICE, "adamw", &SW_OPTIMIZER_WORDS[1], "AdamW (Loshchilov and Hutter 2019) or SGD with momentum") \
-    X(optimizer, learning_rate, REAL, "3e-4", "0..", "at the top of the schedule") \
+    X(optimizer, learning_rate, REAL_AUTO, "auto", "0..", "at the top of the schedule; auto: 2e-5 to fine-tune a model (model.path), 2e-4 for adapters, 3e-4 for a new model") \
     X(optimizer, betas, PAIR, "[0.9, 0.95]", "0..<1", "decay of AdamW's two moments") \
     X(optimizer, epsilon, REAL, "1e-8", ">0..", "added to the root of AdamW's second moment") \
-    X(optimizer, weight_decay, REAL, "0.1", "0..", "on parameters of two or more dimensions, not on biases and norms") \
+    X(optimizer, weight_decay, REAL_AUTO, "auto", "0..", "on parameters of two or more dimensions, not on biases and norms; auto: 0 with model.path, 0.1 for a new model") \
     X(optimizer, momentum, REAL, "0", "0..<1", "of sgd; 0: none") \
     X(optimizer, clip_norm, REAL, "1.0", "0..", "longest gradient; 0: gradients are not clipped") \
     X(optimizer, schedule, CHOICE, "cosine", "cosine|linear|constant|wsd", "of the learning rate after warm-up; wsd: constant, then a decay at the end") \
-    X(optimizer, warmup_steps, COUNT, "0", "0..", "steps over which the learning rate rises to its top") \
+    X(optimizer, warmup_steps, COUNT_AUTO, "auto", "0..", "steps over which the learning rate rises to its top; auto: 3 % of the steps with model.path; for a new model 100, a tenth of the steps at most") \
     X(optimizer, decay_ratio, REAL, "0.2", "0..1", "share of the steps in which wsd decays") \
     X(optimizer, final_ratio, REAL, "0.1", "0..1", "last learning rate as a share of the top one")
 

@@ -9,6 +9,14 @@
 #include "config/table.h"
 #include "config/value.h"
 
+/* Why the value is what it is, where nobody gave it; NULL otherwise. */
+static const char *reason_of(const sw_settings *settings, sw_option_id id) {
+    return id == SW_OPTION_optimizer_learning_rate  ? settings->chosen.learning_rate
+           : id == SW_OPTION_optimizer_weight_decay ? settings->chosen.weight_decay
+           : id == SW_OPTION_optimizer_warmup_steps ? settings->chosen.warmup_steps
+                                                    : NULL;
+}
+
 char *sw_settings_yaml(const sw_settings *settings) {
     char *text = NULL;
     size_t bytes = 0;
@@ -24,7 +32,8 @@ char *sw_settings_yaml(const sw_settings *settings) {
         section = option->section;
         fprintf(out, "  %s: ", option->key);
         is_done = sw_value_print(settings, option, out) && is_done;
-        fputc('\n', out);
+        const char *reason = reason_of(settings, (sw_option_id)i);
+        fprintf(out, "%s%s\n", reason ? "  # auto: " : "", reason ? reason : "");
     }
     is_done = sw_text_close(out, &text) && is_done;
     if (!is_done) {

@@ -2,8 +2,8 @@
  *
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
  *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)
- *            BYTES (int64; 2GiB; null: 0)  REAL  BOOL  CHOICE (int: index into allowed)  PATHS (list)  PAIR (two reals)
- *            REALS (list; null: none)  WRAP  TRAIN (`all`, `lora` or name patterns)  LORA, LIMITS, SPIKE (maps)
+ *            BYTES (int64; 2GiB; null: 0)  REAL  REAL_AUTO (double, -1 is `auto`)  BOOL  CHOICE (int: index into allowed)  PATHS
+ * (list)  PAIR (two reals) REALS (list; null: none)  WRAP  TRAIN (`all`, `lora` or name patterns)  LORA, LIMITS, SPIKE (maps)
  *            RESUME (`auto`, `never` or a map)
  *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
  *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude the
@@ -57,11 +57,17 @@ typedef struct sw_resume_settings {
 
 #define SW_AUTO (-1)
 
+/* Why an option that is `auto` has the value that it has: "usual for adapters"; NULL where the value was given. */
+typedef struct sw_chosen {
+    const char *learning_rate, *weight_decay, *warmup_steps;
+} sw_chosen;
+
 #define SW_FIELD_PATH(name) const char *name;
 #define SW_FIELD_COUNT(name) int64_t name;
 #define SW_FIELD_COUNT_AUTO(name) int64_t name;
 #define SW_FIELD_BYTES(name) int64_t name;
 #define SW_FIELD_REAL(name) double name;
+#define SW_FIELD_REAL_AUTO(name) double name;
 #define SW_FIELD_BOOL(name) bool name;
 #define SW_FIELD_CHOICE(name) int name;
 #define SW_FIELD_LONG(name) int name##_documents; /* a CHOICE whose key is a word of C */
@@ -86,6 +92,7 @@ typedef struct sw_resume_settings {
 typedef struct sw_settings {
     sw_arena arena;
     const char *directory;         /* that relative paths count from: of run.yaml */
+    sw_chosen chosen;              /* what `auto` was in the file, and is a number by now */
     SW_SECTIONS(SW_SECTION_STRUCT) /* settings.model.path, settings.train.steps ... */
 } sw_settings;
 #undef SW_SECTION_STRUCT
@@ -109,13 +116,21 @@ sw_status sw_settings_complete(const sw_settings *settings, const char *name, bo
  * what is named so and not there. Looks at the file system; `name` is that of the file. */
 sw_status sw_settings_find_models(const sw_settings *settings, const char *name, sw_error *err);
 
+/* The learning rate, weight decay and warm-up that are `auto` are chosen when settings are read, by the kind of run; but the
+ * warm-up stays SW_AUTO where train.steps is not given. Then this chooses it, for a run of `n_steps`. */
+void sw_settings_choose_warmup(sw_settings *settings, int64_t n_steps);
+
+/* The learning rate that is usual for the kind of run, and the kind in words: "fine-tuning a whole model". */
+double sw_settings_usual_rate(const sw_settings *settings, const char **kind);
+
 /* Is data.tokenizer the word `bytes`? Then every byte of a text is a token. */
 bool sw_settings_is_bytes(const sw_settings *settings);
 
 /* Does the run train adapters (train: lora)? */
 bool sw_settings_train_lora(const sw_settings *settings);
 
-/* All settings as YAML that reads back to the same settings. Ownership: free() the text. */
+/* All settings as YAML that reads back to the same settings; what was chosen has its reason beside it, as a comment. Ownership:
+ * free() the text. */
 char *sw_settings_yaml(const sw_settings *settings);
 
 /* The settings for people, a section a line: "train: steps 100, epochs 0, ...". The dimensions of a new model are left out where

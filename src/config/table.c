@@ -11,6 +11,7 @@
 #define OFFSET_PATH(field) offsetof(sw_settings, field)
 #define OFFSET_COUNT(field) offsetof(sw_settings, field)
 #define OFFSET_COUNT_AUTO(field) offsetof(sw_settings, field)
+#define OFFSET_REAL_AUTO(field) offsetof(sw_settings, field)
 #define OFFSET_BYTES(field) offsetof(sw_settings, field)
 #define OFFSET_REAL(field) offsetof(sw_settings, field)
 #define OFFSET_BOOL(field) offsetof(sw_settings, field)

@@ -13,6 +13,7 @@ typedef enum sw_option_kind {
     SW_KIND_COUNT_AUTO,
     SW_KIND_BYTES,
     SW_KIND_REAL,
+    SW_KIND_REAL_AUTO,
     SW_KIND_BOOL,
     SW_KIND_CHOICE,
     SW_KIND_LONG = SW_KIND_CHOICE,

@@ -51,6 +51,7 @@ static bool takes_numbers(const sw_option *option, sw_numeral *kind) {
         *kind = SW_NUMERAL_BYTES;
         return true;
     case SW_KIND_REAL:
+    case SW_KIND_REAL_AUTO:
     case SW_KIND_PAIR:
     case SW_KIND_REALS:
     case SW_KIND_LIMIT:
@@ -217,6 +218,13 @@ static sw_status read_real(const reading *in, const sw_yaml *value) {
     if (!sw_yaml_real(value, &real) || !in_range(in->option, real))
         return refuse_value(in, value);
     *(double *)in->field = real;
+    return SW_OK;
+}
+
+static sw_status read_real_auto(const reading *in, const sw_yaml *value) {
+    if (!is_word(value, "auto"))
+        return read_real(in, value);
+    *(double *)in->field = SW_AUTO;
     return SW_OK;
 }
 
@@ -475,12 +483,16 @@ static sw_status read_off(const reading *in, const sw_yaml *value) {
 
 sw_status sw_value_read(sw_settings *settings, const sw_option *option, const sw_yaml *value, sw_place place, sw_error *err) {
     static sw_status (*const readers[])(const reading *, const sw_yaml *) = {
-        [SW_KIND_PATH] = read_path,   [SW_KIND_COUNT] = read_count,   [SW_KIND_COUNT_AUTO] = read_count_auto,
-        [SW_KIND_BYTES] = read_bytes, [SW_KIND_REAL] = read_real,     [SW_KIND_BOOL] = read_bool,
-        [SW_KIND_PATHS] = read_paths, [SW_KIND_CHOICE] = read_choice, [SW_KIND_TRAIN] = read_train,
-        [SW_KIND_PAIR] = read_pair,   [SW_KIND_REALS] = read_reals,   [SW_KIND_WRAP] = read_wrap,
-        [SW_KIND_OFF] = read_off,     [SW_KIND_NAMES] = read_names,   [SW_KIND_MAP] = read_map,
-        [SW_KIND_SPIKE] = read_spike, [SW_KIND_LIMIT] = read_limit,   [SW_KIND_RESUME] = read_resume,
+        [SW_KIND_REAL_AUTO] = read_real_auto, [SW_KIND_PATH] = read_path,
+        [SW_KIND_COUNT] = read_count,         [SW_KIND_COUNT_AUTO] = read_count_auto,
+        [SW_KIND_BYTES] = read_bytes,         [SW_KIND_REAL] = read_real,
+        [SW_KIND_BOOL] = read_bool,           [SW_KIND_PATHS] = read_paths,
+        [SW_KIND_CHOICE] = read_choice,       [SW_KIND_TRAIN] = read_train,
+        [SW_KIND_PAIR] = read_pair,           [SW_KIND_REALS] = read_reals,
+        [SW_KIND_WRAP] = read_wrap,           [SW_KIND_OFF] = read_off,
+        [SW_KIND_NAMES] = read_names,         [SW_KIND_MAP] = read_map,
+        [SW_KIND_SPIKE] = read_spike,         [SW_KIND_LIMIT] = read_limit,
+        [SW_KIND_RESUME] = read_resume,
     };
     reading in = {settings, option, (char *)settings + option->offset, place, err};
     return readers[option->kind](&in, value);

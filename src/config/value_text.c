@@ -76,7 +76,12 @@ bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *
             return true;
         }
         /* fall through */
+    case SW_KIND_REAL_AUTO:
     case SW_KIND_REAL:
+        if (option->kind == SW_KIND_REAL_AUTO && *(const double *)field == SW_AUTO) {
+            fputs("auto", out);
+            return true;
+        }
         fputs(sw_text_exact_real(*(const double *)field, first, sizeof first), out);
         return true;
     case SW_KIND_BOOL:
@@ -203,6 +208,9 @@ char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
         break;
     case SW_KIND_REAL:
         return describe_range(option, "a number", buffer, bytes);
+    case SW_KIND_REAL_AUTO:
+        snprintf(buffer, bytes, "auto or %s", describe_range(option, "a number", numbers, sizeof numbers));
+        return buffer;
     case SW_KIND_PAIR:
         snprintf(buffer, bytes, "two numbers, each %s", describe_range(option, "", numbers, sizeof numbers) + 1);
         return buffer;

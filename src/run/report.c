@@ -107,6 +107,24 @@ static void report_data(const sw_run *run) {
     remark_on_data(run);
 }
 
+/* The rate and the like, with why where nobody gave them; a rate that is far from the usual one is remarked on. */
+static void report_optimizer(const sw_run *run) {
+    const sw_settings *s = run->settings;
+    const sw_chosen *c = &s->chosen;
+    char rate[SW_TEXT_NUMBER_BYTES], decay[SW_TEXT_NUMBER_BYTES], usually[SW_TEXT_NUMBER_BYTES];
+    const char *kind;
+    double usual = sw_settings_usual_rate(s, &kind);
+    sw_report_line(run, "rate: %s at the top%s%s%s, %" PRId64 " steps of warm-up%s%s%s, weight decay %s%s%s%s",
+                   sw_text_exact_real(s->optimizer.learning_rate, rate, sizeof rate), c->learning_rate ? " (auto: " : "",
+                   c->learning_rate ? c->learning_rate : "", c->learning_rate ? ")" : "", s->optimizer.warmup_steps,
+                   c->warmup_steps ? " (auto: " : "", c->warmup_steps ? c->warmup_steps : "", c->warmup_steps ? ")" : "",
+                   sw_text_exact_real(s->optimizer.weight_decay, decay, sizeof decay), c->weight_decay ? " (auto: " : "",
+                   c->weight_decay ? c->weight_decay : "", c->weight_decay ? ")" : "");
+    if (s->optimizer.name == SW_OPTIMIZER_ADAMW && s->optimizer.learning_rate >= 10 * usual * (1 - 1e-9))
+        sw_report_line(run, "       optimizer.learning_rate %s is %.3g times the %s that is usual for %s; is it meant?", rate,
+                       s->optimizer.learning_rate / usual, sw_text_exact_real(usual, usually, sizeof usually), kind);
+}
+
 static void report_sharding(const sw_run *run) {
     const sw_sharding *s = &run->assembly.sharding;
     static const char *const split[] = {"nothing is split (replicas)", "optimizer states are split",
@@ -137,6 +155,7 @@ void sw_report_start(const sw_run *run) {
     report_model(run);
     report_unread_keys(run);
     report_data(run);
+    report_optimizer(run);
     report_sharding(run);
     report_guards(run);
     int64_t sum = 0;

@@ -87,9 +87,7 @@ sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
     return take_lock(run, err);
 }
 
-/* The newest checkpoint whose manifest is right; NULL if there is none at all. Errors: SW_BAD_FILE: there are some, and none is.
- */
-static sw_status open_newest(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
+sw_status sw_run_folder_newest(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
     sw_steps steps;
     char folder[SW_PATH_BYTES];
     *checkpoint = NULL;
@@ -127,7 +125,7 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
     const sw_assembly *a = &run->assembly;
     const char *path = run->settings->checkpoint.path;
     sw_checkpoint *checkpoint;
-    sw_status status = open_newest(path, &checkpoint, err);
+    sw_status status = sw_run_folder_newest(path, &checkpoint, err);
     if (status || !checkpoint)
         return status;
     status = sw_record_take_kernels(&run->record, checkpoint, run->settings->train.kernels != SW_KERNELS_AUTO, &run->kernel_set,

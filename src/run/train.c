@@ -105,6 +105,10 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     if (status)
         return status;
     choice.keeps_documents_apart = sw_run_has_documents(run);
+    if ((status = find_length(run, err)))
+        return status;
+    sw_run_settle(run);
+    s = run->settings;
     status = sw_assembly_create(s, run->options->model, &choice, &run->assembly, err);
     if (!status && s->model.path && !run->options->model)
         status = sw_model_files_check(s->model.path, &run->assembly.model, run->assembly.graph, err);
@@ -115,8 +119,6 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     if (!status && run->assembly.lora.rank && s->model.lora.adapter)
         status =
             sw_adapter_check(s->model.lora.adapter, &run->assembly.lora, run->assembly.graph, &run->assembly.lora_layers, err);
-    if (!status)
-        status = find_length(run, err);
     if (!status)
         status = sw_run_data_look(run, err);
     if (status)

@@ -5,6 +5,7 @@
 #include <shardwise/train.h>
 
 #include "base/file.h"
+#include "checkpoint/load.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/run_lock.h"
 #include "data/chat.h"
@@ -24,7 +25,8 @@ typedef struct sw_faults sw_faults;
 
 /* All that is known before ranks exist; ranks inherit it and do not change it. */
 typedef struct sw_run {
-    const sw_settings *settings;
+    const sw_settings *settings; /* `settled`, once that is */
+    sw_settings settled;         /* what is given, and what `auto` comes to in this run; its arena stays the caller's */
     const sw_train_options *options;
     sw_assembly assembly;
     sw_dataset *data, *validation; /* validation: NULL if there is none */
@@ -50,6 +52,9 @@ typedef struct sw_run {
     int n_restarts;                          /* of the ranks, so far */
     sw_faults *faults;                       /* faults.h; NULL: none */
 } sw_run;
+
+/* run/settle.c: what `auto` comes to: as when the run began, where it goes on. The length is known. */
+void sw_run_settle(sw_run *run);
 
 /* run/run_data.c: the tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it;
  * run->cores is there. */
@@ -103,6 +108,9 @@ void sw_run_folder_leave(const sw_run *run);
  * goes on (run->goes_on) in a folder of a run, whose lock is then held. Errors: SW_BAD_CONFIG: not the folder of a run, one
  * without anything to go on from, a living run in it; SW_NO_SPACE. */
 sw_status sw_run_folder_look(sw_run *run, sw_error *err);
+/* The newest checkpoint whose manifest is right; NULL if there is none at all. Errors: SW_BAD_FILE: there are some, and none is.
+ */
+sw_status sw_run_folder_newest(const char *path, sw_checkpoint **checkpoint, sw_error *err);
 /* Everything is known: may this run go on from the newest checkpoint? Sets run->is_finished. Errors: SW_BAD_CONFIG: a setting has
  * changed; SW_BAD_FILE: no checkpoint is whole, or they are of another model. */
 sw_status sw_run_folder_compare(sw_run *run, sw_error *err);

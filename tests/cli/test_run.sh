@@ -31,7 +31,7 @@ expect 0 -- "$shardwise" train run.yaml --json checkpoint.path=json
 cmp -s "$scratch/output" json/metrics.jsonl || complain '--json prints something else than metrics.jsonl'
 
 expect 0 -- "$shardwise" train run/run.yaml --print-config
-cmp -s "$scratch/output" run/run.yaml || complain "the run's own run.yaml does not read back to itself"
+sed 's/  # auto: .*//' run/run.yaml | cmp -s "$scratch/output" || complain "the run's own run.yaml does not read back to itself"
 
 expect 0 'line' -- "$shardwise" generate run/model --prompt line --max-tokens 5 --seed 3
 cp "$scratch/output" first

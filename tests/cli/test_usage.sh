@@ -17,7 +17,7 @@ for verb in train generate eval tokenize plan checkpoint doctor bench; do
     expect 0 "shardwise $verb" -- "$shardwise" "$verb" -h
     expect 2 'unknown flag --hlep' 'did you mean --help?' -- "$shardwise" "$verb" --hlep
 done
-expect 0 'batch_size: 32' 'learning_rate: 3e-4' -- "$shardwise" train --help
+expect 0 'batch_size: 32' 'learning_rate: auto' -- "$shardwise" train --help
 grep -qE 'offload|tensorboard' "$scratch/output" && complain 'train --help lists what is not built'
 
 # Arguments.

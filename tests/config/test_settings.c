@@ -402,6 +402,10 @@ static void assert_prints_to_itself(const sw_settings *settings, const char *wha
     sw_error err = {0};
     if (sw_settings_parse("printed", "/elsewhere", first, NULL, 0, &again, &err))
         fail_msg("%s: %s", what, err.message);
+    sw_settings given = *settings; /* what was chosen is a number by then, without its reason */
+    given.chosen = (sw_chosen){0};
+    free(first);
+    first = sw_settings_yaml(&given);
     char *second = sw_settings_yaml(&again);
     assert_string_equal(first, second);
     sw_settings_free(&again);
@@ -435,6 +439,7 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
         snprintf(text, bytes, "%s", sizes[next_random(seed) % 5]);
         break;
     case SW_KIND_REAL:
+    case SW_KIND_REAL_AUTO:
         snprintf(text, bytes, "%.17g", (next_random(seed) + 1) / 16777217.0);
         break;
     case SW_KIND_PAIR:
@@ -507,6 +512,58 @@ static void printed_settings_read_back_to_the_same(void **state) {
         sw_settings_free(&settings);
     }
     assert_true(n_taken > 1000);
+}
+
+/* The optimizer's usual values by the kind of run; what is given stays, and has no reason. */
+static void the_optimizer_is_chosen_by_the_kind_of_run(void **state) {
+    static const struct {
+        const char *text;
+        double learning_rate, weight_decay;
+        int64_t warmup_steps;
+        const char *lines[3];
+    } cases[] = {
+        {"model: {architecture: llama, layers: 1, hidden: 2, heads: 1, ffn: 2, vocab: 300}\ntrain: {steps: 5000}\n",
+         3e-4,
+         0.1,
+         100,
+         {"  learning_rate: 0.0003  # auto: usual for a new model\n", "  weight_decay: 0.1  # auto: usual for a new model\n",
+          "  warmup_steps: 100  # auto: usual for a new model\n"}},
+        {"train: {steps: 999}\n", 3e-4, 0.1, 99, {"  warmup_steps: 99  # auto: a tenth of the steps\n"}},
+        {"train: {steps: 9}\n", 3e-4, 0.1, 0, {"  warmup_steps: 0  # auto"}},
+        {"train: {epochs: 3}\n", 3e-4, 0.1, SW_AUTO, {"  warmup_steps: auto\n"}},
+        {"model: {path: m}\ntrain: {steps: 1000}\n",
+         2e-5,
+         0,
+         30,
+         {"  learning_rate: 2e-05  # auto: usual for fine-tuning a whole model\n",
+          "  weight_decay: 0  # auto: usual for fine-tuning a whole model\n", "  warmup_steps: 30  # auto: 3 % of the steps\n"}},
+        {"model: {path: m}\ntrain: {steps: 1}\n", 2e-5, 0, 1, {NULL}},
+        {"model: {path: m}\ntrain: {steps: 101}\n", 2e-5, 0, 4, {NULL}},
+        {"model: {path: m}\ntrain: {steps: 9223372036854775807}\n", 2e-5, 0, 276701161105643275, {NULL}},
+        {"model: {path: m, train: [\"*.0.*\"]}\ntrain: {steps: 100}\n", 2e-5, 0, 3, {"usual for fine-tuning parts of a model"}},
+        {"model: {path: m, train: lora}\ntrain: {steps: 100}\n", 2e-4, 0, 3, {"usual for training adapters"}},
+        {"model: {path: m}\ntrain: {steps: 100}\noptimizer: {learning_rate: 1e-3, weight_decay: auto, warmup_steps: 0}\n",
+         1e-3,
+         0,
+         0,
+         {"  learning_rate: 0.001\n", "  warmup_steps: 0\n"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sw_settings settings;
+        sw_error err = {0};
+        if (parse(cases[i].text, NULL, 0, &settings, &err))
+            fail_msg("%s: %s", cases[i].text, err.message);
+        assert_true(settings.optimizer.learning_rate == cases[i].learning_rate);
+        assert_true(settings.optimizer.weight_decay == cases[i].weight_decay);
+        assert_int_equal(settings.optimizer.warmup_steps, cases[i].warmup_steps);
+        char *text = sw_settings_yaml(&settings);
+        for (int k = 0; k < 3 && cases[i].lines[k]; k++)
+            if (!strstr(text, cases[i].lines[k]))
+                fail_msg("%s: no \"%s\" in: %s", cases[i].text, cases[i].lines[k], text);
+        free(text);
+        sw_settings_free(&settings);
+    }
 }
 
 static void every_option_is_printed(void **state) {
@@ -640,6 +697,7 @@ int main(void) {
         cmocka_unit_test(off_values_are_taken),
         cmocka_unit_test(what_a_run_cannot_do_without_is_asked_for),
         cmocka_unit_test(printed_settings_read_back_to_the_same),
+        cmocka_unit_test(the_optimizer_is_chosen_by_the_kind_of_run),
         cmocka_unit_test(every_option_is_printed),
         cmocka_unit_test(every_starter_file_is_taken),
         cmocka_unit_test(dimensions_are_told_of_new_models_alone),

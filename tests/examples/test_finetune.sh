@@ -29,7 +29,7 @@ for i in $(seq 160); do pair "word$i" "${parts[$((i % 5))]}" "${things[$((i / 5 
 for i in $(seq 161 200); do pair "word$i" "${parts[$((i % 5))]}" "${things[$((i / 5 % 4))]}"; done >"$work/held-out.jsonl"
 
 export BUILD=$scratch
-expect 0 'held-out loss after' 'optimizer per rank' 'LoRA, merged:' -- "$SW_SOURCE/examples/finetune-smollm2" optimizer.learning_rate=1e-2 train.steps=40
+expect 0 'held-out loss after' 'optimizer per rank' 'LoRA, merged:' -- "$SW_SOURCE/examples/finetune-smollm2" optimizer.learning_rate=1e-2 optimizer.warmup_steps=0 optimizer.weight_decay=0.1 train.steps=40
 [ "$n_failed" = 0 ] || exit 1
 cp "$scratch/output" said.txt
 

@@ -29,7 +29,7 @@ def config(steps=1000000, more="", every=1):
     return runs.write_yaml(
         "model: {architecture: llama, layers: 4, hidden: 32, heads: 2, ffn: 48, vocab: 257, max_positions: 16}\n"
         f"data: {{train: [{tokens}], sequence_length: {LENGTH}}}\ntrain: {{steps: {steps}, batch_size: 8, micro_batch_size: 1}}\n"
-        f"optimizer: {{schedule: constant, learning_rate: 1e-4}}\ncheckpoint: {{path: run}}\nlog: {{every: {every}{more}}}\n"
+        f"optimizer: {{schedule: constant, learning_rate: 1e-4, warmup_steps: 0}}\ncheckpoint: {{path: run}}\nlog: {{every: {every}{more}}}\n"
     )
 
 

@@ -14,7 +14,7 @@ yaml = runs.write_yaml(
     "model: {architecture: llama, layers: 2, hidden: 16, heads: 2, ffn: 32, vocab: 257, max_positions: 12}\n"
     f"data: {{train: [{tokens}], validation: [{held}], sequence_length: {LENGTH}}}\n"
     f"train: {{steps: {N_STEPS}, batch_size: 4, micro_batch_size: 1, validate_every: 5}}\n"
-    "optimizer: {schedule: constant, learning_rate: 3e-2}\ncheckpoint: {path: run}\nlog: {every: 1}\n"
+    "optimizer: {schedule: constant, learning_rate: 3e-2, warmup_steps: 0}\ncheckpoint: {path: run}\nlog: {every: 1}\n"
 )
 EVERY = "checkpoint.every=5"
 straight = runs.train_well(yaml, EVERY)

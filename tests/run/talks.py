@@ -40,7 +40,7 @@ def config(data, train):
     return runs.write_yaml(
         f"model: {{{MODEL}}}\ndata: {{{data}, tokenizer: bytes, chat_format: chatml, sequence_length: {LENGTH}}}\n"
         f"train: {{{train}, batch_size: 4, micro_batch_size: 1, reproducible: true}}\n"
-        "optimizer: {learning_rate: 1e-2, schedule: constant}\nshard: {param_dtype: fp32}\ncheckpoint: {path: run}\nlog: {every: 1}\n"
+        "optimizer: {learning_rate: 1e-2, schedule: constant, warmup_steps: 0}\nshard: {param_dtype: fp32}\ncheckpoint: {path: run}\nlog: {every: 1}\n"
     )
 
 

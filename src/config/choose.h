@@ -1,0 +1,10 @@
+/* choose.h: what `auto` comes to in the optimizer's options. */
+#ifndef SW_CONFIG_CHOOSE_H
+#define SW_CONFIG_CHOOSE_H
+
+#include "config/settings.h"
+
+/* Choose the learning rate, the weight decay and, where train.steps is given, the warm-up; settings->chosen says why. */
+void sw_settings_choose(sw_settings *settings);
+
+#endif
