@@ -142,9 +142,9 @@ typedef struct sw_attention_options {
     double dropout;         /* while training: the share of softmax weights that become zero, as sw_dropout does; 0: none */
 } sw_attention_options;
 SW_API sw_value *sw_attention_with(sw_graph *graph, sw_value *q, sw_value *k, sw_value *v, int64_t n_heads, int64_t n_kv_heads,
-                                   const sw_attention_options *options);
+                                   const sw_attention_options *options) SW_SYMBOL("sw_attention_with_0_2");
 SW_API sw_value *sw_attention_packed_with(sw_graph *graph, sw_value *qkv, int64_t n_heads, int64_t n_kv_heads,
-                                          const sw_attention_options *options);
+                                          const sw_attention_options *options) SW_SYMBOL("sw_attention_packed_with_0_2");
 
 /* f(x), element by element. x [n, C]. */
 SW_API sw_value *sw_activate(sw_graph *graph, sw_value *x, sw_activation function);

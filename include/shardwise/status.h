@@ -16,6 +16,10 @@ extern "C" {
 #define SW_API
 #endif
 
+/* The symbol of a function whose arguments have grown since 0.1.0: programs built with those headers ask for the plain name, and
+ * get what they knew (docs/embedding.md, "Versions"). */
+#define SW_SYMBOL(symbol) __asm__(symbol)
+
 /* X(name, exit code of the command, meaning) */
 #define SW_STATUSES(X)                                                                     \
     X(SW_OK, 0, "done")                                                                    \

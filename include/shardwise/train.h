@@ -38,8 +38,7 @@ typedef struct sw_progress {
  */
 typedef struct sw_listener {
     void (*step)(void *to, const sw_progress *progress); /* after each step; may be NULL */
-    void (*line)(void *to, const char *text);    /* the start report, decisions, the end report: a line at a time; may be NULL */
-    void (*warning)(void *to, const char *text); /* what went wrong though the run goes on, once for each cause; NULL: `line` */
+    void (*line)(void *to, const char *text); /* the start report, decisions, the end report: a line at a time; may be NULL */
     void *to;
 } sw_listener;
 
@@ -56,6 +55,9 @@ typedef struct sw_train_options {
      * allocations and files need the library of faults loaded before all others (LD_PRELOAD), as the command does. */
     const char *const *faults;
     int n_faults;
+    /* Called as the listener's functions are, with its `to`: what went wrong though the run goes on, once for each cause. NULL:
+     * listener.line hears of it. */
+    void (*warning)(void *to, const char *text);
 } sw_train_options;
 
 #define SW_TRAIN_OPTIONS_INIT \

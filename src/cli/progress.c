@@ -96,17 +96,16 @@ static void show_line(void *to, const char *text) {
     fflush(display->out);
 }
 
-/* Among the lines; where these are not shown, on stderr: a person must hear of it, and who reads objects must not read it. */
-static void show_warning(void *to, const char *text) {
-    const sw_display *display = to;
+/* Where lines are not shown, on stderr: a person must hear of it, and who reads objects must not read it. */
+void sw_display_warn(sw_display *display, const char *text) {
     if (display->show == SW_SHOW_LIVE || display->show == SW_SHOW_LINES)
-        show_line(to, text);
+        show_line(display, text);
     else
         sw_print_warning(text);
 }
 
 sw_listener sw_display_listener(sw_display *display) {
-    return (sw_listener){.step = show_step, .line = show_line, .warning = show_warning, .to = display};
+    return (sw_listener){.step = show_step, .line = show_line, .to = display};
 }
 
 void sw_display_end(const sw_display *display) {

@@ -25,6 +25,9 @@ sw_show sw_show_for(FILE *out, bool is_quiet, bool is_json);
 /* Callbacks that draw on the display. */
 sw_listener sw_display_listener(sw_display *display);
 
+/* Show what went wrong though the run goes on: among the lines, or on stderr. */
+void sw_display_warn(sw_display *display, const char *text);
+
 /* The run is over: clear a live line, whichever process drew it. */
 void sw_display_end(const sw_display *display);
 

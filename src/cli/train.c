@@ -92,7 +92,7 @@ static void report_line(void *to, const char *text) {
 
 static void report_warning(void *to, const char *text) {
     report *out = to;
-    out->display.warning(out->display.to, text);
+    sw_display_warn(out->display.to, text);
 }
 
 static void report_step(void *to, const sw_progress *progress) {
@@ -110,7 +110,8 @@ static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, c
         return sw_fail(err, SW_NO_MEMORY, "no memory for the report of the run · shardwise train");
     out.is_cut = shared;
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
-    options.listener = (sw_listener){.step = report_step, .line = report_line, .warning = report_warning, .to = &out};
+    options.listener = (sw_listener){.step = report_step, .line = report_line, .to = &out};
+    options.warning = report_warning;
     options.dry_run = is_dry;
     options.stop_signal = &stop_signal;
     options.report_request = &report_request;

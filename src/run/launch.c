@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/condition.h"
+#include "base/options.h"
 #include "base/stop_signal.h"
 #include "comm/bootstrap.h"
 #include "comm/shm.h"
@@ -187,12 +188,9 @@ sw_status sw_launch(const sw_launch_options *options, sw_rank_fn fn, void *arg, 
     launch l = {.options = SW_LAUNCH_OPTIONS_INIT, .fn = fn, .arg = arg};
     if (!options || !fn)
         return sw_fail(err, SW_BAD_CONFIG, "sw_launch: %s is NULL", !options ? "options" : "fn, what a rank runs,");
-    if (options->size < offsetof(sw_launch_options, n_ranks) || options->size > sizeof l.options)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "sw_launch_options has size %zu, this library knows %zu; start from SW_LAUNCH_OPTIONS_INIT", options->size,
-                       sizeof l.options);
-    memcpy(&l.options, options, options->size);
-    sw_status status = check_options(&l.options, err);
+    sw_status status = sw_options_take(options, &l.options, sizeof l.options, "sw_launch_options", "SW_LAUNCH_OPTIONS_INIT", err);
+    if (status == SW_OK)
+        status = check_options(&l.options, err);
     if (status == SW_OK)
         status = sw_control_create(l.options.n_ranks, &l.control, err);
     if (status != SW_OK)

@@ -22,7 +22,7 @@ void sw_report_line(const sw_run *run, const char *format, ...) {
 
 void sw_report_warning(const sw_run *run, const char *format, ...) {
     const sw_listener *listener = &run->options->listener;
-    void (*show)(void *to, const char *text) = listener->warning ? listener->warning : listener->line;
+    void (*show)(void *to, const char *text) = run->options->warning ? run->options->warning : listener->line;
     char text[SW_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);

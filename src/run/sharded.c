@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/options.h"
 #include "base/page.h"
 #include "run/agree.h"
 #include "run/masters.h"
@@ -53,18 +54,17 @@ sw_status sw_sharded_create(sw_comm *comm, const sw_sharded_options *options, sw
                        !comm      ? "comm"
                        : !options ? "options"
                                   : "sharded, where the new object is put,");
-    if (options->size != sizeof *options)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "sw_sharded_options has size %zu, this library knows %zu; start from SW_SHARDED_OPTIONS_INIT",
-                       options->size, sizeof *options);
-    sw_status status = check_options(options, err);
+    sw_sharded_options known = SW_SHARDED_OPTIONS_INIT;
+    sw_status status = sw_options_take(options, &known, sizeof known, "sw_sharded_options", "SW_SHARDED_OPTIONS_INIT", err);
+    if (status == SW_OK)
+        status = check_options(&known, err);
     if (status != SW_OK)
         return status;
     sw_sharded *s = calloc(1, sizeof *s);
     if (!s)
         return sw_fail(err, SW_NO_MEMORY, "no memory for sharded parameters");
     s->comm = comm;
-    s->options = *options;
+    s->options = known;
     status = sw_graph_create(1, 1, &s->graph, err);
     if (status == SW_OK) {
         sw_unit_declare(s->graph, NULL, "root");

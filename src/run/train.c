@@ -8,6 +8,7 @@
 
 #include <shardwise/launch.h>
 
+#include "base/options.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "comm/control.h"
@@ -200,20 +201,19 @@ sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int 
         return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s",
                        !run_yaml ? "run_yaml is NULL; name the file of settings"
                                  : "options is NULL; start from SW_TRAIN_OPTIONS_INIT");
-    if (options->size != sizeof *options)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "sw_train_options has size %zu, this library knows %zu; start from SW_TRAIN_OPTIONS_INIT", options->size,
-                       sizeof *options);
-    sw_status status = check_texts("overrides", overrides, n_overrides, err);
+    sw_train_options known = SW_TRAIN_OPTIONS_INIT;
+    sw_status status = sw_options_take(options, &known, sizeof known, "sw_train_options", "SW_TRAIN_OPTIONS_INIT", err);
     if (!status)
-        status = check_texts("sw_train_options.faults", options->faults, options->n_faults, err);
+        status = check_texts("overrides", overrides, n_overrides, err);
+    if (!status)
+        status = check_texts("sw_train_options.faults", known.faults, known.n_faults, err);
     if (status)
         return status;
     sw_settings settings;
     status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
     if (status)
         return status;
-    status = sw_train(&settings, options, err);
+    status = sw_train(&settings, &known, err);
     sw_settings_free(&settings);
     return status;
 }

@@ -1,0 +1,74 @@
+/* train.h: a training run, as the command runs it, for programs that bring a model of their own or want to watch.
+ */
+#ifndef SHARDWISE_TRAIN_H
+#define SHARDWISE_TRAIN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shardwise/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A model that is not one of the library's: a C function that records its forward pass and ends in sw_cross_entropy. */
+typedef struct sw_custom_model {
+    sw_status (*trace)(void *self, sw_graph *graph, sw_error *err);
+    void *self;
+    int64_t vocabulary; /* token ids are below it */
+} sw_custom_model;
+
+typedef struct sw_progress {
+    int64_t step, n_steps; /* completed, of how many */
+    double loss, grad_norm, learning_rate;
+    double tokens_per_second;
+    double seconds;       /* since step 1 began */
+    int64_t memory_bytes; /* resident in the worst rank */
+    bool is_logged;       /* one of the steps that log.every picks, or the last */
+    bool has_validation;  /* then: */
+    double validation_loss;
+    const char *skipped; /* why this step's update was skipped; NULL: it was not */
+    const char *metrics; /* the object of metrics.jsonl without a newline; NULL where is_logged is false */
+} sw_progress;
+
+/* Both are called in one process, which may be a forked rank: they must not count on state that the caller looks at afterwards.
+ */
+typedef struct sw_listener {
+    void (*step)(void *to, const sw_progress *progress); /* after each step; may be NULL */
+    void (*line)(void *to, const char *text); /* the start report, decisions, the end report: a line at a time; may be NULL */
+    void *to;
+} sw_listener;
+
+typedef struct sw_train_options {
+    size_t size;                  /* sizeof(sw_train_options) */
+    const sw_custom_model *model; /* NULL: the model that run.yaml names */
+    sw_listener listener;
+    bool dry_run;                             /* report settings and plan, and stop */
+    bool as_threads;                          /* ranks as threads of this process, for race checkers */
+    const volatile sig_atomic_t *stop_signal; /* see launch.h; may be NULL */
+    volatile sig_atomic_t *report_request;
+    volatile sig_atomic_t *save_request; /* see launch.h: a checkpoint is saved after the step that is running; may be NULL */
+    /* [n_faults] to inject on purpose, for drills: "kill:rank=1,step=3" (docs/reference.md, docs/design/faults.md). Those of
+     * allocations and files need the library of faults loaded before all others (LD_PRELOAD), as the command does. */
+    const char *const *faults;
+    int n_faults;
+} sw_train_options;
+
+#define SW_TRAIN_OPTIONS_INIT \
+    { .size = sizeof(sw_train_options) }
+
+/* Train as run.yaml says, with overrides "section.key=value"; relative paths in both count from the folder of run.yaml. Writes
+ * the run's folder (metrics, plan, checkpoints, final model); one that exists is gone on with from its newest good checkpoint
+ * (checkpoint.resume), and a run that is finished is left as it is. Ranks are forked: call it before threads are started.
+ * Errors: whatever is wrong with settings, data, model, memory, disk or ranks, each with what to try. SW_INTERRUPTED,
+ * SW_TERMINATED, SW_HUNG_UP after stop_signal, with a checkpoint saved, or without checkpoints the model so far. */
+SW_API sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides,
+                               const sw_train_options *options, sw_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
