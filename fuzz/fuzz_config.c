@@ -27,7 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     assert(back.heads == config.heads && back.kv_heads == config.kv_heads && back.head_channels == config.head_channels);
     assert(back.ffn == config.ffn && back.vocabulary == config.vocabulary && back.max_positions == config.max_positions);
     assert(back.tied == config.tied && back.rope_theta == config.rope_theta && back.norm_epsilon == config.norm_epsilon);
-    assert(back.dropout == config.dropout && back.init_std == config.init_std);
+    assert(back.init_std == config.init_std && back.dropout.attention == config.dropout.attention);
+    assert(back.dropout.embedding == config.dropout.embedding && back.dropout.residual == config.dropout.residual);
+    assert(back.mask == config.mask && back.has_pad_token == config.has_pad_token);
+    assert(!back.has_pad_token || back.pad_token == config.pad_token);
     assert(back.bos_token == config.bos_token && back.eos_token == config.eos_token);
     assert(back.qkv_bias == config.qkv_bias && back.o_bias == config.o_bias && back.mlp_bias == config.mlp_bias);
     assert(back.qk_norm == config.qk_norm && back.span == config.span && back.full_layers == config.full_layers);

@@ -29,8 +29,8 @@
 #define SW_KERNELS(X)                                                                                                           \
     /* tokens i32[n], table P[V,C], y A[n,C]*                                     dims n V C */                                 \
     X(EMBEDDING, "embedding")                                                                                                   \
-    /* tokens i32[n], dy A[n,C], dtable R[V,C]+                                   dims n V C. Without accumulate: rows that no  \
-       token names become zero */                                                                                               \
+    /* tokens i32[n], dy A[n,C], dtable R[V,C]+                        dims n V C padding: 1 + an id that is passed over, 0:    \
+       none. Without accumulate: rows that no other token names become zero */                                                  \
     X(EMBEDDING_GRAD, "embedding_grad")                                                                                         \
     /* x A[B*T,C], table P[Tmax,C], y A[B*T,C]* (in place on x), documents i32[B*T]?          dims B T C Tmax. Token t of a row \
        has position t, or t - documents[t]: documents says at which token of its row a token's document begins */               \

@@ -295,6 +295,12 @@ sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err);
 /* The whole list, one operation a line, for people and tests. */
 void sw_graph_print(const sw_graph *graph, void (*line)(void *to, const char *text), void *to);
 
+/* ---- operations that no user's model has asked for ---- */
+
+/* sw_embedding in which the row of id `padding` gets no gradient from here, as torch.nn.Embedding's padding_idx has it; -1: none.
+ */
+sw_value *sw_embedding_padded(sw_graph *graph, sw_value *tokens, sw_parameter *table, int64_t padding);
+
 /* ---- questions ---- */
 
 int64_t sw_value_bytes(const sw_value *value, sw_number_kind numbers);

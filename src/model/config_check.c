@@ -24,7 +24,9 @@ static const words vocabulary = {"model.vocab", "vocab_size", "vocab_size"};
 static const words positions = {"model.max_positions", "max_position_embeddings", "n_positions"};
 static const words rope_theta = {"model.rope_theta", "rope_theta", "rope_theta"};
 static const words epsilon = {"model.norm_epsilon", "rms_norm_eps", "layer_norm_epsilon"};
-static const words dropout = {"model.dropout", "dropout", "resid_pdrop"};
+static const words embedding_dropout = {"model.dropout", "embd_pdrop", "embd_pdrop"};
+static const words residual_dropout = {"model.dropout", "resid_pdrop", "resid_pdrop"};
+static const words attention_dropout = {"model.dropout", "attention_dropout", "attn_pdrop"};
 static const words init_std = {"model.init_std", "initializer_range", "initializer_range"};
 
 typedef struct checker {
@@ -143,9 +145,21 @@ sw_status sw_model_config_check(const sw_model_config *config, sw_config_spellin
     if (status == SW_OK)
         status = check_real(&c, &epsilon, config->norm_epsilon, config->norm_epsilon > 0, "a positive number");
     if (status == SW_OK)
-        status =
-            check_real(&c, &dropout, config->dropout, config->dropout >= 0 && config->dropout < 1, "a number from 0 to below 1");
-    if (status == SW_OK)
         status = check_real(&c, &init_std, config->init_std, config->init_std >= 0, "a number of at least 0");
+    return status;
+}
+
+sw_status sw_model_config_check_training(const sw_model_config *config, sw_config_spelling spelling, sw_error *err) {
+    const checker c = {config, spelling, err};
+    const struct {
+        const words *words;
+        double share;
+    } shares[] = {{&embedding_dropout, config->dropout.embedding},
+                  {&residual_dropout, config->dropout.residual},
+                  {&attention_dropout, config->dropout.attention}};
+    sw_status status = SW_OK;
+    for (size_t i = 0; i < sizeof shares / sizeof *shares && status == SW_OK; i++)
+        status = check_real(&c, shares[i].words, shares[i].share, shares[i].share >= 0 && shares[i].share < 1,
+                            "for training a number from 0 to below 1");
     return status;
 }

@@ -32,7 +32,9 @@ static sw_attention_options attention_options(sw_graph *g, const gpt2_block *b) 
     const sw_model_config *c = b->config;
     double scale = c->unscaled_attention ? 1 : 1 / sqrt((double)c->head_channels);
     return (sw_attention_options){.scale = c->scales_by_layer ? scale / (double)(b->layer + 1) : scale,
-                                  .documents = c->keeps_documents_apart ? sw_documents(g) : NULL};
+                                  .documents = c->keeps_documents_apart ? sw_documents(g) : NULL,
+                                  .mask = c->mask,
+                                  .dropout = c->dropout.attention};
 }
 
 /* x [B*T, C] -> [B*T, C] */
@@ -42,9 +44,9 @@ static sw_value *block(sw_graph *g, void *self, sw_value *x) {
     sw_value *qkv = project(g, b->c_attn, sw_layernorm(g, x, b->ln_1.weight, b->ln_1.bias, c->norm_epsilon));
     sw_attention_options options = attention_options(g, b);
     sw_value *attended = project(g, b->attn_c_proj, sw_attention_packed_with(g, qkv, c->heads, c->heads, &options));
-    sw_value *h = sw_add(g, x, sw_dropout(g, attended, c->dropout));
+    sw_value *h = sw_add(g, x, sw_dropout(g, attended, c->dropout.residual));
     sw_value *inner = project(g, b->c_fc, sw_layernorm(g, h, b->ln_2.weight, b->ln_2.bias, c->norm_epsilon));
-    return sw_add(g, h, sw_dropout(g, project(g, b->mlp_c_proj, sw_activate(g, inner, c->activation)), c->dropout));
+    return sw_add(g, h, sw_dropout(g, project(g, b->mlp_c_proj, sw_activate(g, inner, c->activation)), c->dropout.residual));
 }
 
 static affine declare_linear(sw_graph *g, sw_unit *unit, int64_t layer, const char *name, int64_t in, int64_t out, double std) {
@@ -84,7 +86,7 @@ void sw_gpt2_record(const sw_model_config *config, sw_model_end end, sw_graph *g
     sw_parameter *wpe = sw_declare(graph, root, positions, "transformer.wpe.weight");
     sw_value *documents = config->keeps_documents_apart ? sw_documents(graph) : NULL;
     sw_value *x = sw_add_positions_within(graph, sw_embedding(graph, sw_tokens(graph), wte), wpe, documents);
-    x = sw_dropout(graph, x, config->dropout);
+    x = sw_dropout(graph, x, config->dropout.embedding);
     for (int64_t layer = 0; layer < config->layers && x; layer++) {
         char name[32];
         snprintf(name, sizeof name, "h.%" PRId64, layer);

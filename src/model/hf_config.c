@@ -113,6 +113,13 @@ static void read_differences(sw_hf_reader *r, sw_model_config *m) {
         sw_hf_must_be(r, "mlp_bias", false);
 }
 
+/* A negative id counts from the end; one beyond the vocabulary, which no token has, is none. */
+static void read_padding(sw_hf_reader *r, sw_model_config *m) {
+    const int64_t none = INT64_MIN, id = sw_hf_size_or(r, "pad_token_id", NULL, none);
+    m->has_pad_token = id >= -m->vocabulary && id < m->vocabulary;
+    m->pad_token = m->has_pad_token ? (id < 0 ? m->vocabulary + id : id) : 0;
+}
+
 static void read_llama(sw_hf_reader *r, sw_model_config *m) {
     const family *f = &families[m->architecture];
     m->hidden = sw_hf_size(r, "hidden_size", NULL);
@@ -133,33 +140,21 @@ static void read_llama(sw_hf_reader *r, sw_model_config *m) {
     m->bos_token = sw_hf_token_or(r, "bos_token_id", f->bos_token, m->vocabulary);
     m->eos_token = sw_hf_token_or(r, "eos_token_id", f->eos_token, m->vocabulary);
     sw_hf_must_be_word(r, "hidden_act", "silu", "swish");
-    sw_hf_must_be_number(r, "attention_dropout", 0);
+    m->dropout.attention = sw_hf_real_or(r, "attention_dropout", 0);
     sw_hf_must_be_number(r, "partial_rotary_factor", 1);
     sw_hf_must_be_number(r, "pretraining_tp", 1);
+    read_padding(r, m);
     read_differences(r, m);
 }
 
 /* ---- GPT-2 ---- */
 
-/* Dropout falls on the embedding and on what is added to the residual, with one probability; none on attention. Hugging Face's
- * default for all three keys is 0.1, so a key that is not written is not 0. */
+/* Hugging Face's default for all three is 0.1, so a key that is not written is not 0. */
 static void read_gpt2_dropout(sw_hf_reader *r, sw_model_config *m) {
     static const double otherwise = 0.1;
-    double attention = sw_hf_real_or(r, "attn_pdrop", otherwise), embedding = sw_hf_real_or(r, "embd_pdrop", otherwise);
-    m->dropout = sw_hf_real_or(r, "resid_pdrop", otherwise);
-    if (r->status != SW_OK)
-        return;
-    char text[SW_TEXT_NUMBER_BYTES];
-    if (attention != 0)
-        r->status = sw_fail(r->err, SW_BAD_FILE,
-                            "%s: attn_pdrop is %s%s: dropout on attention probabilities is not built; write \"attn_pdrop\": 0.0",
-                            sw_json_name(&r->root), sw_text_exact_real(attention, text, sizeof text),
-                            sw_json_has(&r->root, "attn_pdrop") ? "" : " where it is not written");
-    else if (embedding != m->dropout)
-        r->status = sw_fail(r->err, SW_BAD_FILE,
-                            "%s: embd_pdrop and resid_pdrop differ (0.1 where they are not written): one dropout for "
-                            "both is built; write the same number",
-                            sw_json_name(&r->root));
+    m->dropout.embedding = sw_hf_real_or(r, "embd_pdrop", otherwise);
+    m->dropout.residual = sw_hf_real_or(r, "resid_pdrop", otherwise);
+    m->dropout.attention = sw_hf_real_or(r, "attn_pdrop", otherwise);
 }
 
 static void read_activation(sw_hf_reader *r, const char *key, sw_model_config *m) {
@@ -190,11 +185,20 @@ static void read_gpt2(sw_hf_reader *r, sw_model_config *m) {
     m->tied = sw_hf_bool_or(r, "tie_word_embeddings", true);
     m->bos_token = sw_hf_token_or(r, "bos_token_id", 50256, m->vocabulary);
     m->eos_token = sw_hf_token_or(r, "eos_token_id", 50256, m->vocabulary);
+    m->pad_token = sw_hf_token_or(r, "pad_token_id", -1, m->vocabulary); /* written again, and no more */
+    m->has_pad_token = m->pad_token >= 0;
     read_gpt2_dropout(r, m);
     read_activation(r, "activation_function", m);
     m->unscaled_attention = !sw_hf_bool_or(r, "scale_attn_weights", true);
     m->scales_by_layer = sw_hf_bool_or(r, "scale_attn_by_inverse_layer_idx", false);
     m->upcasts_attention = sw_hf_bool_or(r, "reorder_and_upcast_attn", false);
+}
+
+/* Where is_causal is null, transformers computes one thing or the other, by how it computes attention. */
+static void read_mask(sw_hf_reader *r, sw_model_config *m) {
+    m->mask = sw_hf_bool_or(r, "is_causal", true) ? SW_MASK_CAUSAL : SW_MASK_FULL;
+    if (r->status == SW_OK && sw_json_is_null(&r->root, "is_causal"))
+        sw_hf_refuse(r, &r->root, "is_causal", "null", "true or false");
 }
 
 static void read_model_type(sw_hf_reader *r, sw_architecture *architecture) {
@@ -241,6 +245,7 @@ static sw_status parse(const char *name, const char *text, int64_t bytes, sw_mod
     read_model_type(&r, &m.architecture);
     if (r.status == SW_OK)
         (m.architecture == SW_GPT2 ? read_gpt2 : read_llama)(&r, &m);
+    read_mask(&r, &m);
     sw_hf_must_be(&r, "add_cross_attention", false);
     sw_hf_must_be(&r, "is_encoder_decoder", false);
     sw_hf_must_be_absent(&r, "quantization_config");

@@ -116,7 +116,7 @@ static void put_llama(FILE *out, const sw_model_config *m) {
     put_text(out, "hidden_act", "silu");
     put_real(out, "rms_norm_eps", m->norm_epsilon);
     put_rope(out, m);
-    put_real(out, "attention_dropout", 0);
+    put_real(out, "attention_dropout", m->dropout.attention);
     if (m->architecture == SW_LLAMA || m->architecture == SW_QWEN3)
         put_bool(out, "attention_bias", m->qkv_bias);
     if (m->architecture != SW_LLAMA) {
@@ -137,9 +137,9 @@ static void put_gpt2(FILE *out, const sw_model_config *m) {
     put_integer(out, "n_positions", m->max_positions);
     put_text(out, "activation_function", sw_hf_activations[m->activation]);
     put_real(out, "layer_norm_epsilon", m->norm_epsilon);
-    put_real(out, "resid_pdrop", m->dropout);
-    put_real(out, "embd_pdrop", m->dropout);
-    put_real(out, "attn_pdrop", 0);
+    put_real(out, "resid_pdrop", m->dropout.residual);
+    put_real(out, "embd_pdrop", m->dropout.embedding);
+    put_real(out, "attn_pdrop", m->dropout.attention);
     put_bool(out, "scale_attn_weights", !m->unscaled_attention);
     put_bool(out, "scale_attn_by_inverse_layer_idx", m->scales_by_layer);
     put_bool(out, "reorder_and_upcast_attn", m->upcasts_attention);
@@ -162,6 +162,9 @@ sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, c
     put_real(out, "initializer_range", config->init_std);
     put_token(out, "bos_token_id", config->bos_token);
     put_token(out, "eos_token_id", config->eos_token);
+    put_token(out, "pad_token_id", config->has_pad_token ? config->pad_token : -1);
+    if (config->mask == SW_MASK_FULL)
+        put_bool(out, "is_causal", false);
     put_text(out, "dtype", dtype_text);
     put_text(out, "torch_dtype", dtype_text);
     fputs("  \"use_cache\": true\n}\n", out);

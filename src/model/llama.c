@@ -56,7 +56,9 @@ static sw_value *turned(sw_graph *g, const llama_block *b, projection p, sw_para
 static sw_value *attend(sw_graph *g, const llama_block *b, sw_value *x) {
     const sw_model_config *c = b->config;
     const sw_attention_options options = {.span = b->layer < c->full_layers ? 0 : c->span,
-                                          .documents = c->keeps_documents_apart ? sw_documents(g) : NULL};
+                                          .documents = c->keeps_documents_apart ? sw_documents(g) : NULL,
+                                          .mask = c->mask,
+                                          .dropout = c->dropout.attention};
     if (c->qk_norm || g->linear_hook) {
         sw_value *q = turned(g, b, b->q, b->q_norm, x), *k = turned(g, b, b->k, b->k_norm, x), *v = project(g, b->v, x);
         return sw_attention_with(g, q, k, v, c->heads, c->kv_heads, &options);
@@ -69,7 +71,7 @@ static sw_value *attend(sw_graph *g, const llama_block *b, sw_value *x) {
 
 /* x [B*T, C] -> [B*T, C] */
 static sw_value *attention(sw_graph *g, const llama_block *b, sw_value *x) {
-    return sw_dropout(g, project(g, b->o, attend(g, b, x)), b->config->dropout);
+    return project(g, b->o, attend(g, b, x));
 }
 
 static sw_value *gated(sw_graph *g, const llama_block *b, sw_value *x) {
@@ -80,7 +82,7 @@ static sw_value *gated(sw_graph *g, const llama_block *b, sw_value *x) {
 }
 
 static sw_value *mlp(sw_graph *g, const llama_block *b, sw_value *x) {
-    return sw_dropout(g, project(g, b->down, gated(g, b, x)), b->config->dropout);
+    return project(g, b->down, gated(g, b, x));
 }
 
 static sw_value *block(sw_graph *g, void *self, sw_value *x) {
@@ -138,7 +140,8 @@ void sw_llama_record(const sw_model_config *config, sw_model_end end, sw_graph *
     sw_unit *root = sw_unit_declare(graph, NULL, "root");
     sw_declaration table = {SW_INIT_NORMAL, config->init_std, 2, {config->vocabulary, config->hidden}};
     sw_parameter *embedding = sw_declare(graph, root, table, "model.embed_tokens.weight");
-    sw_value *x = sw_dropout(graph, sw_embedding(graph, sw_tokens(graph), embedding), config->dropout);
+    const int64_t padding = config->has_pad_token ? config->pad_token : -1;
+    sw_value *x = sw_embedding_padded(graph, sw_tokens(graph), embedding, padding);
     for (int64_t layer = 0; layer < config->layers && x; layer++) {
         char name[32];
         snprintf(name, sizeof name, "layers.%" PRId64, layer);

@@ -15,6 +15,11 @@ static const struct {
     [SW_QWEN2] = {"qwen2", sw_llama_record}, [SW_QWEN3] = {"qwen3", sw_llama_record},
 };
 
+void sw_model_drop(sw_model_config *config, double share) {
+    const double beside = config->architecture == SW_GPT2 ? share : 0;
+    config->dropout = (sw_model_dropout){.embedding = beside, .residual = beside, .attention = share};
+}
+
 sw_status sw_model_trace(const sw_model_config *config, sw_model_end end, sw_graph *graph, sw_error *err) {
     if ((unsigned)config->architecture >= SW_N_ARCHITECTURES)
         return sw_fail(err, SW_BUG, "architecture number %d is not in the table", (int)config->architecture);

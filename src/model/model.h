@@ -31,11 +31,17 @@ typedef struct sw_rope_scaling {
     bool is_exact;                               /* yarn: the ramp's ends are not rounded to whole pairs ("truncate": false) */
 } sw_rope_scaling;
 
+/* Shares that are zeroed while training: of the embedding and of what is added to the residual (gpt2 alone), of attention's
+ * weights. */
+typedef struct sw_model_dropout {
+    double embedding, residual, attention;
+} sw_model_dropout;
+
 typedef struct sw_model_config {
     sw_architecture architecture;
     int64_t layers, hidden, heads, kv_heads, head_channels, ffn, vocabulary, max_positions;
     bool tied;
-    double rope_theta, norm_epsilon, dropout, init_std;
+    double rope_theta, norm_epsilon, init_std;
     int64_t bos_token, eos_token; /* -1: none; carried into the written config.json */
     /* What families differ in; zero is plain Llama and plain GPT-2. */
     bool qkv_bias, o_bias, mlp_bias;
@@ -43,10 +49,14 @@ typedef struct sw_model_config {
     int64_t span;        /* of keys that a query sees, itself included; 0: all */
     int64_t full_layers; /* with a span: the first layers, which have none */
     sw_rope_scaling rope;
-    sw_activation activation;   /* gpt2 */
-    bool unscaled_attention;    /* gpt2: scores are not divided by sqrt(head_channels) */
-    bool scales_by_layer;       /* gpt2: scores of layer i, from 0, are divided by i + 1 */
-    bool upcasts_attention;     /* gpt2: scores in fp32, which they always are here; carried into the written config.json */
+    sw_activation activation; /* gpt2 */
+    bool unscaled_attention;  /* gpt2: scores are not divided by sqrt(head_channels) */
+    bool scales_by_layer;     /* gpt2: scores of layer i, from 0, are divided by i + 1 */
+    bool upcasts_attention;   /* gpt2: scores in fp32, which they always are here; carried into the written config.json */
+    bool has_pad_token;
+    int64_t pad_token;        /* all but gpt2: looking up its embedding teaches it nothing */
+    sw_model_dropout dropout; /* while training */
+    sw_attention_mask mask;
     bool keeps_documents_apart; /* not of the model: rows hold pieces of documents, told by the input sw_documents */
 } sw_model_config;
 
@@ -57,6 +67,12 @@ enum { SW_MOST_LAYERS = 2048 };
  * names the setting by the words of `spelling`: run.yaml's or config.json's. */
 typedef enum sw_config_spelling { SW_SPELL_RUN_YAML, SW_SPELL_HUGGING_FACE } sw_config_spelling;
 sw_status sw_model_config_check(const sw_model_config *config, sw_config_spelling spelling, sw_error *err);
+
+/* What training asks besides: shares that can be zeroed, from 0 to below 1. */
+sw_status sw_model_config_check_training(const sw_model_config *config, sw_config_spelling spelling, sw_error *err);
+
+/* One share for all that the architecture drops: model.dropout of run.yaml. */
+void sw_model_drop(sw_model_config *config, double share);
 
 /* Read DIR/config.json. Whatever changes the arithmetic and is not built is refused by name (SW_BAD_FILE); keys without effect on
  * training are passed over. Both spellings of rotary settings (rope_theta, rope_parameters). Hugging Face's defaults hold. */

@@ -74,7 +74,9 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
                            "model.path and model.architecture are both given; a model in a directory brings its own dimensions");
         sw_status status = sw_model_config_read(s->model.path, model, err);
         if (!status && s->model.dropout > 0)
-            model->dropout = s->model.dropout;
+            sw_model_drop(model, s->model.dropout);
+        if (!status && (status = sw_model_config_check_training(model, SW_SPELL_HUGGING_FACE, err)))
+            status = sw_fail_within(err, "%s/config.json", s->model.path);
         return status;
     }
     if (s->model.architecture == SW_ARCHITECTURE_UNSET)
@@ -101,11 +103,11 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
         .tied = s->model.tied,
         .rope_theta = s->model.rope_theta,
         .norm_epsilon = s->model.norm_epsilon,
-        .dropout = s->model.dropout,
         .init_std = s->model.init_std,
         .bos_token = -1,
         .eos_token = -1,
     };
+    sw_model_drop(model, s->model.dropout);
     return sw_model_config_check(model, SW_SPELL_RUN_YAML, err);
 }
 

@@ -16,7 +16,7 @@ sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dt
                             .mode = SW_SHM_VIEW};
     sw_gemm_choose(r->kernel_set, sw_sharding_numbers(&sharding), false, &r->gemm);
     sw_status status = sw_model_config_read(folder, &r->model, err);
-    r->model.dropout = 0;
+    sw_model_drop(&r->model, 0); /* a model is used as it is, whatever it was trained with */
     return status ? status : sw_compiled_create(&sharding, &r->compiled, err);
 }
 

@@ -46,8 +46,8 @@ static int remove_scratch(void **state) {
 }
 
 /* Hidden sizes that leave odd parameters and, over 7 ranks, empty shards. */
-static const sw_model_config llama = {SW_LLAMA, 2, 12, 2, 1, 6, 10, 11, 16, false, 1e4, 1e-5, 0, 0.02, 1, 2};
-static const sw_model_config gpt2 = {SW_GPT2, 1, 8, 2, 2, 4, 32, 11, 16, true, 1e4, 1e-5, 0, 0.02, -1, -1};
+static const sw_model_config llama = {SW_LLAMA, 2, 12, 2, 1, 6, 10, 11, 16, false, 1e4, 1e-5, 0.02, 1, 2};
+static const sw_model_config gpt2 = {SW_GPT2, 1, 8, 2, 2, 4, 32, 11, 16, true, 1e4, 1e-5, 0.02, -1, -1};
 
 static sw_graph *trace(const sw_model_config *config) {
     sw_graph *graph;

@@ -198,7 +198,7 @@ static void prune(void **state) {
 /* A checkpoint of a model that Hugging Face knows becomes its folder, masters to the bit. */
 static void export_of_a_model(void **state) {
     (void)state;
-    static const sw_model_config config = {SW_LLAMA, 2, 12, 2, 1, 6, 10, 11, 16, false, 1e4, 1e-5, 0, 0.02, 1, 2};
+    static const sw_model_config config = {SW_LLAMA, 2, 12, 2, 1, 6, 10, 11, 16, false, 1e4, 1e-5, 0.02, 1, 2};
     saved_run run;
     sw_graph *graph;
     sw_error err;
@@ -256,7 +256,7 @@ static void limit_memory(rlim_t bytes) {
 /* A model of 96 MiB in two tensors goes through 24 MiB: slice by slice, whatever the size of model or tensor. */
 static void export_in_little_memory(void **state) {
     (void)state;
-    static const sw_model_config config = {SW_LLAMA, 1, 12, 2, 1, 6, 10, 1 << 20, 16, false, 1e4, 1e-5, 0, 0.02, 1, 2};
+    static const sw_model_config config = {SW_LLAMA, 1, 12, 2, 1, 6, 10, 1 << 20, 16, false, 1e4, 1e-5, 0.02, 1, 2};
     saved_run run;
     sw_graph *graph;
     sw_error err;

@@ -54,11 +54,11 @@ int main(int argc, char **argv) {
         sw_model_config config;
         int64_t max_shard_size;
     } models[] = {
-        {"llama-fp32", SW_F32, {SW_LLAMA, 2, 24, 4, 2, 8, 40, 256, 64, false, 500000, 1e-5, 0, 0.02, -1, -1}},
-        {"llama-split-fp32", SW_F32, {SW_LLAMA, 2, 24, 4, 2, 8, 40, 256, 64, false, 500000, 1e-5, 0, 0.02, -1, -1}, 20000},
-        {"llama-tied-bf16", SW_BF16, {SW_LLAMA, 2, 24, 4, 4, 6, 40, 256, 64, true, 10000, 1e-6, 0, 0.02, 1, 2}},
+        {"llama-fp32", SW_F32, {SW_LLAMA, 2, 24, 4, 2, 8, 40, 256, 64, false, 500000, 1e-5, 0.02, -1, -1}},
+        {"llama-split-fp32", SW_F32, {SW_LLAMA, 2, 24, 4, 2, 8, 40, 256, 64, false, 500000, 1e-5, 0.02, -1, -1}, 20000},
+        {"llama-tied-bf16", SW_BF16, {SW_LLAMA, 2, 24, 4, 4, 6, 40, 256, 64, true, 10000, 1e-6, 0.02, 1, 2}},
         {"gpt2-fp16", SW_F16, {SW_GPT2, 2, 24, 4, 4, 6, 96, 256, 64, true, 10000, 1e-5, 0.1, 0.02, 0, 0}},
-        {"gpt2-untied-fp32", SW_F32, {SW_GPT2, 2, 24, 4, 4, 6, 50, 256, 64, false, 10000, 1e-5, 0, 0.02, -1, -1}},
+        {"gpt2-untied-fp32", SW_F32, {SW_GPT2, 2, 24, 4, 4, 6, 50, 256, 64, false, 10000, 1e-5, 0.02, -1, -1}},
     };
     if (argc != 2) {
         fprintf(stderr, "usage: write_models DIR\n");

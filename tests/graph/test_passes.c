@@ -259,16 +259,20 @@ static void selective_recompute_keeps_what_is_dear(void **state) {
 /* Every dropout of backward, recomputed or gradient, has the stream of a forward one; forward ones have streams of their own. */
 static void dropout_streams_are_per_call_and_survive_recompute(void **state) {
     (void)state;
-    gradient_check check = model_check(2);
+    gradient_check check = model_check(5);
     check.recompute = RECOMPUTE_BLOCKS;
     sw_graph *graph = gradient_check_graph(&check, true);
     int n_uses[16][3] = {{0}};
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
-        if (op->kernel == SW_KERNEL_DROPOUT)
-            n_uses[op->dim[3]][op->phase == SW_PHASE_FORWARD ? 0 : op->is_recomputed ? 1 : 2]++;
+        const bool is_attention = op->kernel == SW_KERNEL_ATTENTION || op->kernel == SW_KERNEL_ATTENTION_GRAD;
+        const int when = op->phase == SW_PHASE_FORWARD ? 0 : op->is_recomputed ? 1 : 2;
+        if (is_attention)
+            assert_true(op->attribute[1] == SMALL_MODELS[5].dropout.attention);
+        if (is_attention || op->kernel == SW_KERNEL_DROPOUT)
+            n_uses[is_attention ? (int64_t)op->attribute[2] : op->dim[3]][when]++;
     }
-    assert_int_equal(graph->n_dropouts, 1 + 2 * SMALL_MODELS[2].layers);
+    assert_int_equal(graph->n_dropouts, 1 + 3 * SMALL_MODELS[5].layers);
     for (int stream = 0; stream < graph->n_dropouts; stream++) {
         assert_int_equal(n_uses[stream][0], 1);
         assert_true(n_uses[stream][1] <= 1);
@@ -588,12 +592,13 @@ static void a_forward_graph_reuses_more(void **state) {
 /* Evaluation: the loss is that of the same model recorded with a dropout of 0. */
 static void without_dropout_a_model_is_the_one_that_has_none(void **state) {
     (void)state;
-    const int models[] = {2, 5};
-    for (int i = 0; i < 2; i++) {
+    const int models[] = {2, 5, 10};
+    for (int i = 0; i < 3; i++) {
         double loss[2];
         for (int recorded = 0; recorded < 2; recorded++) { /* with dropout and taken out; or recorded with none */
             sw_model_config config = SMALL_MODELS[models[i]];
-            config.dropout = recorded ? 0 : config.dropout;
+            if (recorded)
+                sw_model_drop(&config, 0);
             gradient_check check = model_check(models[i]);
             check.about = &config;
             sw_graph *graph = gradient_check_graph(&check, false);

@@ -48,10 +48,10 @@ static void free_step(step *s) {
 static const int32_t TOKENS[ROW] = {3, 1, 4, 1, 5, 9, 2, 6, 5}, TARGETS[ROW] = {1, 4, 1, -1, 9, 2, 6, 5, -1},
                      DOCUMENTS[ROW] = {0, 0, 0, 0, FIRST, FIRST, FIRST, FIRST, FIRST};
 
-/* The same in two rows, the first one padded with tokens that count nothing and are seen by nobody before them. */
+/* The same in two rows, the first one padded with a token that counts nothing and is of another document. */
 static const int32_t APART_TOKENS[2 * SECOND] = {3, 1, 4, 1, 0, 5, 9, 2, 6, 5},
                                       APART_TARGETS[2 * SECOND] = {1, 4, 1, -1, -1, 9, 2, 6, 5, -1},
-                                      APART_DOCUMENTS[2 * SECOND] = {0};
+                                      APART_DOCUMENTS[2 * SECOND] = {0, 0, 0, 0, 4};
 
 static void a_row_of_two_documents_is_two_rows(void **state) {
     const sw_device *device = *state;
@@ -59,7 +59,7 @@ static void a_row_of_two_documents_is_two_rows(void **state) {
         for (int recompute = 0; recompute < N_RECOMPUTE; recompute++) {
             sw_model_config config = SMALL_MODELS[model];
             config.keeps_documents_apart = true;
-            config.dropout = 0;
+            sw_model_drop(&config, 0);
             step packed = run(device, &config, recompute, 1, ROW, TOKENS, TARGETS, DOCUMENTS);
             step apart = run(device, &config, recompute, 2, SECOND, APART_TOKENS, APART_TARGETS, APART_DOCUMENTS);
             assert_true(packed.loss > 1 && fabs(packed.loss - apart.loss) <= 1e-12 * apart.loss);
@@ -87,7 +87,7 @@ static void tokens_of_one_document_change_no_bit_of_another(void **state) {
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         sw_model_config config = SMALL_MODELS[model];
         config.keeps_documents_apart = true;
-        config.dropout = 0;
+        sw_model_drop(&config, 0);
         double loss[2];
         for (int other = 0; other < 2; other++) {
             int32_t tokens[ROW], targets[ROW];

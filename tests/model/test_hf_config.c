@@ -81,7 +81,7 @@ static void absent_keys_of_llama_have_hugging_faces_defaults(void **state) {
     assert_true(c.norm_epsilon == 1e-6);
     assert_true(c.rope_theta == 10000);
     assert_true(c.init_std == 0.02);
-    assert_true(c.dropout == 0);
+    assert_true(c.dropout.embedding == 0 && c.dropout.residual == 0 && c.dropout.attention == 0);
     assert_false(c.tied);
     assert_int_equal(c.bos_token, 1);
     assert_int_equal(c.eos_token, 2);
@@ -163,7 +163,6 @@ static void arithmetic_that_is_not_built_is_refused_by_name(void **state) {
         {"\"partial_rotary_factor\":0.5", "partial_rotary_factor 0.5"},
         {"\"pretraining_tp\":2", "pretraining_tp 2"},
         {"\"quantization_config\":{\"bits\":4}", "quantization_config"},
-        {"\"attention_dropout\":0.1", "attention_dropout 0.1"},
         {"\"add_cross_attention\":true", "add_cross_attention"},
         {"\"is_encoder_decoder\":true", "is_encoder_decoder"},
     };
@@ -399,12 +398,74 @@ static void gpt2_is_read_under_both_sets_of_names(void **state) {
 /* Hugging Face's default is 0.1 where nothing is written. */
 static void dropout_of_gpt2_is_what_the_file_means(void **state) {
     (void)state;
-    assert_true(good(gpt2_sizes, "\"attn_pdrop\":0,\"resid_pdrop\":0.25,\"embd_pdrop\":0.25").dropout == 0.25);
-    assert_true(good(gpt2_sizes, "\"attn_pdrop\":0").dropout == 0.1);
-    refused(gpt2_sizes, "", "attn_pdrop is 0.1 where it is not written");
-    refused(gpt2_sizes, "\"attn_pdrop\":0.2", "attn_pdrop is 0.2: ");
-    refused(gpt2_sizes, "\"attn_pdrop\":0,\"resid_pdrop\":0.2", "embd_pdrop and resid_pdrop differ");
-    refused(gpt2_sizes, "\"attn_pdrop\":0,\"resid_pdrop\":1,\"embd_pdrop\":1", "resid_pdrop is 1");
+    const struct {
+        const char *text;
+        sw_model_dropout dropout;
+    } written[] = {
+        {"", {0.1, 0.1, 0.1}},
+        {"\"attn_pdrop\":0", {0.1, 0.1, 0}},
+        {"\"attn_pdrop\":0.2,\"resid_pdrop\":0.3,\"embd_pdrop\":0", {0, 0.3, 0.2}},
+        {"\"attn_pdrop\":null,\"resid_pdrop\":1", {0.1, 1, 0.1}},
+    };
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        const sw_model_dropout d = good(gpt2_sizes, written[i].text).dropout, *e = &written[i].dropout;
+        assert_true(d.embedding == e->embedding && d.residual == e->residual && d.attention == e->attention);
+    }
+}
+
+/* What only training draws is read whatever it is: a model that cannot be trained as it stands is still a model. */
+static void dropout_refuses_nothing_but_training(void **state) {
+    (void)state;
+    const struct {
+        const char *sizes, *text, *message;
+    } cases[] = {{gpt2_sizes, "\"attn_pdrop\":1", "attn_pdrop is 1, for training a number from 0 to below 1 is needed"},
+                 {gpt2_sizes, "\"resid_pdrop\":-0.5", "resid_pdrop is -0.5"},
+                 {gpt2_sizes, "\"embd_pdrop\":2", "embd_pdrop is 2"},
+                 {llama_sizes, "\"attention_dropout\":1.5", "attention_dropout is 1.5"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sw_model_config c = good(cases[i].sizes, cases[i].text);
+        sw_error err = {0};
+        assert_int_equal(sw_model_config_check_training(&c, SW_SPELL_HUGGING_FACE, &err), SW_BAD_FILE);
+        if (!strstr(err.message, cases[i].message))
+            fail_msg("'%s' is not in '%s'", cases[i].message, err.message);
+        sw_model_drop(&c, 0);
+        assert_int_equal(sw_model_config_check_training(&c, SW_SPELL_HUGGING_FACE, &err), SW_OK);
+    }
+    assert_true(good(llama_sizes, "\"attention_dropout\":0.3").dropout.attention == 0.3);
+    assert_true(good(llama_sizes, "\"attention_dropout\":null").dropout.attention == 0);
+}
+
+/* The row of padding learns nothing from being looked up: of Llama and its relatives; counted from the end where it is negative.
+ */
+static void padding_is_what_torch_takes_it_for(void **state) {
+    (void)state;
+    const struct {
+        const char *text;
+        bool is_there;
+        int64_t id;
+    } cases[] = {{"", false, 0},
+                 {"\"pad_token_id\":null", false, 0},
+                 {"\"pad_token_id\":0", true, 0},
+                 {"\"pad_token_id\":5", true, 5},
+                 {"\"pad_token_id\":-1", true, 99},
+                 {"\"pad_token_id\":-101", false, 0},
+                 {"\"pad_token_id\":100", false, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const sw_model_config c = good(llama_sizes, cases[i].text);
+        assert_true(c.has_pad_token == cases[i].is_there && (!c.has_pad_token || c.pad_token == cases[i].id));
+    }
+}
+
+static void is_causal_is_the_mask(void **state) {
+    (void)state;
+    const char *const sizes[] = {llama_sizes, gpt2_sizes};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(good(sizes[i], "").mask, SW_MASK_CAUSAL);
+        assert_int_equal(good(sizes[i], "\"is_causal\":true").mask, SW_MASK_CAUSAL);
+        assert_int_equal(good(sizes[i], "\"is_causal\":false").mask, SW_MASK_FULL);
+        refused(sizes[i], "\"is_causal\":null", "is_causal null");
+        refused(sizes[i], "\"is_causal\":0", "is_causal");
+    }
 }
 
 static void tokens_are_numbers_lists_or_none(void **state) {
@@ -503,8 +564,11 @@ static void assert_same_config(const sw_model_config *a, const sw_model_config *
     assert_int_equal(a->vocabulary, b->vocabulary);
     assert_int_equal(a->max_positions, b->max_positions);
     assert_int_equal(a->tied, b->tied);
-    assert_true(a->rope_theta == b->rope_theta && a->norm_epsilon == b->norm_epsilon && a->dropout == b->dropout &&
-                a->init_std == b->init_std);
+    assert_true(a->rope_theta == b->rope_theta && a->norm_epsilon == b->norm_epsilon && a->init_std == b->init_std);
+    assert_true(a->dropout.embedding == b->dropout.embedding && a->dropout.residual == b->dropout.residual &&
+                a->dropout.attention == b->dropout.attention);
+    assert_true(a->has_pad_token == b->has_pad_token && (!a->has_pad_token || a->pad_token == b->pad_token));
+    assert_int_equal(a->mask, b->mask);
     assert_int_equal(a->bos_token, b->bos_token);
     assert_int_equal(a->eos_token, b->eos_token);
     assert_true(a->qkv_bias == b->qkv_bias && a->o_bias == b->o_bias && a->mlp_bias == b->mlp_bias && a->qk_norm == b->qk_norm);
@@ -539,47 +603,21 @@ static void the_golden_configurations_read_alike_in_both_spellings(void **state)
 static void what_is_written_reads_back(void **state) {
     (void)state;
     const sw_model_config configs[] = {
-        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0, 0.02, 1, -1},
-        {SW_LLAMA, 1, 64, 4, 4, 16, 100, 32000, 2048, false, 1.0 / 3, 1e-6, 0, 0, -1, 2},
-        {SW_GPT2, 3, 48, 3, 3, 16, 192, 263, 64, true, 10000, 1e-5, 0.1, 0.02, 0, 0},
-        {SW_GPT2, 3, 48, 3, 3, 16, 50, 263, 64, false, 10000, 1, 0, 0.5, 7, 8},
-        {SW_LLAMA, 2,
-         40,       8,
-         2,        8,
-         100,      257,
-         8192,     true,
-         500000.0, 1e-5,
-         0,        0.02,
-         1,        -1,
-         true,     true,
-         true,     .rope = {SW_ROPE_LLAMA3, .factor = 8, .original_positions = 512, .low_factor = 1, .high_factor = 4.5}},
-        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0, 0.02, 1, -1, .rope = {SW_ROPE_LINEAR, .factor = 2.5}},
-        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0, 0.02, 1, -1, .rope = {SW_ROPE_DYNAMIC, .factor = 2}},
-        {SW_MISTRAL, 2, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0, 0.02, 1, -1, .span = 16},
-        {SW_MISTRAL, 2, 40, 8, 8, 6, 100, 257, 64, true, 1e6, 1e-5, 0, 0.02, 1, -1},
-        {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0, 0.02, -1, -1, .qkv_bias = true, .span = 5, .full_layers = 2},
-        {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, false, 1e6, 1e-5, 0, 0.02, -1, -1, .qkv_bias = true},
-        {SW_QWEN3,
-         4,
-         40,
-         8,
-         2,
-         12,
-         100,
-         257,
-         64,
-         true,
-         1e6,
-         1e-5,
-         0,
-         0.02,
-         -1,
-         3,
-         true,
-         true,
-         .qk_norm = true,
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0.02, 1, -1},
+        {SW_LLAMA, 1, 64, 4, 4, 16, 100, 32000, 2048, false, 1.0 / 3, 1e-6, 0, -1, 2},
+        {SW_GPT2, 3, 48, 3, 3, 16, 192, 263, 64, true, 10000, 1e-5, 0.02, 0, 0, .dropout = {0.1, 0.1, 0}},
+        {SW_GPT2, 3, 48, 3, 3, 16, 50, 263, 64, false, 10000, 1, 0.5, 7, 8},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 8192, true, 500000.0, 1e-5, 0.02, 1, -1, true, true, true,
+         .rope = {SW_ROPE_LLAMA3, .factor = 8, .original_positions = 512, .low_factor = 1, .high_factor = 4.5}},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0.02, 1, -1, .rope = {SW_ROPE_LINEAR, .factor = 2.5}},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0.02, 1, -1, .rope = {SW_ROPE_DYNAMIC, .factor = 2}},
+        {SW_MISTRAL, 2, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, 1, -1, .span = 16},
+        {SW_MISTRAL, 2, 40, 8, 8, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, 1, -1},
+        {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, -1, .qkv_bias = true, .span = 5, .full_layers = 2},
+        {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, false, 1e6, 1e-5, 0.02, -1, -1, .qkv_bias = true},
+        {SW_QWEN3, 4, 40, 8, 2, 12, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, 3, true, true, .qk_norm = true,
          .rope = {SW_ROPE_YARN, .factor = 4, .original_positions = 16, .beta_fast = 32, .beta_slow = 1}},
-        {SW_QWEN3, 4, 40, 8, 2, 12, 100, 257, 64, true, 1e6, 1e-5, 0, 0.02, -1, 3, .qk_norm = true, .span = 7,
+        {SW_QWEN3, 4, 40, 8, 2, 12, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, 3, .qk_norm = true, .span = 7,
          .rope = {SW_ROPE_YARN, 4, 16, 0, 0, 16, 2, 1.25, 0.7, 0.3, true}},
         {SW_GPT2,
          3,
@@ -593,14 +631,20 @@ static void what_is_written_reads_back(void **state) {
          false,
          10000,
          1,
-         0,
          0.5,
          7,
          8,
          .activation = SW_MISH,
          .unscaled_attention = true,
          .scales_by_layer = true,
-         .upcasts_attention = true},
+         .upcasts_attention = true,
+         .has_pad_token = true,
+         .pad_token = 9,
+         .dropout = {0.1, 0.25, 0.3},
+         .mask = SW_MASK_FULL},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 1e4, 1e-5, 0.02, 1, -1, .dropout = {.attention = 0.15},
+         .mask = SW_MASK_FULL, .has_pad_token = true, .pad_token = 256},
+        {SW_MISTRAL, 2, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, 1, -1, .span = 16, .mask = SW_MASK_FULL},
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         char *text;
@@ -622,7 +666,7 @@ static void what_is_written_reads_back(void **state) {
 
 static void a_check_speaks_the_words_of_its_file(void **state) {
     (void)state;
-    sw_model_config c = {SW_LLAMA, 2, 32, 3, 3, 10, 64, 257, 64, true, 1e4, 1e-5, 0, 0.02, -1, -1};
+    sw_model_config c = {SW_LLAMA, 2, 32, 3, 3, 10, 64, 257, 64, true, 1e4, 1e-5, 0.02, -1, -1};
     sw_error err = {0};
     assert_int_equal(sw_model_config_check(&c, SW_SPELL_RUN_YAML, &err), SW_BAD_CONFIG);
     assert_string_equal(err.message, "model.hidden 32 is no multiple of model.heads 3");
@@ -634,8 +678,8 @@ static void a_check_speaks_the_words_of_its_file(void **state) {
     c.heads = c.kv_heads = 4;
     c.head_channels = 8;
     assert_int_equal(sw_model_config_check(&c, SW_SPELL_RUN_YAML, &err), SW_OK);
-    c.dropout = 1;
-    assert_int_equal(sw_model_config_check(&c, SW_SPELL_RUN_YAML, &err), SW_BAD_CONFIG);
+    sw_model_drop(&c, 1);
+    assert_int_equal(sw_model_config_check_training(&c, SW_SPELL_RUN_YAML, &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "model.dropout is 1"));
 }
 
@@ -676,6 +720,9 @@ int main(void) {
         cmocka_unit_test(activations_of_gpt2_go_by_their_names),
         cmocka_unit_test(gpt2_is_read_under_both_sets_of_names),
         cmocka_unit_test(dropout_of_gpt2_is_what_the_file_means),
+        cmocka_unit_test(dropout_refuses_nothing_but_training),
+        cmocka_unit_test(padding_is_what_torch_takes_it_for),
+        cmocka_unit_test(is_causal_is_the_mask),
         cmocka_unit_test(tokens_are_numbers_lists_or_none),
         cmocka_unit_test(one_type_is_not_taken_for_another),
         cmocka_unit_test(an_unknown_model_type_names_the_nearest),

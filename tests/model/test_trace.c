@@ -121,15 +121,25 @@ static int count(const sw_graph *graph, sw_kernel kernel) {
     return n;
 }
 
-/* On the embedding, on attention's output, on the MLP's output; with probability 0, nothing is recorded. */
+/* Of GPT-2 on the embedding, on attention's output, on the MLP's output; of all on attention's weights. With probability 0,
+ * nothing is recorded. */
 static void dropout_is_recorded_where_it_is_asked_for(void **state) {
     (void)state;
-    for (int model = 0; model < N_SMALL_MODELS; model++) {
-        sw_graph *graph = trace(&SMALL_MODELS[model], SW_ENDS_IN_LOSS);
-        assert_int_equal(count(graph, SW_KERNEL_DROPOUT),
-                         SMALL_MODELS[model].dropout > 0 ? 1 + 2 * SMALL_MODELS[model].layers : 0);
-        sw_graph_free(graph);
-    }
+    for (int model = 0; model < N_SMALL_MODELS; model++)
+        for (int all = 0; all < 2; all++) {
+            sw_model_config config = SMALL_MODELS[model];
+            if (all)
+                sw_model_drop(&config, 0.25);
+            const sw_model_dropout *d = &config.dropout;
+            assert_true(config.architecture == SW_GPT2 || (d->embedding == 0 && d->residual == 0));
+            assert_true(!all || (d->attention == 0.25 && (config.architecture != SW_GPT2 || d->embedding == 0.25)));
+            sw_graph *graph = trace(&config, SW_ENDS_IN_LOSS);
+            assert_int_equal(count(graph, SW_KERNEL_DROPOUT), (d->embedding > 0) + (d->residual > 0 ? 2 * config.layers : 0));
+            for (int i = 0; i < graph->ops.n; i++)
+                if (graph->ops.item[i]->kernel == SW_KERNEL_ATTENTION)
+                    assert_true(graph->ops.item[i]->attribute[1] == d->attention);
+            sw_graph_free(graph);
+        }
 }
 
 /* Logits at a position are those from which the loss takes that position's part: -log softmax(logits)[target]. */
@@ -140,7 +150,7 @@ static void logits_at_a_position_agree_with_the_loss(void **state) {
     assert_int_equal(sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE}, &device, &err), SW_OK);
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         sw_model_config config = SMALL_MODELS[model];
-        config.dropout = 0;
+        sw_model_drop(&config, 0);
         sw_graph *with_loss = trace(&config, SW_ENDS_IN_LOSS), *with_logits = trace(&config, SW_ENDS_IN_LOGITS);
         assert_null(sw_graph_port(with_loss, SW_PORT_LOGITS));
         assert_null(sw_graph_port(with_logits, SW_PORT_LOSS));

@@ -36,7 +36,7 @@ static const packed_model MODELS[] = {
      2, 512},
     {"GPT-2 with dropout",
      GPT2(.layers = 6, .hidden = 256, .heads = 4, .kv_heads = 4, .head_channels = 64, .ffn = 1024, .vocabulary = 5000,
-          .max_positions = 256, .dropout = 0.1),
+          .max_positions = 256, .dropout = {0.1, 0.1, 0.1}),
      4, 256},
     {"a small Llama",
      LLAMA(.layers = 6, .hidden = 256, .heads = 8, .kv_heads = 4, .head_channels = 32, .ffn = 688, .vocabulary = 4096,

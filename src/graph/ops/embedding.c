@@ -1,7 +1,7 @@
 /* embedding.c: rows of a table chosen by token ids.
  *
  *   y[i] = table[token[i]]                      tokens [n], table [V, C], y [n, C]
- *   dtable[v] = sum over i with token[i] = v of dy[i]
+ *   dtable[v] = sum over i with token[i] = v of dy[i], or 0 where v is the id of padding
  */
 #include "graph/ops/checks.h"
 
@@ -13,7 +13,7 @@ static void gradient(sw_differentiation *d, sw_op *op) {
     sw_op *back = sw_op_emit(sw_differentiation_graph(d), op->family, SW_KERNEL_EMBEDDING_GRAD, 3,
                              (sw_operand[]){sw_reads(tokens), sw_reads(dy), dtable});
     if (back)
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 4; i++)
             back->dim[i] = op->dim[i];
 }
 
@@ -30,6 +30,10 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
 static const sw_family embedding_family = {.name = "embedding", .gradient = gradient, .cost = cost};
 
 sw_value *sw_embedding(sw_graph *graph, sw_value *tokens, sw_parameter *table) {
+    return sw_embedding_padded(graph, tokens, table, -1);
+}
+
+sw_value *sw_embedding_padded(sw_graph *graph, sw_value *tokens, sw_parameter *table, int64_t padding) {
     if (!sw_check_index(graph, "embedding", "tokens", tokens) || !sw_check_matrix(graph, "embedding", "table", table, 0, 0))
         return NULL;
     int64_t n = tokens->n_elements, n_vocabulary = table->dimension[0], n_channels = table->dimension[1];
@@ -43,5 +47,6 @@ sw_value *sw_embedding(sw_graph *graph, sw_value *tokens, sw_parameter *table) {
     op->dim[0] = n;
     op->dim[1] = n_vocabulary;
     op->dim[2] = n_channels;
+    op->dim[3] = padding + 1;
     return y;
 }

@@ -43,12 +43,13 @@ static void embed_back(void *arg, int64_t task, int worker) {
     const int32_t *tokens = call->operand[0]; /* [n] */
     const activation *dy = call->operand[1];  /* [n,C] */
     real *dtable = call->operand[2];          /* [V,C] */
-    const int64_t n = call->dim[0], V = call->dim[1], C = call->dim[2];
+    const int64_t n = call->dim[0], V = call->dim[1], C = call->dim[2], padding = call->dim[3] - 1;
     const piece columns = piece_of(task, PIECE_COLUMNS, C);
     if (!accumulates(call, 2))
         clear_columns(V, C, &columns, dtable);
     for (int64_t t = 0; t < n; t++)
-        add_row(columns.n, dy + t * C + columns.first, dtable + (int64_t)tokens[t] * C + columns.first);
+        if (tokens[t] != padding)
+            add_row(columns.n, dy + t * C + columns.first, dtable + (int64_t)tokens[t] * C + columns.first);
 }
 
 SW_KERNEL(EMBEDDING_GRAD) {
