@@ -106,6 +106,10 @@ static void write_settings(const exporter *e, sw_gguf_writer *w) {
     sw_gguf_write_real(w, key, (float)m->norm_epsilon);
     snprintf(key, sizeof key, "%s.rope.freq_base", e->architecture);
     sw_gguf_write_real(w, key, (float)m->rope_theta);
+    if (m->mask != SW_MASK_CAUSAL) {
+        snprintf(key, sizeof key, "%s.attention.causal", e->architecture);
+        sw_gguf_write_bool(w, key, false);
+    }
     sw_gguf_write_integer(w, "general.file_type", e->dtype == SW_F32 ? FILE_F32 : e->dtype == SW_F16 ? FILE_F16 : FILE_BF16);
     sw_gguf_write_integer(w, "general.alignment", ALIGNMENT);
 }

@@ -71,7 +71,8 @@ int64_t sw_gguf_row_to_hf(int64_t row, int64_t head_channels) {
 
 enum { LLAMA3_LOW = 1, LLAMA3_HIGH = 4, LLAMA3_POSITIONS = 8192 };
 
-/* Settings of an architecture, after "ARCHITECTURE.", that are read below or mean nothing for the arithmetic. */
+/* Settings of an architecture, after "ARCHITECTURE.", that are read below; the last three mean nothing for the arithmetic:
+ * llama.cpp prints the first, looks at the second where there is no vocabulary, and at the third where there are experts. */
 static const char *const known_settings[] = {
     "block_count",
     "context_length",
@@ -89,12 +90,12 @@ static const char *const known_settings[] = {
     "rope.scaling.type",
     "rope.scaling.factor",
     "rope.scaling.original_context_length",
-    "rope.scaling.finetuned",
     "rope.scale_linear",
-    "vocab_size",
     "expert_count",
-    "expert_used_count",
     "tensor_data_layout",
+    "rope.scaling.finetuned",
+    "vocab_size",
+    "expert_used_count",
 };
 
 /* Reading goes on until the first error; then every further step does nothing. */
@@ -124,6 +125,13 @@ static double real_of(reader *r, const char *setting, bool is_required, double o
         r->status = sw_gguf_real(r->file, key_of(r, setting), is_required, &value, r->err);
     if (r->status == SW_OK && !isfinite(value))
         r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s is not a finite number", r->file->path, r->key);
+    return value;
+}
+
+static bool bool_of(reader *r, const char *setting, bool otherwise) {
+    bool value = otherwise;
+    if (r->status == SW_OK)
+        r->status = sw_gguf_bool(r->file, key_of(r, setting), false, &value, r->err);
     return value;
 }
 
@@ -191,14 +199,14 @@ static void put_rope_of_tensor(reader *r, FILE *out, const sw_gguf_tensor *tenso
             real_text(base, theta), real_text(factor, text), LLAMA3_LOW, LLAMA3_HIGH, LLAMA3_POSITIONS);
 }
 
-/* Rotary scaling: none, linear, YaRN with its usual ramp, or Llama 3's. */
+/* Rotary scaling: none, linear, YaRN with its usual ramp, or Llama 3's. A factor without a type is linear, and one of 0 is none,
+ * as llama.cpp has it. */
 static void put_rope(reader *r, FILE *out) {
     char theta[SW_TEXT_NUMBER_BYTES + 2], text[SW_TEXT_NUMBER_BYTES + 2];
-    const char *type = "none";
-    double base = real_of(r, "rope.freq_base", false, 10000), factor = real_of(r, "rope.scale_linear", false, 1);
-    if (factor != 1)
-        type = "linear";
-    factor = real_of(r, "rope.scaling.factor", false, factor);
+    const char *type = "linear";
+    double base = real_of(r, "rope.freq_base", false, 10000);
+    double factor = real_of(r, "rope.scaling.factor", false, real_of(r, "rope.scale_linear", false, 1));
+    factor = factor == 0 ? 1 : factor;
     int64_t original = integer_of(r, "rope.scaling.original_context_length", false, 0);
     if (r->status == SW_OK)
         r->status = sw_gguf_text(r->file, key_of(r, "rope.scaling.type"), false, &type, r->err);
@@ -244,6 +252,15 @@ static const struct {
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
+/* How the rows of q and k of a Llama lie: only the usual way has a name. */
+static void check_layout(reader *r) {
+    const char *layout = "Meta AI original pth";
+    if (r->status == SW_OK)
+        r->status = sw_gguf_text(r->file, key_of(r, "tensor_data_layout"), false, &layout, r->err);
+    if (r->status == SW_OK && strcmp(layout, "Meta AI original pth") != 0)
+        refuse(r, "tensor_data_layout", "is not \"Meta AI original pth\", the only one that is read");
+}
+
 static void put_config(reader *r, FILE *out, sw_dtype dtype) {
     const char *dtype_text = dtype == SW_F32 ? "float32" : dtype == SW_BF16 ? "bfloat16" : "float16";
     char text[SW_TEXT_NUMBER_BYTES + 2];
@@ -264,6 +281,7 @@ static void put_config(reader *r, FILE *out, sw_dtype dtype) {
         refuse(r, "rope.dimension_count", "is not the size of a head: rotating a part of it is not built");
     if (integer_of(r, "attention.value_length", false, head_dim) != head_dim)
         refuse(r, "attention.value_length", "differs from attention.key_length");
+    check_layout(r);
     if (integer_of(r, "expert_count", false, 0) != 0)
         refuse(r, "expert_count", "is not 0: experts are not built");
     if (integer_of(r, "attention.sliding_window", false, 0) != 0)
@@ -291,6 +309,8 @@ static void put_config(reader *r, FILE *out, sw_dtype dtype) {
     } else {
         fprintf(out, "  \"use_sliding_window\": false,\n");
     }
+    if (!bool_of(r, "attention.causal", true))
+        fprintf(out, "  \"is_causal\": false,\n");
     fprintf(out, "  \"attention_dropout\": 0.0,\n  \"initializer_range\": 0.02,\n");
     fprintf(out, "  \"vocab_size\": %" PRId64 ",\n", embedding ? embedding->dimension[0] : 0);
     fprintf(out, "  \"tie_word_embeddings\": %s,\n", sw_gguf_find_tensor(r->file, "output.weight") ? "false" : "true");

@@ -199,7 +199,8 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
     sw_status status = custom ? SW_OK : sw_assembly_model(settings, &a->model, err);
     if (custom)
         a->model.vocabulary = custom->vocabulary;
-    a->model.keeps_documents_apart = choice->keeps_documents_apart;
+    /* what no later token shows to a causal model, padding, is a document of its own to others */
+    a->model.keeps_documents_apart = choice->keeps_documents_apart || a->model.mask != SW_MASK_CAUSAL;
     a->lora = sw_assembly_lora(settings);
     if (!status && custom && a->lora.rank)
         status = sw_fail(err, SW_BAD_CONFIG,

@@ -20,6 +20,7 @@
 #include "checkpoint/convert.h"
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/gguf_tokenizer.h"
+#include "checkpoint/gguf_write.h"
 #include "checkpoint/safetensors.h"
 
 #define GOLDEN SW_SOURCE_FOLDER "/tests/checkpoint/gguf/"
@@ -286,6 +287,150 @@ static void rotary_divisors_become_a_setting(void **state) {
     sw_gguf_close(&file);
 }
 
+/* A file of settings, with one tensor of [10, 16] zeros: what a model needs, and up to two more (NULL: none). */
+typedef struct setting {
+    const char *name; /* behind "ARCHITECTURE." */
+    sw_gguf_type type;
+    double number;
+    const char *text;
+} setting;
+
+static void write_settings(const char *path, const char *architecture, const setting *more, int n_more) {
+    static const setting needed[] = {
+        {"block_count", SW_GGUF_U32, 1},          {"context_length", SW_GGUF_U32, 64},
+        {"embedding_length", SW_GGUF_U32, 16},    {"feed_forward_length", SW_GGUF_U32, 8},
+        {"attention.head_count", SW_GGUF_U32, 2}, {"attention.layer_norm_rms_epsilon", SW_GGUF_F32, 1e-5}};
+    char *values = NULL;
+    size_t n_bytes = 0;
+    sw_gguf_writer w = {.out = open_memstream(&values, &n_bytes)};
+    sw_gguf_write_text(&w, "general.architecture", architecture);
+    for (int i = 0; i < 6 + n_more; i++) {
+        const setting *of = i < 6 ? &needed[i] : &more[i - 6];
+        char key[128];
+        snprintf(key, sizeof key, "%s.%s", architecture, of->name);
+        if (!of->name)
+            continue;
+        if (of->type == SW_GGUF_U32)
+            sw_gguf_write_integer(&w, key, (uint32_t)of->number);
+        else if (of->type == SW_GGUF_F32)
+            sw_gguf_write_real(&w, key, (float)of->number);
+        else if (of->type == SW_GGUF_BOOL)
+            sw_gguf_write_bool(&w, key, of->number != 0);
+        else
+            sw_gguf_write_text(&w, key, of->text);
+    }
+    fclose(w.out);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fwrite("GGUF", 4, 1, file);
+    sw_gguf_put_32(file, 3);
+    sw_gguf_put_64(file, 1);
+    sw_gguf_put_64(file, w.n_values);
+    fwrite(values, n_bytes, 1, file);
+    sw_gguf_put_text(file, "token_embd.weight");
+    sw_gguf_put_32(file, 2);
+    sw_gguf_put_64(file, 16);
+    sw_gguf_put_64(file, 10);
+    sw_gguf_put_32(file, 0);
+    sw_gguf_put_64(file, 0);
+    while (ftell(file) % 32)
+        fputc(0, file);
+    for (int i = 0; i < 160; i++)
+        sw_gguf_put_32(file, 0);
+    assert_int_equal(fclose(file), 0);
+    free(values);
+}
+
+/* Every setting that is known is read into config.json, refused by name and value where it asks for what is not built, or says
+ * nothing: then config.json is what it is without it. */
+static void settings_are_read_refused_or_without_effect(void **state) {
+    (void)state;
+    static const struct {
+        setting one, other;
+        const char *words;       /* of the refusal, or ... */
+        const char *key, *value; /* ... in config.json; NULL: nothing changes */
+    } cases[] = {
+        {{"attention.causal", SW_GGUF_BOOL, 0}, {0}, NULL, "is_causal", "false"},
+        {{"attention.causal", SW_GGUF_BOOL, 1}, {0}, NULL, NULL, NULL},
+        {{"attention.causal", SW_GGUF_U32, 0}, {0}, "attention.causal", NULL, NULL},
+        {{"attention.head_count_kv", SW_GGUF_U32, 1}, {0}, NULL, "num_key_value_heads", "1"},
+        {{"attention.key_length", SW_GGUF_U32, 6}, {"attention.value_length", SW_GGUF_U32, 6}, NULL, "head_dim", "6"},
+        {{"attention.key_length", SW_GGUF_U32, 6},
+         {"attention.value_length", SW_GGUF_U32, 4},
+         "value_length differs",
+         NULL,
+         NULL},
+        {{"attention.value_length", SW_GGUF_U32, 4}, {0}, "value_length differs", NULL, NULL},
+        {{"attention.sliding_window", SW_GGUF_U32, 4096}, {0}, "attention.sliding_window is not 0", NULL, NULL},
+        {{"attention.sliding_window", SW_GGUF_U32, 0}, {0}, NULL, NULL, NULL},
+        {{"rope.dimension_count", SW_GGUF_U32, 4}, {"attention.key_length", SW_GGUF_U32, 8}, "rope.dimension_count", NULL, NULL},
+        {{"rope.dimension_count", SW_GGUF_U32, 8}, {0}, NULL, NULL, NULL},
+        {{"rope.freq_base", SW_GGUF_F32, 500}, {0}, NULL, "rope_theta", "500.0"},
+        {{"rope.scaling.type", SW_GGUF_TEXT, 0, "none"}, {"rope.scaling.factor", SW_GGUF_F32, 4}, NULL, NULL, NULL},
+        {{"rope.scaling.type", SW_GGUF_TEXT, 0, "longrope"},
+         {"rope.scaling.factor", SW_GGUF_F32, 4},
+         "rope.scaling.type",
+         NULL,
+         NULL},
+        {{"rope.scaling.type", SW_GGUF_TEXT, 0, "yarn"},
+         {"rope.scaling.factor", SW_GGUF_F32, 4},
+         "rope.scaling.type",
+         NULL,
+         NULL},
+        {{"rope.scaling.factor", SW_GGUF_F32, 4},
+         {0},
+         NULL,
+         "rope_parameters",
+         "{\"rope_theta\":10000.0,\"rope_type\":\"linear\",\"factor\":4.0}"},
+        {{"rope.scale_linear", SW_GGUF_F32, 2},
+         {0},
+         NULL,
+         "rope_parameters",
+         "{\"rope_theta\":10000.0,\"rope_type\":\"linear\",\"factor\":2.0}"},
+        {{"rope.scaling.factor", SW_GGUF_F32, 0}, {0}, NULL, NULL, NULL},
+        {{"rope.scaling.original_context_length", SW_GGUF_U32, 32}, {0}, NULL, NULL, NULL},
+        {{"rope.scaling.finetuned", SW_GGUF_BOOL, 1}, {0}, NULL, NULL, NULL},
+        {{"vocab_size", SW_GGUF_U32, 12}, {0}, NULL, NULL, NULL},
+        {{"expert_count", SW_GGUF_U32, 8}, {"expert_used_count", SW_GGUF_U32, 2}, "expert_count is not 0", NULL, NULL},
+        {{"expert_count", SW_GGUF_U32, 0}, {"expert_used_count", SW_GGUF_U32, 0}, NULL, NULL, NULL},
+        {{"tensor_data_layout", SW_GGUF_TEXT, 0, "Meta AI original pth"}, {0}, NULL, NULL, NULL},
+        {{"tensor_data_layout", SW_GGUF_TEXT, 0, "turned"}, {0}, "tensor_data_layout is not", NULL, NULL},
+        {{"logit_scale", SW_GGUF_F32, 2}, {0}, "logit_scale is a setting that is not known here", NULL, NULL},
+        {{"attention.clamp_kqv", SW_GGUF_F32, 8}, {0}, "attention.clamp_kqv is a setting that is not known here", NULL, NULL},
+    };
+    static const char *const architectures[] = {"llama", "qwen2", "qwen3"};
+    for (size_t a = 0; a < 3; a++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            char path[256], *text[2] = {NULL, NULL};
+            sw_error err = {0};
+            sw_status status = SW_OK;
+            for (int with = 0; with < 2; with++) {
+                sw_gguf file;
+                const setting more[] = {cases[i].one, cases[i].other};
+                write_settings(in_scratch("settings.gguf", path), architectures[a], more, with ? 2 : 0);
+                assert_int_equal(sw_gguf_open(path, &file, &err), SW_OK);
+                status = sw_gguf_config(&file, SW_F32, &text[with], &err);
+                sw_gguf_close(&file);
+            }
+            if (cases[i].words) {
+                if (status != SW_BAD_FILE || !strstr(err.message, cases[i].words))
+                    fail_msg("%s.%s: expected \"%s\", got \"%s\"", architectures[a], cases[i].one.name, cases[i].words,
+                             status ? err.message : text[1]);
+            } else {
+                if (status)
+                    fail_msg("%s.%s: %s", architectures[a], cases[i].one.name, err.message);
+                json_t *root = json_loads(text[1], 0, NULL);
+                if (cases[i].key)
+                    assert_json(json_object_get(root, cases[i].key), cases[i].value);
+                else
+                    assert_string_equal(text[0], text[1]);
+                json_decref(root);
+            }
+            free(text[0]);
+            free(text[1]);
+        }
+}
+
 /* ---- export ---- */
 
 static void assert_same_file(const char *a, const char *b, const char *name) {
@@ -299,6 +444,25 @@ static void assert_same_file(const char *a, const char *b, const char *name) {
         fail_msg("%s differs", name);
     free(x);
     free(y);
+}
+
+/* A model whose tokens see those after them stays one, there and back. */
+static void the_mask_is_exported_too(void **state) {
+    (void)state;
+    char first[256], file[256], second[256], path[512];
+    sw_error err = {0};
+    import(GOLDEN "tiny-llama.gguf", in_scratch("first", first), SW_F32);
+    json_t *config = read_json(first, "config.json");
+    json_object_set_new(config, "is_causal", json_false());
+    snprintf(path, sizeof path, "%s/config.json", first);
+    assert_int_equal(json_dump_file(config, path, 0), 0);
+    json_decref(config);
+    if (sw_checkpoint_export_gguf(first, in_scratch("out.gguf", file), SW_F32, true, &err) != SW_OK)
+        fail_msg("%s", err.message);
+    import(file, in_scratch("second", second), SW_F32);
+    sw_model_config back;
+    assert_int_equal(sw_model_config_read(second, &back, &err), SW_OK);
+    assert_int_equal(back.mask, SW_MASK_FULL);
 }
 
 static void what_is_exported_is_imported_again_to_the_bit(void **state) {
@@ -556,6 +720,8 @@ int main(void) {
         cmocka_unit_test_teardown(a_byte_level_tokenizer_is_taken_from_the_file, clean),
         cmocka_unit_test_teardown(sentence_piece_scores_become_merges, clean),
         cmocka_unit_test_teardown(rotary_divisors_become_a_setting, clean),
+        cmocka_unit_test_teardown(settings_are_read_refused_or_without_effect, clean),
+        cmocka_unit_test_teardown(the_mask_is_exported_too, clean),
         cmocka_unit_test_teardown(what_is_exported_is_imported_again_to_the_bit, clean),
         cmocka_unit_test_teardown(a_tokenizer_without_a_name_is_refused, clean),
         cmocka_unit_test_teardown(a_folder_is_written_in_another_dtype_and_split, clean),

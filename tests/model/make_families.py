@@ -51,6 +51,16 @@ MODELS = {
     "gpt2, unscaled": dict(model_type="gpt2", **GPT2, scale_attn_weights=False, n_inner=30),
     "gpt2, by layer": dict(model_type="gpt2", **GPT2, scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True),
 }
+MODELS |= {
+    "llama, full mask": dict(model_type="llama", **LLAMA, is_causal=False),
+    "llama, padding": dict(model_type="llama", **LLAMA, pad_token_id=5),
+    "llama, tied, padding from the end": dict(model_type="llama", **LLAMA, tie_word_embeddings=True, pad_token_id=-2),
+    "mistral, full mask, span, padding": dict(model_type="mistral", **LLAMA, sliding_window=5, is_causal=False, pad_token_id=0),
+    "qwen2, full mask, span above": dict(model_type="qwen2", **LLAMA, use_sliding_window=True, sliding_window=3, max_window_layers=1,
+                                         is_causal=False),
+    "qwen3, full mask": dict(model_type="qwen3", **LLAMA, head_dim=8, is_causal=False, pad_token_id=22),
+    "gpt2, full mask, padding that is none": dict(model_type="gpt2", **GPT2, is_causal=False, pad_token_id=5),
+}
 for activation in ("gelu gelu_10 gelu_fast gelu_new gelu_pytorch_tanh hardswish laplace leaky_relu linear mish quick_gelu relu relu2 relu6 "
                    "sigmoid silu tanh").split():
     MODELS[f"gpt2, {activation}"] = dict(model_type="gpt2", **GPT2, activation_function=activation)
