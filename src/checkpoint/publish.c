@@ -171,16 +171,14 @@ void sw_publisher_free(sw_publisher *publisher) {
 
 int64_t sw_publisher_bytes(const sw_save_options *options, const sw_state_parameter *parameters, const sw_state_files *files) {
     sw_manifest manifest;
-    range_list lists[SW_N_STATE_KINDS] = {{0}};
-    int64_t place = 0, n = 0;
+    int64_t place = 0;
     describe(options, parameters, &manifest);
     for (int rank = 0; rank < options->layout->n_shards; rank++)
-        list_ranges(options, files, rank, &place, lists);
-    for (int kind = 0; kind < SW_N_STATE_KINDS; kind++) {
-        n += lists[kind].n;
+        place += sw_save_count_ranges(options, files, rank, NULL);
+    int64_t n = place - options->layout->n_shards; /* each rank's stamp is no range */
+    for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         if (files->file[kind].is_there)
             manifest.file[kind] = (sw_manifest_file){.is_there = true, .bytes = files->file[kind].bytes};
-    }
     /* A range's line in the manifest is at most: two numbers of 19 digits, 16 digits, and 10 characters around them. */
     return (int64_t)sizeof(sw_publisher) + n * (int64_t)(sizeof(sw_file_range) + sizeof(int64_t) + 64) +
            place * (int64_t)sizeof(uint64_t) + sw_manifest_write(&manifest, NULL, 0) + SW_SAVE_STATE_BYTES +

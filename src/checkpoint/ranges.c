@@ -29,3 +29,15 @@ bool sw_range_walk_next(sw_range_walk *walk, sw_range_part *part) {
     part->ends_range = end == most || !walk->has_piece || offset_here(walk) != end;
     return true;
 }
+
+int64_t sw_range_count(const sw_layout *layout, const int64_t *file_offset, int group, int rank) {
+    sw_range_walk walk;
+    int64_t n = 0, end = -1;
+    for (sw_range_walk_begin(layout, file_offset, group, rank, &walk); walk.has_piece; next_piece(&walk)) {
+        int64_t begin = offset_here(&walk);
+        bool goes_on = begin == end && begin % SW_RANGE_BYTES; /* the last range of the stretch so far */
+        end = begin + (int64_t)sizeof(float) * walk.piece.length;
+        n += (end - 1) / SW_RANGE_BYTES - begin / SW_RANGE_BYTES + !goes_on;
+    }
+    return n;
+}

@@ -32,4 +32,7 @@ typedef struct sw_range_walk {
 void sw_range_walk_begin(const sw_layout *layout, const int64_t *file_offset, int group, int rank, sw_range_walk *walk);
 bool sw_range_walk_next(sw_range_walk *walk, sw_range_part *part); /* false when there are no more */
 
+/* How many ranges the walk has. Each stretch is counted at once, however long it is. */
+int64_t sw_range_count(const sw_layout *layout, const int64_t *file_offset, int group, int rank);
+
 #endif

@@ -30,15 +30,10 @@ int64_t sw_save_count_ranges(const sw_save_options *options, const sw_state_file
         if (rank == 0)
             n += header_ranges(&files->file[kind]);
         for (int g = 0; g < options->layout->n_groups; g++) {
-            sw_range_walk walk;
-            sw_range_part part;
             if (save)
                 save->first_range[kind][g] = n;
-            if (!sw_save_has_state(options, g, kind))
-                continue;
-            sw_range_walk_begin(options->layout, files->file[kind].offset, g, rank, &walk);
-            while (sw_range_walk_next(&walk, &part))
-                n += part.ends_range;
+            if (sw_save_has_state(options, g, kind))
+                n += sw_range_count(options->layout, files->file[kind].offset, g, rank);
         }
     }
     return n;

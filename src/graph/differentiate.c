@@ -20,8 +20,7 @@
 struct sw_differentiation {
     sw_graph *graph;
     const sw_value *loss;
-    int n_values;        /* of the forward pass; gradients are values too, but have no gradients */
-    sw_value **gradient; /* [n_values] by value id: what arrived; NULL before, and after its use */
+    sw_value **gradient; /* [values of the forward pass] by value id: what arrived; NULL before, and after its use */
     bool *is_written;    /* [n_parameters] the gradient of this parameter has been written */
     int first_of_rule;   /* values from this id on were made by the rule being asked */
     int n_unsettled;     /* parts to be added once the rule's operations are emitted */
@@ -38,16 +37,19 @@ sw_value *sw_gradient_arrived(sw_differentiation *d, sw_value *value) {
     return d->gradient[value->id];
 }
 
-static bool is_shared(const sw_differentiation *d, const sw_value *gradient) {
-    int n_holders = 0;
-    for (int i = 0; i < d->n_values; i++)
-        n_holders += d->gradient[i] == gradient;
-    return n_holders > 1;
+/* What is held changes here alone, so that holders are counted: in `n_holders` of the gradient. */
+static void hold(sw_differentiation *d, const sw_value *value, sw_value *gradient) {
+    sw_value **there = &d->gradient[value->id];
+    if (*there)
+        (*there)->n_holders--;
+    if (gradient)
+        gradient->n_holders++;
+    *there = gradient;
 }
 
 sw_operand sw_gradient_target(sw_differentiation *d, sw_value *value) {
     sw_value *there = d->gradient[value->id];
-    if (!value->needs_gradient || !there || there->id >= d->first_of_rule || is_shared(d, there))
+    if (!value->needs_gradient || !there || there->id >= d->first_of_rule || there->n_holders > 1)
         return sw_gradient_fresh(d, value);
     return (sw_operand){SW_OPERAND_VALUE, SW_UPDATE, there, NULL, 0};
 }
@@ -62,7 +64,7 @@ sw_operand sw_gradient_fresh(sw_differentiation *d, sw_value *value) {
         d->unsettled[d->n_unsettled].value = value;
         d->unsettled[d->n_unsettled++].part = part;
     } else {
-        d->gradient[value->id] = part;
+        hold(d, value, part);
     }
     return sw_writes(part);
 }
@@ -70,8 +72,8 @@ sw_operand sw_gradient_fresh(sw_differentiation *d, sw_value *value) {
 void sw_gradient_pass(sw_differentiation *d, sw_value *value, sw_value *gradient) {
     if (!value->needs_gradient)
         return;
-    sw_value **there = &d->gradient[value->id];
-    *there = *there ? sw_add(d->graph, *there, gradient) : gradient;
+    sw_value *there = d->gradient[value->id];
+    hold(d, value, there ? sw_add(d->graph, there, gradient) : gradient);
 }
 
 sw_operand sw_gradient_parameter(sw_differentiation *d, sw_parameter *parameter) {
@@ -118,12 +120,12 @@ static void differentiate_op(sw_differentiation *d, sw_op *op) {
     d->n_unsettled = 0;
     op->family->gradient(d, op);
     for (int i = 0; i < d->n_unsettled && !graph->error.status; i++) {
-        sw_value **there = &d->gradient[d->unsettled[i].value->id];
-        *there = sw_add(graph, *there, d->unsettled[i].part);
+        const sw_value *value = d->unsettled[i].value;
+        hold(d, value, sw_add(graph, d->gradient[value->id], d->unsettled[i].part));
     }
     for (int k = 0; k < op->n_operands; k++)
         if (op->operand[k].kind == SW_OPERAND_VALUE && op->operand[k].access != SW_READ)
-            d->gradient[op->operand[k].value->id] = NULL;
+            hold(d, op->operand[k].value, NULL);
     op->is_dropped = op->family->gradient_computes_forward;
 }
 
@@ -164,7 +166,7 @@ sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err) {
     sw_value *loss = sw_graph_port(graph, SW_PORT_LOSS);
     if (!loss)
         return sw_fail(err, SW_BAD_CONFIG, "the graph has no loss to differentiate; end the model with sw_cross_entropy");
-    sw_differentiation d = {.graph = graph, .loss = loss, .n_values = graph->values.n};
+    sw_differentiation d = {.graph = graph, .loss = loss};
     d.gradient = sw_arena_take(&graph->arena, (size_t)graph->values.n * sizeof *d.gradient);
     d.is_written = sw_arena_take(&graph->arena, (size_t)graph->parameters.n * sizeof *d.is_written);
     if (!d.gradient || !d.is_written)

@@ -143,6 +143,24 @@ static int64_t count_elements(int n_dimensions, const int64_t *dimensions) {
     return n;
 }
 
+/* Where the table has the parameter of this stream, or would have it: there is room for one more. NULL where memory is short. */
+static int *place_of_stream(sw_graph *graph, uint64_t stream) {
+    if (2 * (graph->parameters.n + 1) > graph->n_streams) {
+        int n_wider = graph->n_streams ? 2 * graph->n_streams : 64;
+        int *wider = sw_arena_take(&graph->arena, (size_t)n_wider * sizeof *wider);
+        if (!wider)
+            return NULL;
+        graph->parameter_of_stream = wider;
+        graph->n_streams = n_wider;
+        for (int i = 0; i < graph->parameters.n; i++)
+            *place_of_stream(graph, graph->parameters.item[i]->stream) = i + 1;
+    }
+    uint64_t at = stream & (uint64_t)(graph->n_streams - 1);
+    while (graph->parameter_of_stream[at] && graph->parameters.item[graph->parameter_of_stream[at] - 1]->stream != stream)
+        at = (at + 1) & (uint64_t)(graph->n_streams - 1);
+    return &graph->parameter_of_stream[at];
+}
+
 sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *name, int n_dimensions, const int64_t *dimensions,
                                    sw_initializer initializer, double std) {
     if (!graph || graph->error.status)
@@ -165,11 +183,13 @@ sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *n
         return (void *)sw_graph_fail(graph, "parameter %s: each dimension must be at least 1, and their product below 2^59",
                                      name);
     uint64_t stream = sw_hash_text(SW_HASH_START, name);
-    for (int i = 0; i < graph->parameters.n; i++)
-        if (graph->parameters.item[i]->stream == stream)
-            return (void *)sw_graph_fail(graph,
-                                         "parameter %s: %s is declared already; a tied parameter is declared once and used twice",
-                                         name, graph->parameters.item[i]->name);
+    int *known = place_of_stream(graph, stream);
+    if (!known)
+        return out_of_memory(graph);
+    if (*known)
+        return (void *)sw_graph_fail(graph,
+                                     "parameter %s: %s is declared already; a tied parameter is declared once and used twice",
+                                     name, graph->parameters.item[*known - 1]->name);
     sw_parameter *p = sw_arena_take(&graph->arena, sizeof *p);
     if (!p || !(p->name = sw_arena_text(&graph->arena, name)))
         return out_of_memory(graph);
@@ -183,7 +203,10 @@ sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *n
     p->initializer = initializer;
     p->std = std;
     p->stream = stream;
-    return APPEND(graph, graph->parameters, p) ? p : NULL;
+    if (!APPEND(graph, graph->parameters, p))
+        return NULL;
+    *known = p->id + 1;
+    return p;
 }
 
 void sw_parameter_freeze(sw_parameter *parameter) {

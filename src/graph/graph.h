@@ -65,6 +65,7 @@ struct sw_value {
     bool is_output;    /* read from outside after each micro-batch: loss, logits */
     int state;         /* its number, from 1, among the values that live across runs (caches); 0: it does not */
     bool needs_gradient;
+    int n_holders; /* while a graph is differentiated: values whose gradient this is */
 };
 
 typedef enum sw_operand_kind { SW_OPERAND_NONE, SW_OPERAND_VALUE, SW_OPERAND_PARAMETER, SW_OPERAND_GRADIENT } sw_operand_kind;
@@ -135,6 +136,8 @@ struct sw_graph {
     sw_phase current_phase; /* of the operations being emitted */
     SW_LIST(sw_unit *) units;
     SW_LIST(sw_parameter *) parameters;
+    int *parameter_of_stream; /* [n_streams] a hash table of their streams: id + 1; 0: free */
+    int n_streams;            /* a power of two, or 0 */
     SW_LIST(sw_value *) values;
     SW_LIST(sw_op *) ops; /* in the order in which they run; PREPARE operations first; an operation's id is its place */
     SW_LIST(sw_port) ports;

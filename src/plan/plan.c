@@ -22,15 +22,6 @@ static void say(const sw_plan_options *options, const char *format, ...) {
     options->line(options->to, text);
 }
 
-static double flops_of(const sw_program *program, int n_slots) {
-    double flops = 0;
-    sw_turn turn;
-    for (int i = 0; sw_schedule_turn(program, n_slots, i, &turn); i++)
-        for (int k = 0; k < program->segment_count[turn.segment]; k++)
-            flops += program->instructions.item[program->segment_first[turn.segment] + k].flops;
-    return flops;
-}
-
 static void tell_people(const sw_plan_options *options, const sw_run *run, int n_slots) {
     const sw_assembly *a = &run->assembly;
     char parameters[SW_TEXT_NUMBER_BYTES], gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES],
@@ -38,7 +29,7 @@ static void tell_people(const sw_plan_options *options, const sw_run *run, int n
     int64_t gather, reduce;
     sw_program_traffic(a->program, n_slots, &gather, &reduce);
     sw_text_count((double)a->n_parameters, parameters, sizeof parameters);
-    sw_text_count(flops_of(a->program, n_slots), flops, sizeof flops);
+    sw_text_count(sw_program_flops(a->program, n_slots), flops, sizeof flops);
     say(options, "%s parameters in %d units, %d ranks of %d thread%s, stage %d, micro-batches of %" PRId64 ", %d slots a step",
         parameters, a->compiled->layout.n_units, a->choice.n_ranks, a->choice.n_threads, a->choice.n_threads == 1 ? "" : "s",
         a->choice.stage, a->choice.micro_batch_size, n_slots);
@@ -58,8 +49,8 @@ static sw_status tell_json(const sw_plan_options *options, const sw_run *run, in
     json_t *plan = json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:f, s:I, s:I, s:o}", "ranks", a->choice.n_ranks, "threads",
                              a->choice.n_threads, "stage", a->choice.stage, "micro_batch_size",
                              (json_int_t)a->choice.micro_batch_size, "parameters", (json_int_t)a->n_parameters, "slots", n_slots,
-                             "instructions", a->program->instructions.n, "flops", flops_of(a->program, n_slots), "gather_bytes",
-                             (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "memory", memory);
+                             "instructions", a->program->instructions.n, "flops", sw_program_flops(a->program, n_slots),
+                             "gather_bytes", (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "memory", memory);
     char *text = plan ? json_dumps(plan, 0) : NULL;
     json_decref(plan);
     if (!text)

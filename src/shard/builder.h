@@ -36,8 +36,10 @@ typedef struct sw_builder {
     int *open_gather;        /* [n_units] stretch that has the unit gathered now; -1 */
     int *reduce_place;       /* [n_units] place in the reduce ring; -1 */
     sw_ring gather_ring, reduce_ring;
-    int posted; /* group whose gradient is posted and not summed; -1 */
-    int waited; /* furthest gather that the compute lane has waited for; -1 */
+    int n_started, n_issued;         /* gathers, in their order, that have started at this operation, and that are issued */
+    int n_ended, n_opened, n_closed; /* gathers that have ended; gradients that have begun, and that have ended */
+    int posted;                      /* group whose gradient is posted and not summed; -1 */
+    int waited;                      /* furthest gather that the compute lane has waited for; -1 */
 } sw_builder;
 
 /* Do gathers copy, on a lane of their own? Else nothing waits for a lane. */

@@ -56,36 +56,29 @@ static bool issue(sw_builder *b, int stretch, bool must, sw_segment segment) {
 
 /* Is the unit of `stretch` still gathered, or about to be, for an earlier stretch that is not over at operation i? */
 static bool is_held(const sw_builder *b, int stretch, int i) {
-    const sw_stretch *s = b->stretches.gathers;
-    for (int j = 0; j < stretch; j++)
-        if (s[j].unit == s[stretch].unit && s[j].last >= i)
+    for (int j = b->stretches.gather_before[stretch]; j >= 0; j = b->stretches.gather_before[j])
+        if (b->stretches.gathers[j].last >= i)
             return true;
     return false;
 }
 
 void sw_gathers_before(sw_builder *b, int i, sw_segment segment) {
     const sw_stretches *s = &b->stretches;
-    int started = -1;
-    for (int j = 0; j < s->n_gathers && s->gathers[j].first <= i; j++)
-        started = j;
-    for (int j = 0; j < s->n_gathers && j <= started + b->sharding.prefetch && !b->status; j++) {
-        if (b->gather_instruction[j] >= 0)
-            continue;
+    int first = b->n_started;
+    while (b->n_started < s->n_gathers && s->gathers[b->n_started].first <= i)
+        b->n_started++;
+    for (; b->n_issued < s->n_gathers && b->n_issued < b->n_started + b->sharding.prefetch && !b->status; b->n_issued++)
         /* Gathered ahead for backward while forward still holds it, a unit would be given back by forward's end. */
-        if (is_held(b, j, i) || !issue(b, j, j <= started, segment))
+        if (is_held(b, b->n_issued, i) || !issue(b, b->n_issued, b->n_issued < b->n_started, segment))
             break;
-    }
-    for (int j = 0; j <= started; j++)
-        if (s->gathers[j].first == i)
-            b->open_gather[s->gathers[j].unit] = j;
+    for (int j = first; j < b->n_started; j++)
+        b->open_gather[s->gathers[j].unit] = j;
 }
 
 void sw_gathers_after(sw_builder *b, int i, sw_segment segment) {
     const sw_stretches *s = &b->stretches;
-    for (int j = 0; j < s->n_gathers && !b->status; j++) {
-        if (s->gathers[j].last != i)
-            continue;
-        int unit = s->gathers[j].unit;
+    for (; b->n_ended < s->n_gathers && s->gathers[s->gathers_by_last[b->n_ended]].last == i && !b->status; b->n_ended++) {
+        int j = s->gathers_by_last[b->n_ended], unit = s->gathers[j].unit;
         b->open_gather[unit] = -1;
         sw_instruction *reshard =
             sw_builder_append(b, SW_DO_RESHARD, segment, SW_LANE_COMPUTE, unit, "reshard %s", b->layout->units[unit].name);

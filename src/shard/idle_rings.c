@@ -12,10 +12,12 @@
  * are under way.
  *
  * What is lent: as long as something fits, the largest buffer among those that are alive when most bytes are. So each loan lowers
- * a peak, and what would lower none stays where it is. See docs/design/memory-map.md, "Idle rings".
+ * a peak, and what would lower none stays where it is. Where packing leaves gaps, a few more that are alive when the highest
+ * byte is in use. See docs/design/memory-map.md, "Idle rings".
  */
 #include "shard/placement.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The first instruction that touches a buffer and acquires it, or does anything else. */
@@ -36,23 +38,44 @@ static int64_t place_ring(const sw_program *program, sw_placements *ring) {
     for (int b = 0; b < program->buffers.n; b++) {
         if (!sw_is_transient_in(&program->buffers.item[b], SW_MEMORY_REDUCE))
             continue;
-        sw_placement *place = &ring->item[ring->n];
+        sw_placement *place = &ring->item[ring->n++];
         *place = sw_placement_of(&program->buffers.item[b]);
         place->first = first_use(program, b, false);
         place->address = program->buffers.item[b].address;
         end = larger(end, place->address + place->bytes);
-        sw_keep_place(place, ring->by_address, ring->n++);
+        sw_occupancy_take(ring->taken, place->first, place->last, place->address, place->bytes);
     }
     return end;
 }
 
-/* Of equal ones that which lives longest: it is alive at other peaks too. */
-static bool is_better_loan(const sw_placement *a, const sw_placement *b) {
-    return a->bytes != b->bytes ? a->bytes > b->bytes : a->last - a->first > b->last - b->first;
+/* The largest first; of equal ones that which lives longest: it is alive at other peaks too. */
+static int best_loan_first(const void *a, const void *b) {
+    const sw_placement *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    int mine = x->last - x->first, other = y->last - y->first;
+    return mine != other ? (mine > other ? -1 : 1) : (x->buffer > y->buffer) - (x->buffer < y->buffer);
+}
+
+/* All that could be lent, in `rest`. */
+static void find_candidates(const sw_program *program, sw_placements *rest) {
+    rest->n = 0;
+    for (int b = 0; b < program->buffers.n; b++)
+        if (sw_is_transient_in(&program->buffers.item[b], SW_MEMORY_ACTIVATIONS))
+            rest->item[rest->n++] = sw_placement_of(&program->buffers.item[b]);
+    qsort(rest->item, (size_t)rest->n, sizeof *rest->item, best_loan_first);
+}
+
+/* The first instruction at which most bytes are alive. */
+static int peak_of(const int64_t *alive, int n) {
+    int peak = 0;
+    for (int i = 1; i < n; i++)
+        peak = alive[i] > alive[peak] ? i : peak;
+    return peak;
 }
 
 /* An instruction at which the highest byte of the activations' section is in use. */
-static int peak_of(const sw_program *program) {
+static int top_of(const sw_program *program) {
     const sw_buffer *highest = NULL;
     for (int b = 0; b < program->buffers.n; b++) {
         const sw_buffer *buffer = &program->buffers.item[b];
@@ -63,27 +86,38 @@ static int peak_of(const sw_program *program) {
     return highest ? highest->first : 0;
 }
 
-static bool lend_one(sw_program *program, sw_placements *ring, int64_t room) {
-    int peak = peak_of(program);
-    sw_placement *best = &ring->item[ring->n];
-    best->bytes = 0;
-    for (int b = 0; b < program->buffers.n; b++) {
-        const sw_buffer *buffer = &program->buffers.item[b];
-        if (!sw_is_transient_in(buffer, SW_MEMORY_ACTIVATIONS) || buffer->first > peak || buffer->last < peak)
+/* The best of the candidates that are alive at `peak`; false if none of them fits. A ring only fills up, so what does not fit now
+ * never will: it stops being a candidate, as does what is lent. */
+static bool lend_one(sw_program *program, sw_placements *ring, sw_placements *rest, int64_t room, int64_t *alive, int peak) {
+    sw_placement *best = NULL;
+    int n_left = 0;
+    for (int i = 0; i < rest->n; i++) {
+        sw_placement *candidate = &rest->item[i];
+        bool is_alive = candidate->first <= peak && peak <= candidate->last;
+        if (!best && is_alive) {
+            candidate->address = sw_occupancy_find(ring->taken, candidate->first, candidate->last, candidate->bytes);
+            if (candidate->address + candidate->bytes > room)
+                continue;
+            best = &ring->item[ring->n++];
+            *best = *candidate;
             continue;
-        sw_placement candidate = sw_placement_of(buffer);
-        if (is_better_loan(&candidate, best) && sw_find_place(&candidate, ring->by_address, ring->n) <= room)
-            *best = candidate;
+        }
+        rest->item[n_left++] = *candidate;
     }
-    if (!best->bytes)
+    rest->n = n_left;
+    if (!best)
         return false;
     sw_buffer *lent = &program->buffers.item[best->buffer];
     lent->memory_class = SW_MEMORY_REDUCE;
     lent->kind = SW_BUFFER_WINDOW;
     lent->address = best->address;
-    sw_keep_place(best, ring->by_address, ring->n++);
+    sw_occupancy_take(ring->taken, best->first, best->last, best->address, best->bytes);
+    for (int i = best->first; i <= best->last; i++)
+        alive[i] -= best->bytes;
     return true;
 }
+
+enum { MOST_ROUNDS = 16 };
 
 static int moved(int i, int from, int to) {
     return i == from ? to : i >= to && i < from ? i + 1 : i;
@@ -110,13 +144,22 @@ static void move_earlier(sw_program *program, int from, int to) {
     }
 }
 
-void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest) {
+void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest, int64_t *alive) {
     int64_t room = place_ring(program, ring);
     int n_places = ring->n;
-    bool goes_on = n_places > 0;
-    while (goes_on) {
-        (void)sw_map_section(program, SW_MEMORY_ACTIVATIONS, rest);
-        goes_on = lend_one(program, ring, room);
+    if (!n_places)
+        return;
+    find_candidates(program, rest);
+    (void)sw_count_alive(program, SW_MEMORY_ACTIVATIONS, alive);
+    const int n = program->instructions.n + 1;
+    while (lend_one(program, ring, rest, room, alive, peak_of(alive, n)))
+        ;
+    for (int round = 0; round < MOST_ROUNDS; round++) {
+        if (sw_map_section(program, SW_MEMORY_ACTIVATIONS, rest) <= alive[peak_of(alive, n)])
+            break; /* packed without a gap */
+        find_candidates(program, rest);
+        if (!lend_one(program, ring, rest, room, alive, top_of(program)))
+            break;
     }
     for (int p = 0; p < n_places; p++) {
         int acquire = first_use(program, ring->item[p].buffer, true), first = acquire;

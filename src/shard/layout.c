@@ -11,39 +11,31 @@
 
 #include "base/integer.h"
 
-static int64_t parameters_of(const sw_graph *graph, const sw_unit *unit) {
-    int64_t n = 0;
-    for (int i = 0; i < graph->parameters.n; i++)
-        if (graph->parameters.item[i]->unit == unit)
-            n += graph->parameters.item[i]->n_elements;
-    return n;
-}
-
-static const sw_unit *first_member(const sw_graph *graph, const sw_layout *layout, int unit) {
-    int i = 0;
-    while (layout->unit_of_graph_unit[i] != unit)
-        i++;
-    return graph->units.item[i];
-}
+/* What is asked of graph units and shard units again and again while they are made. */
+typedef struct members {
+    int64_t *n_elements; /* [n graph units] of a unit's own parameters */
+    int *first;          /* [n graph units] first graph unit of each shard unit: the members of one follow each other */
+    int *begin;          /* [n graph units + 1] of each shard unit's parameters among `ids` */
+    int *ids;            /* [n parameters] in their order */
+} members;
 
 /* The last shard unit holds `held` parameters and gets no more: if those are too few, it joins the one before. */
-static void close_unit(const sw_graph *graph, sw_wrap wrap, int n_assigned, int64_t held, sw_layout *layout) {
+static void close_unit(const sw_graph *graph, sw_wrap wrap, int n_assigned, int64_t held, const members *m, sw_layout *layout) {
     int last = layout->n_units - 1;
     if (last < 2 || held >= wrap.min_parameters ||
-        first_member(graph, layout, last)->parent != first_member(graph, layout, last - 1)->parent)
+        graph->units.item[m->first[last]]->parent != graph->units.item[m->first[last - 1]]->parent)
         return;
-    for (int i = 0; i < n_assigned; i++)
-        if (layout->unit_of_graph_unit[i] == last)
-            layout->unit_of_graph_unit[i] = last - 1;
+    for (int i = m->first[last]; i < n_assigned; i++)
+        layout->unit_of_graph_unit[i] = last - 1;
     layout->n_units--;
 }
 
-static sw_status name_units(const sw_graph *graph, sw_layout *layout, sw_error *err) {
+static sw_status name_units(const sw_graph *graph, const members *m, sw_layout *layout, sw_error *err) {
     for (int i = 0; i < graph->units.n; i++) {
         sw_shard_unit *unit = &layout->units[layout->unit_of_graph_unit[i]];
         if (i + 1 < graph->units.n && layout->unit_of_graph_unit[i + 1] == unit->id)
             continue; /* not its last member */
-        const char *first = first_member(graph, layout, unit->id)->name, *last = graph->units.item[i]->name;
+        const char *first = graph->units.item[m->first[unit->id]]->name, *last = graph->units.item[i]->name;
         unit->name = first == last ? first : sw_arena_format(&layout->arena, "%s to %s", first, last);
         if (!unit->name)
             return sw_fail(err, SW_NO_MEMORY, "no memory for the layout's names");
@@ -53,35 +45,46 @@ static sw_status name_units(const sw_graph *graph, sw_layout *layout, sw_error *
 
 /* Graph units to shard units. With min_parameters, neighbours of one parent join until they have so many; what is left over of
  * them joins the shard unit before it. */
-static sw_status wrap_units(const sw_graph *graph, sw_wrap wrap, sw_layout *layout, sw_error *err) {
+static sw_status wrap_units(const sw_graph *graph, sw_wrap wrap, const members *m, sw_layout *layout, sw_error *err) {
     int n = graph->units.n;
-    layout->unit_of_graph_unit = sw_arena_take(&layout->arena, (size_t)n * sizeof(int));
-    layout->units = sw_arena_take(&layout->arena, (size_t)n * sizeof *layout->units);
-    if (!layout->unit_of_graph_unit || !layout->units)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for the layout of %d units", n);
     int64_t held = 0; /* parameters of the last shard unit */
+    for (int i = 0; i < graph->parameters.n; i++)
+        m->n_elements[graph->parameters.item[i]->unit->id] += graph->parameters.item[i]->n_elements;
     for (int i = 0; i < n; i++) {
         const sw_unit *unit = graph->units.item[i];
         if (!unit->parent || held >= wrap.min_parameters || unit->parent != graph->units.item[i - 1]->parent) {
-            close_unit(graph, wrap, i, held, layout);
+            close_unit(graph, wrap, i, held, m, layout);
+            m->first[layout->n_units] = i;
             layout->units[layout->n_units] =
                 (sw_shard_unit){.id = layout->n_units, .is_root = !unit->parent, .trainable_group = -1, .frozen_group = -1};
             layout->n_units++;
             held = 0;
         }
         layout->unit_of_graph_unit[i] = layout->n_units - 1;
-        held += parameters_of(graph, unit);
+        held += m->n_elements[i];
     }
-    close_unit(graph, wrap, n, held, layout);
-    return name_units(graph, layout, err);
+    close_unit(graph, wrap, n, held, m, layout);
+    return name_units(graph, m, layout, err);
 }
 
-static sw_status fill_group(const sw_graph *graph, int unit, bool is_trainable, sw_layout *layout, sw_error *err) {
+/* Parameters by shard unit. */
+static void sort_parameters(const sw_graph *graph, const sw_layout *layout, members *m) {
+    for (int i = 0; i < graph->parameters.n; i++)
+        m->begin[layout->unit_of_graph_unit[graph->parameters.item[i]->unit->id] + 1]++;
+    for (int u = 0; u < layout->n_units; u++)
+        m->begin[u + 1] += m->begin[u];
+    for (int i = graph->parameters.n - 1; i >= 0; i--) /* back to front, so that `begin` ends where each unit's parameters do */
+        m->ids[--m->begin[layout->unit_of_graph_unit[graph->parameters.item[i]->unit->id] + 1]] = i;
+    for (int u = 0; u < layout->n_units; u++)
+        m->begin[u] = m->begin[u + 1];
+    m->begin[layout->n_units] = graph->parameters.n;
+}
+
+static sw_status fill_group(const sw_graph *graph, int unit, bool is_trainable, const members *m, sw_layout *layout,
+                            sw_error *err) {
     int n = 0;
-    for (int i = 0; i < graph->parameters.n; i++) {
-        const sw_parameter *p = graph->parameters.item[i];
-        n += layout->unit_of_graph_unit[p->unit->id] == unit && p->is_trainable == is_trainable;
-    }
+    for (int k = m->begin[unit]; k < m->begin[unit + 1]; k++)
+        n += graph->parameters.item[m->ids[k]]->is_trainable == is_trainable;
     if (!n)
         return SW_OK;
     int *ids = sw_arena_take(&layout->arena, (size_t)n * sizeof *ids);
@@ -90,9 +93,9 @@ static sw_status fill_group(const sw_graph *graph, int unit, bool is_trainable, 
     sw_group *group = &layout->groups[layout->n_groups];
     *group = (sw_group){.id = layout->n_groups, .unit = unit, .is_trainable = is_trainable, .parameters = ids};
     int64_t offset = 0;
-    for (int i = 0; i < graph->parameters.n; i++) {
-        const sw_parameter *p = graph->parameters.item[i];
-        if (layout->unit_of_graph_unit[p->unit->id] != unit || p->is_trainable != is_trainable)
+    for (int k = m->begin[unit]; k < m->begin[unit + 1]; k++) {
+        const sw_parameter *p = graph->parameters.item[m->ids[k]];
+        if (p->is_trainable != is_trainable)
             continue;
         layout->parameters[p->id] = (sw_slot_of_parameter){p, group->id, offset};
         ids[group->n_parameters++] = p->id;
@@ -131,30 +134,45 @@ static void check(const sw_layout *layout) {
     }
 }
 
+static sw_status take_memory(const sw_graph *graph, sw_arena *scratch, members *m, sw_layout *layout, sw_error *err) {
+    size_t n_units = (size_t)graph->units.n + 1, n_parameters = (size_t)graph->parameters.n + 1;
+    layout->unit_of_graph_unit = sw_arena_take(&layout->arena, n_units * sizeof(int));
+    layout->units = sw_arena_take(&layout->arena, n_units * sizeof *layout->units);
+    layout->groups = sw_arena_take(&layout->arena, 2 * n_units * sizeof *layout->groups);
+    layout->parameters = sw_arena_take(&layout->arena, n_parameters * sizeof *layout->parameters);
+    m->n_elements = sw_arena_take(scratch, n_units * sizeof *m->n_elements);
+    m->first = sw_arena_take(scratch, n_units * sizeof *m->first);
+    m->begin = sw_arena_take(scratch, (n_units + 1) * sizeof *m->begin);
+    m->ids = sw_arena_take(scratch, n_parameters * sizeof *m->ids);
+    bool is_taken = layout->unit_of_graph_unit && layout->units && layout->groups && layout->parameters && m->n_elements &&
+                    m->first && m->begin && m->ids;
+    return is_taken ? SW_OK
+                    : sw_fail(err, SW_NO_MEMORY, "no memory for the layout of %d units and %d parameters", graph->units.n,
+                              graph->parameters.n);
+}
+
 sw_status sw_layout_create(const sw_graph *graph, const sw_mesh *mesh, sw_wrap wrap, int64_t cut, sw_layout *layout,
                            sw_error *err) {
     *layout = (sw_layout){.mesh = *mesh, .cut_over = SW_AXES(SW_AXIS_SHARD), .cut = cut, .n_parameters = graph->parameters.n};
     layout->n_shards = sw_mesh_size(mesh, layout->cut_over);
     assert(layout->n_shards > 0 && cut > 0 && cut % SW_BLOCK == 0);
     sw_status status = check_size(graph, err);
+    sw_arena scratch = {0};
+    members m = {0};
     if (!status)
-        status = wrap_units(graph, wrap, layout, err);
+        status = take_memory(graph, &scratch, &m, layout, err);
+    if (!status)
+        status = wrap_units(graph, wrap, &m, layout, err);
+    if (!status)
+        sort_parameters(graph, layout, &m);
+    for (int unit = 0; unit < layout->n_units && !status; unit++)
+        for (int frozen = 0; frozen < 2 && !status; frozen++)
+            status = fill_group(graph, unit, !frozen, &m, layout, err);
+    sw_arena_free(&scratch);
     if (status)
-        goto fail;
-    layout->groups = sw_arena_take(&layout->arena, 2 * (size_t)layout->n_units * sizeof *layout->groups);
-    layout->parameters = sw_arena_take(&layout->arena, (size_t)(layout->n_parameters + 1) * sizeof *layout->parameters);
-    if (!layout->groups || !layout->parameters) {
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for the layout of %d parameters", layout->n_parameters);
-        goto fail;
-    }
-    for (int unit = 0; unit < layout->n_units; unit++)
-        for (int frozen = 0; frozen < 2; frozen++)
-            if ((status = fill_group(graph, unit, !frozen, layout, err)))
-                goto fail;
-    check(layout);
-    return SW_OK;
-fail:
-    sw_layout_free(layout);
+        sw_layout_free(layout);
+    else
+        check(layout);
     return status;
 }
 

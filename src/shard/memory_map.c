@@ -10,6 +10,7 @@
 #include "shard/placement.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void touch(sw_program *program, int buffer, int instruction) {
     if (buffer < 0)
@@ -69,40 +70,20 @@ static int long_first(const void *a, const void *b) {
     return x->first != y->first ? compare(x->first, y->first) : compare(x->buffer, y->buffer);
 }
 
-int64_t sw_find_place(sw_placement *mine, sw_placement *const *by_address, int n) {
-    mine->address = 0;
-    for (int k = 0; k < n; k++) {
-        const sw_placement *other = by_address[k];
-        if (mine->first > other->last || other->first > mine->last)
-            continue;
-        if (other->address >= mine->address + mine->bytes)
-            break;
-        mine->address = larger(mine->address, other->address + other->bytes);
-    }
-    return mine->address + mine->bytes;
-}
-
-void sw_keep_place(sw_placement *mine, sw_placement **by_address, int n) {
-    int at = n;
-    for (; at > 0 && by_address[at - 1]->address > mine->address; at--)
-        by_address[at] = by_address[at - 1];
-    by_address[at] = mine;
-}
-
-/* The most bytes of a section that are alive at one instruction: what no placement can go below. change [instructions + 2], zeros
- */
-static int64_t most_alive(const sw_program *program, sw_memory_class section, int64_t *change) {
+int64_t sw_count_alive(const sw_program *program, sw_memory_class section, int64_t *alive) {
+    const int n = program->instructions.n;
+    memset(alive, 0, ((size_t)n + 2) * sizeof *alive);
     for (int b = 0; b < program->buffers.n; b++) {
         const sw_buffer *buffer = &program->buffers.item[b];
         if (!sw_is_transient_in(buffer, section))
             continue;
-        change[buffer->first] += sw_buffer_aligned(buffer->bytes);
-        change[buffer->last + 1] -= sw_buffer_aligned(buffer->bytes);
+        alive[buffer->first] += sw_buffer_aligned(buffer->bytes);
+        alive[buffer->last + 1] -= sw_buffer_aligned(buffer->bytes);
     }
-    int64_t alive = 0, most = 0;
-    for (int i = 0; i <= program->instructions.n; i++) {
-        alive += change[i];
-        most = larger(most, alive);
+    int64_t most = alive[0];
+    for (int i = 1; i <= n; i++) {
+        alive[i] += alive[i - 1];
+        most = larger(most, alive[i]);
     }
     return most;
 }
@@ -118,31 +99,37 @@ int64_t sw_map_section(sw_program *program, sw_memory_class section, sw_placemen
             floor = larger(floor, sw_buffer_aligned(buffer->address + buffer->bytes));
     }
     qsort(w->item, (size_t)w->n, sizeof *w->item, long_first);
+    sw_occupancy_clear(w->taken);
     for (int i = 0; i < w->n; i++) {
-        highest = larger(highest, sw_find_place(&w->item[i], w->by_address, i));
-        sw_keep_place(&w->item[i], w->by_address, i);
-        program->buffers.item[w->item[i].buffer].address = floor + w->item[i].address;
+        const sw_placement *mine = &w->item[i];
+        int64_t address = sw_occupancy_find(w->taken, mine->first, mine->last, mine->bytes);
+        sw_occupancy_take(w->taken, mine->first, mine->last, address, mine->bytes);
+        highest = larger(highest, address + mine->bytes);
+        program->buffers.item[mine->buffer].address = floor + address;
     }
     return highest;
 }
 
-static bool take(sw_placements *w, int n_buffers) {
-    w->item = calloc((size_t)n_buffers + 1, sizeof *w->item);
-    w->by_address = calloc((size_t)n_buffers + 1, sizeof *w->by_address);
-    return w->item && w->by_address;
+static bool take(sw_placements *w, const sw_program *program) {
+    w->item = calloc((size_t)program->buffers.n + 1, sizeof *w->item);
+    w->taken = sw_occupancy_create(program->instructions.n + 1);
+    return w->item && w->taken;
+}
+
+static void give_back(sw_placements *w) {
+    free(w->item);
+    sw_occupancy_free(w->taken);
 }
 
 sw_status sw_program_map_memory(sw_program *program, sw_error *err) {
     sw_placements ring = {0}, rest = {0};
-    int64_t *change = calloc((size_t)program->instructions.n + 2, sizeof *change);
+    int64_t *alive = calloc((size_t)program->instructions.n + 2, sizeof *alive);
     sw_status status = SW_OK;
-    if (!take(&ring, program->buffers.n) || !take(&rest, program->buffers.n) || !change) {
-        status = sw_fail(err, SW_NO_MEMORY, "no memory to lay out %d buffers", program->buffers.n);
-        goto done;
-    }
+    if (!take(&ring, program) || !take(&rest, program) || !alive)
+        goto short_of_memory;
     find_lifetimes(program);
     (void)sw_map_section(program, SW_MEMORY_REDUCE, &rest);
-    sw_idle_rings_lend(program, &ring, &rest);
+    sw_idle_rings_lend(program, &ring, &rest, alive);
     for (int section = 0; section < SW_N_MEMORY_CLASSES; section++) {
         if (section == SW_MEMORY_REDUCE)
             continue;
@@ -150,7 +137,9 @@ sw_status sw_program_map_memory(sw_program *program, sw_error *err) {
         if (section == SW_MEMORY_ACTIVATIONS)
             program->packing_arena = highest;
     }
-    program->packing_live = most_alive(program, SW_MEMORY_ACTIVATIONS, change);
+    if (sw_occupancy_is_short(ring.taken) || sw_occupancy_is_short(rest.taken))
+        goto short_of_memory;
+    program->packing_live = sw_count_alive(program, SW_MEMORY_ACTIVATIONS, alive);
     for (int b = 0; b < program->buffers.n; b++) {
         const sw_buffer *buffer = &program->buffers.item[b];
         int64_t *end = &program->class_end[buffer->memory_class];
@@ -159,11 +148,12 @@ sw_status sw_program_map_memory(sw_program *program, sw_error *err) {
         else if (buffer->first >= 0)
             *end = larger(*end, buffer->address + buffer->bytes);
     }
+    goto done;
+short_of_memory:
+    status = sw_fail(err, SW_NO_MEMORY, "no memory to lay out %d buffers", program->buffers.n);
 done:
-    free(ring.item);
-    free(ring.by_address);
-    free(rest.item);
-    free(rest.by_address);
-    free(change);
+    give_back(&ring);
+    give_back(&rest);
+    free(alive);
     return status;
 }

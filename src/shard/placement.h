@@ -3,6 +3,7 @@
 #define SW_SHARD_PLACEMENT_H
 
 #include "base/integer.h"
+#include "shard/occupancy.h"
 #include "shard/program.h"
 
 /* A transient buffer of the section that is being packed. */
@@ -17,8 +18,8 @@ typedef struct sw_placement {
 /* Working space for one section. */
 typedef struct sw_placements {
     int n;
-    sw_placement *item;        /* [n buffers] */
-    sw_placement **by_address; /* [n buffers] the placed ones */
+    sw_placement *item; /* [n buffers] */
+    sw_occupancy *taken;
 } sw_placements;
 
 static inline int64_t sw_buffer_aligned(int64_t n) {
@@ -34,18 +35,16 @@ static inline sw_placement sw_placement_of(const sw_buffer *buffer) {
     return (sw_placement){buffer->id, buffer->memory_class, buffer->first, buffer->last, sw_buffer_aligned(buffer->bytes), 0};
 }
 
-/* Give `mine` the lowest address where none of the n placed ones lies that lives at the same time. Returns its end. */
-int64_t sw_find_place(sw_placement *mine, sw_placement *const *by_address, int n);
-
-/* Keep `mine`, which has an address, among the n placed ones. */
-void sw_keep_place(sw_placement *mine, sw_placement **by_address, int n);
-
 /* Give every transient buffer of a section an address. Lifetimes are known. Returns the room that they take. */
 int64_t sw_map_section(sw_program *program, sw_memory_class section, sw_placements *w);
 
 /* Place what is alive at the peak of section ACTIVATIONS in places of the gradient ring that are idle all its life, as long as
  * there is something that fits. It then counts as the ring's class, and the places are acquired before it. Section REDUCE has
- * been mapped. `ring`, `rest`: working space. */
-void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest);
+ * been mapped. `ring`, `rest` and `alive` [instructions + 2] are working space. */
+void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest, int64_t *alive);
+
+/* out: alive [instructions + 1], the bytes of a section that are alive at each instruction. Returns the most: no placement can go
+ * below. */
+int64_t sw_count_alive(const sw_program *program, sw_memory_class section, int64_t *alive);
 
 #endif

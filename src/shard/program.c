@@ -152,8 +152,29 @@ static int n_staying(const sw_builder *b) {
     return b->sharding.reshard_after_forward ? b->sharding.prefetch + 1 : b->layout->n_units;
 }
 
+/* Room for the lists, near enough, so that they need not grow by doubling: an instruction for each operation, and for each group
+ * those that move it. */
+static void reserve_lists(sw_builder *b) {
+    sw_program *p = b->program;
+    int64_t n_instructions = b->graph->ops.n + INT64_C(8) * b->layout->n_groups + 16;
+    int64_t n_buffers = b->states->buffers.n + (int64_t)b->graph->values.n + 16;
+    if (n_instructions > INT32_MAX / 2 || n_buffers > INT32_MAX / 2)
+        return;
+    p->instructions.item = sw_arena_take(&p->arena, (size_t)n_instructions * sizeof *p->instructions.item);
+    p->buffers.item = sw_arena_take(&p->arena, (size_t)n_buffers * sizeof *p->buffers.item);
+    if (!p->instructions.item || !p->buffers.item) {
+        sw_builder_fail(b, SW_NO_MEMORY, "no memory for a program of %d operations", b->graph->ops.n);
+        return;
+    }
+    p->instructions.capacity = (int)n_instructions;
+    p->buffers.capacity = (int)n_buffers;
+}
+
 static sw_status begin(sw_builder *b) {
     sw_program *p = b->program;
+    reserve_lists(b);
+    if (b->status)
+        return b->status;
     for (int i = 0; i < b->states->buffers.n; i++) { /* ids of states hold here too */
         const sw_buffer *s = &b->states->buffers.item[i];
         int id = sw_builder_buffer(b, s->name, s->memory_class, s->kind, s->bytes);

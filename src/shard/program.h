@@ -235,7 +235,9 @@ size_t sw_instruction_print(const sw_program *program, int index, char *line, si
 /* A hash of all lines: equal on ranks that will do the same. */
 uint64_t sw_program_hash(const sw_program *program);
 
-/* Bytes that a rank receives in a step of n_slots slots, from the instructions. */
+/* Bytes that a rank receives in a step of n_slots slots, and the arithmetic that it does, from the instructions: each counts as
+ * often as its segment runs. INT64_MAX bytes are that or more. */
 void sw_program_traffic(const sw_program *program, int n_slots, int64_t *gather_bytes, int64_t *reduce_bytes);
+double sw_program_flops(const sw_program *program, int n_slots);
 
 #endif

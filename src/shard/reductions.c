@@ -49,10 +49,9 @@ static void emit_sum(sw_builder *b, int group, sw_segment segment) {
 }
 
 void sw_reductions_before(sw_builder *b, int i) {
-    for (int j = 0; j < b->stretches.n_gradients && !b->status; j++) {
-        if (b->stretches.gradients[j].first != i)
-            continue;
-        int group = trainable_group(b, j), unit = b->layout->groups[group].unit;
+    const sw_stretches *s = &b->stretches;
+    for (; b->n_opened < s->n_gradients && s->gradients[b->n_opened].first == i && !b->status; b->n_opened++) {
+        int j = b->n_opened, group = trainable_group(b, j), unit = b->layout->groups[group].unit;
         if (uses_ring(b, group)) {
             b->reduce_place[unit] = sw_ring_take(b, &b->reduce_ring, b->layout->units[unit].is_root, j, true);
             if (b->reduce_place[unit] < 0)
@@ -69,9 +68,10 @@ void sw_reductions_before(sw_builder *b, int i) {
 void sw_reductions_after(sw_builder *b, int i) {
     if (!b->sharding.accumulate_sharded)
         return;
-    for (int j = 0; j < b->stretches.n_gradients && !b->status; j++) {
-        if (b->stretches.gradients[j].last != i)
-            continue;
+    const sw_stretches *s = &b->stretches;
+    for (; b->n_closed < s->n_gradients && s->gradients[s->gradients_by_last[b->n_closed]].last == i && !b->status;
+         b->n_closed++) {
+        int j = s->gradients_by_last[b->n_closed];
         emit(b, SW_DO_REDUCE_POST, SW_SEGMENT_BACKWARD, SW_LANE_COMPUTE, trainable_group(b, j), "post gradient of");
         if (b->posted >= 0)
             emit_sum(b, b->posted, SW_SEGMENT_BACKWARD);

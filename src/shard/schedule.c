@@ -49,15 +49,39 @@ int64_t sw_wait_position(const sw_program *program, const sw_positions *position
     return base[segment] + wait->instruction - program->segment_first[segment] + 1;
 }
 
+int64_t sw_segment_turns(const sw_program *program, int n_slots, sw_segment segment) {
+    const sw_turns *s = &program->turns;
+    int64_t n = 0;
+    for (int i = 0; i < s->n_each_slot; i++)
+        n += s->each_slot[i] == segment ? n_slots : 0;
+    for (int i = 0; i < s->n_at_end; i++)
+        n += s->at_end[i] == segment;
+    return n;
+}
+
+/* a + n * b, at most INT64_MAX. */
+static int64_t add_times(int64_t a, int64_t n, int64_t b) {
+    int64_t product, sum;
+    return __builtin_mul_overflow(n, b, &product) || __builtin_add_overflow(a, product, &sum) ? INT64_MAX : sum;
+}
+
 void sw_program_traffic(const sw_program *program, int n_slots, int64_t *gather_bytes, int64_t *reduce_bytes) {
     *gather_bytes = *reduce_bytes = 0;
-    sw_turn turn;
-    for (int i = 0; sw_schedule_turn(program, n_slots, i, &turn); i++)
-        for (int k = 0; k < program->segment_count[turn.segment]; k++) {
-            const sw_instruction *instruction = &program->instructions.item[program->segment_first[turn.segment] + k];
-            if (instruction->kind == SW_DO_GATHER)
-                *gather_bytes += instruction->moved_bytes;
-            else if (instruction->kind == SW_DO_REDUCE_SUM)
-                *reduce_bytes += instruction->moved_bytes;
-        }
+    for (int i = 0; i < program->instructions.n; i++) {
+        const sw_instruction *instruction = &program->instructions.item[i];
+        int64_t *bytes = instruction->kind == SW_DO_GATHER       ? gather_bytes
+                         : instruction->kind == SW_DO_REDUCE_SUM ? reduce_bytes
+                                                                 : NULL;
+        if (bytes)
+            *bytes = add_times(*bytes, sw_segment_turns(program, n_slots, instruction->segment), instruction->moved_bytes);
+    }
+}
+
+double sw_program_flops(const sw_program *program, int n_slots) {
+    double flops = 0;
+    for (int i = 0; i < program->instructions.n; i++) {
+        const sw_instruction *instruction = &program->instructions.item[i];
+        flops += (double)sw_segment_turns(program, n_slots, instruction->segment) * instruction->flops;
+    }
+    return flops;
 }

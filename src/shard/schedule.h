@@ -23,6 +23,9 @@ void sw_schedule_accumulation(sw_program *program);
 /* The i-th turn of a step with n_slots slots; false at the end. */
 bool sw_schedule_turn(const sw_program *program, int n_slots, int i, sw_turn *turn);
 
+/* How often a segment runs in a step with n_slots slots. */
+int64_t sw_segment_turns(const sw_program *program, int n_slots, sw_segment segment);
+
 /* Where the turns lie that a wait may be about. */
 typedef struct sw_positions {
     int64_t base;                       /* of this turn: position of its segment's first instruction */

@@ -20,6 +20,19 @@ static int by_first(const void *a, const void *b) {
     return x->first != y->first ? (x->first < y->first ? -1 : 1) : (x->unit > y->unit) - (x->unit < y->unit);
 }
 
+/* Indices of `stretches`, in order of `last`. Each ends at some operation, so they are counted out. [n_ops + 1] `count`, zeros
+ * before and after. */
+static void sort_by_last(const sw_stretch *stretches, int n, int n_ops, int *count, int *by_last) {
+    for (int j = 0; j < n; j++)
+        count[stretches[j].last]++;
+    for (int i = 0, end = 0; i < n_ops; i++)
+        count[i] = end += count[i];
+    for (int j = n - 1; j >= 0; j--)
+        by_last[--count[stretches[j].last]] = j;
+    for (int i = 0; i < n_ops; i++)
+        count[i] = 0;
+}
+
 static void find_stretches(const sw_layout *layout, const sw_stretches *uses, sw_stretch (*stretch)[N_STRETCHES]) {
     for (int u = 0; u < layout->n_units; u++)
         for (int s = 0; s < N_STRETCHES; s++)
@@ -52,8 +65,14 @@ sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, int 
     uses->ops = sw_arena_take(arena, ((size_t)graph->ops.n + 1) * sizeof *uses->ops);
     uses->gathers = sw_arena_take(arena, 2 * n_units * sizeof *uses->gathers);
     uses->gradients = sw_arena_take(arena, n_units * sizeof *uses->gradients);
+    uses->gathers_by_last = sw_arena_take(arena, 2 * n_units * sizeof *uses->gathers_by_last);
+    uses->gather_before = sw_arena_take(arena, 2 * n_units * sizeof *uses->gather_before);
+    uses->gradients_by_last = sw_arena_take(arena, n_units * sizeof *uses->gradients_by_last);
+    int *count = sw_arena_take(arena, ((size_t)graph->ops.n + 1) * sizeof *count);
+    int *latest = sw_arena_take(arena, n_units * sizeof *latest); /* gather of each unit + 1 */
     sw_stretch(*stretch)[N_STRETCHES] = sw_arena_take(arena, n_units * sizeof *stretch);
-    if (!uses->ops || !uses->gathers || !uses->gradients || !stretch)
+    if (!uses->ops || !uses->gathers || !uses->gradients || !uses->gathers_by_last || !uses->gather_before ||
+        !uses->gradients_by_last || !count || !latest || !stretch)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the uses of %d units", layout->n_units);
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
@@ -78,5 +97,11 @@ sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, int 
     }
     qsort(uses->gathers, (size_t)uses->n_gathers, sizeof *uses->gathers, by_first);
     qsort(uses->gradients, (size_t)uses->n_gradients, sizeof *uses->gradients, by_first);
+    sort_by_last(uses->gathers, uses->n_gathers, uses->n_ops, count, uses->gathers_by_last);
+    sort_by_last(uses->gradients, uses->n_gradients, uses->n_ops, count, uses->gradients_by_last);
+    for (int j = 0; j < uses->n_gathers; j++) {
+        uses->gather_before[j] = latest[uses->gathers[j].unit] - 1;
+        latest[uses->gathers[j].unit] = j + 1;
+    }
     return SW_OK;
 }

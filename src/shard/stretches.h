@@ -16,9 +16,12 @@ typedef struct sw_stretches {
     int n_forward;     /* the first of them */
     const sw_op **ops; /* [n_ops] */
     int n_gathers;
-    sw_stretch *gathers; /* in order of `first`; the root's is first among equals */
+    sw_stretch *gathers;  /* in order of `first`; the root's is first among equals */
+    int *gathers_by_last; /* [n_gathers] the same, in order of `last` */
+    int *gather_before;   /* [n_gathers] the one before it of the same unit; -1 */
     int n_gradients;
     sw_stretch *gradients; /* in order of `first` */
+    int *gradients_by_last;
 } sw_stretches;
 
 /* Find them in `graph` under `layout`. A unit that forward and backward both use has two gathers, except the root and the

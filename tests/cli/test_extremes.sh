@@ -1,0 +1,2 @@
+# Plans of extreme dimensions: see extremes.py.
+exec python3 -B "$SW_SOURCE/tests/cli/extremes.py"
