@@ -32,6 +32,11 @@ sw_status sw_adapter_config_write(const sw_lora *lora, const sw_lora_layers *lay
 sw_status sw_adapter_check(const char *directory, const sw_lora *lora, const sw_graph *graph, const sw_lora_layers *layers,
                            sw_error *err);
 
+/* Is `base` the model that the adapter was trained beside, as far as its file says (sw_model_mark)? An adapter of another program
+ * says nothing, and passes. Errors: SW_BAD_FILE. */
+sw_status sw_adapter_check_base(const char *directory, const char *base, const sw_model_config *model, const sw_graph *graph,
+                                sw_error *err);
+
 /* base + adapter as one model: W + scale B A for every layer of the adapter, in the element type of the base's own tensor; all
  * else is copied as it is: other tensors, configuration, tokenizer. `out` must not exist, and is complete or not there at all. */
 sw_status sw_adapter_merge(const char *base, const char *adapter, const char *out, sw_error *err);

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/hub_name.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/adapter.h"
@@ -102,6 +104,21 @@ static void check_arithmetic(reader *r) {
     check_init(r);
 }
 
+/* The output projection is computed together with the loss, and embeddings are no products: neither takes an adapter. */
+static void refuse_target(reader *r, const char *target) {
+    static const char *const names[][2] = {{"lm_head", "the output projection"},
+                                           {"embed_out", "the output projection"},
+                                           {"embed_tokens", "the embedding"},
+                                           {"wte", "the embedding"},
+                                           {"wpe", "the position embedding"}};
+    const char *point = strrchr(target, '.'), *last = point ? point + 1 : target;
+    for (size_t i = 0; i < sizeof names / sizeof *names && r->status == SW_OK; i++)
+        if (strcmp(last, names[i][0]) == 0)
+            r->status = sw_fail(r->err, SW_BAD_FILE,
+                                "%s: target_modules names %.100s: adapters on %s are not built; train one without it",
+                                sw_json_name(&r->root), target, names[i][1]);
+}
+
 static void read_targets(reader *r, sw_adapter_config *config) {
     int n = 0;
     config->chooses_by_names = sw_json_is_list(&r->root, "target_modules") && !sw_json_has(&r->root, "layers_to_transform") &&
@@ -120,6 +137,8 @@ static void read_targets(reader *r, sw_adapter_config *config) {
         return;
     }
     r->status = sw_json_texts(&r->root, "target_modules", targets, n, &n, r->err);
+    for (int i = 0; i < n && r->status == SW_OK; i++)
+        refuse_target(r, targets[i]);
     for (int i = 0; i < n && r->status == SW_OK; i++)
         if (!(targets[i] = sw_arena_text(&config->arena, targets[i])))
             r->status = sw_fail(r->err, SW_NO_MEMORY, "%s: no memory", sw_json_name(&r->root));
@@ -156,14 +175,41 @@ sw_status sw_adapter_config_parse(const char *name, const char *text, int64_t by
     return status;
 }
 
+static bool has_file(const char *directory, const char *name) {
+    char path[SW_PATH_BYTES];
+    return sw_path_join(path, directory, name, NULL) == SW_OK && sw_file_exists(path);
+}
+
+/* What is at `directory`, if it is no adapter that can be read. */
+static sw_status check_folder(const char *directory, sw_error *err) {
+    struct stat info;
+    sw_status status = sw_path_must_exist(directory, NULL, err);
+    if (status != SW_OK)
+        return status;
+    if (stat(directory, &info) == 0 && !S_ISDIR(info.st_mode))
+        return sw_fail(err, SW_BAD_FILE, "%s: is a file, and an adapter is a folder: the one that holds %s and %s", directory,
+                       SW_ADAPTER_CONFIG, SW_ADAPTER_WEIGHTS);
+    if (has_file(directory, SW_ADAPTER_CONFIG) && !has_file(directory, SW_ADAPTER_WEIGHTS) &&
+        has_file(directory, "adapter_model.bin"))
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "%s: holds its weights as a PyTorch pickle (adapter_model.bin), which is not read because it can run code; "
+            "load it with PEFT and save_pretrained writes %s",
+            directory, SW_ADAPTER_WEIGHTS);
+    if (has_file(directory, SW_ADAPTER_CONFIG))
+        return SW_OK;
+    if (has_file(directory, "model/" SW_ADAPTER_CONFIG))
+        return sw_fail(err, SW_BAD_FILE, "%s: is the folder of a run; the adapter is the folder model in it", directory);
+    return sw_fail(err, SW_BAD_FILE, "%s: holds no %s; an adapter is a folder as PEFT saves it", directory, SW_ADAPTER_CONFIG);
+}
+
 sw_status sw_adapter_config_read(const char *directory, sw_adapter_config *config, sw_error *err) {
     char path[SW_PATH_BYTES], *text = NULL;
     int64_t bytes;
     *config = (sw_adapter_config){0};
-    sw_status status = sw_path_join(path, directory, SW_ADAPTER_CONFIG, err);
-    if (status == SW_OK && !sw_file_exists(path))
-        return sw_fail(err, SW_BAD_FILE, "%s: holds no %s; an adapter is a folder as PEFT saves it", directory,
-                       SW_ADAPTER_CONFIG);
+    sw_status status = check_folder(directory, err);
+    if (status == SW_OK)
+        status = sw_path_join(path, directory, SW_ADAPTER_CONFIG, err);
     if (status == SW_OK)
         status = sw_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err);
     if (status == SW_OK)

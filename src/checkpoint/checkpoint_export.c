@@ -107,7 +107,7 @@ static sw_status open_base(exporting *e, sw_error *err) {
 
 static sw_status write_folder(exporting *e, const char *to, sw_error *err) {
     const sw_export_options *o = e->options;
-    char *adapter_config = NULL;
+    char *adapter_config = NULL, mark[SW_MARK_BYTES];
     sw_model_output output = {.graph = o->lora ? e->layers.parameters : e->graph, .dtype = o->dtype, .is_adapter = o->lora};
     sw_status status = SW_OK;
     if (!o->lora && o->companions && !sw_file_exists(o->companions)) {
@@ -122,8 +122,11 @@ static sw_status write_folder(exporting *e, const char *to, sw_error *err) {
         output.companions = o->companions;
         output.is_bytes = o->is_bytes;
     } else {
-        status = sw_adapter_config_write(o->lora, &e->layers, o->model, &adapter_config, err);
+        status = sw_model_mark(o->model, &e->config, e->graph, mark, err);
+        if (status == SW_OK)
+            status = sw_adapter_config_write(o->lora, &e->layers, o->model, &adapter_config, err);
         output.config_json = adapter_config;
+        output.base_mark = mark;
     }
     if (status == SW_OK)
         status = sw_model_files_begin(to, &output, err);

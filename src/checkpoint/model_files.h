@@ -36,6 +36,15 @@ enum { SW_FINGERPRINT_BYTES = 160 };
 sw_status sw_model_fingerprint(const char *directory, const sw_model_config *config, const sw_graph *graph,
                                char text[SW_FINGERPRINT_BYTES], sw_error *err);
 
+/* The weights of a directory as a text that an adapter's file can keep: their element type, and a hash of elements that are
+ * sampled from the parameters of `graph`, adapters apart. Errors: SW_BAD_FILE. */
+enum { SW_MARK_BYTES = 32 };
+sw_status sw_model_mark(const char *directory, const sw_model_config *config, const sw_graph *graph, char text[SW_MARK_BYTES],
+                        sw_error *err);
+
+/* Are they marks of other weights, for certain? A copy in another element type is rounded otherwise: of that nothing is said. */
+bool sw_model_marks_differ(const char *a, const char *b);
+
 /* What a directory shall hold. Padding has no place in it. */
 typedef struct sw_model_output {
     const sw_graph *graph; /* its parameters are written, in their order */
@@ -50,6 +59,7 @@ typedef struct sw_model_output {
     /* An adapter, by PEFT's names: adapter_model.safetensors, and config_json as adapter_config.json. The graph is that of
      * sw_lora_layers, and of the layout the adapters alone are written. */
     bool is_adapter;
+    const char *base_mark; /* sw_model_mark of the model that the adapter is for; NULL: not written */
 } sw_model_output;
 
 /* Writing `directory`, which must not exist yet. Three steps, with barriers between them by the caller: rank 0 begins (temporary

@@ -2,12 +2,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "checkpoint/adapter_delta.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/model_source.h"
 
 static sw_status load_piece(const sw_model_source *source, const sw_model_config *config, int group, const sw_piece *piece,
                             sw_piece_fn put, void *to, float *buffer, sw_error *err) {
     sw_tensor_place place = sw_model_source_find(source, config, piece->parameter->name);
+    if (piece->parameter->is_adapter)
+        place = (sw_tensor_place){source->files[0], sw_adapter_find(source->files[0], piece->parameter->name)};
     if (!place.tensor || place.tensor->n_elements != piece->parameter->n_elements)
         return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" %s; was the directory changed since it was checked?",
                        source->path, piece->parameter->name, place.tensor ? "has another shape" : "is missing");

@@ -70,7 +70,8 @@ static sw_status plan_file(const sw_model_output *output, int first, int end, ch
         memcpy(tensor->dimension, parameter->dimension, sizeof tensor->dimension);
     }
     qsort(tensors, (size_t)(end - first), sizeof *tensors, by_tensor_name);
-    sw_status status = sw_safetensors_plan(tensors, end - first, header, header_bytes, file_bytes, err);
+    sw_status status = sw_safetensors_plan(tensors, end - first, output->is_adapter ? output->base_mark : NULL, header,
+                                           header_bytes, file_bytes, err);
     free(tensors);
     return status;
 }

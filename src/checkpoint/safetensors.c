@@ -120,6 +120,13 @@ const sw_tensor_entry *sw_safetensors_find(const sw_safetensors *file, const cha
     return NULL;
 }
 
+const char *sw_safetensors_metadata(const sw_safetensors *file, const char *key) {
+    for (int64_t i = 0; i < file->tensors.n_notes; i++)
+        if (strcmp(file->tensors.notes[i].key, key) == 0)
+            return file->tensors.notes[i].text;
+    return NULL;
+}
+
 int64_t sw_safetensors_bytes_read(const sw_safetensors *file) {
     return file->bytes_read;
 }

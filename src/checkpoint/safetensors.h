@@ -33,6 +33,9 @@ int64_t sw_safetensors_count(const sw_safetensors *file);
 const sw_tensor_entry *sw_safetensors_at(const sw_safetensors *file, int64_t i); /* in order of file_offset */
 const sw_tensor_entry *sw_safetensors_find(const sw_safetensors *file, const char *name);
 
+/* The text under a key of the file's __metadata__; NULL: there is none. */
+const char *sw_safetensors_metadata(const sw_safetensors *file, const char *key);
+
 /* Can sw_safetensors_read turn the tensor's elements into fp32? (F32, F16, BF16, F64) */
 bool sw_safetensors_is_real(const sw_tensor_entry *tensor);
 
@@ -58,8 +61,10 @@ typedef struct sw_tensor_plan {
 } sw_tensor_plan;
 
 /* The header (8-byte length included, padded with spaces to a multiple of 8) of a file with these tensors in this order, metadata
- * {"format": "pt"}; fills in file_offset. Refuses the name "__metadata__" and repeated names. Ownership: free(*header). */
-sw_status sw_safetensors_plan(sw_tensor_plan *tensors, int64_t n_tensors, char **header, int64_t *header_bytes,
-                              int64_t *file_bytes, sw_error *err);
+ * {"format": "pt"} and, unless `base_mark` is NULL, {SW_BASE_MARK_KEY: base_mark}; fills in file_offset. Refuses the name
+ * "__metadata__" and repeated names. Ownership: free(*header). */
+#define SW_BASE_MARK_KEY "shardwise.base_model" /* of an adapter's file: sw_model_mark of the model that it is for */
+sw_status sw_safetensors_plan(sw_tensor_plan *tensors, int64_t n_tensors, const char *base_mark, char **header,
+                              int64_t *header_bytes, int64_t *file_bytes, sw_error *err);
 
 #endif

@@ -171,19 +171,33 @@ static sw_status scan_tensor(sw_scanner *s, sw_tensor_list *list, int64_t data_b
     return SW_OK;
 }
 
-static sw_status scan_metadata(sw_scanner *s) {
-    char *text;
+static sw_status add_note(const sw_scanner *s, sw_tensor_list *list, const char *key, const char *text) {
+    if (list->n_notes == list->note_capacity) {
+        int64_t capacity = list->note_capacity ? 2 * list->note_capacity : 8;
+        sw_tensor_note *notes = realloc(list->notes, (size_t)capacity * sizeof *notes);
+        if (!notes)
+            return sw_fail(s->err, SW_NO_MEMORY, "%s: no memory for its header", s->path);
+        list->notes = notes;
+        list->note_capacity = capacity;
+    }
+    list->notes[list->n_notes++] = (sw_tensor_note){key, text};
+    return SW_OK;
+}
+
+static sw_status scan_metadata(sw_scanner *s, sw_tensor_list *list) {
+    char *key, *text;
     sw_status status;
     if (!sw_scan_pass(s, '{'))
         return sw_scan_fail(s, "is not an object of texts");
     if (sw_scan_pass(s, '}'))
         return SW_OK;
     do {
-        if ((status = sw_scan_string(s, "holds a key that is not a string", &text)) != SW_OK)
+        if ((status = sw_scan_string(s, "holds a key that is not a string", &key)) != SW_OK)
             return status;
         if (!sw_scan_pass(s, ':'))
             return sw_scan_fail(s, "a colon is needed after a key");
-        if ((status = sw_scan_string(s, "holds a value that is not a string", &text)) != SW_OK)
+        if ((status = sw_scan_string(s, "holds a value that is not a string", &text)) != SW_OK ||
+            (status = add_note(s, list, key, text)) != SW_OK)
             return status;
     } while (sw_scan_pass(s, ','));
     return sw_scan_pass(s, '}') ? SW_OK : sw_scan_fail(s, "a comma or } is needed");
@@ -202,7 +216,7 @@ static sw_status scan_member(sw_scanner *s, sw_tensor_list *list, int64_t data_b
         if (*has_metadata)
             return sw_scan_fail(s, "is there twice");
         *has_metadata = true;
-        status = scan_metadata(s);
+        status = scan_metadata(s, list);
     } else {
         if (list->n == list->capacity) {
             int64_t capacity = list->capacity ? 2 * list->capacity : 16;
@@ -299,5 +313,6 @@ void sw_tensor_list_free(sw_tensor_list *list) {
     free(list->item);
     free(list->by_name);
     free(list->pool);
+    free(list->notes);
     *list = (sw_tensor_list){0};
 }

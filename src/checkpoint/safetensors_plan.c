@@ -49,20 +49,23 @@ static int64_t tensor_bytes(const sw_tensor_plan *tensor) {
     return bytes;
 }
 
-sw_status sw_safetensors_plan(sw_tensor_plan *tensors, int64_t n_tensors, char **header, int64_t *header_bytes,
-                              int64_t *file_bytes, sw_error *err) {
+sw_status sw_safetensors_plan(sw_tensor_plan *tensors, int64_t n_tensors, const char *base_mark, char **header,
+                              int64_t *header_bytes, int64_t *file_bytes, sw_error *err) {
     sw_status status = check_names(tensors, n_tensors, err);
     if (status != SW_OK)
         return status;
-    static const char metadata[] = "{\"__metadata__\":{\"format\":\"pt\"}";
+    static const char metadata[] = "{\"__metadata__\":{\"format\":\"pt\"", mark_key[] = ",\"" SW_BASE_MARK_KEY "\":";
     size_t capacity = 8 + sizeof metadata + 16; /* length, braces, padding */
+    capacity += base_mark ? sizeof mark_key + 6 * strlen(base_mark) + 3 : 0;
     for (int64_t i = 0; i < n_tensors; i++)
         capacity += 6 * strlen(tensors[i].name) + 256; /* a quoted name, and fields with 6 numbers of up to 20 digits */
     char *text = malloc(capacity);
     if (!text)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the header of %" PRId64 " tensors", n_tensors);
     char *to = text + 8;
-    to += sprintf(to, "%s", metadata);
+    to += sprintf(to, "%s%s", metadata, base_mark ? mark_key : "");
+    to += base_mark ? sw_json_quote(base_mark, to) : 0;
+    *to++ = '}';
     int64_t data_bytes = 0;
     for (int64_t i = 0; i < n_tensors; i++) {
         sw_tensor_plan *tensor = &tensors[i];

@@ -35,7 +35,7 @@ static sw_status plan_file(const sw_state_parameter *parameters, int n_parameter
         tensors[n] = (sw_tensor_plan){.name = parameters[p].name, .dtype = "F32", .n_dimensions = parameters[p].n_dimensions};
         memcpy(tensors[n++].dimension, parameters[p].dimension, sizeof parameters[p].dimension);
     }
-    sw_status status = sw_safetensors_plan(tensors, n, &file->header, &file->header_bytes, &file->bytes, err);
+    sw_status status = sw_safetensors_plan(tensors, n, NULL, &file->header, &file->header_bytes, &file->bytes, err);
     if (status != SW_OK)
         return status;
     n = 0;

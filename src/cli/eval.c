@@ -95,8 +95,8 @@ static void print_scores(const sw_score_options *o, const sw_source_score *score
         print_choices(o->choices, choices);
 }
 
-/* A run's model, or before it is trained the one that it starts from; its validation data; its row length. Whatever the flags say
- * stays. */
+/* A run's model, or before it is trained the one that it starts from; where adapters are trained that one too, and with it the
+ * adapter; its validation data; its row length. Whatever the flags say stays. */
 static sw_status from_run(const char *path, sw_settings *settings, char model[SW_PATH_BYTES], sw_score_options *o,
                           sw_error *err) {
     sw_status status = sw_settings_read(path, NULL, 0, settings, err);
@@ -108,7 +108,9 @@ static sw_status from_run(const char *path, sw_settings *settings, char model[SW
         status = sw_settings_find_models(settings, path, err);
     if (status)
         return status;
-    o->model = sw_file_exists(model) ? model : settings->model.path;
+    bool is_adapter = !o->adapter && sw_settings_train_lora(settings) && sw_file_exists(model);
+    o->adapter = is_adapter ? model : o->adapter;
+    o->model = sw_file_exists(model) && !is_adapter ? model : settings->model.path;
     if (!o->model)
         return sw_fail(err, SW_BAD_CONFIG,
                        "%s: %s does not exist yet, and there is no model.path · shardwise eval · train it first", path, model);
@@ -128,9 +130,10 @@ static bool is_run(const char *path) {
 static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on, as_json = false;
     sw_flag_texts data = {.n = 0};
-    const char *choices_path = NULL, *dtype = "fp32", *chat_format = "auto";
+    const char *choices_path = NULL, *adapter = NULL, *dtype = "fp32", *chat_format = "auto";
     int64_t sequence_length = 0, n_ranks = 1, most_rows = 0;
     const sw_flag flags[] = {
+        {"--adapter", "DIR", "a PEFT adapter for the model, added to its weights in memory", SW_FLAG_TEXT, &adapter},
         {"--data", "FILE", "text (.txt, .jsonl) or tokens (.npy) to predict; may be given several times", SW_FLAG_TEXTS, &data},
         {"--choices", "FILE", "a .jsonl file of {\"prompt\", \"choices\", \"answer\"}", SW_FLAG_TEXT, &choices_path},
         {"--sequence-length", "L", "tokens of a row; 1024, or what the model takes", SW_FLAG_COUNT, &sequence_length, 1, 1e9},
@@ -155,6 +158,7 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
     if (status || !goes_on)
         goto done;
     sw_score_options options = {.model = others[0],
+                                .adapter = adapter,
                                 .paths = data.item,
                                 .n_paths = data.n,
                                 .choices = choices_path,

@@ -106,13 +106,14 @@ static sw_status collect_prompts(const sw_flag_texts *given, const char *path, s
 static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, is_greedy = false, goes_on;
     bool passes_end = false, is_chat = false;
-    const char *prompts_path = NULL, *dtype = "fp32", *chat_format = "auto", *system_text = NULL;
+    const char *prompts_path = NULL, *adapter = NULL, *dtype = "fp32", *chat_format = "auto", *system_text = NULL;
     sw_flag_texts prompts = {.n = 0}, stops = {.n = 0};
     sw_prompt *list = NULL;
     char *text = NULL;
     int64_t max_tokens = 200, top_k = 0, seed = 1234, n_ranks = 1, n_rows = 0, n_prompts = 0;
     double temperature = -1, top_p = 1; /* a temperature that is not given is 1, or 0 with --greedy */
     const sw_flag flags[] = {
+        {"--adapter", "DIR", "a PEFT adapter for the model, added to its weights in memory", SW_FLAG_TEXT, &adapter},
         {"--prompt", "TEXT", "the text to go on from, taken as it is; may be given several times", SW_FLAG_TEXTS, &prompts},
         {"--prompts", "FILE", "more prompts, one a line", SW_FLAG_TEXT, &prompts_path},
         {"--max-tokens", "N", "tokens to produce at most; 200", SW_FLAG_COUNT, &max_tokens, 1, 1e9},
@@ -165,6 +166,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     text_out out = {stdout, list, n_prompts, is_chat, false};
     sw_generate_options options = {
         .model = others[0],
+        .adapter = adapter,
         .prompts = list,
         .n_prompts = n_prompts,
         .max_tokens = max_tokens,

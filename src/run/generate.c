@@ -182,6 +182,7 @@ static sw_status build(generation *g, sw_error *err) {
     int64_t of_rank = (o->n_prompts + o->n_ranks - 1) / o->n_ranks, n_rows = o->n_rows ? o->n_rows : USUAL_ROWS;
     sw_decoder_choice choice = {
         .model = o->model,
+        .adapter = o->adapter,
         .n_ranks = o->n_ranks,
         .n_rows = n_rows < of_rank ? n_rows : of_rank,
         .n_positions = longest + o->max_tokens < model.max_positions ? longest + o->max_tokens : model.max_positions,

@@ -34,7 +34,8 @@ typedef struct sw_text_sink {
 } sw_text_sink;
 
 typedef struct sw_generate_options {
-    const char *model; /* a Hugging Face folder */
+    const char *model;   /* a Hugging Face folder */
+    const char *adapter; /* a PEFT folder, added to the model's weights while they are loaded; NULL: none */
     const sw_prompt *prompts;
     int64_t n_prompts;        /* at least 1 */
     int64_t max_tokens;       /* to produce for each, more than 0 */

@@ -24,7 +24,10 @@ static sw_dtype save_dtype(const sw_settings *s) {
 sw_model_output sw_run_folder_output(const sw_run *run) {
     const sw_settings *s = run->settings;
     if (run->assembly.lora.rank)
-        return (sw_model_output){.graph = run->assembly.lora_layers.parameters, .dtype = save_dtype(s), .is_adapter = true};
+        return (sw_model_output){.graph = run->assembly.lora_layers.parameters,
+                                 .dtype = save_dtype(s),
+                                 .is_adapter = true,
+                                 .base_mark = run->base_mark};
     return (sw_model_output){
         .graph = run->assembly.graph,
         .dtype = save_dtype(s),

@@ -5,8 +5,9 @@
 #include "run/masters.h"
 #include "run/rank_device.h"
 
-sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
-    *r = (sw_runner){.folder = folder, .kernel_set = sw_kernel_set_best()};
+sw_status sw_runner_begin(const char *folder, const char *adapter, int n_ranks, sw_dtype parameter_dtype, sw_runner *r,
+                          sw_error *err) {
+    *r = (sw_runner){.folder = folder, .adapter = adapter, .kernel_set = sw_kernel_set_best()};
     sw_cores_find(&r->cores);
     sw_sharding sharding = {.mesh = sw_mesh_flat(n_ranks),
                             .n_threads = r->cores.n > n_ranks ? r->cores.n / n_ranks : 1,
@@ -17,6 +18,8 @@ sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dt
     sw_gemm_choose(r->kernel_set, sw_sharding_numbers(&sharding), false, &r->gemm);
     sw_status status = sw_model_config_read(folder, &r->model, err);
     sw_model_drop(&r->model, 0); /* a model is used as it is, whatever it was trained with */
+    if (!status && adapter)
+        status = sw_adapted_open(folder, &r->model, adapter, &r->adapted, err);
     return status ? status : sw_compiled_create(&sharding, &r->compiled, err);
 }
 
@@ -32,6 +35,7 @@ sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_erro
 
 void sw_runner_free(sw_runner *r) {
     sw_compiled_free(r->compiled);
+    sw_adapted_close(&r->adapted);
 }
 
 sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
@@ -40,7 +44,10 @@ sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
         status = sw_executor_create(comm, r->device, &r->compiled->states, r->compiled->readable, r->compiled->n_programs,
                                     &r->executor, err);
     sw_masters masters = {r->executor, &r->compiled->states, comm->rank};
-    if (!status)
+    if (!status && r->adapter)
+        status =
+            sw_adapted_load(&r->adapted, r->folder, &r->model, &r->compiled->layout, comm->rank, sw_masters_put, &masters, err);
+    else if (!status)
         status = sw_model_files_load(r->folder, &r->model, &r->compiled->layout, comm->rank, sw_masters_put, &masters, NULL, err);
     return status ? status : sw_executor_publish(r->executor, err);
 }

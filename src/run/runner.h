@@ -6,6 +6,7 @@
 #ifndef SW_RUN_RUNNER_H
 #define SW_RUN_RUNNER_H
 
+#include "checkpoint/adapted.h"
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
 #include "graph/graph.h"
@@ -14,7 +15,9 @@
 #include "shard/compile.h"
 
 typedef struct sw_runner {
-    const char *folder; /* a Hugging Face folder; the caller's */
+    const char *folder;  /* a Hugging Face folder; the caller's */
+    const char *adapter; /* a PEFT folder; the caller's; NULL: none */
+    sw_adapted adapted;
     sw_model_config model;
     sw_cores cores;
     sw_kernel_set kernel_set;
@@ -25,9 +28,10 @@ typedef struct sw_runner {
     sw_executor *executor;
 } sw_runner;
 
-/* Before ranks exist: read the model's dimensions; then add programs. Ownership: sw_runner_free, on {0} too. Errors: SW_BAD_FILE.
- */
-sw_status sw_runner_begin(const char *folder, int n_ranks, sw_dtype parameter_dtype, sw_runner *runner, sw_error *err);
+/* Before ranks exist: read the model's dimensions, and check that the adapter (NULL: none) fits; then add programs. Ownership:
+ * sw_runner_free, on {0} too. Errors: SW_BAD_FILE. */
+sw_status sw_runner_begin(const char *folder, const char *adapter, int n_ranks, sw_dtype parameter_dtype, sw_runner *runner,
+                          sw_error *err);
 void sw_runner_free(sw_runner *runner);
 
 /* Add a program. `graph` is empty but for what is wanted of it (decoding, token losses); it is the runner's from now on, also

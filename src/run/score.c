@@ -123,7 +123,7 @@ static sw_status build(scoring *s, sw_error *err) {
     const sw_score_options *o = s->options;
     if (o->n_paths < 1 && !o->choices)
         return sw_fail(err, SW_BAD_CONFIG, "there is nothing to score; name data or a file of choices");
-    sw_status status = sw_runner_begin(o->model, o->n_ranks, o->parameter_dtype, &s->runner, err);
+    sw_status status = sw_runner_begin(o->model, o->adapter, o->n_ranks, o->parameter_dtype, &s->runner, err);
     int64_t positions = s->runner.model.max_positions;
     if (!status && o->sequence_length > positions)
         status = sw_fail(err, SW_BAD_CONFIG, "rows of %" PRId64 " tokens are asked for, and this model has %" PRId64 " positions",

@@ -12,6 +12,7 @@
 
 typedef struct sw_score_options {
     const char *model;        /* a Hugging Face folder */
+    const char *adapter;      /* a PEFT folder, added to the model's weights while they are loaded; NULL: none */
     const char *const *paths; /* [n_paths] sources: .txt, .jsonl, .npy or a pattern; each is scored by itself */
     int n_paths;              /* 0: none */
     const char *choices;      /* a .jsonl file of {"prompt", "choices", "answer"}; NULL: none */

@@ -85,6 +85,18 @@ sw_status sw_run_price(sw_run *run, sw_error *err) {
     return SW_OK;
 }
 
+/* The adapter that the run starts from fits the model; the model's mark, for the adapter that the run will write. */
+static sw_status check_adapters(sw_run *run, sw_error *err) {
+    const sw_settings *s = run->settings;
+    const sw_assembly *a = &run->assembly;
+    sw_status status = SW_OK;
+    if (s->model.lora.adapter)
+        status = sw_adapter_check(s->model.lora.adapter, &a->lora, a->graph, &a->lora_layers, err);
+    if (!status && s->model.lora.adapter)
+        status = sw_adapter_check_base(s->model.lora.adapter, s->model.path, &a->model, a->graph, err);
+    return status ? status : sw_model_mark(s->model.path, &a->model, a->graph, run->base_mark, err);
+}
+
 static sw_status prepare(sw_run *run, sw_error *err) {
     const sw_settings *s = run->settings;
     sw_assembly_choice choice;
@@ -117,9 +129,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
         status = sw_fail(err, SW_BAD_CONFIG,
                          "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set "
                          "data.packing: false for text without boundaries");
-    if (!status && run->assembly.lora.rank && s->model.lora.adapter)
-        status =
-            sw_adapter_check(s->model.lora.adapter, &run->assembly.lora, run->assembly.graph, &run->assembly.lora_layers, err);
+    if (!status && run->assembly.lora.rank)
+        status = check_adapters(run, err);
     if (!status)
         status = sw_run_data_look(run, err);
     if (status)

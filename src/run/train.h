@@ -38,7 +38,8 @@ typedef struct sw_run {
     int64_t n_validation_rows;
     int64_t planned[SW_N_MEMORY_CLASSES], unsharded[SW_N_MEMORY_CLASSES]; /* bytes of a rank; of one rank that holds everything */
     char ranks_reason[288];
-    sw_tokenizer *tokenizer; /* NULL: tokens come as they are, or are bytes */
+    char base_mark[SW_MARK_BYTES]; /* of the model whose adapters are trained */
+    sw_tokenizer *tokenizer;       /* NULL: tokens come as they are, or are bytes */
     char tokenizer_folder[SW_PATH_BYTES], tokenizer_file[SW_PATH_BYTES];
     sw_chat chat;
     double last_told; /* of progress */

@@ -75,6 +75,8 @@ static void what_is_not_plain_lora_is_refused_by_name(void **state) {
         {"\"use_rslora\": 1", "use_rslora"},
         {"\"target_modules\": [1]", "target_modules"},
         {"\"target_modules\": []", "target_modules"},
+        {"\"target_modules\": [\"q_proj\", \"lm_head\"]", "lm_head: adapters on the output projection"},
+        {"\"target_modules\": [\"transformer.wte\"]", "transformer.wte: adapters on the embedding"},
         {"\"r\": 4", "r"}, /* twice */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -636,7 +636,7 @@ static void write_weights(const char *path, const sw_graph *graph, int first, in
     }
     if (more)
         plan[n++] = (sw_tensor_plan){.name = more, .dtype = "F32", .n_dimensions = 1, .dimension = {1}};
-    assert_int_equal(sw_safetensors_plan(plan, n, &header, &header_bytes, &file_bytes, &err), SW_OK);
+    assert_int_equal(sw_safetensors_plan(plan, n, NULL, &header, &header_bytes, &file_bytes, &err), SW_OK);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(header, 1, (size_t)header_bytes, file), header_bytes);

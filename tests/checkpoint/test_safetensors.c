@@ -375,7 +375,7 @@ static void a_planned_file_reads_back(void **state) {
                                  {.name = "last", .dtype = "F16", .n_dimensions = 1, .dimension = {5}}};
         int64_t header_bytes, file_bytes;
         sw_error err;
-        assert_int_equal(sw_safetensors_plan(plan, 4, &header, &header_bytes, &file_bytes, &err), SW_OK);
+        assert_int_equal(sw_safetensors_plan(plan, 4, NULL, &header, &header_bytes, &file_bytes, &err), SW_OK);
         assert_int_equal(header_bytes % 8, 0);
         assert_int_equal(file_bytes, header_bytes + 24 + 2 + 0 + 10);
         write_parts((uint64_t)header_bytes - 8, header + 8, (size_t)header_bytes - 8, "0123456789abcdefghijklmnopqrstuvwxyz", 36);
@@ -404,13 +404,13 @@ static void names_that_nobody_could_read_are_not_written(void **state) {
         char *header;
         int64_t header_bytes, file_bytes;
         sw_error err;
-        assert_int_equal(sw_safetensors_plan(plan, 2, &header, &header_bytes, &file_bytes, &err), SW_BAD_CONFIG);
+        assert_int_equal(sw_safetensors_plan(plan, 2, NULL, &header, &header_bytes, &file_bytes, &err), SW_BAD_CONFIG);
     }
     sw_tensor_plan huge = {.name = "a", .dtype = "F32", .n_dimensions = 2, .dimension = {(int64_t)1 << 40, (int64_t)1 << 40}};
     char *header;
     int64_t header_bytes, file_bytes;
     sw_error err;
-    assert_int_equal(sw_safetensors_plan(&huge, 1, &header, &header_bytes, &file_bytes, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_safetensors_plan(&huge, 1, NULL, &header, &header_bytes, &file_bytes, &err), SW_BAD_CONFIG);
 }
 
 /* No tensors at all: metadata only, zero data bytes. */
@@ -419,7 +419,7 @@ static void an_empty_plan_is_a_valid_file(void **state) {
     char *header;
     int64_t header_bytes, file_bytes;
     sw_error err;
-    assert_int_equal(sw_safetensors_plan(NULL, 0, &header, &header_bytes, &file_bytes, &err), SW_OK);
+    assert_int_equal(sw_safetensors_plan(NULL, 0, NULL, &header, &header_bytes, &file_bytes, &err), SW_OK);
     assert_int_equal(header_bytes, file_bytes);
     write_parts((uint64_t)header_bytes - 8, header + 8, (size_t)header_bytes - 8, "", 0);
     free(header);
