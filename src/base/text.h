@@ -29,6 +29,11 @@ char *sw_text_exact_bytes(int64_t bytes, char *buffer, size_t buffer_bytes);
 /* The shortest decimal that reads back as the same double, whatever the locale. */
 char *sw_text_exact_real(double value, char *buffer, size_t buffer_bytes);
 
+/* The word that goes with so many: "1 slot", "2 slots", "0 slots". */
+static inline const char *sw_text_noun(int64_t n, const char *one, const char *many) {
+    return n == 1 ? one : many;
+}
+
 /* Close a stream of open_memstream (NULL: it could not be opened). True if all that was printed is in *text; else *text is NULL.
  * Where memory is short for the last byte, fclose says nothing and leaves no text. */
 bool sw_text_close(FILE *out, char **text);

@@ -43,7 +43,11 @@ static sw_status checkpoint(int n_arguments, char **arguments, sw_error *err) {
     if (n_arguments < 1)
         return sw_fail(err, SW_BAD_CONFIG,
                        "an action is missing · shardwise checkpoint · for example: shardwise checkpoint list runs/x");
-    const char *action = arguments[0];
+    if (!strcmp(arguments[0], "help") && n_arguments > 1) { /* help ACTION */
+        char help_flag[] = "--help";
+        return checkpoint(2, (char *[]){arguments[1], help_flag}, err);
+    }
+    const char *action = strcmp(arguments[0], "help") ? arguments[0] : "--help";
     if (!strcmp(action, "--help") || !strcmp(action, "-h")) {
         print_actions();
         return SW_OK;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "checkpoint/diff.h"
 #include "cli/checkpoint.h"
 
@@ -126,7 +127,37 @@ static void tell_tensor(json_t *entry) {
         printf("only in the %s\n", !strcmp(difference, kind_words[SW_ONLY_IN_FIRST]) ? "first" : "second");
 }
 
-static void tell(json_t *report) {
+/* One line for each state that differs, in place of one for each of its tensors. */
+static void summarize(json_t *different) {
+    json_t *value, *other;
+    size_t i, k;
+    json_array_foreach(different, i, value) {
+        const char *state = json_string_value(json_object_get(value, "state"));
+        long long n_tensors = 0, n_elements = 0, n_different = 0, n_otherwise = 0;
+        double largest = 0;
+        bool is_told = false;
+        json_array_foreach(different, k, other) {
+            json_t *size = json_object_get(other, "largest");
+            if (strcmp(json_string_value(json_object_get(other, "state")), state))
+                continue;
+            is_told = is_told || k < i;
+            n_tensors++;
+            n_otherwise += !size;
+            n_elements += json_integer_value(json_object_get(other, "elements"));
+            n_different += json_integer_value(json_object_get(other, "different"));
+            largest = fmax(largest, json_is_real(size) ? json_real_value(size) : size ? INFINITY : 0);
+        }
+        if (is_told)
+            continue;
+        printf("%s: %lld %s, %lld of their %lld elements, by %.3g at most", state, n_tensors,
+               sw_text_noun(n_tensors, "tensor differs", "tensors differ"), n_different, n_elements, largest);
+        if (n_otherwise)
+            printf("; %lld of other shape or in one alone", n_otherwise);
+        putchar('\n');
+    }
+}
+
+static void tell(json_t *report, bool in_short) {
     json_t *value, *step = json_object_get(report, "step"), *different = json_object_get(report, "different");
     const char *key;
     size_t i;
@@ -140,18 +171,21 @@ static void tell(json_t *report) {
     json_object_foreach(json_object_get(report, "settings"), key, value) {
         tell_pair("setting", key, value);
     }
+    if (in_short)
+        summarize(different);
     json_array_foreach(different, i, value) {
-        tell_tensor(value);
+        if (!in_short)
+            tell_tensor(value);
     }
     if (json_array_size(different))
-        printf("%zu of %lld tensors differ\n", json_array_size(different), n);
+        printf("%zu of %lld %s\n", json_array_size(different), n, sw_text_noun(n, "tensor differs", "tensors differ"));
     else
-        printf("equal: %lld tensors, every bit\n", n);
+        printf("equal: %lld %s, every bit\n", n, sw_text_noun(n, "tensor", "tensors"));
 }
 
 /* ---- the action ---- */
 
-static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, sw_error *err) {
+static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, bool in_short, sw_error *err) {
     const sw_checkpoint *a = checkpoint[0], *b = checkpoint[1];
     tensors t = {0, true, json_array()};
     json_t *report = NULL;
@@ -171,16 +205,18 @@ static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, sw_er
         json_dumpf(report, stdout, JSON_REAL_PRECISION(17));
         putchar('\n');
     } else {
-        tell(report);
+        tell(report, in_short);
     }
     json_decref(report);
     return SW_OK;
 }
 
 sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, as_json = false, goes_on;
-    const sw_flag flags[] = {{"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
-                             {"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    bool help = false, as_json = false, in_short = false, goes_on;
+    const sw_flag flags[] = {
+        {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+        {"--summary", NULL, "one line for each kind of state, not for each tensor", SW_FLAG_SWITCH, &in_short},
+        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     static const sw_verb verb = {"checkpoint diff", "RUN_DIR|CHECKPOINT_DIR RUN_DIR|CHECKPOINT_DIR",
                                  "what differs between two checkpoints of any numbers of ranks; of a run, its newest is meant",
@@ -196,10 +232,12 @@ sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error 
         goto done;
     if (n_others > 2)
         status = sw_fail(err, SW_BAD_CONFIG, "%.100s: two folders are taken · shardwise checkpoint diff", others[2]);
+    else if (as_json && in_short)
+        status = sw_fail(err, SW_BAD_CONFIG, "--json and --summary are both given · shardwise checkpoint diff · keep one");
     for (int i = 0; i < 2 && !status; i++)
         status = sw_checkpoint_at(others[i], &checkpoint[i], err);
     if (!status)
-        status = compare(checkpoint, as_json, err);
+        status = compare(checkpoint, as_json, in_short, err);
 done:
     for (int i = 0; i < 2; i++)
         sw_checkpoint_close(checkpoint[i]);

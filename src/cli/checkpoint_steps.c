@@ -1,6 +1,7 @@
 /* checkpoint_steps.c: shardwise checkpoint list, verify, prune: the checkpoints of a run. */
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,18 +82,43 @@ static void print_step(const sw_step *step) {
     printf("%10" PRId64 "  %10s  %-19s  %s\n", step->step, sw_text_bytes(step->bytes, bytes, sizeof bytes), when, loss);
 }
 
+/* One array; a step that is not whole says why. */
+static sw_status print_steps_json(const sw_steps *steps, sw_error *err) {
+    json_t *list = json_array();
+    bool is_whole = list != NULL;
+    for (int i = 0; i < steps->n && is_whole; i++) {
+        const sw_step *step = &steps->item[i];
+        const char *state = step->is_whole ? "whole" : step->is_unknown ? "unreadable" : "damaged";
+        json_t *entry = step->is_whole
+                            ? json_pack("{s:I, s:s, s:I, s:I, s:o}", "step", (json_int_t)step->step, "state", state, "bytes",
+                                        (json_int_t)step->bytes, "seconds", (json_int_t)step->seconds, "validation_loss",
+                                        isfinite(step->validation_loss) ? json_real(step->validation_loss) : json_null())
+                            : json_pack("{s:I, s:s, s:s%}", "step", (json_int_t)step->step, "state", state, "reason",
+                                        step->reason, strlen(step->reason));
+        is_whole = json_array_append_new(list, entry) == 0;
+    }
+    if (is_whole) {
+        json_dumpf(list, stdout, JSON_REAL_PRECISION(17));
+        putchar('\n');
+    }
+    json_decref(list);
+    return is_whole ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for a list of %d checkpoints", steps->n);
+}
+
 sw_status sw_checkpoint_action_list(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, goes_on;
-    const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    bool help = false, as_json = false, goes_on;
+    const sw_flag flags[] = {{"--json", NULL, "print one JSON array", SW_FLAG_SWITCH, &as_json},
+                             {"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    enum { N_FLAGS = sizeof flags / sizeof *flags };
     static const sw_verb verb = {"checkpoint list", "RUN_DIR", "the checkpoints of a run, newest first; their data are not read",
                                  NULL};
     const char **others;
     int n_others;
     sw_steps steps = {0};
-    sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, 1, 1, "shardwise checkpoint list runs/x", &others,
-                                          &n_others, &goes_on, err);
+    sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 1, "shardwise checkpoint list runs/x",
+                                          &others, &n_others, &goes_on, err);
     if (!status && help)
-        sw_arguments_help(&verb, flags, 1);
+        sw_arguments_help(&verb, flags, N_FLAGS);
     if (status || !goes_on)
         goto done;
     if (n_others > 1)
@@ -101,6 +127,10 @@ sw_status sw_checkpoint_action_list(int n_arguments, char **arguments, sw_error 
         status = check_run_folder(others[0], "list", err);
     if (!status)
         status = sw_steps_list(others[0], &steps, err);
+    if (!status && as_json) {
+        status = print_steps_json(&steps, err);
+        goto done;
+    }
     if (!status && steps.n)
         printf("%10s  %10s  %-19s  %s\n", "step", "size", "written", "validation loss");
     else if (!status)

@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/doctor.h"
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
 
@@ -137,7 +138,7 @@ static void show_memory(void) {
 }
 
 /* Ranks share windows through memfd. Returns whether that works. */
-static bool show_shared_memory(void) {
+static bool show_shared_memory(bool is_silent) {
     int window = memfd_create("shardwise-doctor", MFD_CLOEXEC);
     bool works = window >= 0 && !ftruncate(window, 1 << 20);
     void *map = works ? mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, window, 0) : MAP_FAILED;
@@ -147,6 +148,8 @@ static bool show_shared_memory(void) {
         munmap(map, 1 << 20);
     if (window >= 0)
         close(window);
+    if (is_silent)
+        return works;
     struct statvfs facts;
     char size[SW_TEXT_NUMBER_BYTES] = "absent";
     if (!statvfs("/dev/shm", &facts))
@@ -177,20 +180,43 @@ static void show_limits(void) {
     printf("\n");
 }
 
+static sw_status refuse_windows(sw_error *err) {
+    return sw_fail(
+        err, SW_BAD_CONFIG,
+        "ranks cannot share memory: memfd does not work · this machine · is a sandbox in the way? train with shard.ranks=1");
+}
+
+static sw_status show_json(sw_error *err) {
+    char model[256], flags[4096];
+    bool has_windows = show_shared_memory(true);
+    json_t *object = sw_doctor_object(read_field("/proc/cpuinfo", "model name", model, sizeof model),
+                                      read_field("/proc/cpuinfo", "flags", flags, sizeof flags), has_windows);
+    if (!object)
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the report · shardwise doctor");
+    json_dumpf(object, stdout, 0);
+    putchar('\n');
+    json_decref(object);
+    return has_windows ? SW_OK : refuse_windows(err);
+}
+
 static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, goes_on;
-    const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    bool help = false, as_json = false, goes_on;
+    const sw_flag flags[] = {{"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+                             {"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    enum { N_FLAGS = sizeof flags / sizeof *flags };
     const char **others;
     int n_others = 0;
-    sw_status status = sw_arguments_begin(&sw_verb_doctor, n_arguments, arguments, flags, 1, 0, "shardwise doctor", &others,
+    sw_status status = sw_arguments_begin(&sw_verb_doctor, n_arguments, arguments, flags, N_FLAGS, 0, "shardwise doctor", &others,
                                           &n_others, &goes_on, err);
     if (!status && n_others)
         status = sw_fail(err, SW_BAD_CONFIG, "%.100s: no argument is taken · shardwise doctor", others[0]);
     free(others);
     if (!status && help)
-        sw_arguments_help(&sw_verb_doctor, flags, 1);
+        sw_arguments_help(&sw_verb_doctor, flags, N_FLAGS);
     if (status || !goes_on)
         return status;
+    if (as_json)
+        return show_json(err);
     char pcre2[64] = "?";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
     printf("shardwise  %s, built with %s; glibc %s, jansson %s, libyaml %s, PCRE2 %s\n", sw_version(),
@@ -205,14 +231,12 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
     show_products();
     show_blas();
     show_memory();
-    bool has_windows = show_shared_memory();
+    bool has_windows = show_shared_memory(false);
     show_limits();
     if (has_windows)
         printf("\nNothing is missing.\n");
     if (!has_windows)
-        return sw_fail(
-            err, SW_BAD_CONFIG,
-            "ranks cannot share memory: memfd does not work · this machine · is a sandbox in the way? train with shard.ranks=1");
+        return refuse_windows(err);
     return SW_OK;
 }
 

@@ -62,21 +62,45 @@ static void print_help(FILE *out) {
     fprintf(out, "shardwise %s: train and fine-tune transformers, split over ranks\n\n", sw_version());
     for (int i = 0; i < N_VERBS; i++)
         fprintf(out, "  %-10s %-36s %s\n", verbs[i]->name, verbs[i]->arguments, verbs[i]->about);
-    fprintf(out, "\nshardwise VERB --help says more; shardwise --version\n");
+    fprintf(out, "\nshardwise help VERB says more; shardwise --version\n");
 }
 
 static sw_status unknown_verb(const char *name, sw_error *err) {
-    const char *names[N_VERBS];
+    const char *names[N_VERBS + 4] = {"help", "--help", "--version", "-V"};
     for (int i = 0; i < N_VERBS; i++)
-        names[i] = verbs[i]->name;
+        names[4 + i] = verbs[i]->name;
     for (size_t i = 0; i < sizeof unbuilt_verbs / sizeof *unbuilt_verbs; i++)
         if (!strcmp(name, unbuilt_verbs[i]))
             return sw_fail(err, SW_BAD_CONFIG, "%s is not built yet · shardwise %s · shardwise --help lists what there is", name,
                            name);
-    const char *nearest = sw_text_nearest(name, names, N_VERBS);
+    const char *nearest = sw_text_nearest(name, names, N_VERBS + 4);
     if (nearest)
-        return sw_fail(err, SW_BAD_CONFIG, "there is no verb %.100s · shardwise · did you mean %s?", name, nearest);
+        return sw_fail(err, SW_BAD_CONFIG, "there is no %s %.100s · shardwise · did you mean %s?",
+                       *name == '-' ? "option" : "verb", name, nearest);
     return sw_fail(err, SW_BAD_CONFIG, "there is no verb %.100s · shardwise · shardwise --help lists what there is", name);
+}
+
+static const sw_verb *find_verb(const char *name) {
+    for (int i = 0; i < N_VERBS; i++)
+        if (!strcmp(name, verbs[i]->name))
+            return verbs[i];
+    return NULL;
+}
+
+/* help; help VERB; help VERB PART, as in help checkpoint list. */
+static sw_status help(int n_arguments, char **arguments, sw_error *err) {
+    char help_flag[] = "--help";
+    if (n_arguments < 1) {
+        print_help(stdout);
+        return SW_OK;
+    }
+    const sw_verb *verb = find_verb(arguments[0]);
+    if (!verb)
+        return unknown_verb(arguments[0], err);
+    if (n_arguments > 2)
+        return sw_fail(err, SW_BAD_CONFIG, "%.100s: a verb and a part of it are taken · shardwise help", arguments[2]);
+    char *asked[] = {n_arguments > 1 ? arguments[1] : help_flag, help_flag};
+    return verb->run(n_arguments, asked, err);
 }
 
 static sw_status run(int n_arguments, char **arguments, sw_error *err) {
@@ -88,14 +112,14 @@ static sw_status run(int n_arguments, char **arguments, sw_error *err) {
         print_help(stdout);
         return SW_OK;
     }
-    if (!strcmp(arguments[0], "--version")) {
+    if (!strcmp(arguments[0], "help"))
+        return help(n_arguments - 1, arguments + 1, err);
+    if (!strcmp(arguments[0], "--version") || !strcmp(arguments[0], "-V")) {
         printf("shardwise %s\n", sw_version());
         return SW_OK;
     }
-    for (int i = 0; i < N_VERBS; i++)
-        if (!strcmp(arguments[0], verbs[i]->name))
-            return verbs[i]->run(n_arguments - 1, arguments + 1, err);
-    return unknown_verb(arguments[0], err);
+    const sw_verb *verb = find_verb(arguments[0]);
+    return verb ? verb->run(n_arguments - 1, arguments + 1, err) : unknown_verb(arguments[0], err);
 }
 
 /* The number of a closed standard stream would go to the next file that is opened, and what is printed into that file. So it is

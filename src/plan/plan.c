@@ -30,10 +30,16 @@ static void tell_people(const sw_plan_options *options, const sw_run *run, int n
     sw_program_traffic(a->program, n_slots, &gather, &reduce);
     sw_text_count((double)a->n_parameters, parameters, sizeof parameters);
     sw_text_count(sw_program_flops(a->program, n_slots), flops, sizeof flops);
-    say(options, "%s parameters in %d units, %d ranks of %d thread%s, stage %d, micro-batches of %" PRId64 ", %d slots a step",
-        parameters, a->compiled->layout.n_units, a->choice.n_ranks, a->choice.n_threads, a->choice.n_threads == 1 ? "" : "s",
-        a->choice.stage, a->choice.micro_batch_size, n_slots);
-    say(options, "a step on one rank: %d instructions in the program, %sFLOP, %s gathered, %s reduced",
+    const int n_units = a->compiled->layout.n_units;
+    say(options,
+        "%s parameters in %d %s, %d %s of %d %s, stage %d, micro-batches of %" PRId64
+        " %s, %d %s a step (micro-batches of a rank, "
+        "one after another)",
+        parameters, n_units, sw_text_noun(n_units, "unit", "units"), a->choice.n_ranks,
+        sw_text_noun(a->choice.n_ranks, "rank", "ranks"), a->choice.n_threads,
+        sw_text_noun(a->choice.n_threads, "thread", "threads"), a->choice.stage, a->choice.micro_batch_size,
+        sw_text_noun(a->choice.micro_batch_size, "row", "rows"), n_slots, sw_text_noun(n_slots, "slot", "slots"));
+    say(options, "a step on one rank: %d instructions in the program, %sFLOP, %s gathered from the others, %s reduced",
         a->program->instructions.n, flops, sw_text_bytes(gather, gathered, sizeof gathered),
         sw_text_bytes(reduce, reduced, sizeof reduced));
     sw_report_memory(run, NULL);

@@ -49,7 +49,9 @@ static void report_model(const sw_run *run) {
     const sw_assembly *a = &run->assembly;
     sw_text_count((double)a->n_parameters, all, sizeof all);
     sw_text_count((double)a->n_trainable, trainable, sizeof trainable);
-    sw_report_line(run, "model: %s parameters in %d units, %s trained, %s", all, a->compiled->layout.n_units, trainable,
+    const int n_units = a->compiled->layout.n_units;
+    sw_report_line(run, "model: %s parameters in %d %s, %s trained, %s", all, n_units, sw_text_noun(n_units, "unit", "units"),
+                   trainable,
                    a->sharding.parameter_dtype == SW_BF16 ? "computed in bf16 beside fp32 masters" : "computed in fp32");
     if (run->settings->model.path && !run->goes_on)
         sw_report_line(run, "       its weights come from %s; the optimizer begins anew", run->settings->model.path);
@@ -92,10 +94,12 @@ static void report_data(const sw_run *run) {
     sw_dataset_facts facts = sw_dataset_describe(run->data);
     char tokens[SW_TEXT_NUMBER_BYTES];
     sw_text_count((double)facts.n_tokens, tokens, sizeof tokens);
-    sw_report_line(run, "data: %s tokens, %" PRId64 " rows of %" PRId64 ", %" PRId64 " tokens are in no row", tokens,
-                   facts.n_rows, s->data.sequence_length, facts.n_dropped);
-    sw_report_line(run, "run: %" PRId64 " steps of %" PRId64 " rows in micro-batches of %" PRId64 ", %.2f passes over the data",
-                   run->n_steps, s->train.batch_size, run->assembly.choice.micro_batch_size,
+    sw_report_line(run, "data: %s %s, %" PRId64 " %s of %" PRId64 ", %" PRId64 " %s in no row", tokens,
+                   sw_text_noun(facts.n_tokens, "token", "tokens"), facts.n_rows, sw_text_noun(facts.n_rows, "row", "rows"),
+                   s->data.sequence_length, facts.n_dropped, sw_text_noun(facts.n_dropped, "token is", "tokens are"));
+    sw_report_line(run, "run: %" PRId64 " %s of %" PRId64 " %s in micro-batches of %" PRId64 ", %.2f passes over the data",
+                   run->n_steps, sw_text_noun(run->n_steps, "step", "steps"), s->train.batch_size,
+                   sw_text_noun(s->train.batch_size, "row", "rows"), run->assembly.choice.micro_batch_size,
                    (double)run->n_rows / (double)facts.n_rows);
     sw_dataset_tell(run->data, tell, (void *)(uintptr_t)run);
     if (run->n_blank_steps)
@@ -131,17 +135,24 @@ static void report_sharding(const sw_run *run) {
                                         "optimizer states and gradients are split",
                                         "parameters, gradients and optimizer states are split"};
     static const char *const modes[] = {"view", "copy", "trap"};
-    sw_report_line(run, "ranks: %d of %d thread%s, stage %d: %s, mode %s", s->mesh.n_ranks, s->n_threads,
-                   s->n_threads > 1 ? "s" : "", s->stage, split[s->stage], modes[s->mode]);
+    static const char *const reading[] = {"each rank reads the others' parts where they lie",
+                                          "each rank copies the others' parts", "as view, and every wrong use is caught"};
+    const bool is_split = s->mesh.n_ranks > 1;
+    sw_report_line(run, "ranks: %d %s of %d %s", s->mesh.n_ranks, sw_text_noun(s->mesh.n_ranks, "process", "processes"),
+                   s->n_threads, sw_text_noun(s->n_threads, "thread", "threads"));
+    sw_report_line(run, "       stage %d: %s%s; mode %s: %s", s->stage, split[s->stage],
+                   is_split && s->stage ? "; each rank keeps its part" : "", modes[s->mode], reading[s->mode]);
     if (run->ranks_reason[0])
         sw_report_line(run, "       %s", run->ranks_reason);
     int64_t n_micro_batches = run->settings->train.batch_size / run->assembly.choice.micro_batch_size, gather, reduce;
     int n_slots = sw_deal_slots(sw_mesh_deal(&s->mesh, n_micro_batches));
     char gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES];
     sw_program_traffic(run->assembly.program, n_slots, &gather, &reduce);
-    sw_report_line(run, "step: %d instructions, %d slots, a rank gathers %s and reduces %s",
-                   run->assembly.program->instructions.n, n_slots, sw_text_bytes(gather, gathered, sizeof gathered),
-                   sw_text_bytes(reduce, reduced, sizeof reduced));
+    sw_report_line(run,
+                   "step: %d instructions, %d %s (a rank computes so many micro-batches one after another), a rank gathers %s of "
+                   "parameters from the others and reduces %s of gradients",
+                   run->assembly.program->instructions.n, n_slots, sw_text_noun(n_slots, "slot", "slots"),
+                   sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));
 }
 
 static void report_guards(const sw_run *run) {
@@ -182,7 +193,12 @@ void sw_report_memory(const sw_run *run, const int64_t *measured) {
                        sw_text_bytes(a, alone, sizeof alone));
     }
     const sw_program *program = run->assembly.program;
-    sw_report_line(run, "packing: activations, logits and scratch take %s, of which %.1f %% are alive at once",
+    if (measured)
+        sw_report_line(run,
+                       "measured: of each class, up to the highest byte that the run's instructions touched, on the rank that "
+                       "took most; code and stacks of a process come on top");
+    sw_report_line(run,
+                   "packing: activations, logits and scratch share %s, of which %.1f %% hold something at the busiest moment",
                    sw_text_bytes(program->packing_arena, planned, sizeof planned),
                    100 * (double)program->packing_live / (double)program->packing_arena);
 }

@@ -68,4 +68,20 @@ cmp -s next/model/model.safetensors whole/model.safetensors || complain 'weights
 for file in run/model/model*; do
     cmp -s "$file" "last/model/$(basename "$file")" || complain "$(basename "$file") depends on the number of ranks"
 done
+
+# Checkpoints as a script reads them, and differences in short.
+expect 0 -- "$shardwise" train run.yaml checkpoint.path=saved checkpoint.every=1 checkpoint.keep=0 --quiet
+expect 0 -- "$shardwise" checkpoint list saved --json
+python3 -c 'import json, sys
+steps = json.load(sys.stdin)
+assert [s["step"] for s in steps] == [2, 1] and all(s["state"] == "whole" and s["bytes"] > 0 for s in steps), steps' <"$scratch/output" ||
+    complain "list --json: $output"
+echo x >saved/steps/00000001/manifest.json
+expect 0 '"state": "damaged"' '"reason"' -- "$shardwise" checkpoint list saved --json
+expect 0 -- "$shardwise" train run.yaml checkpoint.path=other train.seed=7 checkpoint.every=1 data.shuffle=false optimizer.learning_rate=1e-2 --quiet
+expect 0 'parameters: ' 'by ' 'tensors differ' -- "$shardwise" checkpoint diff saved other --summary
+[ "$(grep -c 'parameters: ' "$scratch/output")" = 1 ] || complain "diff --summary: $output"
+expect 0 'equal: ' -- "$shardwise" checkpoint diff saved saved --summary
+expect 2 'keep one' -- "$shardwise" checkpoint diff saved saved --summary --json
+expect 2 'did you mean --json?' -- "$shardwise" checkpoint list saved --jsn
 finish

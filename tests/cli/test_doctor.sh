@@ -2,6 +2,11 @@
 set -u
 source "$SW_SOURCE/tests/cli/command.bash"
 expect 0 shardwise CPU cores kernels baseline BLAS products memory memfd limits libyaml -- "$shardwise" doctor
+expect 0 -- "$shardwise" doctor --json
+python3 -c 'import json, sys
+o = json.load(sys.stdin)
+assert o["cores"] >= 1 and o["missing"] == [] and "baseline" in o["kernels"]["run_here"] and o["memory"]["bytes"] > 0' <"$scratch/output" ||
+    complain "doctor --json: $output"
 
 # A machine file is believed if it is of this machine (test_bench.sh).
 export XDG_CACHE_HOME=$scratch/cache

@@ -20,6 +20,50 @@ done
 expect 0 'batch_size: 32' 'learning_rate: auto' -- "$shardwise" train --help
 grep -qE 'offload|tensorboard' "$scratch/output" && complain 'train --help lists what is not built'
 
+# Help is found where people look for it.
+expect 0 train generate checkpoint -- "$shardwise" help
+expect 0 'shardwise 0.' -- "$shardwise" -V
+for verb in train generate eval tokenize plan checkpoint doctor bench; do
+    "$shardwise" "$verb" --help >"$scratch/help"
+    expect 0 -- "$shardwise" help "$verb"
+    cmp -s "$scratch/output" "$scratch/help" || complain "help $verb is not $verb --help"
+done
+expect 0 'shardwise checkpoint list RUN_DIR' -- "$shardwise" help checkpoint list
+expect 0 'shardwise checkpoint list RUN_DIR' -- "$shardwise" checkpoint help list
+expect 0 'shardwise checkpoint ACTION' -- "$shardwise" checkpoint help
+expect 0 'shardwise bench comm' -- "$shardwise" help bench comm
+expect 2 'did you mean train?' -- "$shardwise" help trian
+expect 2 'did you mean list?' -- "$shardwise" help checkpoint lst
+expect 2 'no option --verison' 'did you mean --version?' -- "$shardwise" --verison
+expect 2 'did you mean help?' -- "$shardwise" hlep
+expect 2 'did you mean --help?' -- "$shardwise" --hepl
+
+# Completion asks the command: verbs, actions, the flags of actions, settings.
+PATH=$SW_BUILD:$PATH
+completes() { # WORDS... :: REPLY...: what the last word may become
+    local words=()
+    while [ "$1" != :: ]; do
+        words+=("$1")
+        shift
+    done
+    shift
+    bash -c 'source "$1"; shift; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shardwise; printf "%s\n" "${COMPREPLY[@]}"' \
+        - "$SW_SOURCE/packaging/completion.bash" "${words[@]}" >"$scratch/replies"
+    for reply in "$@"; do
+        grep -qxF -- "$reply" "$scratch/replies" || complain "completion of '${words[*]}' lacks $reply: $(tr '\n' ' ' <"$scratch/replies")"
+    done
+}
+completes shardwise '' :: train checkpoint help --help
+completes shardwise checkpoint '' :: list verify diff prune import export merge
+completes shardwise checkpoint l :: list
+completes shardwise checkpoint list -- :: --json --help
+completes shardwise checkpoint diff a b -- :: --summary --json
+completes shardwise bench '' :: step comm gemm roofs
+completes shardwise help ch :: checkpoint
+completes shardwise doctor -- :: --json
+completes shardwise train run.yaml shard. :: shard.ranks= shard.stage=
+completes shardwise bench step run.yaml train.st :: train.steps=
+
 # Arguments.
 expect 2 'RUN.yaml' -- "$shardwise" train
 expect 2 'RUN.yaml' -- "$shardwise" plan
