@@ -245,7 +245,7 @@ sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, 
 sw_status sw_dataset_fingerprint(sw_dataset *dataset, uint64_t *hash, sw_error *err) {
     enum { N_SAMPLED = 64 };
     const size_t bytes = (size_t)dataset->sequence_length * sizeof(int32_t);
-    int32_t *values = malloc(3 * bytes); /* tokens, targets, starts of documents: [L] each */
+    int32_t *values = calloc(3, bytes); /* tokens, targets, starts of documents: [L] each */
     if (!values)
         return sw_fail(err, SW_NO_MEMORY, "no memory to sample rows of %zu bytes", 3 * bytes);
     int32_t *targets = values + dataset->sequence_length, *starts = targets + dataset->sequence_length;

@@ -131,7 +131,7 @@ static sw_status place(sw_rows *rows, walk w, uint32_t *size_or_bin, int64_t n_f
             rows->fragment[p.number - rows->n_documents] = (sw_fragment){p.position, p.n};
     }
     sw_status status = sw_bins_fit(size_or_bin, rows->n_documents + n_fragments, (uint32_t)rows->length, &n_bins, err);
-    if (status || n_bins == 0)
+    if (status || n_parts == 0 || n_bins == 0)
         return status;
     rows->n_rows = n_bins;
     rows->n_padding = (int64_t)((uint64_t)rows->n_rows * (uint64_t)rows->length - n_tokens);

@@ -328,8 +328,9 @@ static sw_status join_part(const job *j, int chunk, output *out, sw_error *err) 
             status = copy_marks(from, head.n, &out[SW_ENTRY_MARKS], path, err);
         if (status == SW_OK)
             status = put_numbers(&out[SW_ENTRY_DOCUMENTS], &head.n, 1, err);
+        const uint8_t is_whole = status == SW_OK && head.is_whole;
         if (status == SW_OK)
-            status = put_numbers(&out[SW_ENTRY_WHOLE], &(uint8_t){head.is_whole != 0}, 1, err);
+            status = put_numbers(&out[SW_ENTRY_WHOLE], &is_whole, 1, err);
         if (status == SW_OK)
             status = put_numbers(&out[SW_ENTRY_LINES], &head.line, 1, err);
     }

@@ -87,6 +87,21 @@ def is_told(name, *words):
         runs.expect(word in STRAIGHT[name].output, f"{name}: '{word}' is not told: {STRAIGHT[name].output}")
 
 
+def documents_do_not_see_each_other():
+    """All of an epoch in one step: packed or each document alone, the same loss and the same gradient, but for how sums are rounded. The mask of
+    what counts follows the documents, and padding counts nothing."""
+    found = {}
+    for packing in ("true", "whole", "false"):
+        case = config(f"train: [{TALKS}], packing: {packing}", "epochs: 1")
+        run = runs.train_well(case, "train.batch_size=64", "shard.ranks=2", "model.dropout=0")
+        (found[packing],) = run.metrics
+    for packing in ("whole", "false"):
+        runs.expect(found[packing]["supervised_tokens"] == found["true"]["supervised_tokens"], f"{packing}: other targets")
+        for what in ("loss", "grad_norm"):
+            a, b = found[packing][what], found["true"][what]
+            runs.expect(abs(a - b) <= 1e-5 * abs(b), f"{packing}: {what} {a}, packed {b}")
+
+
 def fnv(texts):
     value = 0xCBF29CE484222325
     for byte in "".join(texts).encode():
@@ -133,5 +148,6 @@ is_told("long", "6 documents are longer than a row and cut (data.long)")
 is_told("mixed", "rows hold documents whole")
 runs.both(same_bits, [(name, n_ranks, stage) for name in CASES for n_ranks, stage in ((2, 3), (3, 1))])
 runs.both(goes_on, [(name, stop) for name, stops in (("epochs", (1, 5)), ("mixed", (4,)), ("one stream", (2,))) for stop in stops])
+documents_do_not_see_each_other()
 a_run_of_rows_that_were_cut_is_not_gone_on_with()
 runs.finish()
