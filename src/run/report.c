@@ -149,7 +149,7 @@ static void report_sharding(const sw_run *run) {
     char gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES];
     sw_program_traffic(run->assembly.program, n_slots, &gather, &reduce);
     sw_report_line(run,
-                   "step: %d instructions, %d %s (a rank computes so many micro-batches one after another), a rank gathers %s of "
+                   "step: %d instructions, %d %s (micro-batches of a rank, one after another), a rank gathers %s of "
                    "parameters from the others and reduces %s of gradients",
                    run->assembly.program->instructions.n, n_slots, sw_text_noun(n_slots, "slot", "slots"),
                    sw_text_bytes(gather, gathered, sizeof gathered), sw_text_bytes(reduce, reduced, sizeof reduced));

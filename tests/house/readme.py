@@ -1,0 +1,86 @@
+"""readme.py: the figures in README.md are those of the program and of docs/benchmarks.md.
+
+The memory table is the plan of the settings of scripts/demo. Ratios beside PyTorch are those of the tables in docs/benchmarks.md, as they are
+rounded in README.md.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+source, build = pathlib.Path(os.environ["SW_SOURCE"]), pathlib.Path(os.environ["SW_BUILD"])
+readme, benchmarks = (source / "README.md").read_text(), (source / "docs/benchmarks.md").read_text()
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+
+
+# ---- the memory of the demo ----
+settings = re.search(r"run\.yaml\" <<YAML\n(.*?)\nYAML\n", (source / "scripts/demo").read_text(), re.S).group(1)
+with tempfile.TemporaryDirectory() as folder:
+    folder = pathlib.Path(folder)
+    (folder / "run.yaml").write_text(settings)
+    for name in ("train.txt", "held-out.txt"):
+        (folder / name).write_text("a line of a text\n" * 4000)
+    done = subprocess.run([str(build / "shardwise"), "train", str(folder / "run.yaml"), "--dry-run", "train.threads=1"], capture_output=True,
+                          text=True, stdin=subprocess.DEVNULL)
+expect(done.returncode == 0, done.stderr)
+cell = r"(\d[\d.]* [KMG]?i?B)"
+planned = {name: (now, alone) for name, now, alone in re.findall(rf"^(\w+) +{cell} +{cell}$", done.stdout, re.M)}
+shown = {name: (now, measured, alone) for name, now, measured, alone in re.findall(rf"^(\w+) +{cell} +{cell} +{cell}$", readme, re.M)}
+expect(len(planned) == 10, f"the plan has {sorted(planned)}")
+expect(set(shown) == set(planned), f"README.md lists {sorted(shown)}, the plan has {sorted(planned)}")
+for name in set(shown) & set(planned):
+    now, measured, alone = shown[name]
+    expect((now, alone) == planned[name], f"{name}: README.md says {now}, alone {alone}; the plan is {planned[name]}")
+    expect(measured == now, f"{name}: README.md says {measured} measured where {now} were planned")
+parameters = re.search(r"^model: (\S+ M) parameters", done.stdout, re.M).group(1)
+expect(f"{parameters} parameters, 4 ranks, stage 3, bf16" in readme, f"README.md does not say that the demo has {parameters} parameters")
+
+# ---- beside PyTorch ----
+tables = [[row.strip("| \n").split("|") for row in table.splitlines()] for table in re.findall(r"(?:^\|.*\n)+", benchmarks, re.M)]
+tables = [[[item.strip() for item in row] for row in table] for table in tables]
+speeds = {table[0][0].split("-")[0]: {row[0]: row for row in table[2:]} for table in tables if table[0][1:2] == ["tokens/s"]}
+wanted = {row[0]: row for table in tables if table[0][:1] == ["what was wanted"] for row in table[2:]}
+
+
+def numbers(text):
+    return [float(number) for number in re.findall(r"\d+\.\d+", text)]
+
+
+def says(text, values):
+    """README.md's `text` has the values, in order, each rounded as it is there."""
+    found = re.search(text, readme, re.S)
+    expect(found, f"README.md does not say /{text}/")
+    for shown_number, value in zip(found.groups() if found else [], values):
+        unit = 10.0 ** -len(shown_number.partition(".")[2])
+        expect(abs(float(shown_number) - value) <= 0.51 * unit, f"README.md says {shown_number} for {value:.4g}, in /{text}/")
+
+
+def ratio(model, ours, theirs):
+    return float(speeds[model][ours][1]) / float(speeds[model][theirs][1])
+
+
+faster = wanted["tokens/s, bf16 ÷ FSDP2 at its best"]
+expect(abs(ratio("SmolLM2", "shardwise, bf16", "FSDP2, bf16") - numbers(faster[2])[0]) < 0.006, "docs/benchmarks.md: SmolLM2's ratio to FSDP2")
+expect(abs(ratio("GPT", "shardwise, bf16", "FSDP2, bf16") - numbers(faster[3])[0]) < 0.006, "docs/benchmarks.md: GPT-2's ratio to FSDP2")
+says(r"trains (\S+) times as many tokens per second of SmolLM2-135M, (\S+) to (\S+) of GPT-2-124M",
+     [numbers(faster[2])[0], min(numbers(faster[3])), max(numbers(faster[3]))])
+memory = wanted["memory ÷ FSDP2's, both bf16"]
+says(r"in half the memory \((\S+) and (\S+)\)", [min(numbers(memory[2]) + numbers(memory[3])), max(numbers(memory[2]) + numbers(memory[3]))])
+starts = {who: [numbers(row[4])[0] for rows in speeds.values() for name, row in rows.items() if name.startswith(who)]
+          for who in ("shardwise", "FSDP2")}
+says(r"begins after (\S+) to (\S+) s, weights read from the disk, instead of (\S+) to (\S+) s",
+     [min(starts["shardwise"]), max(starts["shardwise"]), min(starts["FSDP2"]), max(starts["FSDP2"])])
+alone = wanted["tokens/s ÷ one process of PyTorch at its best"]
+says(r"compiled or not, (\S+) and (\S+) to (\S+) times", [numbers(alone[2])[0], min(numbers(alone[3])), max(numbers(alone[3]))])
+
+for failure in failures:
+    print("FAILED:", failure, file=sys.stderr)
+sys.exit(1 if failures else 0)
