@@ -266,11 +266,11 @@ const char *sw_json_next_key(const sw_json_object *object, void **at) {
     return *at ? json_object_iter_key(*at) : NULL;
 }
 
-size_t sw_json_quote(const char *text, char *out) {
+size_t sw_json_quote_bytes(const char *text, size_t n_bytes, char *out) {
     char *to = out;
     *to++ = '"';
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
+    for (size_t i = 0; i < n_bytes; i++) {
+        unsigned char c = (unsigned char)text[i];
         if (c == '"' || c == '\\')
             *to++ = '\\', *to++ = (char)c;
         else if (c < 0x20)
@@ -281,4 +281,8 @@ size_t sw_json_quote(const char *text, char *out) {
     *to++ = '"';
     *to = 0;
     return (size_t)(to - out);
+}
+
+size_t sw_json_quote(const char *text, char *out) {
+    return sw_json_quote_bytes(text, strlen(text), out);
 }

@@ -76,6 +76,9 @@ const char *sw_json_name(const sw_json_object *object);
 /* `text` as a JSON string with its quotes, NUL-terminated, into out [6 * strlen + 3] at most. Returns the length. */
 size_t sw_json_quote(const char *text, char *out);
 
+/* The same of a text that may have NULs in it: out [6 * n_bytes + 3]. */
+size_t sw_json_quote_bytes(const char *text, size_t n_bytes, char *out);
+
 /* What a value of the JSON library's (json_t) is, for messages: "a list", "true or false". */
 const char *sw_json_type_words(const void *value);
 

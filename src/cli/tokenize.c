@@ -249,13 +249,14 @@ static sw_status decode_file(const sw_tokenizer *t, const char *path, FILE *out,
 static sw_status decode(const request *r, const sw_tokenizer *t, const char *const *paths, int n_paths, sw_error *err) {
     char *text = NULL;
     size_t n_text = 0;
-    FILE *out = r->out ? open_memstream(&text, &n_text) : stdout;
+    const bool is_shown = !r->out || !strcmp(r->out, "-");
+    FILE *out = is_shown ? stdout : open_memstream(&text, &n_text);
     sw_status status = out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the text");
     for (int i = 0; !status && i < n_paths; i++)
         status = decode_file(t, paths[i], out, err);
     if (out && out != stdout && !sw_text_close(out, &text) && !status)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for the text");
-    if (!status && r->out)
+    if (!status && !is_shown)
         status = sw_file_write(r->out, text, (int64_t)n_text, err);
     free(text);
     return status;
@@ -291,7 +292,8 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
         {"--tokenizer", "DIR", "a folder with tokenizer.json, or the file; bytes: every byte is a token", SW_FLAG_TEXT,
          &r.tokenizer},
         {"-o", "OUT",
-         "the token file to write (.npy, uint16 or uint32), and what its ids mean (OUT.json); with --decode the text",
+         "the token file to write (.npy, uint16 or uint32), and what its ids mean (OUT.json); with --decode the text, - or "
+         "nothing: on stdout",
          SW_FLAG_TEXT, &r.out},
         {"--documents", "OUT", "write the lengths of the documents too (.npy)", SW_FLAG_TEXT, &r.documents},
         {"--mask", "OUT", "write which tokens are trained on too (.npy, 1 or 0 for each token)", SW_FLAG_TEXT, &r.mask},

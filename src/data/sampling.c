@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/philox.h"
 
@@ -55,9 +56,9 @@ static int32_t ranked(ranking *r, int32_t i) {
 }
 
 /* Uniform in [0, 1), 53 bits. */
-static double uniform(uint64_t seed, int64_t index) {
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)((uint64_t)index >> 32)}, word[4];
-    sw_philox(counter, sw_philox_key(seed, SW_PURPOSE_SAMPLE), word);
+static double uniform(const sw_sampling *s, int64_t index) {
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)((uint64_t)index >> 32), s->sample}, word[4];
+    sw_philox(counter, sw_philox_key(s->seed, SW_PURPOSE_SAMPLE), word);
     return ((double)(word[0] >> 5) * 67108864.0 + (double)(word[1] >> 6)) / 9007199254740992.0;
 }
 
@@ -68,7 +69,22 @@ sw_status sw_sampling_check(const sw_sampling *s, sw_error *err) {
         return sw_fail(err, SW_BAD_CONFIG, "top_k is %lld; it must be 0 (all tokens) or more", (long long)s->top_k);
     if (!(s->top_p > 0 && s->top_p <= 1))
         return sw_fail(err, SW_BAD_CONFIG, "top_p is %g; it must be above 0 and at most 1 (all tokens)", s->top_p);
+    if (!(s->min_p >= 0 && s->min_p <= 1))
+        return sw_fail(err, SW_BAD_CONFIG, "min_p is %g; it must be from 0 (all tokens) to 1", s->min_p);
     return SW_OK;
+}
+
+sw_status sw_penalty_check(double penalty, sw_error *err) {
+    if (penalty > 0 && isfinite(penalty))
+        return SW_OK;
+    return sw_fail(err, SW_BAD_CONFIG, "the repetition penalty is %g; it must be above 0 (1: none)", penalty);
+}
+
+void sw_penalise(double penalty, const int32_t *ids, int64_t n, const float *logits, int32_t n_tokens, float *adjusted) {
+    const float factor = (float)penalty;
+    memcpy(adjusted, logits, (size_t)n_tokens * sizeof *adjusted);
+    for (int64_t i = 0; i < n; i++)
+        adjusted[ids[i]] = logits[ids[i]] < 0 ? logits[ids[i]] * factor : logits[ids[i]] / factor;
 }
 
 sw_status sw_sample(const sw_sampling *sampling, const float *logits, int32_t n_tokens, int64_t n_drawn, int32_t *work,
@@ -104,7 +120,17 @@ sw_status sw_sample(const sw_sampling *sampling, const float *logits, int32_t n_
         n_kept = n_nucleus;
         total = reached;
     }
-    double left = uniform(sampling->seed, n_drawn) * total;
+    if (sampling->min_p > 0) {
+        int32_t n_likely = 0;
+        for (total = 0; n_likely < n_kept; n_likely++) {
+            double weight = exp(((double)logits[ranked(&r, n_likely)] - largest) / temperature);
+            if (n_likely > 0 && weight < sampling->min_p)
+                break;
+            total += weight;
+        }
+        n_kept = n_likely;
+    }
+    double left = uniform(sampling, n_drawn) * total;
     for (int32_t i = 0; i < n_kept; i++) {
         int32_t id = ranked(&r, i);
         double weight = exp(((double)logits[id] - largest) / temperature);

@@ -11,7 +11,7 @@
 #include "run/runner.h"
 
 typedef struct sw_decoder_choice {
-    const char *model;   /* a Hugging Face folder */
+    const char *model; /* a Hugging Face folder */
     int n_ranks;
     int64_t n_rows;      /* of each rank */
     int64_t n_positions; /* of each row; at most the model's */

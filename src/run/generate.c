@@ -19,7 +19,7 @@
 
 enum { MOST_ROWS = 256, USUAL_ROWS = 8, MOST_ENDS = 16 };
 
-/* The tokens of one prompt and of what follows it. */
+/* The tokens of one text: a prompt, and what follows it. */
 typedef struct context {
     int32_t *ids;
     int64_t n_ids, n_prompt;
@@ -34,14 +34,16 @@ typedef struct generation {
     sw_codec codec; /* {0} where only ids are given */
     int64_t ends[MOST_ENDS + 1];
     int n_ends;
-    context *contexts;      /* [n_prompts] */
-    sw_growing_text *texts; /* [n_prompts] in the ranks: of own prompts, on rank 0 all */
-    int64_t shown;          /* the prompt whose turn it is */
+    int64_t n_texts;        /* samples of all prompts */
+    context *contexts;      /* [n_texts] */
+    sw_growing_text *texts; /* [n_texts] in the ranks: of own texts, on rank 0 all */
+    int64_t shown;          /* the text whose turn it is */
     /* in the rank */
     sw_comm *comm;
-    int64_t rows[MOST_ROWS]; /* the prompt of each row; -1: free */
-    int64_t next;            /* prompt of this rank */
+    int64_t rows[MOST_ROWS]; /* the text of each row; -1: free */
+    int64_t next;            /* text of this rank */
     int32_t *work;
+    float *adjusted; /* [vocabulary] logits with penalties; NULL: there are none */
 } generation;
 
 /* What a rank tells the others after a turn. */
@@ -50,28 +52,48 @@ typedef struct news {
     bool is_done;
     int32_t stop_signal; /* 0: none came */
     struct {
-        int32_t prompt, token;
+        int32_t text, token;
     } item[MOST_ROWS];
 } news;
 _Static_assert(sizeof(news) <= SW_EXCHANGE_BYTES, "news fits into an exchange");
 
+static int64_t n_samples(const sw_generate_options *o) {
+    return o->n_samples ? o->n_samples : 1;
+}
+
+static bool has_penalty(const sw_generate_options *o) {
+    return o->repetition_penalty != 0 && o->repetition_penalty != 1;
+}
+
+static sw_sampling sampling_of(const sw_generate_options *o, int64_t text) {
+    return (sw_sampling){.temperature = o->temperature,
+                         .top_k = o->top_k,
+                         .top_p = o->top_p,
+                         .seed = o->seed + (uint64_t)(text / n_samples(o)),
+                         .min_p = o->min_p,
+                         .sample = (uint32_t)(text % n_samples(o))};
+}
+
 static sw_status check(const sw_generate_options *o, sw_error *err) {
-    const sw_sampling sampling = {o->temperature, o->top_k, o->top_p, o->seed};
+    const sw_sampling sampling = sampling_of(o, 0);
     for (int64_t i = 0; i < o->n_prompts; i++)
         if (o->prompts[i].text ? !o->prompts[i].n_bytes : o->prompts[i].n_ids < 1)
             return sw_fail(err, SW_BAD_CONFIG, "prompt %" PRId64 " is empty; give at least one character", i + 1);
     for (int i = 0; i < o->n_stops; i++)
         if (!o->stops[i][0])
             return sw_fail(err, SW_BAD_CONFIG, "a stop text is empty; give at least one character with --stop");
-    if (o->n_prompts < 1 || o->n_prompts > INT32_MAX)
-        return sw_fail(err, SW_BAD_CONFIG, "%" PRId64 " prompts are given; 1 to %d are possible", o->n_prompts, INT32_MAX);
+    if (o->n_prompts < 1 || o->n_samples < 0 || o->n_prompts > INT32_MAX / n_samples(o))
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%" PRId64 " prompts of %" PRId64 " texts each are asked for; 1 to %d texts are possible", o->n_prompts,
+                       o->n_samples, INT32_MAX);
     if (o->max_tokens < 1)
         return sw_fail(err, SW_BAD_CONFIG, "%" PRId64 " tokens are asked for; at least 1 is needed", o->max_tokens);
     if (o->n_ranks < 1 || o->n_ranks > SW_MAX_RANKS || o->n_rows < 0 || o->n_rows > MOST_ROWS)
         return sw_fail(err, SW_BAD_CONFIG,
                        "%d ranks of %" PRId64 " rows are asked for; 1 to %d ranks and up to %d rows are possible", o->n_ranks,
                        o->n_rows, SW_MAX_RANKS, MOST_ROWS);
-    return sw_sampling_check(&sampling, err);
+    sw_status status = has_penalty(o) ? sw_penalty_check(o->repetition_penalty, err) : SW_OK;
+    return status ? status : sw_sampling_check(&sampling, err);
 }
 
 /* Tokens that end a text: of generation_config.json, or of config.json: one, a list, or none. */
@@ -118,15 +140,19 @@ static sw_status encode(generation *g, const sw_prompt *prompt, sw_token_list *i
     return sw_codec_encode_chat(&g->codec, system ? messages : messages + 1, system ? 2 : 1, ids, err);
 }
 
-/* The ids of a prompt, with room for what follows. */
-static sw_status read_prompt(generation *g, const sw_model_config *model, int64_t i, sw_error *err) {
+/* The ids of a text's prompt, with room for what follows. All samples of a prompt begin with the same. */
+static sw_status read_prompt(generation *g, const sw_model_config *model, int64_t text, sw_error *err) {
+    const int64_t i = text / n_samples(g->options), sample = text % n_samples(g->options);
     const sw_prompt *prompt = &g->options->prompts[i];
-    context *c = &g->contexts[i];
+    context *c = &g->contexts[text];
     sw_token_list encoded = {0};
     const int32_t *ids = prompt->ids;
     int64_t n = prompt->n_ids, room;
     sw_status status = SW_OK;
-    if (prompt->text) {
+    if (sample) {
+        ids = c[-sample].ids;
+        n = c[-sample].n_prompt;
+    } else if (prompt->text) {
         status = encode(g, prompt, &encoded, err);
         ids = encoded.ids;
         n = encoded.n;
@@ -170,16 +196,16 @@ static sw_status build(generation *g, sw_error *err) {
         status = sw_codec_open_chat(&g->codec, o->model, o->chat_format, err);
     if (!status && sw_codec_turn_end(&g->codec) >= 0)
         g->ends[g->n_ends++] = sw_codec_turn_end(&g->codec);
-    g->contexts = calloc((size_t)o->n_prompts, sizeof *g->contexts);
+    g->contexts = calloc((size_t)g->n_texts, sizeof *g->contexts);
     if (!status && !g->contexts)
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " prompts", o->n_prompts);
-    for (int64_t i = 0; i < o->n_prompts && !status; i++) {
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " texts", g->n_texts);
+    for (int64_t i = 0; i < g->n_texts && !status; i++) {
         status = read_prompt(g, &model, i, err);
         longest = !status && g->contexts[i].n_ids > longest ? g->contexts[i].n_ids : longest;
     }
     if (status)
         return status;
-    int64_t of_rank = (o->n_prompts + o->n_ranks - 1) / o->n_ranks, n_rows = o->n_rows ? o->n_rows : USUAL_ROWS;
+    int64_t of_rank = (g->n_texts + o->n_ranks - 1) / o->n_ranks, n_rows = o->n_rows ? o->n_rows : USUAL_ROWS;
     sw_decoder_choice choice = {
         .model = o->model,
         .adapter = o->adapter,
@@ -194,34 +220,38 @@ static sw_status build(generation *g, sw_error *err) {
 static void release(generation *g) {
     sw_decoder_free(&g->decoder);
     sw_codec_free(&g->codec);
-    for (int64_t i = 0; i < g->options->n_prompts && g->contexts; i++)
+    for (int64_t i = 0; i < g->n_texts && g->contexts; i++)
         free(g->contexts[i].ids);
     free(g->contexts);
 }
 
 /* ---- in the rank ---- */
 
-/* The next token of a prompt, from the logits after its last one. */
-static sw_status draw(generation *g, int64_t prompt, const float *logits, news *mine, sw_error *err) {
+/* The next token of a text, from the logits after its last one. */
+static sw_status draw(generation *g, int64_t text, const float *logits, news *mine, sw_error *err) {
     const sw_generate_options *o = g->options;
-    const sw_sampling sampling = {o->temperature, o->top_k, o->top_p, o->seed + (uint64_t)prompt};
-    context *c = &g->contexts[prompt];
+    const sw_sampling sampling = sampling_of(o, text);
+    const int32_t vocabulary = (int32_t)g->decoder.runner.model.vocabulary;
+    context *c = &g->contexts[text];
     int32_t token;
-    sw_status status =
-        sw_sample(&sampling, logits, (int32_t)g->decoder.runner.model.vocabulary, c->n_drawn++, g->work, &token, err);
+    if (g->adjusted) {
+        sw_penalise(o->repetition_penalty, c->ids, c->n_ids, logits, vocabulary, g->adjusted);
+        logits = g->adjusted;
+    }
+    sw_status status = sw_sample(&sampling, logits, vocabulary, c->n_drawn++, g->work, &token, err);
     if (status)
         return status;
     c->ids[c->n_ids++] = token;
-    mine->item[mine->n].prompt = (int32_t)prompt;
+    mine->item[mine->n].text = (int32_t)text;
     mine->item[mine->n++].token = token;
     return SW_OK;
 }
 
-/* Free rows take the next prompts of this rank; a context that has filled its row goes on from its latest half. */
+/* Free rows take the next texts of this rank; a context that has filled its row goes on from its latest half. */
 static void fill_rows(generation *g) {
     const sw_decoder_choice *choice = &g->decoder.choice;
     for (int64_t row = 0; row < choice->n_rows; row++) {
-        if (g->rows[row] < 0 && g->next < g->options->n_prompts) {
+        if (g->rows[row] < 0 && g->next < g->n_texts) {
             g->rows[row] = g->next;
             g->next += choice->n_ranks;
         }
@@ -269,26 +299,26 @@ static sw_status take_turn(generation *g, news *mine, sw_error *err) {
 }
 
 /* Who shows the texts hears of the first token that does not fit into the row of one that goes on: fill_rows cuts it. */
-static void tell_of_slide(const generation *g, int64_t prompt) {
+static void tell_of_slide(const generation *g, int64_t number) {
     const sw_text_sink *sink = &g->options->sink;
-    const sw_growing_text *text = &g->texts[prompt];
+    const sw_growing_text *text = &g->texts[number];
     const int64_t n_positions = g->decoder.choice.n_positions;
-    if (sink->slides && !text->is_over && g->contexts[prompt].n_prompt + text->n_tokens == n_positions + 1)
-        sink->slides(sink->to, prompt, n_positions);
+    if (sink->slides && !text->is_over && g->contexts[number].n_prompt + text->n_tokens == n_positions + 1)
+        sink->slides(sink->to, number, n_positions);
 }
 
 /* Tokens of a rank's turn go to the texts that are kept here. */
 static sw_status hear(generation *g, const news *theirs, bool is_mine, sw_error *err) {
     sw_status status = SW_OK;
     for (int i = 0; i < theirs->n && !status; i++) {
-        int64_t prompt = theirs->item[i].prompt;
+        int64_t text = theirs->item[i].text;
         if (!is_mine && g->comm->rank != 0)
             continue;
-        status = sw_growing_text_push(&g->texts[prompt], theirs->item[i].token, ends_text(g, theirs->item[i].token), err);
+        status = sw_growing_text_push(&g->texts[text], theirs->item[i].token, ends_text(g, theirs->item[i].token), err);
         if (g->comm->rank == 0 && g->options->sink.token)
-            g->options->sink.token(g->options->sink.to, prompt, theirs->item[i].token);
+            g->options->sink.token(g->options->sink.to, text, theirs->item[i].token);
         if (g->comm->rank == 0 && !status)
-            tell_of_slide(g, prompt);
+            tell_of_slide(g, text);
     }
     return status;
 }
@@ -303,13 +333,13 @@ static bool has_work(const generation *g) {
     for (int64_t row = 0; row < g->decoder.choice.n_rows; row++)
         if (g->rows[row] >= 0)
             return true;
-    return g->next < g->options->n_prompts;
+    return g->next < g->n_texts;
 }
 
 /* The text whose turn it is, and those after it that are over. */
 static sw_status show(generation *g, sw_error *err) {
     sw_status status = SW_OK;
-    while (!status && g->comm->rank == 0 && g->shown < g->options->n_prompts) {
+    while (!status && g->comm->rank == 0 && g->shown < g->n_texts) {
         status = sw_growing_text_show(&g->texts[g->shown], err);
         if (!g->texts[g->shown].is_over)
             break;
@@ -343,7 +373,7 @@ static sw_status go_on(generation *g, news *all, sw_error *err) {
         if (!status)
             status = show(g, err);
     }
-    for (int64_t i = 0; i < g->options->n_prompts && !status && stop_signal && g->comm->rank == 0; i++)
+    for (int64_t i = 0; i < g->n_texts && !status && stop_signal && g->comm->rank == 0; i++)
         if (g->texts[i].has_begun)
             status = sw_growing_text_finish(&g->texts[i], SW_END_SIGNAL, err);
     if (!status && stop_signal)
@@ -355,27 +385,32 @@ static sw_status go_on(generation *g, news *all, sw_error *err) {
 
 static sw_status generate_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     generation own = *(const generation *)arg, *g = &own; /* ranks may be threads */
-    int64_t n_prompts = g->options->n_prompts;
+    const int64_t n_texts = g->n_texts;
+    const size_t vocabulary = (size_t)g->decoder.runner.model.vocabulary;
+    bool is_short = false;
     g->comm = comm;
     g->next = comm->rank;
     for (int i = 0; i < MOST_ROWS; i++)
         g->rows[i] = -1;
-    g->work = malloc((size_t)g->decoder.runner.model.vocabulary * sizeof *g->work);
-    g->texts = calloc((size_t)n_prompts, sizeof *g->texts);
+    g->work = malloc(vocabulary * sizeof *g->work);
+    if (has_penalty(g->options))
+        is_short = !(g->adjusted = malloc(vocabulary * sizeof *g->adjusted));
+    g->texts = calloc((size_t)n_texts, sizeof *g->texts);
     news *all = calloc((size_t)comm->n_ranks, sizeof *all);
-    sw_status status =
-        g->work && g->texts && all ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " texts", n_prompts);
-    for (int64_t i = 0; i < n_prompts && !status; i++)
-        status = sw_growing_text_create(g->options, i, g->codec.tokenizer, &g->texts[i], err);
+    is_short = is_short || !g->work || !g->texts || !all;
+    sw_status status = is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " texts", n_texts) : SW_OK;
+    for (int64_t i = 0; i < n_texts && !status; i++)
+        status = sw_growing_text_create(g->options, i, g->contexts[i].n_prompt, g->codec.tokenizer, &g->texts[i], err);
     if (!status)
         status = sw_decoder_open(&g->decoder, comm, err);
     if (!status)
         status = go_on(g, all, err);
     sw_decoder_close(&g->decoder);
-    for (int64_t i = 0; i < n_prompts && g->texts; i++)
+    for (int64_t i = 0; i < n_texts && g->texts; i++)
         sw_growing_text_free(&g->texts[i]);
     free(g->texts);
     free(g->work);
+    free(g->adjusted);
     free(all);
     return status;
 }
@@ -387,6 +422,8 @@ sw_status sw_generate(const sw_generate_options *options, sw_error *err) {
     launch.as_threads = options->as_threads;
     launch.stop_signal = options->stop_signal;
     sw_status status = check(options, err);
+    if (!status)
+        g.n_texts = options->n_prompts * n_samples(options);
     if (!status)
         status = build(&g, err);
     if (!status)

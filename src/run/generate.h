@@ -21,29 +21,38 @@ typedef struct sw_prompt {
 /* Why a text ended. */
 typedef enum sw_text_end { SW_END_TOKENS, SW_END_OF_TEXT, SW_END_STOP, SW_END_SIGNAL } sw_text_end;
 
-/* Who takes what is produced, in rank 0, which is another process: prompt after prompt, each as it is produced. Any may be NULL.
- */
+/* What became of a text. */
+typedef struct sw_text_result {
+    sw_text_end end;
+    int64_t n_prompt_tokens, n_tokens; /* n_tokens: produced, one that ends the text included */
+} sw_text_result;
+
+/* Who takes what is produced, in rank 0, which is another process: text after text, each as it is produced. Text number `text` is
+ * sample text % n_samples of prompt text / n_samples. Any may be NULL. */
 typedef struct sw_text_sink {
     void *to;
-    sw_status (*begin)(void *to, int64_t prompt, sw_error *err);
-    sw_status (*text)(void *to, int64_t prompt, const char *bytes, size_t n_bytes, sw_error *err);
-    void (*end)(void *to, int64_t prompt, sw_text_end end);
-    void (*token)(void *to, int64_t prompt, int32_t id); /* at once, not in the order of prompts */
+    sw_status (*begin)(void *to, int64_t text, sw_error *err);
+    sw_status (*text)(void *to, int64_t text, const char *bytes, size_t n_bytes, sw_error *err);
+    sw_status (*end)(void *to, int64_t text, const sw_text_result *result, sw_error *err);
+    void (*token)(void *to, int64_t text, int32_t id); /* at once, not in the order of texts */
     /* A text has outgrown the model's positions and goes on from its latest half. At once, the first time it does. */
-    void (*slides)(void *to, int64_t prompt, int64_t n_positions);
+    void (*slides)(void *to, int64_t text, int64_t n_positions);
 } sw_text_sink;
 
 typedef struct sw_generate_options {
     const char *model;   /* a Hugging Face folder */
     const char *adapter; /* a PEFT folder, added to the model's weights while they are loaded; NULL: none */
     const sw_prompt *prompts;
-    int64_t n_prompts;        /* at least 1 */
-    int64_t max_tokens;       /* to produce for each, more than 0 */
-    double temperature;       /* 0: greedy */
-    int64_t top_k;            /* 0: all */
-    double top_p;             /* 1: all */
-    uint64_t seed;            /* of the first prompt; each next one has the next number */
-    const char *const *stops; /* texts that end a text and are not part of it */
+    int64_t n_prompts;         /* at least 1 */
+    int64_t n_samples;         /* texts for each prompt; 0: 1 */
+    int64_t max_tokens;        /* to produce for each, more than 0 */
+    double temperature;        /* 0: greedy */
+    int64_t top_k;             /* 0: all */
+    double top_p;              /* 1: all */
+    double min_p;              /* 0: all */
+    double repetition_penalty; /* over the prompt and what was produced; 1 or 0: none */
+    uint64_t seed;             /* of the first prompt; each next one has the next number. A sample does not depend on n_samples */
+    const char *const *stops;  /* texts that end a text and are not part of it */
     int n_stops;
     bool is_chat;       /* a prompt is what the user says; the text is the assistant's answer, which the end of its turn ends */
     const char *system; /* said before that; NULL: what the chat format says of itself */

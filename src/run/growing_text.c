@@ -19,9 +19,9 @@ static sw_status append(sw_bytes *bytes, const char *from, size_t n, sw_error *e
     return SW_OK;
 }
 
-sw_status sw_growing_text_create(const sw_generate_options *options, int64_t prompt, const sw_tokenizer *tokenizer,
-                                 sw_growing_text *text, sw_error *err) {
-    *text = (sw_growing_text){.options = options, .prompt = prompt};
+sw_status sw_growing_text_create(const sw_generate_options *options, int64_t number, int64_t n_prompt_tokens,
+                                 const sw_tokenizer *tokenizer, sw_growing_text *text, sw_error *err) {
+    *text = (sw_growing_text){.options = options, .number = number, .n_prompt_tokens = n_prompt_tokens};
     return tokenizer ? sw_token_stream_create(tokenizer, true, &text->stream, err) : SW_OK;
 }
 
@@ -114,12 +114,13 @@ sw_status sw_growing_text_show(sw_growing_text *text, sw_error *err) {
     const sw_text_sink *sink = &text->options->sink;
     sw_status status = SW_OK;
     if (!text->has_begun && sink->begin)
-        status = sink->begin(sink->to, text->prompt, err);
+        status = sink->begin(sink->to, text->number, err);
     text->has_begun = true;
     if (!status && text->ready.n && sink->text)
-        status = sink->text(sink->to, text->prompt, text->ready.item, text->ready.n, err);
+        status = sink->text(sink->to, text->number, text->ready.item, text->ready.n, err);
     text->ready.n = 0;
+    const sw_text_result result = {text->end, text->n_prompt_tokens, text->n_tokens};
     if (!status && text->is_over && sink->end)
-        sink->end(sink->to, text->prompt, text->end);
+        status = sink->end(sink->to, text->number, &result, err);
     return status;
 }

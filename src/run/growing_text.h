@@ -13,7 +13,7 @@ typedef struct sw_bytes {
 
 typedef struct sw_growing_text {
     const sw_generate_options *options;
-    int64_t prompt;
+    int64_t number, n_prompt_tokens;
     sw_token_stream *stream; /* NULL: ids alone */
     sw_bytes held;           /* may turn out to be the beginning of a stop text */
     sw_bytes ready;          /* to be shown, when it is this text's turn */
@@ -22,9 +22,9 @@ typedef struct sw_growing_text {
     sw_text_end end;
 } sw_growing_text;
 
-/* tokenizer may be NULL. Ownership: sw_growing_text_free. */
-sw_status sw_growing_text_create(const sw_generate_options *options, int64_t prompt, const sw_tokenizer *tokenizer,
-                                 sw_growing_text *text, sw_error *err);
+/* `number`: for the sink. tokenizer may be NULL. Ownership: sw_growing_text_free. */
+sw_status sw_growing_text_create(const sw_generate_options *options, int64_t number, int64_t n_prompt_tokens,
+                                 const sw_tokenizer *tokenizer, sw_growing_text *text, sw_error *err);
 void sw_growing_text_free(sw_growing_text *text);
 
 /* One token more; `ends_text`: it is a token of the model that ends a text, and is not shown. Sets is_over when the text is. */

@@ -100,6 +100,137 @@ static void top_p_keeps_the_fewest_that_reach_it(void **state) {
         assert_int_equal(draw(&(sw_sampling){.temperature = 1, .top_k = 2, .top_p = 0.6, .seed = 4}, logits, N, i), 2);
 }
 
+/* Of 0.4 0.2 0.1 0.1 0.1 0.05 0.04 0.01 those of at least a quarter of 0.4; one that is exactly there stays. */
+static void min_p_keeps_what_is_near_the_likeliest(void **state) {
+    (void)state;
+    float logits[N];
+    make_logits(logits);
+    const double kept[N] = {1 / 9., 0, 4 / 9., 0, 1 / 9., 2 / 9., 0, 1 / 9.};
+    assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 1, .seed = 12, .min_p = 0.2499}, logits, kept);
+    const float even[N] = {0, 0, 0, 0, 0, 0, 0, -1};
+    const double equal[N] = {1 / 7., 1 / 7., 1 / 7., 1 / 7., 1 / 7., 1 / 7., 1 / 7., 0};
+    assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 1, .seed = 13, .min_p = 1}, even, equal);
+}
+
+/* ---- the whole chain, beside one that is written after transformers' processors ---- */
+
+typedef struct candidate {
+    int32_t id;
+    double score; /* -INFINITY: filtered out */
+} candidate;
+
+static int by_score(const void *a, const void *b) {
+    const candidate *x = a, *y = b;
+    return x->score != y->score ? (x->score < y->score ? 1 : -1) : x->id - y->id;
+}
+
+static double softmax_sum(const candidate *c, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += exp(c[i].score - c[0].score);
+    return sum;
+}
+
+/* RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopK, TopP, MinP, softmax: probabilities [n] by id. The candidates
+ * are sorted, likeliest first, and each filter sets scores to minus infinity. */
+static void reference(const sw_sampling *s, double penalty, const int32_t *said, int n_said, const float *logits, int n,
+                      double *probability) {
+    candidate *c = malloc((size_t)n * sizeof *c);
+    for (int i = 0; i < n; i++) {
+        float score = logits[i];
+        for (int k = 0; k < n_said; k++)
+            if (said[k] == i) {
+                score = score < 0 ? score * (float)penalty : score / (float)penalty;
+                break;
+            }
+        c[i] = (candidate){i, (double)score / s->temperature};
+    }
+    qsort(c, (size_t)n, sizeof *c, by_score);
+    for (int i = 0; i < n && s->top_k > 0; i++)
+        if (i >= s->top_k)
+            c[i].score = -INFINITY;
+    double sum = softmax_sum(c, n), before = 0;
+    for (int i = 0; i < n && s->top_p < 1; i++) { /* the one that reaches p stays */
+        double p = exp(c[i].score - c[0].score) / sum;
+        if (before >= s->top_p)
+            c[i].score = -INFINITY;
+        before += p;
+    }
+    for (int i = 0; i < n; i++)
+        if (exp(c[i].score - c[0].score) < s->min_p)
+            c[i].score = -INFINITY;
+    sum = softmax_sum(c, n);
+    for (int i = 0; i < n; i++)
+        probability[c[i].id] = exp(c[i].score - c[0].score) / sum;
+    free(c);
+}
+
+static double random_between(uint32_t seed, uint32_t index, double low, double high) {
+    uint32_t counter[4] = {index, seed}, word[4];
+    sw_philox(counter, 77, word);
+    return low + (high - low) * word[0] * 0x1p-32;
+}
+
+/* Random logits and settings: tokens come as often as the reference says, six deviations of a binomial, and those that it has
+ * filtered out never. */
+static void the_whole_chain_is_that_of_transformers(void **state) {
+    (void)state;
+    enum { V = 24, N_CASES = 60, N_EACH = 1500, N_SAID = 9 };
+    for (uint32_t round = 0; round < N_CASES; round++) {
+        float logits[V], adjusted[V];
+        int32_t said[N_SAID], count[V] = {0};
+        double probability[V], penalty = round % 3 ? random_between(round, 1, 0.5, 2) : 1;
+        for (int i = 0; i < V; i++)
+            logits[i] = (float)random_between(round, 100 + (uint32_t)i, -4, 4);
+        for (int i = 0; i < N_SAID; i++) /* some of them twice */
+            said[i] = (int32_t)random_between(round, 200 + (uint32_t)i, 0, V);
+        const sw_sampling s = {.temperature = random_between(round, 2, 0.3, 2),
+                               .top_k = round % 2 ? (int64_t)random_between(round, 3, 1, V + 3) : 0,
+                               .top_p = round % 4 < 2 ? random_between(round, 4, 0.1, 1) : 1,
+                               .min_p = round % 5 < 3 ? random_between(round, 5, 0, 0.5) : 0,
+                               .seed = round,
+                               .sample = round % 7};
+        sw_penalise(penalty, said, N_SAID, logits, V, adjusted);
+        reference(&s, penalty, said, N_SAID, logits, V, probability);
+        for (int64_t i = 0; i < N_EACH; i++)
+            count[draw(&s, adjusted, V, i)]++;
+        for (int i = 0; i < V; i++) {
+            double expected = probability[i] * N_EACH, deviation = sqrt(expected * (1 - probability[i]));
+            if (fabs(count[i] - expected) > 6 * deviation + 1e-9)
+                fail_msg("round %u: token %d came %d times of %d, expected %.1f", round, i, count[i], N_EACH, expected);
+        }
+    }
+}
+
+/* Positive logits are divided, negative ones multiplied, each once; the penalty holds for greedy choices too. */
+static void a_penalty_falls_once_on_what_was_said(void **state) {
+    (void)state;
+    const float logits[] = {3, -2, 0, 5, 1};
+    const int32_t said[] = {3, 1, 3, 2, 3};
+    float adjusted[5];
+    sw_penalise(2, said, 5, logits, 5, adjusted);
+    const float expected[] = {3, -4, 0, 2.5f, 1};
+    assert_memory_equal(adjusted, expected, sizeof expected);
+    assert_int_equal(draw(&(sw_sampling){.temperature = 0, .top_p = 1}, adjusted, 5, 0), 0);
+    sw_penalise(0.5, said, 5, logits, 5, adjusted);
+    const float favoured[] = {3, -1, 0, 10, 1};
+    assert_memory_equal(adjusted, favoured, sizeof favoured);
+}
+
+/* Samples of one seed are independent draws; sample 0 is what a single text would be. */
+static void samples_of_a_seed_differ(void **state) {
+    (void)state;
+    float logits[N];
+    make_logits(logits);
+    int n_same = 0;
+    for (int64_t i = 0; i < 1000; i++) {
+        const sw_sampling one = {.temperature = 1, .top_p = 1, .seed = 10},
+                          other = {.temperature = 1, .top_p = 1, .seed = 10, .sample = 1};
+        n_same += draw(&one, logits, N, i) == draw(&other, logits, N, i);
+    }
+    assert_in_range(n_same, 234 - 80, 234 + 80);
+}
+
 static void a_draw_depends_on_seed_and_index_alone(void **state) {
     (void)state;
     float logits[N];
@@ -159,13 +290,18 @@ static void settings_out_of_range_are_refused_by_name(void **state) {
         const char *name;
     } cases[] = {{{-1, 0, 1, 0}, "temperature"}, {{NAN, 0, 1, 0}, "temperature"}, {{INFINITY, 0, 1, 0}, "temperature"},
                  {{1, -1, 1, 0}, "top_k"},       {{1, 0, 0, 0}, "top_p"},         {{1, 0, 1.5, 0}, "top_p"},
-                 {{1, 0, NAN, 0}, "top_p"}};
+                 {{1, 0, NAN, 0}, "top_p"},      {{1, 0, 1, 0, -0.1}, "min_p"},   {{1, 0, 1, 0, 1.1}, "min_p"},
+                 {{1, 0, 1, 0, NAN}, "min_p"}};
+    static const double penalties[] = {0, -1, NAN, INFINITY};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sw_error err;
         assert_int_equal(sw_sampling_check(&cases[i].sampling, &err), SW_BAD_CONFIG);
         assert_non_null(strstr(err.message, cases[i].name));
     }
-    assert_int_equal(sw_sampling_check(&(sw_sampling){0.8, 40, 0.95, 1}, NULL), SW_OK);
+    assert_int_equal(sw_sampling_check(&(sw_sampling){0.8, 40, 0.95, 1, 0.05}, NULL), SW_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(sw_penalty_check(penalties[i], NULL), SW_BAD_CONFIG);
+    assert_int_equal(sw_penalty_check(1.1, NULL), SW_OK);
 }
 
 int main(void) {
@@ -175,6 +311,10 @@ int main(void) {
         cmocka_unit_test(temperature_divides_the_logits),
         cmocka_unit_test(top_k_keeps_the_k_most_likely),
         cmocka_unit_test(top_p_keeps_the_fewest_that_reach_it),
+        cmocka_unit_test(min_p_keeps_what_is_near_the_likeliest),
+        cmocka_unit_test(the_whole_chain_is_that_of_transformers),
+        cmocka_unit_test(a_penalty_falls_once_on_what_was_said),
+        cmocka_unit_test(samples_of_a_seed_differ),
         cmocka_unit_test(a_draw_depends_on_seed_and_index_alone),
         cmocka_unit_test(the_ranking_of_a_large_vocabulary_is_that_of_a_sort),
         cmocka_unit_test(logits_that_are_not_finite_are_an_error_with_the_id),

@@ -13,6 +13,7 @@
 
 static char shown[256];
 static int n_ends;
+static int64_t n_tokens;
 static sw_text_end end;
 
 static sw_status show_text(void *to, int64_t prompt, const char *bytes, size_t n_bytes, sw_error *err) {
@@ -23,11 +24,15 @@ static sw_status show_text(void *to, int64_t prompt, const char *bytes, size_t n
     return SW_OK;
 }
 
-static void show_end(void *to, int64_t prompt, sw_text_end why) {
+static sw_status show_end(void *to, int64_t text, const sw_text_result *result, sw_error *err) {
     (void)to;
-    (void)prompt;
+    (void)err;
+    assert_int_equal(text, 0);
+    assert_int_equal(result->n_prompt_tokens, 7);
     n_ends++;
-    end = why;
+    end = result->end;
+    n_tokens = result->n_tokens;
+    return SW_OK;
 }
 
 static sw_tokenizer *bytes_tokenizer(void) {
@@ -77,7 +82,7 @@ static void a_text_ends_before_the_first_stop_text(void **state) {
                                              .sink = {.text = show_text, .end = show_end}};
         shown[0] = 0;
         n_ends = 0;
-        assert_int_equal(sw_growing_text_create(&options, 0, tokenizer, &text, &err), SW_OK);
+        assert_int_equal(sw_growing_text_create(&options, 0, 7, tokenizer, &text, &err), SW_OK);
         for (int t = 0; cases[i].said[t] && !text.is_over; t++) {
             assert_int_equal(sw_growing_text_push(&text, (unsigned char)cases[i].said[t], t == cases[i].end_at, &err), SW_OK);
             assert_int_equal(sw_growing_text_show(&text, &err), SW_OK);
