@@ -8,9 +8,9 @@
 #include "base/yaml.h"
 
 static sw_status unknown_flag(const sw_verb *verb, const char *name, const sw_flag *flags, int n_flags, sw_error *err) {
-    const char *names[32];
+    const char *names[SW_MOST_FLAGS];
     int n = 0;
-    for (; n < n_flags && n < 32; n++)
+    for (; n < n_flags && n < SW_MOST_FLAGS; n++)
         names[n] = flags[n].name;
     const char *nearest = sw_text_nearest(name, names, n);
     if (nearest)
@@ -62,7 +62,7 @@ static sw_status set_flag(const sw_verb *verb, const sw_flag *flag, const char *
 
 sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **arguments, const sw_flag *flags, int n_flags,
                             const char **others, int *n_others, sw_error *err) {
-    uint32_t given = 0;
+    uint64_t given = 0;
     bool are_flags_over = false;
     *n_others = 0;
     for (int i = 0; i < n_arguments; i++) {
@@ -85,9 +85,9 @@ sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **argumen
             found++;
         if (found == n_flags)
             return unknown_flag(verb, name, flags, n_flags, err);
-        if (given & 1u << found && flags[found].kind != SW_FLAG_TEXTS)
+        if (given & UINT64_C(1) << found && flags[found].kind != SW_FLAG_TEXTS)
             return sw_fail(err, SW_BAD_CONFIG, "%s is given twice · shardwise %s · remove one", name, verb->name);
-        given |= 1u << found;
+        given |= UINT64_C(1) << found;
         const char *text = argument[n_name] ? argument + n_name + 1 : NULL;
         if (flags[found].kind == SW_FLAG_SWITCH && text)
             return sw_fail(err, SW_BAD_CONFIG, "%s takes no value · shardwise %s", name, verb->name);
@@ -105,11 +105,16 @@ sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **argumen
 
 void sw_arguments_help(const sw_verb *verb, const sw_flag *flags, int n_flags) {
     printf("shardwise %s %s\n\n%s\n\n", verb->name, verb->arguments, verb->about);
+    int width = 20;
     for (int i = 0; i < n_flags; i++) {
-        char flag[64];
+        int needed = (int)(strlen(flags[i].name) + (flags[i].value_name ? 1 + strlen(flags[i].value_name) : 0));
+        width = needed > width ? needed : width;
+    }
+    for (int i = 0; i < n_flags; i++) {
+        char flag[128];
         snprintf(flag, sizeof flag, "%s%s%s", flags[i].name, flags[i].value_name ? " " : "",
                  flags[i].value_name ? flags[i].value_name : "");
-        printf("  %-20s %s\n", flag, flags[i].about);
+        printf("  %-*s %s\n", width, flag, flags[i].about);
     }
 }
 

@@ -20,6 +20,8 @@ extern const sw_verb sw_verb_train, sw_verb_generate, sw_verb_eval, sw_verb_toke
 /* A flag of a verb. */
 typedef enum sw_flag_kind { SW_FLAG_SWITCH, SW_FLAG_TEXT, SW_FLAG_TEXTS, SW_FLAG_COUNT, SW_FLAG_REAL } sw_flag_kind;
 
+enum { SW_MOST_FLAGS = 64 }; /* of a verb */
+
 /* What a flag that may be given several times takes. */
 enum { SW_MOST_FLAG_TEXTS = 256 };
 typedef struct sw_flag_texts {

@@ -96,8 +96,9 @@ static void draw_progress(void *to, int64_t done_bytes, int64_t all_bytes) {
 static void print_counts(const output *o, const char *path) {
     char bytes[SW_TEXT_NUMBER_BYTES], time[SW_TEXT_NUMBER_BYTES], rate[SW_TEXT_NUMBER_BYTES];
     double seconds = seconds_since(&o->begin);
-    printf("%s: %" PRId64 " tokens (%s) of %" PRId64 " documents, %s of text, %.2f bytes per token; %s, %s tokens/s\n", path,
-           o->n_tokens, sw_dtype_name(o->tokens.dtype), o->n_documents, sw_text_bytes(o->n_bytes, bytes, sizeof bytes),
+    printf("%s: %" PRId64 " %s (%s) of %" PRId64 " %s, %s of text, %.2f bytes per token; %s, %s tokens/s\n", path, o->n_tokens,
+           sw_text_noun(o->n_tokens, "token", "tokens"), sw_dtype_name(o->tokens.dtype), o->n_documents,
+           sw_text_noun(o->n_documents, "document", "documents"), sw_text_bytes(o->n_bytes, bytes, sizeof bytes),
            o->n_tokens ? (double)o->n_bytes / (double)o->n_tokens : 0.0, sw_text_duration(seconds, time, sizeof time),
            sw_text_count((double)o->n_tokens / (seconds > 0 ? seconds : 1), rate, sizeof rate));
     if (o->end >= 0)

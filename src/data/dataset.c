@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "data/shuffle.h"
 
 enum { MARKS_AT_ONCE = 2048 };
@@ -47,9 +48,10 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
     char words[SW_MESSAGE_BYTES];
 #define TELL(...) (snprintf(words, sizeof words, __VA_ARGS__), line(to, words))
     if (facts->has_documents)
-        TELL("%" PRId64 " documents", facts->n_documents);
+        TELL("%" PRId64 " %s", facts->n_documents, sw_text_noun(facts->n_documents, "document", "documents"));
     if (facts->n_long)
-        TELL("%" PRId64 " documents are longer than a row and %s (data.long)", facts->n_long,
+        TELL("%" PRId64 " %s longer than a row and %s (data.long)", facts->n_long,
+             sw_text_noun(facts->n_long, "document is", "documents are"),
              dataset->long_documents == SW_LONG_DROP ? "left out" : "cut");
     if (facts->n_cut_short)
         TELL("%" PRId64
@@ -64,9 +66,10 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
         TELL("%" PRId64 " tokens of padding fill up the rows of an epoch; data.packing: true needs %s",
              facts->n_padding - facts->n_whole_padding, dataset->has_marks ? "few" : "none");
     if (text->n_samples)
-        TELL("%" PRId64 " samples with %" PRId64 " supervised tokens; %" PRId64
-             " (%.0f%%) end in a supervised end of turn or text",
-             text->n_samples, text->n_supervised, text->n_ended, 100.0 * (double)text->n_ended / (double)text->n_samples);
+        TELL("%" PRId64 " %s with %" PRId64 " supervised %s; %" PRId64 " (%.0f%%) %s in a supervised end of turn or text",
+             text->n_samples, sw_text_noun(text->n_samples, "sample", "samples"), text->n_supervised,
+             sw_text_noun(text->n_supervised, "token", "tokens"), text->n_ended,
+             100.0 * (double)text->n_ended / (double)text->n_samples, sw_text_noun(text->n_ended, "ends", "end"));
     if (dataset->is_masked && !facts->has_documents)
         TELL("warning: data.labels_mask without data.documents: rows are cut every %" PRId64
              " tokens, and what belongs together is cut with them; give the lengths of the documents",
@@ -77,10 +80,11 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
     if (text->n_samples && text->n_ended == 0)
         TELL("warning: no sample ends in a supervised end of turn or text, so the model will not learn to stop");
     if (text->n_empty)
-        TELL("warning: %" PRId64 " samples are empty; the first is %s", text->n_empty, named(dataset->first_empty));
+        TELL("warning: %" PRId64 " %s empty; the first is %s", text->n_empty,
+             sw_text_noun(text->n_empty, "sample is", "samples are"), named(dataset->first_empty));
     if (text->n_unsupervised)
-        TELL("warning: %" PRId64 " samples have nothing to train on; the first is %s", text->n_unsupervised,
-             named(dataset->first_unsupervised));
+        TELL("warning: %" PRId64 " %s nothing to train on; the first is %s", text->n_unsupervised,
+             sw_text_noun(text->n_unsupervised, "sample has", "samples have"), named(dataset->first_unsupervised));
     if (text->n_double_begin)
         TELL("warning: %" PRId64 " samples begin with two begin-of-text tokens; the tokenizer adds one, so the text needs none",
              text->n_double_begin);

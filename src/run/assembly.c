@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "data/tokenizer/tokenizer.h"
 #include "run/custom_model.h"
 
@@ -27,14 +28,16 @@ sw_status sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choi
         if (n > n_micro_batches)
             n = n_micro_batches, reason = "one per micro-batch of a step";
         choice->n_ranks = (int)n;
-        snprintf(ranks_why, sizeof ranks_why, "%" PRId64 " ranks: %s (%d cores, %" PRId64 " micro-batches a step)", n, reason,
-                 n_cores, n_micro_batches);
+        snprintf(ranks_why, sizeof ranks_why, "%" PRId64 " %s: %s (%d %s, %" PRId64 " %s a step)", n,
+                 sw_text_noun(n, "rank", "ranks"), reason, n_cores, sw_text_noun(n_cores, "core", "cores"), n_micro_batches,
+                 sw_text_noun(n_micro_batches, "micro-batch", "micro-batches"));
     }
     choice->n_threads = (int)s->train.threads;
     if (s->train.threads == SW_AUTO) {
         choice->n_threads = n_cores > choice->n_ranks ? n_cores / choice->n_ranks : 1;
-        snprintf(threads_why, sizeof threads_why, "%d thread%s each: %d cores for %d ranks", choice->n_threads,
-                 choice->n_threads == 1 ? "" : "s", n_cores, choice->n_ranks);
+        snprintf(threads_why, sizeof threads_why, "%d %s each: %d %s for %d %s", choice->n_threads,
+                 sw_text_noun(choice->n_threads, "thread", "threads"), n_cores, sw_text_noun(n_cores, "core", "cores"),
+                 choice->n_ranks, sw_text_noun(choice->n_ranks, "rank", "ranks"));
     }
     if (why && why_bytes)
         snprintf(why, why_bytes, "%s%s%s", ranks_why, ranks_why[0] && threads_why[0] ? "; " : "", threads_why);

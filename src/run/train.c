@@ -9,6 +9,7 @@
 #include <shardwise/launch.h>
 
 #include "base/options.h"
+#include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/model_files.h"
 #include "comm/control.h"
@@ -178,8 +179,8 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
     if (!status)
         sw_report_start(&run);
     if (!status && run.is_finished)
-        sw_report_line(&run, "%s is finished: its %lld steps are done; ask for more with train.steps, or take another folder",
-                       settings->checkpoint.path, (long long)run.n_steps);
+        sw_report_line(&run, "%s is finished: its %lld %s done; ask for more with train.steps, or take another folder",
+                       settings->checkpoint.path, (long long)run.n_steps, sw_text_noun(run.n_steps, "step is", "steps are"));
     else if (!status && !options->dry_run) {
         status = enter_folder(&run, err);
         if (!status) {

@@ -518,8 +518,8 @@ static void rows_of_conversations_are_told_about(void **state) {
     assert_int_equal(facts.text.n_ended, 4);
     assert_told(dataset, "6 samples");
     assert_told(dataset, "4 (67%) end in a supervised end of turn or text");
-    assert_told(dataset, "warning: 1 samples have nothing to train on; the first is line 1 of " JSONL "good/no-assistant.jsonl");
-    assert_told(dataset, "warning: 1 samples are empty; the first is line 1 of " JSONL "good/empty-text.jsonl");
+    assert_told(dataset, "warning: 1 sample has nothing to train on; the first is line 1 of " JSONL "good/no-assistant.jsonl");
+    assert_told(dataset, "warning: 1 sample is empty; the first is line 1 of " JSONL "good/empty-text.jsonl");
     sw_dataset_close(dataset);
     options.vocabulary = sw_tokenizer_n_ids(tokenizer) - 1;
     assert_int_equal(sw_dataset_open(&options, &dataset, &err), SW_BAD_FILE);
@@ -585,7 +585,7 @@ static void a_folder_of_text_is_documents_that_end(void **state) {
         assert_int_equal(start[i], i < first_bytes ? 0 : first_bytes);
         assert_int_equal(targets[i], i + 1 == first_bytes ? -1 : expected.ids[i + 1]);
     }
-    assert_told(dataset, "warning: 1 samples are empty; the first is ");
+    assert_told(dataset, "warning: 1 sample is empty; the first is ");
     assert_told(dataset, "corpus/c.txt");
     sw_dataset_close(dataset);
     free(tokens);
@@ -610,7 +610,7 @@ static void a_document_too_long_is_named_by_its_line(void **state) {
     if (sw_dataset_open(&options, &dataset, &err) != SW_OK)
         fail_msg("%s", err.message);
     assert_int_equal(sw_dataset_describe(dataset).n_long, 1);
-    assert_told(dataset, "1 documents are longer than a row and left out");
+    assert_told(dataset, "1 document is longer than a row and left out");
     sw_dataset_close(dataset);
 }
 

@@ -23,7 +23,7 @@ printf 'A\303\251 \360\237\230\200\n' >"$scratch/bytes.txt"
 echo '{"text": "\u00e9"}' >"$scratch/bytes.jsonl"
 expect 0 '[65,195,169,32,240,159,152,128,10]' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" --print-ids
 expect 0 '[195,169]' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.jsonl" --print-ids
-expect 0 '9 tokens' '1 documents' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o "$scratch/bytes.npy"
+expect 0 '9 tokens' 'of 1 document,' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o "$scratch/bytes.npy"
 "$shardwise" tokenize --tokenizer bytes --decode "$scratch/bytes.npy" -o - | cmp - "$scratch/bytes.txt" || complain '-o - is not standard output'
 [ -e - ] && complain '-o - makes a file that is called so'
 expect 2 'a token file ends in .npy' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o -
