@@ -103,6 +103,15 @@ sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **argumen
     return SW_OK;
 }
 
+sw_status sw_arguments_size(const char *verb, const char *flag, const char *text, int64_t *bytes, sw_error *err) {
+    char remedy[128];
+    if (sw_text_parse_bytes(text, bytes) && *bytes >= 1)
+        return SW_OK;
+    bool has_remedy = sw_numeral_remedy(text, SW_NUMERAL_BYTES, remedy, sizeof remedy);
+    return sw_fail(err, SW_BAD_CONFIG, "%s takes a size such as 512MiB or 5GiB, not %.100s · shardwise %s%s%s", flag, text, verb,
+                   has_remedy ? " · " : "", has_remedy ? remedy : "");
+}
+
 void sw_arguments_help(const sw_verb *verb, const sw_flag *flags, int n_flags) {
     printf("shardwise %s %s\n\n%s\n\n", verb->name, verb->arguments, verb->about);
     int width = 20;

@@ -185,9 +185,8 @@ sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_erro
             sw_fail(err, SW_BAD_CONFIG, "%.100s: one folder and one output are taken · shardwise checkpoint export", others[2]);
     else if (strcmp(format, "gguf") && strcmp(format, "huggingface"))
         status = sw_fail(err, SW_BAD_CONFIG, "--format is gguf or huggingface, not %.100s · shardwise checkpoint export", format);
-    else if (!sw_text_parse_bytes(size ? size : "5GiB", &max_shard_size) || max_shard_size < 1)
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "--max-shard-size takes a size such as 512MiB or 5GiB, not %.100s · shardwise checkpoint export", size);
+    else if ((status = sw_arguments_size("checkpoint export", "--max-shard-size", size ? size : "5GiB", &max_shard_size, err)))
+        ;
     else if (!strcmp(format, "gguf") && (model || size))
         status = sw_fail(err, SW_BAD_CONFIG,
                          "%s is for a folder that is made of a checkpoint, and %s is a GGUF file · shardwise checkpoint export",

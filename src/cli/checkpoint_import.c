@@ -69,10 +69,10 @@ static sw_status import_model(const char *from, const char *to, const char *dtyp
     int64_t max_shard_size;
     if (!sw_checkpoint_parse_dtype(dtype_word ? dtype_word : "fp32", &dtype))
         return sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32, bf16 or fp16, not %.100s · shardwise checkpoint import", dtype_word);
-    if (!sw_text_parse_bytes(size ? size : "5GiB", &max_shard_size) || max_shard_size < 1)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "--max-shard-size takes a size such as 512MiB or 5GiB, not %.100s · shardwise checkpoint import", size);
-    sw_status status = sw_checkpoint_import(from, to, dtype, max_shard_size, err);
+    sw_status status = sw_arguments_size("checkpoint import", "--max-shard-size", size ? size : "5GiB", &max_shard_size, err);
+    if (status)
+        return status;
+    status = sw_checkpoint_import(from, to, dtype, max_shard_size, err);
     if (status == SW_OK)
         printf("model: %s\n", to);
     return status;

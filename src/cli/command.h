@@ -44,6 +44,9 @@ typedef struct sw_flag {
 sw_status sw_arguments_sort(const sw_verb *verb, int n_arguments, char **arguments, const sw_flag *flags, int n_flags,
                             const char **others, int *n_others, sw_error *err);
 
+/* The size that a flag's text says, at least 1. Errors: SW_BAD_CONFIG, with what to write instead. */
+sw_status sw_arguments_size(const char *verb, const char *flag, const char *text, int64_t *bytes, sw_error *err);
+
 /* Usage and flags of a verb, on stdout. */
 void sw_arguments_help(const sw_verb *verb, const sw_flag *flags, int n_flags);
 

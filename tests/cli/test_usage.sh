@@ -109,6 +109,8 @@ expect 2 'command line' 'train.steps' ten -- "$shardwise" train run.yaml train.s
 expect 0 'steps: 2' -- "$shardwise" train run.yaml train.steps=1 train.steps=2 --print-config
 expect 2 'write 10, or 8' -- "$shardwise" train run.yaml train.steps=010
 expect 2 'from 1' 'write 16' -- "$shardwise" generate model --prompt a --max-tokens 0x10
+expect 2 '--max-shard-size' 'write 2GiB, or 2GB' -- "$shardwise" checkpoint import a b --max-shard-size 2G
+expect 2 '--max-shard-size' 'write 10MiB' -- "$shardwise" checkpoint export a b --max-shard-size 010MiB
 expect 2 'write 0.5' -- "$shardwise" generate model --prompt a --top-p 0,5
 expect 2 'step=N' 'write 3' -- "$shardwise" train run.yaml --inject kill:rank=1,step=03
 expect 2 'command line' 'section.key=value' -- "$shardwise" train run.yaml other.yaml
