@@ -1,15 +1,14 @@
 /* eval.c: shardwise eval: loss, perplexity and bits per byte of text; accuracy on multiple-choice questions. */
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/stop_signal.h"
 #include "cli/command.h"
+#include "cli/eval_scores.h"
 #include "config/check.h"
 #include "run/score.h"
 
@@ -26,73 +25,6 @@ static void take_signal(int signal_number) {
 static void show_progress(void *to, int64_t n_done, int64_t n_all) {
     if (isatty(fileno(to)))
         fprintf(to, "\r%" PRId64 " of %" PRId64 " rows%s", n_done, n_all, n_done == n_all ? "\r\033[K" : "");
-}
-
-/* Natural logarithms become base 2. */
-static double bits_per_byte(const sw_source_score *s) {
-    return s->loss / log(2) / (double)s->n_bytes;
-}
-
-static void print_source(const char *name, const sw_source_score *s) {
-    double loss = s->n_targets ? s->loss / (double)s->n_targets : NAN;
-    printf("%s: loss %.4f · perplexity %.4g · ", name, loss, exp(loss));
-    if (s->n_bytes > 0)
-        printf("%.4f bits per byte", bits_per_byte(s));
-    else
-        printf("bits per byte unknown (the model has no tokenizer)");
-    printf(" · %" PRId64 " tokens in %" PRId64 " rows", s->n_targets, s->n_rows);
-    if (s->n_dropped)
-        printf(", %" PRId64 " tokens fill no row", s->n_dropped);
-    putchar('\n');
-}
-
-static void print_choices(const char *name, const sw_choices_score *c) {
-    double n = (double)c->n_questions;
-    printf("%s: accuracy %.4f by log-probability per token, %.4f per byte, %.4f of the whole · %" PRId64 " questions\n", name,
-           (double)c->n_right / n, (double)c->n_right_by_byte / n, (double)c->n_right_by_total / n, c->n_questions);
-}
-
-static void print_json(const sw_score_options *o, const sw_source_score *scores, const sw_choices_score *c) {
-    sw_source_score all = {0};
-    printf("{\"sources\": [");
-    for (int i = 0; i < o->n_paths; i++) {
-        char *name = malloc(6 * strlen(o->paths[i]) + 3);
-        double loss = scores[i].loss / (double)scores[i].n_targets;
-        if (!name)
-            continue;
-        sw_json_quote(o->paths[i], name);
-        printf("%s{\"source\": %s, \"loss\": %.9g, \"perplexity\": %.9g, ", i ? ", " : "", name, loss, exp(loss));
-        if (scores[i].n_bytes > 0)
-            printf("\"bits_per_byte\": %.9g, \"bytes\": %" PRId64 ", ", bits_per_byte(&scores[i]), scores[i].n_bytes);
-        printf("\"tokens\": %" PRId64 ", \"rows\": %" PRId64 "}", scores[i].n_targets, scores[i].n_rows);
-        free(name);
-        all.loss += scores[i].loss;
-        all.n_targets += scores[i].n_targets;
-    }
-    printf("]");
-    if (all.n_targets)
-        printf(", \"loss\": %.9g", all.loss / (double)all.n_targets);
-    if (c->n_questions)
-        printf(", \"choices\": {\"questions\": %" PRId64 ", \"right\": %" PRId64 ", \"right_by_byte\": %" PRId64
-               ", \"right_by_total\": %" PRId64 ", \"accuracy\": %.9g}",
-               c->n_questions, c->n_right, c->n_right_by_byte, c->n_right_by_total, (double)c->n_right / (double)c->n_questions);
-    printf("}\n");
-}
-
-static void print_scores(const sw_score_options *o, const sw_source_score *scores, const sw_choices_score *choices) {
-    sw_source_score all = {0};
-    for (int i = 0; i < o->n_paths; i++) {
-        print_source(o->paths[i], &scores[i]);
-        all.n_rows += scores[i].n_rows;
-        all.n_targets += scores[i].n_targets;
-        all.n_dropped += scores[i].n_dropped;
-        all.n_bytes = all.n_bytes < 0 || scores[i].n_bytes < 0 ? -1 : all.n_bytes + scores[i].n_bytes;
-        all.loss += scores[i].loss;
-    }
-    if (o->n_paths > 1)
-        print_source("all", &all);
-    if (choices->n_questions)
-        print_choices(o->choices, choices);
 }
 
 /* A run's model, or before it is trained the one that it starts from; where adapters are trained that one too, and with it the
@@ -131,12 +63,16 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on, as_json = false;
     sw_flag_texts data = {.n = 0};
     const char *choices_path = NULL, *adapter = NULL, *dtype = "fp32", *chat_format = "auto";
-    int64_t sequence_length = 0, n_ranks = 1, most_rows = 0;
+    int64_t sequence_length = 0, stride = 0, n_ranks = 1, most_rows = 0;
     const sw_flag flags[] = {
         {"--adapter", "DIR", "a PEFT adapter for the model, added to its weights in memory", SW_FLAG_TEXT, &adapter},
         {"--data", "FILE", "text (.txt, .jsonl) or tokens (.npy) to predict; may be given several times", SW_FLAG_TEXTS, &data},
         {"--choices", "FILE", "a .jsonl file of {\"prompt\", \"choices\", \"answer\"}", SW_FLAG_TEXT, &choices_path},
         {"--sequence-length", "L", "tokens of a row; 1024, or what the model takes", SW_FLAG_COUNT, &sequence_length, 1, 1e9},
+        {"--stride", "N",
+         "tokens from one row's beginning to the next; fewer than L: all but the first N see at least L - N tokens "
+         "before them; L",
+         SW_FLAG_COUNT, &stride, 1, 1e9},
         {"--rows", "N", "rows of each source at most; all", SW_FLAG_COUNT, &most_rows, 1, 1e18},
         {"--ranks", "N", "processes that the model is split over; 1", SW_FLAG_COUNT, &n_ranks, 1, 256},
         {"--dtype", "TYPE", "of the weights in memory: fp32 or bf16; fp32", SW_FLAG_TEXT, &dtype},
@@ -163,6 +99,7 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
                                 .n_paths = data.n,
                                 .choices = choices_path,
                                 .sequence_length = sequence_length,
+                                .stride = stride,
                                 .most_rows = most_rows,
                                 .chat_format = chat_format,
                                 .n_ranks = (int)n_ranks,
@@ -186,9 +123,9 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
     sw_stop_watch(take_signal);
     status = sw_score(&options, scores, &choices, err);
     if (!status && as_json)
-        print_json(&options, scores, &choices);
+        status = sw_print_scores_json(&options, scores, &choices, err);
     else if (!status)
-        print_scores(&options, scores, &choices);
+        sw_print_scores(&options, scores, &choices);
 done:
     free(scores);
     sw_settings_free(&settings);

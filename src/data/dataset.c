@@ -124,12 +124,14 @@ static void unmark_beginnings(const sw_documents *documents, int64_t first, int6
 static sw_status apply_marks(const sw_dataset *dataset, sw_pieces_reader *reader, const sw_row_part *part, int32_t *targets,
                              int64_t *n_supervised, sw_error *err) {
     int32_t marks[MARKS_AT_ONCE];
+    for (int64_t i = 0; i < part->n_skipped && targets; i++)
+        targets[i] = -1;
     bool is_plain = !dataset->has_marks && !dataset->facts.has_documents;
     if (is_plain) {
         *n_supervised += part->n_targets;
         return SW_OK;
     }
-    for (int64_t done = 0; done < part->n_targets; done += MARKS_AT_ONCE) {
+    for (int64_t done = part->n_skipped; done < part->n_targets; done += MARKS_AT_ONCE) {
         int64_t n = part->n_targets - done < MARKS_AT_ONCE ? part->n_targets - done : MARKS_AT_ONCE;
         int64_t first = part->position + 1 + done;
         sw_status status = sw_pieces_read(reader, SW_MARKS, first, n, marks, err);

@@ -10,6 +10,7 @@
  *   whole      rows hold whole documents, several where they fit, and are filled up with token 0, which is no target and sees
  *              only such tokens (rows.h).
  *   unpacked   each document has rows of its own, the last one filled up.
+ *   windows    the same for scoring, with every token but a document's first a target once (rows.h).
  *
  * Where rows hold documents whole or alone, those of more than L+1 tokens are cut every L inputs, left out or refused
  * (data.long). Packed streams are whole where they have conversations, prompts with completions, or token files with a mask and
@@ -46,8 +47,8 @@ typedef enum sw_long_documents { SW_LONG_SPLIT, SW_LONG_DROP, SW_LONG_ERROR } sw
 typedef enum sw_packing { SW_UNPACKED, SW_PACKED, SW_PACKED_WHOLE } sw_packing;
 
 typedef struct sw_dataset_options {
-    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), folders (their .txt and .jsonl files), or patterns (pattern.h); files
-     * of a folder or pattern are taken in the order of their names' bytes. */
+    /* Already absolute: .txt, .jsonl, .npy (1-D, see npy.h), folders (their .txt and .jsonl files), or patterns (pattern.h);
+     * files of a folder or pattern are taken in the order of their names' bytes. */
     const char *const *paths;
     int n_paths;
     /* Beside token files, for all files together, none of which may be .jsonl. labels_mask: .npy of 0 and 1, one for each token
@@ -58,6 +59,7 @@ typedef struct sw_dataset_options {
     int64_t vocabulary; /* every id must be below it, and every id of the tokenizer; 0: not known yet (vocab auto) */
     bool is_bytes;      /* tokenizer `bytes`: text files become bytes 0..255 */
     sw_packing packing;
+    int64_t stride; /* of windows, 1 to sequence_length: then packing is not asked for; 0: rows */
     sw_long_documents long_documents;
     const double *mix; /* [n_paths] weights, NULL: no mixing */
     bool shuffle;

@@ -11,7 +11,7 @@
 #include "data/token_record.h"
 
 /* What is mixed, or the only one. */
-typedef enum sw_row_kind { SW_ROWS_CUT, SW_ROWS_ALONE, SW_ROWS_PACKED } sw_row_kind;
+typedef enum sw_row_kind { SW_ROWS_CUT, SW_ROWS_ALONE, SW_ROWS_WINDOWS, SW_ROWS_PACKED } sw_row_kind;
 typedef struct sw_stream {
     int64_t first, end; /* positions */
     sw_row_kind kind;

@@ -46,7 +46,7 @@ static sw_status find_documents(sw_dataset_opening *o) {
     }
     bool are_rows = o->n_jsonl > 0 || options->documents, are_texts = o->n_text > 0 && dataset->documents.n > 1;
     dataset->facts.has_documents =
-        are_rows || (options->packing == SW_PACKED && are_texts) || options->packing == SW_PACKED_WHOLE;
+        are_rows || (options->packing == SW_PACKED && are_texts) || options->packing == SW_PACKED_WHOLE || options->stride;
     return SW_OK;
 }
 
@@ -64,7 +64,9 @@ static void choose_rows(sw_dataset_opening *o) {
     const sw_packing packing = o->options->packing;
     for (int s = 0; s < dataset->n_streams; s++) {
         sw_stream *of = &dataset->streams[s];
-        if (!dataset->facts.has_documents)
+        if (o->options->stride)
+            of->kind = SW_ROWS_WINDOWS;
+        else if (!dataset->facts.has_documents)
             of->kind = SW_ROWS_CUT;
         else if (packing == SW_UNPACKED)
             of->kind = SW_ROWS_ALONE;
@@ -156,6 +158,8 @@ static sw_status make_rows(sw_dataset_opening *o, sw_stream *of) {
     switch (of->kind) {
     case SW_ROWS_ALONE:
         return sw_rows_alone(&of->rows, of->first, of->end, dataset->sequence_length, documents, leaves_out, o->err);
+    case SW_ROWS_WINDOWS:
+        return sw_rows_windows(&of->rows, of->first, of->end, dataset->sequence_length, o->options->stride, documents, o->err);
     case SW_ROWS_PACKED:
         return sw_rows_pack(&of->rows, of->first, of->end, dataset->sequence_length, documents,
                             o->options->packing == SW_PACKED_WHOLE, leaves_out, o->err);

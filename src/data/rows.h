@@ -4,6 +4,8 @@
  *
  *   cut      every L tokens, whatever lies there
  *   alone    of one document each, filled up; a longer document has several
+ *   windows  the same, a longer document's beginning `stride` tokens apart: each of its tokens but the first is a target that
+ *            counts in one of them, and before it are as many tokens as the window has room for
  *   packed   of whole documents, several in a row where they fit (bins.h), filled up; what is longer than a row is cut every L
  *            tokens, and what is left of it packed with the others
  *
@@ -23,6 +25,7 @@
 typedef struct sw_row_part {
     int64_t position;            /* of its first input */
     int64_t n_inputs, n_targets; /* target i is at position + 1 + i */
+    int64_t n_skipped;           /* targets from the first on that do not count */
 } sw_row_part;
 
 /* What lies in packed rows and is no whole document: from a position on, so many inputs and as many targets. */
@@ -34,6 +37,7 @@ typedef struct sw_fragment {
 typedef struct sw_rows {
     int64_t first, end; /* of the stream */
     int64_t length;     /* L */
+    int64_t stride;     /* of windows; else 0 */
     int64_t n_rows;
     int64_t n_dropped, n_padding; /* tokens that no row has, left_out among them; places that fill up */
     int64_t n_left_out;           /* tokens of documents that are left out as they are longer than a row */
@@ -56,6 +60,13 @@ void sw_rows_cut(sw_rows *rows, int64_t first, int64_t end, int64_t length, cons
  * have none; those of more than L + 1 tokens are cut, or left out. Errors: SW_NO_MEMORY. */
 sw_status sw_rows_alone(sw_rows *rows, int64_t first, int64_t end, int64_t length, const sw_documents *documents, bool leaves_out,
                         sw_error *err);
+
+/* Windows of the documents that lie in that range, 1 <= stride <= length. With a stride of L a window has L inputs and, as long
+ * as the document goes on, L targets, and the next one begins behind them. With a smaller one it has L tokens, of which the last
+ * is a target alone, and of all but a document's first the new ones count: the windows of Hugging Face's perplexity of models
+ * with fixed lengths. Documents of one token have none. Errors: SW_NO_MEMORY. */
+sw_status sw_rows_windows(sw_rows *rows, int64_t first, int64_t end, int64_t length, int64_t stride,
+                          const sw_documents *documents, sw_error *err);
 
 /* packed_rows.c: the same, packed. Documents of which sw_document_is_whole says no are text, and those that follow one another
  * are cut like one; `keeps_all`: no document is text. Rows stand in the order of their first parts, and parts in that of the

@@ -32,7 +32,10 @@ sw_status sw_model_trace(const sw_model_config *config, sw_model_end end, sw_gra
                        "data.sequence_length is %" PRId64 ", but this %s model has %" PRId64
                        " positions (max_positions); shorten the sequence",
                        sw_graph_positions(graph), ARCHITECTURES[config->architecture].name, config->max_positions);
-    ARCHITECTURES[config->architecture].record(config, end, graph);
+    sw_model_config recorded = *config;
+    if (sw_model_config_check_training(config, SW_SPELL_HUGGING_FACE, NULL))
+        sw_model_drop(&recorded, 0); /* who trains has asked before */
+    ARCHITECTURES[config->architecture].record(&recorded, end, graph);
     return sw_graph_status(graph, err);
 }
 

@@ -87,8 +87,8 @@ sw_status sw_model_config_unread(const char *directory, char *keys, size_t n_byt
 /* The config.json that `transformers` reads. `dtype`: of the saved weights. Ownership: free() the text. */
 sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, char **json_text, sw_error *err);
 
-/* Record the forward pass into an empty graph. SW_ENDS_IN_LOSS: cross-entropy over targets; SW_ENDS_IN_LOGITS:
- * sw_logits_at_position. */
+/* Record the forward pass into an empty graph, without dropout where sw_model_config_check_training would refuse its shares.
+ * SW_ENDS_IN_LOSS: cross-entropy over targets; SW_ENDS_IN_LOGITS: sw_logits_at_position. */
 typedef enum sw_model_end { SW_ENDS_IN_LOSS, SW_ENDS_IN_LOGITS } sw_model_end;
 sw_status sw_model_trace(const sw_model_config *config, sw_model_end end, sw_graph *graph, sw_error *err);
 

@@ -1,6 +1,9 @@
 /* runner.c: forward programs over the parameters of a folder, split over ranks whole unit by whole unit (ZeRO stage 3). */
 #include "run/runner.h"
 
+#include <inttypes.h>
+#include <math.h>
+
 #include "checkpoint/model_files.h"
 #include "run/masters.h"
 #include "run/rank_device.h"
@@ -67,4 +70,32 @@ sw_status sw_runner_run(sw_runner *r, int index, bool is_active, sw_error *err) 
 
 void *sw_runner_port(sw_runner *r, int index, const char *port) {
     return sw_executor_port(r->executor, index, port);
+}
+
+/* sw_piece_fn: the first element that is no number ends the search, with an error that names it. */
+static sw_status look_at(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
+    bool *is_found = to;
+    (void)group;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(values[i])) {
+            *is_found = true;
+            return sw_fail(err, SW_BAD_FILE, "element %" PRId64 " of %s is %s", piece->first + first + i, piece->parameter->name,
+                           isnan(values[i]) ? "nan" : "infinite");
+        }
+    return SW_OK;
+}
+
+void sw_runner_blame(const sw_runner *r, sw_error *err) {
+    const sw_layout *layout = &r->compiled->layout;
+    sw_error found;
+    bool is_found = false;
+    for (int owner = 0; owner < layout->n_shards && !is_found; owner++)
+        if (r->adapter)
+            sw_adapted_load(&r->adapted, r->folder, &r->model, layout, owner, look_at, &is_found, &found);
+        else
+            sw_model_files_load(r->folder, &r->model, layout, owner, look_at, &is_found, NULL, &found);
+    if (is_found)
+        sw_fail(err, err->status, "%.600s: %.300s: the model's files are damaged", err->message, found.message);
+    else
+        sw_fail(err, err->status, "%.800s, though every weight in %.100s is a number", err->message, r->folder);
 }

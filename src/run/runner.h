@@ -45,6 +45,9 @@ void sw_runner_close(sw_runner *runner);
 /* Run program `index`, or only take part in its collectives. Collective. */
 sw_status sw_runner_run(sw_runner *runner, int index, bool is_active, sw_error *err);
 
+/* Not in a rank, when a result was not finite: add to the message in *err which tensor of the folder holds what is no number. */
+void sw_runner_blame(const sw_runner *runner, sw_error *err);
+
 /* The memory of a port of program `index`: SW_PORT_TOKENS and so on. */
 void *sw_runner_port(sw_runner *runner, int index, const char *port);
 

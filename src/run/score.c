@@ -4,6 +4,7 @@
 #include "run/score.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@ enum { USUAL_LENGTH = 1024, SHORTEST = 32, GROWTH = 4 };
 
 /* What ranks leave for the caller, in memory that they share. */
 typedef struct results {
+    bool is_not_finite; /* a loss is: the error says which */
     sw_choices_score choices;
     sw_source_score sources[];
 } results;
@@ -42,6 +44,8 @@ typedef struct yield {
     int64_t n_targets, n_bytes;
     bool is_there;
     int stop_signal; /* 0: none came */
+    int64_t token;   /* where the loss is no number: of the row, from 0, which token's, and its id */
+    int32_t id;
 } yield;
 
 static int64_t rows_of(const scoring *s, int source) {
@@ -63,6 +67,10 @@ static sw_status open_codec(scoring *s, sw_error *err) {
 
 static sw_status open_source(scoring *s, int source, sw_error *err) {
     char file[SW_PATH_BYTES];
+    const char *path = s->options->paths[source], *ending = strrchr(path, '.');
+    if (!s->has_codec && (!ending || strcmp(ending, ".npy")))
+        return sw_fail(err, SW_BAD_FILE, "%.400s: is text, and %.400s has no tokenizer.json; give its token ids, as a .npy file",
+                       path, s->options->model);
     sw_status status = sw_path_join(file, s->options->model, "tokenizer.json", err);
     if (!status && !sw_file_exists(file))
         status = sw_path_join(file, s->options->model, "vocab.json", err);
@@ -71,6 +79,7 @@ static sw_status open_source(scoring *s, int source, sw_error *err) {
     sw_dataset_options options = {.paths = &s->options->paths[source],
                                   .n_paths = 1,
                                   .sequence_length = s->row_length,
+                                  .stride = s->options->stride ? s->options->stride : s->row_length,
                                   .vocabulary = s->runner.model.vocabulary};
     if (s->has_codec)
         options.text = (sw_text_options){.tokenizer = s->codec.tokenizer, .tokenizer_file = file, .chat = &s->codec.chat};
@@ -98,13 +107,23 @@ static sw_status add_program(scoring *s, int64_t n_tokens, sw_error *err) {
     return sw_runner_add(&s->runner, SW_ENDS_IN_LOSS, graph, err);
 }
 
-/* Choices are short rows of all lengths: programs of 32, 128, 512 ... tokens, up to the longest that is needed. */
+/* Is some row shorter than the others? */
+static bool has_short_rows(const scoring *s) {
+    for (int i = 0; i < s->options->n_paths; i++)
+        if (sw_dataset_describe(s->datasets[i]).n_padding)
+            return true;
+    return false;
+}
+
+/* Choices and what is left of documents are short rows of all lengths: programs of 32, 128, 512 ... tokens, up to the longest
+ * that is needed. */
 static sw_status add_programs(scoring *s, sw_error *err) {
-    const bool has_rows = s->options->n_paths > 0, has_choices = s->options->choices != NULL;
+    const bool has_rows = s->options->n_paths > 0, is_short = has_short_rows(s);
     int64_t positions = s->runner.model.max_positions, longest = s->questions.longest;
+    longest = is_short && s->row_length > longest ? s->row_length : longest;
     bool needs_row = has_rows;
     sw_status status = SW_OK;
-    for (int64_t n = SHORTEST; has_choices && !status; n *= GROWTH) {
+    for (int64_t n = SHORTEST; (s->options->choices || is_short) && !status; n *= GROWTH) {
         bool is_last = n >= longest || n >= positions || s->runner.compiled->n_programs + 2 == SW_MOST_PROGRAMS;
         int64_t length = is_last && n < longest ? longest : n < positions ? n : positions;
         if (needs_row && s->row_length <= length) {
@@ -129,6 +148,12 @@ static sw_status build(scoring *s, sw_error *err) {
         status = sw_fail(err, SW_BAD_CONFIG, "rows of %" PRId64 " tokens are asked for, and this model has %" PRId64 " positions",
                          o->sequence_length, positions);
     s->row_length = o->sequence_length ? o->sequence_length : positions < USUAL_LENGTH ? positions : USUAL_LENGTH;
+    if (!status && o->stride > s->row_length)
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "a stride of %" PRId64 " would leave out tokens between rows of %" PRId64 "; take one up to that",
+                         o->stride, s->row_length);
+    /* padding behind a short row is a document of its own where tokens see those after them */
+    s->runner.model.keeps_documents_apart = s->runner.model.mask != SW_MASK_CAUSAL;
     if (!status)
         status = open_codec(s, err);
     s->datasets = calloc((size_t)o->n_paths + 1, sizeof *s->datasets);
@@ -159,8 +184,8 @@ typedef struct scoring_rank {
     scoring *s;
     sw_runner runner;
     sw_comm *comm;
-    int32_t *targets; /* [longest program] ids of targets, for their text */
-    yield *all;       /* [n_ranks] */
+    int32_t *row; /* [4, row_length] tokens, targets, beginnings of documents; ids of targets, for their text */
+    yield *all;   /* [n_ranks] */
     int64_t n_done, n_all;
 } scoring_rank;
 
@@ -168,12 +193,13 @@ static sw_status count_bytes(const scoring_rank *r, const int32_t *targets, int6
     int64_t n_ids = 0;
     char *text;
     size_t bytes;
+    int32_t *ids = r->row + 3 * r->s->row_length;
     if (!r->s->has_codec)
         return SW_OK;
     for (int64_t i = 0; i < n; i++)
         if (targets[i] >= 0)
-            r->targets[n_ids++] = targets[i];
-    sw_status status = sw_tokenizer_decode(r->s->codec.tokenizer, r->targets, n_ids, true, &text, &bytes, err);
+            ids[n_ids++] = targets[i];
+    sw_status status = sw_tokenizer_decode(r->s->codec.tokenizer, ids, n_ids, true, &text, &bytes, err);
     if (status)
         return status;
     *n_bytes = (int64_t)bytes;
@@ -188,36 +214,79 @@ static int program_for(const scoring *s, int64_t n_tokens) {
     return i;
 }
 
+/* Run the program for `n` tokens and their targets; what is left of its row is filled up. */
+static sw_status run_tokens(scoring_rank *r, int64_t n, const int32_t *tokens, const int32_t *targets, int *program,
+                            sw_error *err) {
+    *program = program_for(r->s, n);
+    int32_t *to_tokens = sw_runner_port(&r->runner, *program, SW_PORT_TOKENS);
+    int32_t *to_targets = sw_runner_port(&r->runner, *program, SW_PORT_TARGETS);
+    int32_t *documents = sw_runner_port(&r->runner, *program, SW_PORT_DOCUMENTS);
+    for (int64_t t = 0; t < r->s->length[*program]; t++) {
+        to_tokens[t] = t < n ? tokens[t] : 0;
+        to_targets[t] = t < n ? targets[t] : -1;
+        if (documents)
+            documents[t] = t < n ? 0 : (int32_t)n;
+    }
+    return sw_runner_run(&r->runner, *program, true, err);
+}
+
+/* The first token whose loss is no number. */
+static void find_not_finite(scoring_rank *r, int program, int64_t n, const int32_t *targets, yield *mine) {
+    const float *losses = sw_runner_port(&r->runner, program, SW_PORT_TOKEN_LOSSES);
+    int64_t t = 0;
+    while (t + 1 < n && isfinite(losses[t]))
+        t++;
+    mine->token = t + 1;
+    mine->id = targets[t];
+}
+
+/* Which ranks agree on: of the items of a turn, the first. */
+static sw_status refuse_not_finite(const scoring_rank *r, int source, int64_t item, const yield *theirs, sw_error *err) {
+    const scoring *s = r->s;
+    s->results->is_not_finite = true;
+    sw_comm_enter(r->comm, SW_LANE_COMPUTE, 0, 0, 0, "scoring");
+    return sw_fail(err, SW_BAD_FILE, "%s: %s %" PRId64 ": the loss of its token %" PRId64 " (id %" PRId32 ") is %s",
+                   source < 0 ? s->options->choices : s->options->paths[source], source < 0 ? "question" : "row",
+                   1 + (source < 0 ? s->questions.choices[item].question : item), theirs->token + 1, theirs->id,
+                   isnan(theirs->loss) ? "nan" : "infinite");
+}
+
 static sw_status score_row(scoring_rank *r, int source, int64_t row, yield *mine, sw_error *err) {
     scoring *s = r->s;
-    int program = program_for(s, s->row_length);
-    int32_t *targets = sw_runner_port(&r->runner, program, SW_PORT_TARGETS);
-    sw_status status =
-        sw_dataset_row(s->datasets[source], row, sw_runner_port(&r->runner, program, SW_PORT_TOKENS), targets, NULL, err);
-    for (int64_t t = 0; t < s->row_length && !status; t++)
-        mine->n_targets += targets[t] >= 0;
+    const int64_t length = s->row_length;
+    int32_t *tokens = r->row, *targets = tokens + length, *starts = targets + length;
+    int64_t n = 0;
+    int program;
+    sw_status status = sw_dataset_row(s->datasets[source], row, tokens, targets, starts, err);
+    while (!status && n < length && starts[n] == 0) /* padding begins elsewhere */
+        mine->n_targets += targets[n++] >= 0;
     if (!status)
-        status = count_bytes(r, targets, s->row_length, &mine->n_bytes, err);
+        status = count_bytes(r, targets, n, &mine->n_bytes, err);
     if (!status)
-        status = sw_runner_run(&r->runner, program, true, err);
-    mine->loss = status ? 0 : *(const double *)sw_runner_port(&r->runner, program, SW_PORT_LOSS);
-    return status;
+        status = run_tokens(r, n, tokens, targets, &program, err);
+    if (status)
+        return status;
+    mine->loss = *(const double *)sw_runner_port(&r->runner, program, SW_PORT_LOSS);
+    if (!isfinite(mine->loss))
+        find_not_finite(r, program, n, targets, mine);
+    return SW_OK;
 }
 
 static sw_status score_choice(scoring_rank *r, const sw_choice *choice, yield *mine, sw_error *err) {
-    int program = program_for(r->s, choice->n);
-    int64_t length = r->s->length[program];
-    int32_t *tokens = sw_runner_port(&r->runner, program, SW_PORT_TOKENS);
-    int32_t *targets = sw_runner_port(&r->runner, program, SW_PORT_TARGETS);
-    for (int64_t t = 0; t < length; t++) {
-        tokens[t] = t < choice->n ? choice->ids[t] : 0;
+    int32_t *targets = malloc((size_t)choice->n * sizeof *targets);
+    int program;
+    if (!targets)
+        return sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " targets", choice->n);
+    for (int64_t t = 0; t < choice->n; t++)
         targets[t] = t + 1 >= choice->first_scored && t + 1 < choice->n ? choice->ids[t + 1] : -1;
-    }
     mine->n_targets = choice->n - choice->first_scored;
-    sw_status status = sw_runner_run(&r->runner, program, true, err);
-    const float *losses = sw_runner_port(&r->runner, program, SW_PORT_TOKEN_LOSSES);
-    for (int64_t t = 0; t < length && !status; t++)
+    sw_status status = run_tokens(r, choice->n, choice->ids, targets, &program, err);
+    const float *losses = status ? NULL : sw_runner_port(&r->runner, program, SW_PORT_TOKEN_LOSSES);
+    for (int64_t t = 0; t < choice->n && !status; t++)
         mine->loss += (double)losses[t];
+    if (!status && !isfinite(mine->loss))
+        find_not_finite(r, program, choice->n, targets, mine);
+    free(targets);
     return status;
 }
 
@@ -234,7 +303,9 @@ static sw_status take_turn(scoring_rank *r, int source, int64_t i, int64_t n, sw
         status = sw_exchange(r->comm, &mine, r->all, sizeof mine, err);
     for (int rank = 0; rank < r->comm->n_ranks && !status; rank++) {
         r->n_done += r->all[rank].is_there;
-        if (r->all[rank].stop_signal)
+        if (!isfinite(r->all[rank].loss))
+            status = refuse_not_finite(r, source, i - r->comm->rank + rank, &r->all[rank], err);
+        else if (r->all[rank].stop_signal)
             status = sw_fail(err, sw_stop_status(r->all[rank].stop_signal), "stopped by %s after %" PRId64 " of %" PRId64 " rows",
                              sw_stop_words(r->all[rank].stop_signal), r->n_done, r->n_all);
     }
@@ -311,9 +382,9 @@ static sw_status score_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     scoring_rank r = {.s = s, .runner = s->runner, .comm = comm, .n_all = s->questions.n_choices};
     for (int i = 0; i < s->options->n_paths; i++)
         r.n_all += rows_of(s, i);
-    r.targets = malloc((size_t)s->row_length * sizeof *r.targets);
+    r.row = malloc((size_t)s->row_length * 4 * sizeof *r.row);
     r.all = calloc((size_t)comm->n_ranks, sizeof *r.all);
-    sw_status status = r.targets && r.all ? SW_OK : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to score rows", comm->rank);
+    sw_status status = r.row && r.all ? SW_OK : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to score rows", comm->rank);
     if (!status)
         status = sw_runner_open(&r.runner, comm, err);
     for (int i = 0; i < s->options->n_paths && !status; i++)
@@ -321,7 +392,7 @@ static sw_status score_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     if (!status && s->questions.n_choices)
         status = score_choices(&r, err);
     sw_runner_close(&r.runner);
-    free(r.targets);
+    free(r.row);
     free(r.all);
     return status;
 }
@@ -344,6 +415,8 @@ sw_status sw_score(const sw_score_options *options, sw_source_score *scores, sw_
         if (options->n_paths)
             memcpy(scores, s.results->sources, (size_t)options->n_paths * sizeof *scores);
     }
+    if (status && s.results->is_not_finite)
+        sw_runner_blame(&s.runner, err);
     release(&s);
     munmap(s.results, bytes);
     return status;

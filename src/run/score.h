@@ -17,6 +17,7 @@ typedef struct sw_score_options {
     int n_paths;              /* 0: none */
     const char *choices;      /* a .jsonl file of {"prompt", "choices", "answer"}; NULL: none */
     int64_t sequence_length;  /* tokens of a row; 0: 1024, or the model's positions if these are fewer */
+    int64_t stride;           /* tokens between the beginnings of rows, up to sequence_length; 0: sequence_length (data/rows.h) */
     int64_t most_rows;        /* of each source; 0: all */
     const char *chat_format;  /* "auto": the model's own */
     int n_ranks;              /* the model is split over them; at least 1 */
@@ -30,8 +31,8 @@ typedef struct sw_score_options {
 /* A source. Sums are exact, so they are the same for any number of ranks. */
 typedef struct sw_source_score {
     int64_t n_rows;
-    int64_t n_dropped; /* tokens that no row has */
-    int64_t n_targets; /* tokens predicted */
+    int64_t n_dropped; /* tokens that no row has: of documents of one */
+    int64_t n_targets; /* tokens predicted: all but the first of each document that count, once */
     int64_t n_bytes;   /* of the text that they stand for; -1: the model's folder has no tokenizer */
     double loss;       /* nats, of all targets together */
 } sw_source_score;
@@ -44,7 +45,7 @@ typedef struct sw_choices_score {
 } sw_choices_score;
 
 /* Score the sources into scores [n_paths] and the questions into *choices. Of choices that are equally likely the first counts as
- * chosen. Errors: SW_BAD_FILE (model, data; a question by file and line), SW_BAD_CONFIG. */
+ * chosen. Errors: SW_BAD_FILE (model, data; a question by file and line; a score that is no number), SW_BAD_CONFIG. */
 sw_status sw_score(const sw_score_options *options, sw_source_score *scores, sw_choices_score *choices, sw_error *err);
 
 #endif

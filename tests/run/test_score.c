@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "checkpoint/bytes_tokenizer.h"
+#include "data/npy.h"
+#include "data/npy_writer.h"
 #include "run/decoder.h"
 #include "run/score.h"
 
@@ -59,6 +62,110 @@ static void losses_are_those_of_pytorch_on_any_number_of_ranks(void **state) {
             assert_memory_equal(&score.loss, &first, sizeof first); /* to the bit */
         }
     }
+}
+
+/* ---- windows ---- */
+
+/* Model, is_causal, tokens, length, stride, loss in nats: what tests/run/make_windows.py prints. */
+static const struct {
+    const char *model;
+    bool is_causal;
+    int64_t n_tokens, length, stride;
+    double loss;
+} WINDOWS[] = {
+    {"llama-tied", true, 200, 64, 64, 1340.6689636329493},
+    {"llama-tied", true, 200, 64, 24, 1330.3775396076985},
+    {"llama-tied", true, 200, 64, 63, 1318.2129975682271},
+    {"llama-tied", true, 200, 17, 1, 1347.034279944803},
+    {"llama-tied", true, 40, 64, 64, 252.66762820393245},
+    {"llama-tied", false, 200, 64, 64, 1368.5076880002114},
+    {"llama-tied", false, 200, 64, 24, 1367.8778948619054},
+    {"llama-tied", false, 200, 64, 63, 1360.5322685026297},
+    {"llama-tied", false, 200, 17, 1, 1346.8393377930784},
+    {"llama-tied", false, 40, 64, 64, 266.4253758996525},
+    {"gpt2", false, 200, 64, 64, 1105.8643985855476},
+    {"gpt2", false, 200, 64, 24, 1111.0264277676963},
+    {"gpt2", false, 200, 64, 63, 1112.2305265973596},
+    {"gpt2", false, 200, 17, 1, 1112.5959571598357},
+    {"gpt2", false, 40, 64, 64, 218.8750201782278},
+    {"mistral-window", false, 200, 64, 64, 1228.5347087064306},
+    {"mistral-window", false, 200, 64, 24, 1217.0867004208262},
+    {"mistral-window", false, 200, 64, 63, 1221.0461153166118},
+    {"mistral-window", false, 200, 17, 1, 1207.0351426819298},
+    {"mistral-window", false, 40, 64, 64, 240.37256804432408},
+};
+
+static void in_folder(const char *folder, const char *name, char path[600]) {
+    snprintf(path, 600, "%s/%s", folder, name);
+}
+
+/* The golden model in a folder of its own, with another mask, and its first tokens. */
+static void make_window_case(const char *folder, const char *model, bool is_causal, int64_t n_tokens) {
+    char from[600], to[600];
+    sw_error err;
+    uint8_t bytes[SW_NPY_HEADER + 2 * 256]; /* of uint16 */
+    sw_npy_writer writer;
+    snprintf(from, sizeof from, GOLDEN "%s/model/model.safetensors", model);
+    in_folder(folder, "model.safetensors", to);
+    unlink(to);
+    assert_int_equal(symlink(from, to), 0);
+    snprintf(from, sizeof from, GOLDEN "%s/model/config.json", model);
+    json_t *config = json_load_file(from, 0, NULL);
+    json_object_set_new(config, "is_causal", json_boolean(is_causal));
+    in_folder(folder, "config.json", to);
+    assert_int_equal(json_dump_file(config, to, 0), 0);
+    json_decref(config);
+    snprintf(from, sizeof from, GOLDEN "%s/tokens.npy", model);
+    in_folder(folder, "ids.npy", to);
+    unlink(to);
+    FILE *file = fopen(from, "rb");
+    assert_non_null(file);
+    assert_true(fread(bytes, 1, sizeof bytes, file) == sizeof bytes);
+    fclose(file);
+    assert_int_equal(sw_npy_open(&writer, to, SW_I32, &err), SW_OK);
+    for (int64_t i = 0; i < n_tokens; i++)
+        assert_int_equal(sw_npy_put(&writer, sw_npy_element(SW_U16, bytes + SW_NPY_HEADER, i), &err), SW_OK);
+    assert_int_equal(sw_npy_finish(&writer, &err), SW_OK);
+    assert_int_equal(sw_npy_publish(&writer, &err), SW_OK);
+    sw_npy_close(&writer);
+}
+
+/* Of any length and stride, every token but the first is scored once, by both masks, and as transformers does it; padding behind
+ * a short window is seen by nobody. */
+static void windows_are_scored_as_transformers_does(void **state) {
+    (void)state;
+    char folder[] = "/tmp/shardwise-score-XXXXXX", data[600], command[700];
+    assert_non_null(mkdtemp(folder));
+    in_folder(folder, "ids.npy", data);
+    const char *const paths[] = {data};
+    for (size_t i = 0; i < sizeof WINDOWS / sizeof *WINDOWS; i++) {
+        make_window_case(folder, WINDOWS[i].model, WINDOWS[i].is_causal, WINDOWS[i].n_tokens);
+        double first = 0;
+        for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
+            sw_error err;
+            sw_source_score score;
+            sw_choices_score choices;
+            const sw_score_options options = {.model = folder,
+                                              .paths = paths,
+                                              .n_paths = 1,
+                                              .sequence_length = WINDOWS[i].length,
+                                              .stride = WINDOWS[i].stride,
+                                              .chat_format = "auto",
+                                              .n_ranks = n_ranks,
+                                              .parameter_dtype = SW_F32};
+            if (sw_score(&options, &score, &choices, &err))
+                fail_msg("%s", err.message);
+            assert_int_equal(score.n_targets, WINDOWS[i].n_tokens - 1);
+            if (!(fabs(score.loss - WINDOWS[i].loss) < 2e-6 * WINDOWS[i].loss))
+                fail_msg("%s, %s, length %d, stride %d: loss %.9f, not %.9f", WINDOWS[i].model,
+                         WINDOWS[i].is_causal ? "causal" : "full", (int)WINDOWS[i].length, (int)WINDOWS[i].stride, score.loss,
+                         WINDOWS[i].loss);
+            first = n_ranks == 1 ? score.loss : first;
+            assert_memory_equal(&score.loss, &first, sizeof first);
+        }
+    }
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0);
 }
 
 /* ---- questions ---- */
@@ -161,6 +268,7 @@ static void questions_are_won_by_the_likeliest_choice(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_are_those_of_pytorch_on_any_number_of_ranks),
+        cmocka_unit_test(windows_are_scored_as_transformers_does),
         cmocka_unit_test(questions_are_won_by_the_likeliest_choice),
     };
     return cmocka_run_group_tests_name("score", tests, NULL, NULL);
