@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/json_number.h"
+#include "base/text.h"
 
 static double loss_of(const sw_source_score *s) {
     return s->n_targets ? s->loss / (double)s->n_targets : NAN;
@@ -32,7 +33,8 @@ static sw_source_score sum_of(const sw_score_options *o, const sw_source_score *
 static void print_source(const char *name, const sw_source_score *s) {
     const double loss = loss_of(s), perplexity = exp(loss);
     if (!s->n_targets) {
-        printf("%s: none of the tokens in %" PRId64 " rows counts as a target\n", name, s->n_rows);
+        printf("%s: none of the tokens in %" PRId64 " %s counts as a target\n", name, s->n_rows,
+               sw_text_noun(s->n_rows, "row", "rows"));
         return;
     }
     printf("%s: loss %.4f · perplexity ", name, loss);
@@ -44,16 +46,19 @@ static void print_source(const char *name, const sw_source_score *s) {
         printf("%.4f bits per byte", bits_per_byte(s));
     else
         printf("bits per byte unknown (the model has no tokenizer)");
-    printf(" · %" PRId64 " tokens in %" PRId64 " rows", s->n_targets, s->n_rows);
+    printf(" · %" PRId64 " %s in %" PRId64 " %s", s->n_targets, sw_text_noun(s->n_targets, "token", "tokens"), s->n_rows,
+           sw_text_noun(s->n_rows, "row", "rows"));
     if (s->n_dropped)
-        printf(", %" PRId64 " tokens stand alone and have nothing before them", s->n_dropped);
+        printf(", %" PRId64 " %s alone, with nothing before it", s->n_dropped,
+               sw_text_noun(s->n_dropped, "token stands", "tokens stand each"));
     putchar('\n');
 }
 
 static void print_choices(const char *name, const sw_choices_score *c) {
     double n = (double)c->n_questions;
-    printf("%s: accuracy %.4f by log-probability per token, %.4f per byte, %.4f of the whole · %" PRId64 " questions\n", name,
-           (double)c->n_right / n, (double)c->n_right_by_byte / n, (double)c->n_right_by_total / n, c->n_questions);
+    printf("%s: accuracy %.4f by log-probability per token, %.4f per byte, %.4f of the whole · %" PRId64 " %s\n", name,
+           (double)c->n_right / n, (double)c->n_right_by_byte / n, (double)c->n_right_by_total / n, c->n_questions,
+           sw_text_noun(c->n_questions, "question", "questions"));
 }
 
 void sw_print_scores(const sw_score_options *o, const sw_source_score *scores, const sw_choices_score *choices) {
