@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "config/settings.h"
-#include "graph/graph.h"
 #include "config/table.h"
 #include "config/value.h"
+#include "graph/graph.h"
 #include "model/model.h"
 
 static sw_status parse(const char *text, const char *const *overrides, int n_overrides, sw_settings *settings, sw_error *err) {
