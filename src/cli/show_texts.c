@@ -109,9 +109,9 @@ static sw_status print_object(void *to, int64_t text, const sw_text_result *resu
     if (!status)
         status = print_quoted(out->text ? out->text : "", out->n_bytes, err);
     printf(", \"prompt_index\": %" PRId64 ", \"sample\": %" PRId64 ", \"prompt_tokens\": %" PRId64 ", \"tokens\": %" PRId64
-           ", \"finish_reason\": \"%s\", \"seed\": %" PRIu64 "}\n",
+           ", \"finish_reason\": \"%s\", \"context_slid\": %s, \"seed\": %" PRIu64 "}\n",
            prompt, text % out->n_samples, result->n_prompt_tokens, result->n_tokens, reasons[result->end],
-           out->seed + (uint64_t)prompt);
+           result->has_slid ? "true" : "false", out->seed + (uint64_t)prompt);
     free(out->text);
     out->text = NULL;
     out->n_bytes = out->capacity = 0;

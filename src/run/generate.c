@@ -301,9 +301,12 @@ static sw_status take_turn(generation *g, news *mine, sw_error *err) {
 /* Who shows the texts hears of the first token that does not fit into the row of one that goes on: fill_rows cuts it. */
 static void tell_of_slide(const generation *g, int64_t number) {
     const sw_text_sink *sink = &g->options->sink;
-    const sw_growing_text *text = &g->texts[number];
+    sw_growing_text *text = &g->texts[number];
     const int64_t n_positions = g->decoder.choice.n_positions;
-    if (sink->slides && !text->is_over && g->contexts[number].n_prompt + text->n_tokens == n_positions + 1)
+    if (text->is_over || text->has_slid || g->contexts[number].n_prompt + text->n_tokens <= n_positions)
+        return;
+    text->has_slid = true;
+    if (sink->slides)
         sink->slides(sink->to, number, n_positions);
 }
 

@@ -25,6 +25,7 @@ typedef enum sw_text_end { SW_END_TOKENS, SW_END_OF_TEXT, SW_END_STOP, SW_END_SI
 typedef struct sw_text_result {
     sw_text_end end;
     int64_t n_prompt_tokens, n_tokens; /* n_tokens: produced, one that ends the text included */
+    bool has_slid;                     /* it has outgrown the model's positions: its end has not seen its beginning */
 } sw_text_result;
 
 /* Who takes what is produced, in rank 0, which is another process: text after text, each as it is produced. Text number `text` is

@@ -119,7 +119,7 @@ sw_status sw_growing_text_show(sw_growing_text *text, sw_error *err) {
     if (!status && text->ready.n && sink->text)
         status = sink->text(sink->to, text->number, text->ready.item, text->ready.n, err);
     text->ready.n = 0;
-    const sw_text_result result = {text->end, text->n_prompt_tokens, text->n_tokens};
+    const sw_text_result result = {text->end, text->n_prompt_tokens, text->n_tokens, text->has_slid};
     if (!status && text->is_over && sink->end)
         status = sink->end(sink->to, text->number, &result, err);
     return status;

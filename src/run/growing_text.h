@@ -18,7 +18,7 @@ typedef struct sw_growing_text {
     sw_bytes held;           /* may turn out to be the beginning of a stop text */
     sw_bytes ready;          /* to be shown, when it is this text's turn */
     int64_t n_tokens;        /* produced */
-    bool has_begun, is_over;
+    bool has_begun, is_over, has_slid;
     sw_text_end end;
 } sw_growing_text;
 

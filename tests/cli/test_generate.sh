@@ -38,6 +38,11 @@ for case in '0 29 line' '1 30 line' '1 30 line text'; do
         complain "--max-tokens $max: not $n_warnings warnings: $(cat told.txt)"
 done
 
+for max in 29 30; do
+    expect 0 '"context_slid": '"$([ $max = 30 ] && echo true || echo false)" -- \
+        "$shardwise" generate run/model --prompt line --max-tokens $max --greedy --ignore-end --json
+done
+
 # It ends before a stop text.
 expect 0 -- "$shardwise" generate run/model --prompt line --max-tokens 20 --greedy
 whole=$output

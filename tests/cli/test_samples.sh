@@ -37,7 +37,7 @@ def read(name):
     return [json.loads(line, parse_constant=fail) for line in open(name)]
 five = read("five.jsonl")
 assert [(o["prompt"], o["prompt_index"], o["sample"], o["seed"]) for o in five] == [(p, i, s, 7 + i) for i, p in enumerate(("line 1", "says")) for s in range(5)], five
-assert all(set(o) == {"prompt", "text", "prompt_index", "sample", "prompt_tokens", "tokens", "finish_reason", "seed"} for o in five)
+assert all(set(o) == {"prompt", "text", "prompt_index", "sample", "prompt_tokens", "tokens", "finish_reason", "context_slid", "seed"} for o in five)
 assert all(o["tokens"] == 20 and o["finish_reason"] == "length" and o["prompt_tokens"] == len(o["prompt"]) for o in five), five
 assert len({o["text"] for o in five}) == 10, "samples repeat one another"
 texts = {(o["prompt_index"], o["sample"]): o["text"] for o in five}
