@@ -40,6 +40,8 @@ void sw_settings_choose_warmup(sw_settings *s, int64_t n_steps) {
 
 void sw_settings_choose(sw_settings *s) {
     const kind *usual = kind_of(s);
+    if (s->model.dropout == SW_AUTO && !s->model.path)
+        s->model.dropout = 0;
     if (s->optimizer.learning_rate == SW_AUTO) {
         s->optimizer.learning_rate = usual->learning_rate;
         s->chosen.learning_rate = usual->reason;

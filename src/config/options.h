@@ -23,7 +23,7 @@
     X(model, tied, BOOL, "true", "", "the output projection is the embedding table") \
     X(model, rope_theta, REAL, "10000", ">0..", "base of the rotary angles (llama)") \
     X(model, norm_epsilon, REAL, "1e-05", ">0..", "added to the variance in norms") \
-    X(model, dropout, REAL, "0", "0..<1", "share of activations zeroed while training") \
+    X(model, dropout, REAL_AUTO, "auto", "0..<1", "share that training zeroes: of attention's weights, and of gpt2 also of the embedding and of what blocks add; auto: the model's own, 0 for a new one") \
     X(model, init_std, REAL, "0.02", "0..", "standard deviation of new weights") \
     X(model, train, TRAIN, "all", "", "all; lora: low-rank adapters beside the frozen model (model.lora); or a list of name patterns (* and ?), the rest is frozen") \
     X(model, save_dtype, CHOICE, "bf16", "bf16|fp32|fp16", "element type of the final model directory") \

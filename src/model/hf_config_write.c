@@ -162,7 +162,8 @@ sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, c
     put_real(out, "initializer_range", config->init_std);
     put_token(out, "bos_token_id", config->bos_token);
     put_token(out, "eos_token_id", config->eos_token);
-    put_token(out, "pad_token_id", config->has_pad_token ? config->pad_token : -1);
+    if (config->has_pad_token)
+        put_integer(out, "pad_token_id", config->pad_token);
     if (config->mask == SW_MASK_FULL)
         put_bool(out, "is_causal", false);
     put_text(out, "dtype", dtype_text);

@@ -76,7 +76,7 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
             return sw_fail(err, SW_BAD_CONFIG,
                            "model.path and model.architecture are both given; a model in a directory brings its own dimensions");
         sw_status status = sw_model_config_read(s->model.path, model, err);
-        if (!status && s->model.dropout > 0)
+        if (!status && s->model.dropout != SW_AUTO)
             sw_model_drop(model, s->model.dropout);
         if (!status && (status = sw_model_config_check_training(model, SW_SPELL_HUGGING_FACE, err)))
             status = sw_fail_within(err, "%s/config.json", s->model.path);
@@ -110,7 +110,7 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
         .bos_token = -1,
         .eos_token = -1,
     };
-    sw_model_drop(model, s->model.dropout);
+    sw_model_drop(model, s->model.dropout == SW_AUTO ? 0 : s->model.dropout);
     return sw_model_config_check(model, SW_SPELL_RUN_YAML, err);
 }
 

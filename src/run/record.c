@@ -76,6 +76,12 @@ static sw_status add_setting(sw_record *record, const sw_settings *settings, sw_
     return status;
 }
 
+/* auto is the model's own, which its fingerprint has; 0 has always stood for it. */
+static sw_status add_dropout(sw_record *record, const sw_settings *settings, sw_error *err) {
+    return settings->model.dropout == SW_AUTO ? add(record, "model.dropout", "0", err)
+                                              : add_setting(record, settings, SW_OPTION_model_dropout, err);
+}
+
 /* Conversations that packing keeps whole lie in other rows than those that it cut. */
 static const char whole_packing[] = "true (conversations whole)";
 
@@ -119,8 +125,9 @@ sw_status sw_record_create(const sw_assembly *a, sw_dataset *data, sw_kernel_set
     record->item = sw_arena_take(&record->arena, (N_COMPARED + N_FINGERPRINTS) * sizeof *record->item);
     sw_status status = record->item ? SW_OK : no_memory(err);
     for (int i = 0; i < N_COMPARED && !status; i++)
-        status = compared[i] == SW_OPTION_data_packing ? add_packing(record, a->settings, data, err)
-                                                       : add_setting(record, a->settings, compared[i], err);
+        status = compared[i] == SW_OPTION_data_packing    ? add_packing(record, a->settings, data, err)
+                 : compared[i] == SW_OPTION_model_dropout ? add_dropout(record, a->settings, err)
+                                                          : add_setting(record, a->settings, compared[i], err);
     if (!status)
         status = add_model(record, a, err);
     if (!status)

@@ -164,4 +164,14 @@ import json
 config = json.load(open("tuned/model/config.json"))
 assert (config["attn_pdrop"], config["resid_pdrop"], config["embd_pdrop"]) == (0.5, 0.1, 0.1), config
 PYTHON
+# model.dropout is for all of them, 0 too; a run goes on with what it began with.
+loss_of() { sed -n '/"step": 1,/s/.*"loss": \([0-9.]*\).*/\1/p' "$1/metrics.jsonl"; }
+for dropout in auto 0 0.1; do
+    expect 0 -- "$shardwise" train tuned.yaml --quiet "model.dropout=$dropout" "checkpoint.path=dropped-$dropout" log.every=1
+done
+[ "$(loss_of dropped-0)" != "$(loss_of dropped-0.1)" ] && [ "$(loss_of dropped-auto)" != "$(loss_of dropped-0.1)" ] ||
+    complain "model.dropout changes nothing: $(loss_of dropped-auto) $(loss_of dropped-0) $(loss_of dropped-0.1)"
+grep -q '"attn_pdrop": 0.0' dropped-0/model/config.json || complain 'model.dropout: 0 is not written'
+expect 2 'model.path' -- "$shardwise" train tuned.yaml --quiet model.dropout=0 checkpoint.path=dropped-auto train.steps=4
+expect 0 -- "$shardwise" train tuned.yaml --quiet checkpoint.path=dropped-auto train.steps=4
 finish
