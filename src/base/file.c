@@ -1,15 +1,17 @@
 /* file.c: see file.h. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/file_format.h"
@@ -240,11 +242,11 @@ sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_er
                    sw_text_bytes(bytes, needed, sizeof needed), sw_text_bytes(sw_file_space(path), available, sizeof available));
 }
 
-int64_t sw_file_space(const char *path) {
+/* Of the file system of `path` or of its nearest folder that exists. */
+static bool find_file_system(const char *path, struct statfs *info) {
     char folder[SW_PATH_BYTES];
     snprintf(folder, sizeof folder, "%s", path);
-    struct statvfs info;
-    while (statvfs(folder, &info) != 0) {
+    while (statfs(folder, info) != 0) {
         char *slash = strrchr(folder, '/');
         if (!slash && strcmp(folder, ".") != 0)
             snprintf(folder, sizeof folder, ".");
@@ -253,12 +255,35 @@ int64_t sw_file_space(const char *path) {
         else if (slash && slash[1])
             slash[1] = 0;
         else
-            return INT64_MAX;
+            return false;
     }
+    return true;
+}
+
+int64_t sw_file_space(const char *path) {
+    struct statfs info;
     int64_t bytes;
-    if (__builtin_mul_overflow((int64_t)info.f_bavail, (int64_t)info.f_frsize, &bytes))
+    if (!find_file_system(path, &info) || __builtin_mul_overflow((int64_t)info.f_bavail, (int64_t)info.f_frsize, &bytes))
         return INT64_MAX;
     return bytes;
+}
+
+bool sw_file_is_in_memory(const char *path) {
+    struct statfs info;
+    return find_file_system(path, &info) && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+}
+
+int64_t sw_folder_blocks(const char *path) {
+    enum { BLOCK_BYTES = 512 };
+    DIR *folder = opendir(path);
+    struct stat info;
+    int64_t blocks = 0;
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (!fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) && S_ISREG(info.st_mode))
+            blocks += info.st_blocks;
+    if (folder)
+        closedir(folder);
+    return blocks * BLOCK_BYTES;
 }
 
 /* Pipes and the folders of some file systems say EINVAL: they have nothing to sync. */

@@ -65,6 +65,12 @@ sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_er
  * unknown. */
 int64_t sw_file_space(const char *path);
 
+/* Bytes on the disk of the files that lie in a folder; 0 if it cannot be read. */
+int64_t sw_folder_blocks(const char *path);
+
+/* Does what is written to `path`, or to its nearest folder that exists, lie in memory (tmpfs)? */
+bool sw_file_is_in_memory(const char *path);
+
 /* Let what was written last, where that can be; 0 or an errno. */
 int sw_sync(int descriptor);
 sw_status sw_file_sync(int descriptor, const char *path, sw_error *err);

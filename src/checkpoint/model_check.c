@@ -80,7 +80,7 @@ static sw_status compare_tied(const sw_model_source *source, sw_tensor_place hea
         status = sw_fail(err, SW_BAD_FILE,
                          "%s: tie_word_embeddings is true, but %s differs from %s in %" PRId64 " of %" PRId64
                          " elements, by %g at most; "
-                         "set tie_word_embeddings to false, or remove the head",
+                         "set tie_word_embeddings to false",
                          source->path, head.tensor->name, embedding.tensor->name, n_unequal, n, largest);
     return status;
 }

@@ -71,6 +71,8 @@ sw_status sw_model_files_begin(const char *directory, const sw_model_output *out
 sw_status sw_model_files_write(const char *directory, const sw_layout *layout, int rank, sw_dtype save_dtype, sw_piece_fn fetch,
                                void *from, sw_error *err);
 sw_status sw_model_files_finish(const char *directory, sw_error *err);
+/* Bytes on the disk that abandoning gives back. */
+int64_t sw_model_files_left_over_bytes(const char *directory);
 void sw_model_files_abandon(const char *directory);
 
 /* Remove the files of a model folder that have names that begin gives, and the folder. One that holds other things stays with

@@ -329,6 +329,11 @@ void sw_model_files_remove(const char *directory) {
     rmdir(directory);
 }
 
+int64_t sw_model_files_left_over_bytes(const char *directory) {
+    char folder[SW_PATH_BYTES];
+    return sw_model_files_partial(directory, folder, NULL) == SW_OK ? sw_folder_blocks(folder) : 0;
+}
+
 void sw_model_files_abandon(const char *directory) {
     char folder[SW_PATH_BYTES];
     if (sw_model_files_partial(directory, folder, NULL) == SW_OK)

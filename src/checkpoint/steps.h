@@ -70,6 +70,9 @@ sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_reject
 typedef void (*sw_left_over_fn)(void *to, const char *path);
 sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to, sw_error *err);
 
+/* Bytes on the disk that sw_steps_clean gives back. */
+int64_t sw_steps_left_over_bytes(const char *folder);
+
 /* May what has the name of a step be removed by a run? Nothing is there; or it is a folder whose manifest says that step, or is
  * damaged and says none. A link, a file, a folder without a manifest, a checkpoint of another step are somebody's: copied or
  * renamed by hand. Nothing is allocated. */

@@ -202,6 +202,19 @@ static sw_status remove_left_overs(const sw_storage *storage, const char *folder
     return status;
 }
 
+int64_t sw_steps_left_over_bytes(const char *folder) {
+    char path[SW_PATH_BYTES], entry_path[SW_PATH_BYTES];
+    DIR *open_folder;
+    int64_t bytes = 0;
+    if (sw_steps_open_folder(folder, path, &open_folder, NULL) != SW_OK || !open_folder)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(open_folder));)
+        if (is_left_over(entry->d_name) && sw_path_join(entry_path, path, entry->d_name, NULL) == SW_OK)
+            bytes += sw_folder_blocks(entry_path);
+    closedir(open_folder);
+    return bytes;
+}
+
 /* Remove the manifest that was to take the place of a checkpoint's. */
 static sw_status remove_half_restated(const sw_storage *storage, const char *folder, const sw_step *step, sw_error *err) {
     char path[SW_PATH_BYTES], partial[SW_PATH_BYTES];
@@ -219,7 +232,7 @@ static sw_status check_link(const char *path, sw_error *err) {
     if (lstat(path, &info) != 0 || S_ISLNK(info.st_mode))
         return SW_OK;
     return sw_fail(err, SW_BAD_CONFIG,
-                   "%s: is a %s, and a run makes a link of that name to its newest checkpoint · move it away, or remove it", path,
+                   "%s: is a %s, and a run makes a link of that name to its newest checkpoint · move it away", path,
                    S_ISDIR(info.st_mode) ? "folder" : "file");
 }
 

@@ -14,11 +14,13 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "base/reason.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
+#include "observe/resident.h"
 
 /* The value after "key :" in a file of such lines, as in /proc/cpuinfo; "" if there is none. */
 static char *read_field(const char *path, const char *key, char *buffer, size_t bytes) {
@@ -122,40 +124,39 @@ static void show_blas(void) {
 }
 
 static void show_memory(void) {
-    char total[64], available[64], limit[64], first[SW_TEXT_NUMBER_BYTES], second[SW_TEXT_NUMBER_BYTES];
+    char total[64], available[64], first[SW_TEXT_NUMBER_BYTES], second[SW_TEXT_NUMBER_BYTES];
+    sw_available_memory left;
     int64_t total_bytes = strtoll(read_field("/proc/meminfo", "MemTotal", total, sizeof total), NULL, 10) * 1024;
     int64_t available_bytes = strtoll(read_field("/proc/meminfo", "MemAvailable", available, sizeof available), NULL, 10) * 1024;
     printf("memory     %s, %s available", sw_text_bytes(total_bytes, first, sizeof first),
            sw_text_bytes(available_bytes, second, sizeof second));
-    read_line("/sys/fs/cgroup/memory.max", limit, sizeof limit);
-    if (!*limit)
-        read_line("/sys/fs/cgroup/memory/memory.limit_in_bytes", limit, sizeof limit);
-    int64_t limit_bytes = strtoll(limit, NULL, 10);
-    if (limit_bytes > 0 && limit_bytes < total_bytes)
-        printf("; the control group allows %s", sw_text_bytes(limit_bytes, first, sizeof first));
+    if (!sw_available_memory_read("", &left, NULL) && left.bytes < available_bytes)
+        printf("; runs can take %s of it: what the control group leaves (%s)", sw_text_bytes(left.bytes, first, sizeof first),
+               left.limit);
     char overcommit[32];
     printf("; overcommit mode %s\n", read_line("/proc/sys/vm/overcommit_memory", overcommit, sizeof overcommit));
 }
 
-/* Ranks share windows through memfd. Returns whether that works. */
-static bool show_shared_memory(bool is_silent) {
+/* Ranks share windows through memfd. Returns 0 where that works, else why not. */
+static int show_shared_memory(bool is_silent) {
+    enum { WINDOW_BYTES = 4096 };
     int window = memfd_create("shardwise-doctor", MFD_CLOEXEC);
-    bool works = window >= 0 && !ftruncate(window, 1 << 20);
-    void *map = works ? mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, window, 0) : MAP_FAILED;
-    works = map != MAP_FAILED;
-    const char *problem = works ? "works" : strerror(errno);
-    if (works)
-        munmap(map, 1 << 20);
+    bool works = window >= 0 && !ftruncate(window, WINDOW_BYTES);
+    void *map = works ? mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, window, 0) : MAP_FAILED;
+    int error = map != MAP_FAILED ? 0 : errno;
+    const char *problem = error ? strerror(error) : "works";
+    if (map != MAP_FAILED)
+        munmap(map, WINDOW_BYTES);
     if (window >= 0)
         close(window);
     if (is_silent)
-        return works;
+        return error;
     struct statvfs facts;
     char size[SW_TEXT_NUMBER_BYTES] = "absent";
     if (!statvfs("/dev/shm", &facts))
         sw_text_bytes((int64_t)facts.f_blocks * (int64_t)facts.f_frsize, size, sizeof size);
     printf("windows    memfd: %s; /dev/shm: %s (not needed)\n", problem, size);
-    return works;
+    return error;
 }
 
 static void show_limit(const char *name, int resource, bool is_bytes) {
@@ -180,23 +181,23 @@ static void show_limits(void) {
     printf("\n");
 }
 
-static sw_status refuse_windows(sw_error *err) {
-    return sw_fail(
-        err, SW_BAD_CONFIG,
-        "ranks cannot share memory: memfd does not work · this machine · is a sandbox in the way? train with shard.ranks=1");
+static sw_status refuse_windows(int error, sw_error *err) {
+    const char *hint = sw_call_hint(SW_CALL_MEMORY, error);
+    return sw_fail(err, SW_BAD_CONFIG, "ranks cannot share memory: %s · this machine (memfd) · %s", strerror(error),
+                   *hint ? hint : "is a sandbox in the way?");
 }
 
 static sw_status show_json(sw_error *err) {
     char model[256], flags[4096];
-    bool has_windows = show_shared_memory(true);
+    int error = show_shared_memory(true);
     json_t *object = sw_doctor_object(read_field("/proc/cpuinfo", "model name", model, sizeof model),
-                                      read_field("/proc/cpuinfo", "flags", flags, sizeof flags), has_windows);
+                                      read_field("/proc/cpuinfo", "flags", flags, sizeof flags), !error);
     if (!object)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the report · shardwise doctor");
     json_dumpf(object, stdout, 0);
     putchar('\n');
     json_decref(object);
-    return has_windows ? SW_OK : refuse_windows(err);
+    return error ? refuse_windows(error, err) : SW_OK;
 }
 
 static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
@@ -231,12 +232,12 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
     show_products();
     show_blas();
     show_memory();
-    bool has_windows = show_shared_memory(false);
+    int error = show_shared_memory(false);
     show_limits();
-    if (has_windows)
+    if (!error)
         printf("\nNothing is missing.\n");
-    if (!has_windows)
-        return refuse_windows(err);
+    if (error)
+        return refuse_windows(error, err);
     return SW_OK;
 }
 

@@ -141,7 +141,7 @@ sw_status sw_token_record_check(const char *path, int64_t n_tokens, sw_token_rea
     if (!status && r.n_tokens != n_tokens)
         status =
             sw_fail(err, SW_BAD_FILE,
-                    "%s: says %" PRId64 " tokens, %s has %" PRId64 "; if the file was replaced on purpose, remove its record",
+                    "%s: says %" PRId64 " tokens, %s has %" PRId64 "; if the file was replaced on purpose, move its record away",
                     name, r.n_tokens, path, n_tokens);
     if (!status)
         status = tokenizer_of(reader, &tokenizer, err);

@@ -35,35 +35,45 @@ sw_status sw_resident_read(pid_t pid, sw_resident *resident, sw_error *err) {
 
 /* Files of a control group in the two versions of the interface. */
 typedef struct group_files {
-    const char *limit, *usage, *inactive, *active; /* the last two: page cache, lines of memory.stat */
+    const char *limit[2], *usage; /* limit: the second slows processes down until they barely move; NULL: there is none */
+    const char *given_back[3];    /* lines of memory.stat: page cache and what the kernel can drop; NULL: no more */
+    const char *hierarchical;     /* line of memory.stat: the least limit of all groups above, seen here or not */
 } group_files;
 
 /* Lower the available memory `to` to what is left in the group, if it has a limit. */
 static void apply_group(void *to, const char *root, const char folder[SW_GROUP_FOLDER_BYTES], bool is_version_1) {
     static const group_files versions[] = {
-        {"memory.max", "memory.current", "inactive_file ", "active_file "},
-        {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "},
+        {{"memory.max", "memory.high"}, "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}, NULL},
+        {{"memory.limit_in_bytes"},
+         "memory.usage_in_bytes",
+         {"total_inactive_file ", "total_active_file "},
+         "hierarchical_memory_limit "},
     };
     const group_files *files = &versions[is_version_1];
     sw_available_memory *available = to;
     char path[2 * PATH_BYTES], text[SW_KERNEL_TEXT_BYTES];
-    int64_t limit, usage, inactive = 0, active = 0;
+    int64_t limit, usage, bytes, least = INT64_MAX;
+    const char *name = NULL;
     snprintf(path, sizeof path, "%s%s/%s", root, folder, files->usage);
     if (!sw_kernel_number_read(path, &usage))
         return;
     snprintf(path, sizeof path, "%s%s/memory.stat", root, folder);
     if (sw_kernel_text_read(path, text)) {
-        sw_kernel_text_find(text, files->inactive, &inactive);
-        sw_kernel_text_find(text, files->active, &active);
+        for (int i = 0; i < 3 && files->given_back[i]; i++)
+            usage -= sw_kernel_text_find(text, files->given_back[i], &bytes) ? bytes : 0;
+        if (files->hierarchical && sw_kernel_text_find(text, files->hierarchical, &bytes))
+            least = bytes, name = "memory.stat";
     }
-    snprintf(path, sizeof path, "%s%s/%s", root, folder, files->limit);
-    if (!sw_kernel_number_read(path, &limit)) /* "max", or no such file: no limit */
-        return;
-    int64_t taken = usage - inactive - active, left = limit - (taken > 0 ? taken : 0);
-    if (left >= available->bytes)
+    for (int i = 0; i < 2 && files->limit[i]; i++) {
+        snprintf(path, sizeof path, "%s%s/%s", root, folder, files->limit[i]);
+        if (sw_kernel_number_read(path, &limit) && limit <= least) /* "max", or no such file: no limit */
+            least = limit, name = files->limit[i];
+    }
+    int64_t left = least - (usage > 0 ? usage : 0);
+    if (!name || left >= available->bytes)
         return;
     available->bytes = left > 0 ? left : 0;
-    snprintf(available->limit, sizeof available->limit, "%s", path + strlen(root));
+    snprintf(available->limit, sizeof available->limit, "%s/%s", folder, name);
 }
 
 sw_status sw_available_memory_read(const char *root, sw_available_memory *available, sw_error *err) {

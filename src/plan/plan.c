@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "run/rank_device.h"
 #include "run/train.h"
 #include "shard/schedule.h"
 
@@ -24,8 +25,8 @@ static void say(const sw_plan_options *options, const char *format, ...) {
 
 static void tell_people(const sw_plan_options *options, const sw_run *run, int n_slots) {
     const sw_assembly *a = &run->assembly;
-    char parameters[SW_TEXT_NUMBER_BYTES], gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES],
-        flops[SW_TEXT_NUMBER_BYTES];
+    char share[SW_TEXT_NUMBER_BYTES], parameters[SW_TEXT_NUMBER_BYTES], gathered[SW_TEXT_NUMBER_BYTES],
+        reduced[SW_TEXT_NUMBER_BYTES], flops[SW_TEXT_NUMBER_BYTES];
     int64_t gather, reduce;
     sw_program_traffic(a->program, n_slots, &gather, &reduce);
     sw_text_count((double)a->n_parameters, parameters, sizeof parameters);
@@ -43,6 +44,8 @@ static void tell_people(const sw_plan_options *options, const sw_run *run, int n
         a->program->instructions.n, flops, sw_text_bytes(gather, gathered, sizeof gathered),
         sw_text_bytes(reduce, reduced, sizeof reduced));
     sw_report_memory(run, NULL);
+    say(options, "each process takes %s beside its plan: buffers to load and save with, stacks, the kernel's tables",
+        sw_text_bytes(run->share, share, sizeof share));
 }
 
 static sw_status tell_json(const sw_plan_options *options, const sw_run *run, int n_slots, sw_error *err) {
@@ -52,11 +55,12 @@ static sw_status tell_json(const sw_plan_options *options, const sw_run *run, in
     json_t *memory = json_object();
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         json_object_set_new(memory, sw_memory_class_name((sw_memory_class)c), json_integer(run->planned[c]));
-    json_t *plan = json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:f, s:I, s:I, s:o}", "ranks", a->choice.n_ranks, "threads",
-                             a->choice.n_threads, "stage", a->choice.stage, "micro_batch_size",
-                             (json_int_t)a->choice.micro_batch_size, "parameters", (json_int_t)a->n_parameters, "slots", n_slots,
-                             "instructions", a->program->instructions.n, "flops", sw_program_flops(a->program, n_slots),
-                             "gather_bytes", (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "memory", memory);
+    json_t *plan =
+        json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:f, s:I, s:I, s:o, s:I}", "ranks", a->choice.n_ranks, "threads",
+                  a->choice.n_threads, "stage", a->choice.stage, "micro_batch_size", (json_int_t)a->choice.micro_batch_size,
+                  "parameters", (json_int_t)a->n_parameters, "slots", n_slots, "instructions", a->program->instructions.n,
+                  "flops", sw_program_flops(a->program, n_slots), "gather_bytes", (json_int_t)gather, "reduce_bytes",
+                  (json_int_t)reduce, "memory", memory, "process_bytes", (json_int_t)run->share);
     char *text = plan ? json_dumps(plan, 0) : NULL;
     json_decref(plan);
     if (!text)
@@ -74,9 +78,12 @@ sw_status sw_plan(const sw_settings *settings, const sw_plan_options *options, s
     sw_cores_find(&run.cores);
     sw_status status = sw_assembly_choose(settings, run.cores.n, &choice, run.ranks_reason, sizeof run.ranks_reason, err);
     if (!status)
+        status = sw_kernel_set_of(settings, &run.kernel_set, err);
+    if (!status)
         status = sw_assembly_create(settings, NULL, &choice, &run.assembly, err);
     if (status)
         return status;
+    sw_gemm_choose(run.kernel_set, sw_sharding_numbers(&run.assembly.sharding), settings->train.reproducible, &run.gemm);
     if ((status = sw_run_price(&run, err)))
         goto done;
     int64_t n_micro_batches = settings->train.batch_size / choice.micro_batch_size;

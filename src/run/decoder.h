@@ -31,6 +31,10 @@ typedef struct sw_decoder {
 sw_status sw_decoder_create(const sw_decoder_choice *choice, sw_decoder *decoder, sw_error *err);
 void sw_decoder_free(sw_decoder *decoder);
 
+/* decoder_fit.c: before ranks exist: is there memory for all of them? SW_NO_MEMORY with flags of `shardwise generate` that would
+ * make it fit. longest_prompt, max_tokens: given and to be produced. */
+sw_status sw_decoder_check_memory(const sw_decoder *decoder, int64_t longest_prompt, int64_t max_tokens, sw_error *err);
+
 /* Collective: in a rank, take memory and load this rank's part of the model. */
 sw_status sw_decoder_open(sw_decoder *decoder, sw_comm *comm, sw_error *err);
 void sw_decoder_close(sw_decoder *decoder);

@@ -37,6 +37,7 @@ typedef struct generation {
     int64_t n_texts;        /* samples of all prompts */
     context *contexts;      /* [n_texts] */
     sw_growing_text *texts; /* [n_texts] in the ranks: of own texts, on rank 0 all */
+    int64_t longest;        /* tokens of the longest prompt */
     int64_t shown;          /* the text whose turn it is */
     /* in the rank */
     sw_comm *comm;
@@ -184,7 +185,6 @@ static sw_status build(generation *g, sw_error *err) {
     const sw_generate_options *o = g->options;
     sw_model_config model;
     bool has_text = o->n_stops > 0;
-    int64_t longest = 0;
     for (int64_t i = 0; i < o->n_prompts; i++)
         has_text = has_text || o->prompts[i].text;
     sw_status status = sw_model_config_read(o->model, &model, err);
@@ -201,7 +201,7 @@ static sw_status build(generation *g, sw_error *err) {
         status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " texts", g->n_texts);
     for (int64_t i = 0; i < g->n_texts && !status; i++) {
         status = read_prompt(g, &model, i, err);
-        longest = !status && g->contexts[i].n_ids > longest ? g->contexts[i].n_ids : longest;
+        g->longest = !status && g->contexts[i].n_ids > g->longest ? g->contexts[i].n_ids : g->longest;
     }
     if (status)
         return status;
@@ -211,7 +211,7 @@ static sw_status build(generation *g, sw_error *err) {
         .adapter = o->adapter,
         .n_ranks = o->n_ranks,
         .n_rows = n_rows < of_rank ? n_rows : of_rank,
-        .n_positions = longest + o->max_tokens < model.max_positions ? longest + o->max_tokens : model.max_positions,
+        .n_positions = g->longest + o->max_tokens < model.max_positions ? g->longest + o->max_tokens : model.max_positions,
         .parameter_dtype = o->parameter_dtype,
     };
     return sw_decoder_create(&choice, &g->decoder, err);
@@ -429,6 +429,8 @@ sw_status sw_generate(const sw_generate_options *options, sw_error *err) {
         g.n_texts = options->n_prompts * n_samples(options);
     if (!status)
         status = build(&g, err);
+    if (!status)
+        status = sw_decoder_check_memory(&g.decoder, g.longest, options->max_tokens, err);
     if (!status)
         status = sw_launch(&launch, generate_in_rank, &g, err);
     release(&g);

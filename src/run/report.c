@@ -172,8 +172,9 @@ void sw_report_start(const sw_run *run) {
     int64_t sum = 0;
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         sum += run->planned[c];
-    char bytes[SW_TEXT_NUMBER_BYTES];
-    sw_report_line(run, "memory: %s planned per rank", sw_text_bytes(sum, bytes, sizeof bytes));
+    char bytes[SW_TEXT_NUMBER_BYTES], share[SW_TEXT_NUMBER_BYTES];
+    sw_report_line(run, "memory: %s planned per rank, and %s beside it for each process", sw_text_bytes(sum, bytes, sizeof bytes),
+                   sw_text_bytes(run->share, share, sizeof share));
     if (run->options->dry_run)
         sw_report_memory(run, NULL);
 }

@@ -83,15 +83,15 @@ static char *plan_text(const sw_run *run) {
     sw_program_traffic(a->program, n_slots, &gather, &reduce);
     char hash[32];
     snprintf(hash, sizeof hash, "%016" PRIx64, sw_program_hash(a->program));
-    json_t *plan = json_pack("{s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I}",
-                             "version", sw_version(), "ranks", a->choice.n_ranks, "threads", a->choice.n_threads, "stage",
-                             a->choice.stage, "micro_batch_size", (json_int_t)a->choice.micro_batch_size, "parameters",
-                             (json_int_t)a->n_parameters, "trained_parameters", (json_int_t)a->n_trainable, "slots", n_slots,
-                             "instructions", a->program->instructions.n, "program_hash", hash, "kernel_set",
-                             sw_kernel_set_name(run->kernel_set), "gemm", sw_gemm_kind_name(run->gemm.kind), "memory",
-                             classes(run->planned), "memory_of_one_rank_alone", classes(run->unsharded), "gather_bytes",
-                             (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "transient_bytes_alive",
-                             (json_int_t)a->program->packing_live, "transient_bytes", (json_int_t)a->program->packing_arena);
+    json_t *plan = json_pack(
+        "{s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "version",
+        sw_version(), "ranks", a->choice.n_ranks, "threads", a->choice.n_threads, "stage", a->choice.stage, "micro_batch_size",
+        (json_int_t)a->choice.micro_batch_size, "parameters", (json_int_t)a->n_parameters, "trained_parameters",
+        (json_int_t)a->n_trainable, "slots", n_slots, "instructions", a->program->instructions.n, "program_hash", hash,
+        "kernel_set", sw_kernel_set_name(run->kernel_set), "gemm", sw_gemm_kind_name(run->gemm.kind), "memory",
+        classes(run->planned), "memory_of_one_rank_alone", classes(run->unsharded), "process_bytes", (json_int_t)run->share,
+        "gather_bytes", (json_int_t)gather, "reduce_bytes", (json_int_t)reduce, "transient_bytes_alive",
+        (json_int_t)a->program->packing_live, "transient_bytes", (json_int_t)a->program->packing_arena);
     char *text = plan ? json_dumps(plan, JSON_INDENT(2)) : NULL;
     json_decref(plan);
     return text;
@@ -103,31 +103,6 @@ static sw_status write_text(const char *folder, const char *name, char *text, sw
         return sw_fail(err, SW_NO_MEMORY, "no memory to write %s", name);
     sw_status status = sw_path_join(path, folder, name, err);
     return status ? status : sw_file_write(path, text, (int64_t)strlen(text), err);
-}
-
-sw_status sw_run_folder_room(const sw_run *run, sw_error *err) {
-    const sw_settings *settings = run->settings;
-    sw_model_output output = sw_run_folder_output(run);
-    int64_t need, model;
-    sw_status status = sw_model_files_bytes(&output, &model, err);
-    if (status)
-        return status;
-    int64_t states,
-        n_checkpoints = settings->checkpoint.every ? settings->checkpoint.keep + 1 : 0; /* one before one is removed */
-    if (settings->checkpoint.every && !settings->checkpoint.keep)
-        n_checkpoints = 1; /* all are kept: how many there will be is the user's business */
-    if (__builtin_mul_overflow(n_checkpoints, sw_saving_file_bytes(&run->assembly), &states) ||
-        __builtin_add_overflow(model, 1 << 20, &need) || __builtin_add_overflow(need, states, &need))
-        need = INT64_MAX;
-    int64_t space = sw_file_space(settings->checkpoint.path);
-    char needed[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES];
-    if (space < need)
-        return sw_fail(err, SW_NO_SPACE,
-                       "%s: the final model%s %s and the disk has %s left · free some, %stake another checkpoint.path",
-                       settings->checkpoint.path, n_checkpoints ? " and the checkpoints that are kept need" : " needs",
-                       sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, left, sizeof left),
-                       n_checkpoints > 1 ? "keep fewer (checkpoint.keep), or " : "or ");
-    return SW_OK;
 }
 
 /* What sw_run_folder_begin and sw_run_folder_create make, and nothing else. */

@@ -1,8 +1,9 @@
 /* run_folder_again.c: a run in a folder that is there already: may it go on, from where, and what it leaves of the old.
  *
- * A folder is that of a run when it has a run.yaml; or nothing yet but what a run makes before that, so that a start that was
- * killed at any instant can be made again, or but a checkpoint that was imported. What steps/ holds decides the rest: a
- * checkpoint to go on from; none, and then the run begins anew in its folder, unless it is a finished run without checkpoints.
+ * A folder is that of a run when it has a run.yaml and what a run makes beside it; or nothing yet but what a run makes before
+ * that, so that a start that was killed at any instant can be made again, or but a checkpoint that was imported. What steps/
+ * holds decides the rest: a checkpoint to go on from; none, and then the run begins anew in its folder, unless it is a finished
+ * run without checkpoints.
  */
 #include "run/training.h"
 
@@ -17,13 +18,25 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/reason.h"
 #include "checkpoint/load.h"
 #include "checkpoint/steps.h"
 
-static sw_status exists_already(const char *path, const char *why, sw_error *err) {
+/* What is there is somebody's, or a run's that is done: nothing of it is to be removed to make place for a run. */
+static sw_status take_another(const char *path, const char *why, sw_error *err) {
+    return sw_fail(err, SW_BAD_CONFIG, "%s %s · take another checkpoint.path", path, why);
+}
+
+static sw_status is_no_runs_folder(const char *path, sw_error *err) {
     return sw_fail(err, SW_BAD_CONFIG,
-                   "%s exists%s, and a run is not written over another · take another checkpoint.path, or remove that folder; "
-                   "to go on from its weights, set model.path=%s/model",
+                   "%s exists and is no run's folder, and a run writes into a new folder or its own · take another "
+                   "checkpoint.path, for example %s/run",
+                   path, path);
+}
+
+/* A model that was trained there can be gone on from in another folder. */
+static sw_status is_done(const char *path, const char *why, sw_error *err) {
+    return sw_fail(err, SW_BAD_CONFIG, "%s %s · take another checkpoint.path; to go on from its weights, set model.path=%s/model",
                    path, why, path);
 }
 
@@ -65,16 +78,29 @@ static bool has(const char *folder, const char *name) {
     return sw_path_join(path, folder, name, NULL) == SW_OK && sw_file_exists(path);
 }
 
+/* A run.yaml alone may be a project's own file of settings; a run has made others before it, or beside it. */
+static bool is_runs_folder(const char *path) {
+    return has(path, "run.yaml") &&
+           (has(path, ".lock") || has(path, "plan.json") || has(path, "events.jsonl") || has(path, "steps"));
+}
+
 sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
     const char *path = run->settings->checkpoint.path;
     struct stat info;
     if (stat(path, &info)) {
-        if (errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG)
-            return sw_fail(err, SW_NO_SPACE, "%s cannot be made: %s; take another checkpoint.path", path, strerror(errno));
-        return lstat(path, &info) ? SW_OK : exists_already(path, " as a link that leads nowhere", err);
+        int error = errno;
+        if (error != ENOENT && error != ENOTDIR) /* it may well be there */
+            return sw_fail_call(err, SW_CALL_WRITE, error, "%s (checkpoint.path): cannot be made", path);
+        return lstat(path, &info) ? SW_OK : take_another(path, "is a link that leads nowhere", err);
     }
-    if (run->settings->checkpoint.resume.never || !S_ISDIR(info.st_mode) || !(has(path, "run.yaml") || is_begun_folder(path)))
-        return exists_already(path, "", err);
+    if (!S_ISDIR(info.st_mode))
+        return take_another(path, "exists and is no folder", err);
+    if (!is_runs_folder(path) && !is_begun_folder(path))
+        return is_no_runs_folder(path, err);
+    if (run->settings->checkpoint.resume.never && has(path, "model"))
+        return is_done(path, "exists as a run's folder, and checkpoint.resume is never", err);
+    if (run->settings->checkpoint.resume.never)
+        return take_another(path, "exists as a run's folder, and checkpoint.resume is never", err);
     sw_steps steps;
     sw_status status = sw_steps_list(path, &steps, err);
     int n_steps = status ? 0 : steps.n;
@@ -82,7 +108,7 @@ sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
     if (status)
         return status;
     if (!n_steps && has(path, "model"))
-        return exists_already(path, ", is finished and has no checkpoint", err);
+        return is_done(path, "exists, is finished and has no checkpoint to go on from", err);
     run->goes_on = true;
     return take_lock(run, err);
 }
@@ -143,7 +169,7 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
 }
 
 static void tell_of_left_over(void *to, const char *path) {
-    sw_report_warning(to, "%s holds files that are no checkpoint's, and stays; move them away, or remove it", path);
+    sw_report_warning(to, "%s holds files that are no checkpoint's, and stays; move them away", path);
 }
 
 sw_status sw_run_folder_clean(const sw_run *run, sw_error *err) {

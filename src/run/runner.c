@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "checkpoint/model_files.h"
+#include "comm/control.h"
 #include "run/masters.h"
 #include "run/rank_device.h"
 
@@ -34,6 +35,21 @@ sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_erro
         return sw_compile(r->compiled, graph, SW_COMPILE_FORWARD, NULL, err);
     sw_graph_free(graph);
     return status;
+}
+
+sw_need sw_runner_need(const sw_runner *r, int64_t planned[SW_N_MEMORY_CLASSES]) {
+    const sw_layout *layout = &r->compiled->layout;
+    int n_ranks = r->compiled->sharding.mesh.n_ranks, n_threads = r->compiled->sharding.n_threads;
+    int64_t n_parameters = 0;
+    sw_compiled_bytes(r->compiled, planned);
+    planned[SW_MEMORY_TRANSPORT] += sw_control_bytes(n_ranks) / n_ranks;
+    sw_need need = {.n_ranks = n_ranks};
+    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
+        need.plan += planned[c];
+    for (int p = 0; p < layout->n_parameters; p++)
+        n_parameters += layout->parameters[p].parameter->n_elements;
+    need.share = sw_process_share(n_ranks, n_threads, planned, n_parameters, r->gemm.kind == SW_GEMM_BLAS);
+    return need;
 }
 
 void sw_runner_free(sw_runner *r) {

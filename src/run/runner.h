@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "model/model.h"
 #include "run/executor.h"
+#include "run/need.h"
 #include "shard/compile.h"
 
 typedef struct sw_runner {
@@ -37,6 +38,9 @@ void sw_runner_free(sw_runner *runner);
 /* Add a program. `graph` is empty but for what is wanted of it (decoding, token losses); it is the runner's from now on, also
  * after an error. The first one finds out whether the folder's files fit. */
 sw_status sw_runner_add(sw_runner *runner, sw_model_end end, sw_graph *graph, sw_error *err);
+
+/* What its ranks need, when all programs are added; out: planned [SW_N_MEMORY_CLASSES] of a rank. */
+sw_need sw_runner_need(const sw_runner *runner, int64_t planned[SW_N_MEMORY_CLASSES]);
 
 /* Collective: take memory and load this rank's part. Close it after an error too. */
 sw_status sw_runner_open(sw_runner *runner, sw_comm *comm, sw_error *err);

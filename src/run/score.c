@@ -5,11 +5,13 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/file.h"
+#include "base/integer.h"
 #include "base/stop_signal.h"
 #include "base/wide_sum.h"
 #include "data/codec.h"
@@ -166,6 +168,57 @@ static sw_status build(scoring *s, sw_error *err) {
     if (!status && o->choices)
         status = sw_questions_read(o->choices, &s->codec, positions, &s->questions, err);
     return status ? status : add_programs(s, err);
+}
+
+/* ---- does it fit into memory? ---- */
+
+enum { DTYPE, LENGTH, RANKS, N_SETTINGS };
+
+/* The same with other values of the settings that could make it need less; its programs are the caller's to free. */
+static sw_status build_other(const scoring *s, const int value[], scoring *other, sw_score_options *options, sw_error *err) {
+    *options = *s->options;
+    *other = *s;
+    other->options = options;
+    options->parameter_dtype = value[DTYPE] ? SW_BF16 : options->parameter_dtype;
+    options->n_ranks >>= value[RANKS];
+    other->row_length >>= value[LENGTH];
+    sw_status status =
+        sw_runner_begin(options->model, options->adapter, options->n_ranks, options->parameter_dtype, &other->runner, err);
+    other->runner.model.keeps_documents_apart = s->runner.model.keeps_documents_apart;
+    return status ? status : add_programs(other, err);
+}
+
+static bool price(void *self, const int value[], sw_need *need) {
+    int64_t planned[SW_N_MEMORY_CLASSES];
+    scoring other;
+    sw_score_options options;
+    sw_status status = build_other(self, value, &other, &options, NULL);
+    if (!status)
+        *need = sw_runner_need(&other.runner, planned);
+    sw_runner_free(&other.runner);
+    return !status;
+}
+
+static void word(void *self, const int value[], char *text, size_t bytes) {
+    const scoring *s = self;
+    char length[48] = "", ranks[32] = "";
+    if (value[LENGTH])
+        snprintf(length, sizeof length, "--sequence-length %" PRId64 " ", s->row_length >> value[LENGTH]);
+    if (value[RANKS])
+        snprintf(ranks, sizeof ranks, "--ranks %d ", s->options->n_ranks >> value[RANKS]);
+    snprintf(text, bytes, "%s%s%s", value[DTYPE] ? "--dtype bf16 " : "", length, ranks);
+}
+
+static sw_status check_memory(scoring *s, sw_error *err) {
+    sw_alternatives alternatives = {
+        .n = N_SETTINGS, .names = "--dtype, --sequence-length and --ranks", .self = s, .price = price, .word = word};
+    int64_t planned[SW_N_MEMORY_CLASSES];
+    char most[64];
+    alternatives.n_values[DTYPE] = s->options->parameter_dtype != SW_BF16;
+    alternatives.n_values[RANKS] = halvings(s->options->n_ranks);
+    alternatives.n_values[LENGTH] = s->options->n_paths ? halvings(s->row_length / larger(1, s->options->stride)) : 0;
+    sw_need need = sw_runner_need(&s->runner, planned);
+    return sw_need_check(&need, 0, "the model", sw_need_most(planned, most, sizeof most), &alternatives, err);
 }
 
 static void release(scoring *s) {
@@ -408,6 +461,8 @@ sw_status sw_score(const sw_score_options *options, sw_source_score *scores, sw_
     if (s.results == MAP_FAILED)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the scores of %d sources", options->n_paths);
     sw_status status = build(&s, err);
+    if (!status)
+        status = check_memory(&s, err);
     if (!status)
         status = sw_launch(&launch, score_in_rank, &s, err);
     if (!status) {

@@ -14,6 +14,7 @@
 #include "checkpoint/model_files.h"
 #include "comm/control.h"
 #include "run/faults.h"
+#include "run/need.h"
 #include "run/rank_device.h"
 #include "run/saving.h"
 
@@ -74,6 +75,8 @@ sw_status sw_run_price(sw_run *run, sw_error *err) {
     sw_assembly alone;
     sw_compiled_bytes(run->assembly.compiled, run->planned);
     run->planned[SW_MEMORY_TRANSPORT] = sw_run_transport_bytes(&run->assembly);
+    run->share = sw_process_share(choice.n_ranks, choice.n_threads, run->planned, run->assembly.n_parameters,
+                                  run->gemm.kind == SW_GEMM_BLAS);
     choice.n_ranks = 1;
     choice.stage = 0;
     settings.shard.accumulate = SW_ACCUMULATE_UNSHARDED;
@@ -147,8 +150,9 @@ static sw_status prepare(sw_run *run, sw_error *err) {
         status = sw_run_folder_compare(run, err);
     if (!status)
         status = sw_run_price(run, err);
-    if (!status)
-        status = sw_run_folder_room(run, err);
+    if (status || run->is_finished) /* which takes nothing more */
+        return status;
+    status = sw_run_folder_room(run, err);
     return status ? status : sw_fit_check(run, err);
 }
 
@@ -178,6 +182,8 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
         sw_run_folder_leave(&run);
     if (!status)
         sw_report_start(&run);
+    if (!status && run.room_remark[0])
+        sw_report_warning(&run, "%s", run.room_remark);
     if (!status && run.is_finished)
         sw_report_line(&run, "%s is finished: its %lld %s done; ask for more with train.steps, or take another folder",
                        settings->checkpoint.path, (long long)run.n_steps, sw_text_noun(run.n_steps, "step is", "steps are"));

@@ -36,7 +36,10 @@ typedef struct sw_run {
     sw_cores cores;
     int64_t n_steps, n_rows; /* of the whole run, as it stands in its newest checkpoint: sw_run_length */
     int64_t n_validation_rows;
+    char room_remark[256];   /* what will run out of disk although the run fits; "": nothing */
+    int64_t files_in_memory; /* bytes that the run will write where files lie in memory (tmpfs) */
     int64_t planned[SW_N_MEMORY_CLASSES], unsharded[SW_N_MEMORY_CLASSES]; /* bytes of a rank; of one rank that holds everything */
+    int64_t share;                                                        /* of each process beside its plan: need.h */
     char ranks_reason[288];
     char base_mark[SW_MARK_BYTES]; /* of the model whose adapters are trained */
     sw_tokenizer *tokenizer;       /* NULL: tokens come as they are, or are bytes */
@@ -75,7 +78,7 @@ int64_t sw_run_transport_bytes(const sw_assembly *assembly);
  * asked for more epochs still takes every row. */
 int64_t sw_run_length(const sw_run *run, int64_t step, int64_t n_rows);
 
-/* Fill in planned and unsharded from the assembly. */
+/* Fill in planned, unsharded and share from the assembly. */
 sw_status sw_run_price(sw_run *run, sw_error *err);
 
 /* run/train_rank.c: a sw_rank_fn; arg is the sw_run. */
@@ -91,9 +94,8 @@ void sw_report_warning(const sw_run *run, const char *format, ...) __attribute__
 bool sw_is_same_cause(const char *a, const char *b);
 
 /* run/run_folder.c: the folder of a run and the files written before the first step: run.yaml, plan.json. */
-sw_status sw_run_folder_room(const sw_run *run, sw_error *err); /* for what the run will write */
-sw_status sw_run_folder_begin(sw_run *run, sw_error *err);      /* make it, where it is new, and take its lock */
-sw_status sw_run_folder_create(sw_run *run, sw_error *err);     /* the same if it is not begun, and its files */
+sw_status sw_run_folder_begin(sw_run *run, sw_error *err);  /* make it, where it is new, and take its lock */
+sw_status sw_run_folder_create(sw_run *run, sw_error *err); /* the same if it is not begun, and its files */
 /* Tokenized text in the folder, where it can be kept nowhere else. */
 #define SW_RUN_FOLDER_CACHE "token-cache"
 sw_status sw_run_folder_plan(const sw_run *run, sw_error *err); /* plan.json alone, written anew */
@@ -104,6 +106,9 @@ sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err);
 void sw_run_folder_tidy(const sw_run *run);
 /* When the run has ended, and no rank is started again: a new folder of which no rank began is removed. */
 void sw_run_folder_leave(const sw_run *run);
+
+/* run/room.c: is there room on the disk for what the run still writes? Sets room_remark and files_in_memory. */
+sw_status sw_run_folder_room(sw_run *run, sw_error *err);
 
 /* run/run_folder_again.c: a folder that is there already. Look whether the run may be in it: a new one in a new folder; one that
  * goes on (run->goes_on) in a folder of a run, whose lock is then held. Errors: SW_BAD_CONFIG: not the folder of a run, one

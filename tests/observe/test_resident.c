@@ -111,6 +111,33 @@ static void the_tightest_group_above_the_process_binds(void **state) {
     assert_available(state, 0, "/sys/fs/cgroup/a/b/memory.max");
 }
 
+/* Beyond memory.high a group is slowed down until it barely moves: it limits a run as memory.max does. */
+static void a_group_that_is_slowed_down_is_full(void **state) {
+    put_file(state, "/proc/meminfo", "MemAvailable:    8000000 kB\n");
+    put_file(state, "/proc/self/cgroup", "0::/a\n");
+    put_file(state, "/sys/fs/cgroup/a/memory.max", "max\n");
+    put_file(state, "/sys/fs/cgroup/a/memory.high", "700000\n");
+    put_file(state, "/sys/fs/cgroup/a/memory.current", "400000\n");
+    assert_available(state, 300000, "/sys/fs/cgroup/a/memory.high");
+    put_file(state, "/sys/fs/cgroup/a/memory.max", "900000\n");
+    assert_available(state, 300000, "/sys/fs/cgroup/a/memory.high");
+    put_file(state, "/sys/fs/cgroup/a/memory.max", "600000\n");
+    assert_available(state, 200000, "/sys/fs/cgroup/a/memory.max");
+    put_file(state, "/sys/fs/cgroup/a/memory.stat", "slab_reclaimable 50000\nslab_unreclaimable 7\ninactive_file 1000\n");
+    assert_available(state, 251000, "/sys/fs/cgroup/a/memory.max");
+}
+
+/* A limit of a group above that is not mounted here still binds: the kernel tells the least of all of them. */
+static void a_limit_above_the_mount_binds(void **state) {
+    put_file(state, "/proc/meminfo", "MemAvailable:    8000000 kB\n");
+    put_file(state, "/proc/self/cgroup", "4:memory:/\n");
+    put_file(state, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put_file(state, "/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
+    put_file(state, "/sys/fs/cgroup/memory/memory.stat",
+             "cache 5\nhierarchical_memory_limit 3000000\ntotal_inactive_file 400000\n");
+    assert_available(state, 2400000, "/sys/fs/cgroup/memory/memory.stat");
+}
+
 static void the_older_groups_are_read_too(void **state) {
     put_file(state, "/proc/meminfo", "MemAvailable:    8000000 kB\n");
     put_file(state, "/proc/self/cgroup", "9:name=systemd:/\n4:hugetlb,memory:/jobs/1\n1:cpu:/\n0::/\n");
@@ -157,6 +184,8 @@ int main(void) {
         cmocka_unit_test(a_process_that_is_not_there_is_an_error),
         MACHINE_TEST(without_groups_the_kernels_estimate_counts),
         MACHINE_TEST(the_tightest_group_above_the_process_binds),
+        MACHINE_TEST(a_group_that_is_slowed_down_is_full),
+        MACHINE_TEST(a_limit_above_the_mount_binds),
         MACHINE_TEST(the_older_groups_are_read_too),
         MACHINE_TEST(in_a_container_the_mount_is_the_group),
         MACHINE_TEST(a_machine_that_does_not_tell_is_an_error),

@@ -174,6 +174,38 @@ def advice_on_memory_fits():
     runs.expect(advised >= 8, f"only {advised} refusals had advice")
 
 
+def snapshot(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def what_is_somebodys_stays():
+    """A folder of data, a project with a run.yaml of its own, a model: refused without a word of removing, untouched, and the advice is good."""
+    yaml = config()
+    data, project, model = runs.fresh("data"), runs.fresh("project"), runs.fresh("model")
+    for folder, names in ((data, ["a.txt", "b.jsonl"]), (project, ["run.yaml", "notes.txt"]), (model, ["config.json", "model.safetensors"])):
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text(f"{name} of somebody")
+    link = runs.fresh("link")
+    link.symlink_to("/nowhere/at/all")
+    file = runs.fresh("file")
+    file.write_text("somebody's")
+    before = [snapshot(folder) for folder in (data, project, model)]
+    for path in (data, project, model, link, file):
+        for resume in ("auto", "never"):
+            run = runs.train(yaml, f"checkpoint.resume={resume}", folder=path)
+            runs.expect(run.code == 2 and "another checkpoint.path" in run.message, f"{path}, {resume}: {run.code} {run.errors}")
+            destroys = re.search("remov|delet|overwrit|model.path", run.errors)
+            runs.expect(not destroys, f"{path}, {resume}: {run.errors}")
+            advice = re.search(r"for example (\S+)", run.message)
+            runs.expect(bool(advice) == path.is_dir(), f"{path}, {resume}: {run.message}")
+    runs.expect([snapshot(folder) for folder in (data, project, model)] == before and file.read_text() == "somebody's", "something was changed")
+    followed = runs.train(yaml, folder=data / "run")
+    runs.expect(followed.code == 0, f"the advice: {followed.errors}")
+    again = runs.train(yaml, "checkpoint.resume=never", folder=data / "run")
+    runs.expect(again.code == 2 and f"model.path={data}/run/model" in again.message, f"a run's folder, never: {again.code} {again.message}")
+
+
 def unwritable_folder():
     """Below a file no folder can be made, whoever asks."""
     file = runs.fresh("file")
@@ -194,6 +226,7 @@ runs.both(
             nothing_is_written_by_a_refused_start,
             lengths_near_the_end_of_64_bits_are_counted,
             advice_on_memory_fits,
+            what_is_somebodys_stays,
             unwritable_folder,
         )
     ],
