@@ -3,10 +3,11 @@
 #   make demo       train a small model on real text with 4 ranks, and show what came of it
 #   make test       the whole test suite
 #   make install    PREFIX=/usr/local
-#   make lint | asan | tsan | fuzz (FUZZ_SECONDS=30 for each target) | bench | clean
+#   make lint | asan | tsan | yield (YIELD_SECONDS=120) | fuzz (FUZZ_SECONDS=30 for each target) | bench | clean
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
+YIELD_SECONDS ?= 120
 NINJA = ninja $(if $(MAKE_TERMOUT),,--quiet)
 CONFIGURE = cmake -S . -G Ninja
 CTEST = ctest --output-on-failure --no-tests=error -j2
@@ -46,11 +47,17 @@ tsan: packages-build packages-test packages-lint
 	@$(NINJA) -C build-tsan
 	$(CTEST) --test-dir build-tsan -L threads -LE slow
 
+# What lanes, ranks and threads do in other orders: threads give their cores away at random.
+yield: packages-build packages-test
+	@$(CONFIGURE) -B build-yield -DSW_YIELD=ON >/dev/null
+	@$(NINJA) -C build-yield
+	scripts/yield build-yield $(YIELD_SECONDS)
+
 fuzz: packages-build packages-test packages-lint
 	@CC=clang-14 $(CONFIGURE) -B build-fuzz -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined -DSW_FUZZ=ON >/dev/null
 	scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-lint
+	rm -rf build build-asan build-tsan build-fuzz build-lint build-yield
 
-.PHONY: all demo test install bench lint asan tsan fuzz clean
+.PHONY: all demo test install bench lint asan tsan yield fuzz clean
