@@ -50,6 +50,12 @@ static sw_status from_run(const char *path, sw_settings *settings, char model[SW
         o->paths = settings->data.validation.item;
         o->n_paths = settings->data.validation.n;
     }
+    if (!o->chat.format)
+        o->chat.format = sw_settings_chat_format(settings);
+    if (!o->chat.template_path)
+        o->chat.template_path = settings->data.chat_template;
+    o->chat.now = settings->data.chat_now;
+    o->columns = &settings->data.columns;
     o->sequence_length = o->sequence_length ? o->sequence_length : settings->data.sequence_length;
     return SW_OK;
 }
@@ -62,8 +68,9 @@ static bool is_run(const char *path) {
 static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on, as_json = false;
     sw_flag_texts data = {.n = 0};
-    const char *choices_path = NULL, *adapter = NULL, *dtype = "fp32", *chat_format = "auto";
+    const char *choices_path = NULL, *adapter = NULL, *dtype = "fp32";
     int64_t sequence_length = 0, stride = 0, n_ranks = 1, most_rows = 0;
+    sw_chat_options chat = {.format = NULL};
     const sw_flag flags[] = {
         {"--adapter", "DIR", "a PEFT adapter for the model, added to its weights in memory", SW_FLAG_TEXT, &adapter},
         {"--data", "FILE", "text (.txt, .jsonl) or tokens (.npy) to predict; may be given several times", SW_FLAG_TEXTS, &data},
@@ -76,7 +83,8 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
         {"--rows", "N", "rows of each source at most; all", SW_FLAG_COUNT, &most_rows, 1, 1e18},
         {"--ranks", "N", "processes that the model is split over; 1", SW_FLAG_COUNT, &n_ranks, 1, 256},
         {"--dtype", "TYPE", "of the weights in memory: fp32 or bf16; fp32", SW_FLAG_TEXT, &dtype},
-        {"--chat-format", "NAME", "of conversations; auto: the model's own", SW_FLAG_TEXT, &chat_format},
+        {"--chat-format", "NAME", "of conversations; auto: the model's own", SW_FLAG_TEXT, &chat.format},
+        {"--chat-template", "FILE", "a Jinja template in place of the model's", SW_FLAG_TEXT, &chat.template_path},
         {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
@@ -101,7 +109,7 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
                                 .sequence_length = sequence_length,
                                 .stride = stride,
                                 .most_rows = most_rows,
-                                .chat_format = chat_format,
+                                .chat = chat,
                                 .n_ranks = (int)n_ranks,
                                 .parameter_dtype = strcmp(dtype, "bf16") ? SW_F32 : SW_BF16,
                                 .progress = show_progress,

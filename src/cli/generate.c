@@ -23,7 +23,9 @@ static void take_signal(int signal_number) {
 static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, is_greedy = false, goes_on;
     bool passes_end = false, is_chat = false, is_json = false;
-    const char *prompts_path = NULL, *adapter = NULL, *dtype = "fp32", *chat_format = "auto", *system_text = NULL;
+    const char *prompts_path = NULL, *adapter = NULL, *dtype = "fp32", *system_text = NULL;
+    sw_chat_options chat = {.format = "auto"};
+    sw_flag_texts set = {.n = 0};
     sw_flag_texts prompts = {.n = 0}, stops = {.n = 0};
     sw_prompts list = {.n = 0};
     int64_t max_tokens = 200, top_k = 0, seed = 1234, n_ranks = 1, n_rows = 0, n_samples = 1;
@@ -47,7 +49,10 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
         {"--chat", NULL, "a prompt is what a user says; the answer is shown", SW_FLAG_SWITCH, &is_chat},
         {"--system", "TEXT", "what the assistant is told before, with --chat", SW_FLAG_TEXT, &system_text},
         {"--chat-format", "NAME", "chatml, llama2, llama3, mistral, zephyr, gemma; auto: the model's own", SW_FLAG_TEXT,
-         &chat_format},
+         &chat.format},
+        {"--chat-template", "FILE", "a Jinja template in place of the model's", SW_FLAG_TEXT, &chat.template_path},
+        {"--set", "NAME=VALUE", "a name that the chat template sees, such as enable_thinking=false; may be given several times",
+         SW_FLAG_TEXTS, &set},
         {"--stop", "TEXT", "end before this text; may be given several times", SW_FLAG_TEXTS, &stops},
         {"--ignore-end", NULL, "go on after the model's end-of-text token", SW_FLAG_SWITCH, &passes_end},
         {"--ranks", "N", "processes that the model is split over; 1", SW_FLAG_COUNT, &n_ranks, 1, 256},
@@ -86,6 +91,8 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     sw_stop_watch(take_signal);
     sw_text_line_watch();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of writing */
+    chat.set = set.item;
+    chat.n_set = set.n;
     sw_text_output out = {
         .prompts = &list, .n_samples = n_samples, .seed = (uint64_t)seed, .is_chat = is_chat, .is_json = is_json};
     sw_generate_options options = {
@@ -107,7 +114,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
         .n_stops = stops.n,
         .is_chat = is_chat,
         .system = system_text,
-        .chat_format = chat_format,
+        .chat = chat,
         .passes_end = passes_end,
         .n_ranks = (int)n_ranks,
         .n_rows = n_rows,

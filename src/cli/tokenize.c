@@ -10,11 +10,14 @@
 #include "base/text.h"
 #include "checkpoint/bytes_tokenizer.h"
 #include "cli/command.h"
+#include "cli/render.h"
 #include "data/corpus.h"
 #include "data/npy.h"
 #include "data/npy_writer.h"
 #include "data/token_record.h"
 #include "device/cpu/cores.h"
+
+enum { SW_COLUMN_BYTES = 32 };
 
 /* Samples without something, and the first of them. */
 typedef struct lack {
@@ -25,6 +28,7 @@ typedef struct lack {
 /* Where the samples go, and what is counted. */
 typedef struct output {
     sw_npy_writer tokens, marks, documents;
+    sw_unread_keys unread;
     bool prints_ids, is_live;
     int32_t bos, end; /* -1: there is none */
     int64_t n_documents, n_tokens, n_bytes, n_double_beginnings;
@@ -116,8 +120,10 @@ static void warn_of(const lack *l, const char *what) {
 
 /* What the command line says. */
 typedef struct request {
-    const char *tokenizer, *out, *rows, *mask, *documents, *chat_format;
-    bool prints_ids, decodes, adds_specials, is_literal, has_no_end;
+    const char *tokenizer, *out, *rows, *mask, *documents;
+    sw_chat_options chat;
+    sw_columns columns;
+    bool prints_ids, renders, decodes, adds_specials, is_literal, has_no_end;
     int64_t n_threads;
 } request;
 
@@ -151,7 +157,7 @@ static sw_status write_samples(const request *r, const sw_corpus *corpus, output
     if (!status)
         status = sw_npy_open(&o->documents, r->documents, SW_I64, err);
     if (!status)
-        status = sw_corpus_encode(corpus, (sw_corpus_sink){take_sample, draw_progress, o}, err);
+        status = sw_corpus_encode(corpus, (sw_corpus_sink){take_sample, draw_progress, o, &o->unread}, err);
     if (o->is_live)
         fputs("\r\033[K", stderr);
     if (!status)
@@ -178,28 +184,80 @@ static sw_status write_samples(const request *r, const sw_corpus *corpus, output
     return status;
 }
 
-static sw_status encode(const request *r, const sw_tokenizer *t, const char *const *paths, int n_paths, sw_error *err) {
+static sw_status open_chat(const request *r, sw_chat **chat, sw_error *err) {
     char folder[SW_PATH_BYTES];
-    sw_chat chat = {.family = SW_CHAT_NONE};
+    sw_chat_options options = r->chat;
+    sw_status status = SW_OK;
+    if (r->tokenizer && !is_bytes(r)) {
+        status = sw_tokenizer_folder(r->tokenizer, folder, err);
+        options.folder = folder;
+    }
+    return status ? status : sw_chat_open(&options, chat, err);
+}
+
+/* The text of each row, and which of its bytes are learned. */
+static sw_status render(const request *r, sw_error *err) {
+    sw_chat *chat = NULL;
+    sw_status status = open_chat(r, &chat, err);
+    if (!status)
+        status = sw_render_rows(r->rows, chat, &r->columns, err);
+    sw_chat_free(chat);
+    return status;
+}
+
+static void tell_unread(const sw_unread_keys *unread) {
+    char text[512];
+    if (*sw_unread_keys_tell(unread, text, sizeof text))
+        fprintf(stderr, "shardwise: keys of rows without effect: %s\n", text);
+}
+
+/* "text=body": what the file calls a key; "text=": it is not read. */
+static sw_status read_columns(const sw_flag_texts *given, sw_columns *columns, char (*names)[SW_COLUMN_BYTES], sw_error *err) {
+    static const char *const known[] = {
+#define COLUMN_NAME(name) #name,
+        SW_COLUMNS(COLUMN_NAME)
+#undef COLUMN_NAME
+    };
+    const char **ours = (const char **)columns;
+    *columns = SW_USUAL_COLUMNS;
+    for (int i = 0; i < given->n; i++) {
+        const char *equals = strchr(given->item[i], '=');
+        int k = 0;
+        snprintf(names[i], SW_COLUMN_BYTES, "%.*s", equals ? (int)(equals - given->item[i]) : 0, given->item[i]);
+        while (k < SW_N_COLUMNS && strcmp(names[i], known[k]))
+            k++;
+        if (k == SW_N_COLUMNS) {
+            const char *nearest = sw_text_nearest(names[i], known, SW_N_COLUMNS);
+            return sw_fail(err, SW_BAD_CONFIG, "--column %.100s: %s%s · shardwise tokenize · for example --column text=body",
+                           given->item[i], nearest ? "did you mean " : "there is no such column; write NAME=KEY",
+                           nearest ? nearest : "");
+        }
+        ours[k] = equals[1] ? equals + 1 : NULL;
+    }
+    return SW_OK;
+}
+
+static sw_status encode(const request *r, const sw_tokenizer *t, const char *const *paths, int n_paths, sw_error *err) {
+    sw_chat *chat = NULL;
     const bool has_end = !r->has_no_end && !r->prints_ids;
     output o = {.prints_ids = r->prints_ids,
                 .is_live = isatty(STDERR_FILENO),
                 .bos = sw_tokenizer_bos_id(t),
                 .end = has_end ? sw_tokenizer_eos_id(t) : -1};
-    const sw_corpus corpus = {.paths = paths,
-                              .n_paths = n_paths,
-                              .all_are_rows = r->rows != NULL,
-                              .tokenizer = t,
-                              .chat = &chat,
-                              .flags = flags_of(r),
-                              .has_no_end = !has_end,
-                              .n_threads = r->n_threads ? (int)r->n_threads : sw_cores_count()};
-    sw_status status = is_bytes(r) ? SW_OK : sw_tokenizer_folder(r->tokenizer, folder, err);
-    if (!status && sw_corpus_has_rows(&corpus))
-        status = sw_chat_open(is_bytes(r) ? NULL : folder, r->chat_format, &chat, err);
+    sw_corpus corpus = {.paths = paths,
+                        .n_paths = n_paths,
+                        .all_are_rows = r->rows != NULL,
+                        .tokenizer = t,
+                        .columns = &r->columns,
+                        .flags = flags_of(r),
+                        .has_no_end = !has_end,
+                        .n_threads = r->n_threads ? (int)r->n_threads : sw_cores_count()};
+    sw_status status = sw_corpus_has_rows(&corpus) ? open_chat(r, &chat, err) : SW_OK;
+    corpus.chat = chat;
     clock_gettime(CLOCK_MONOTONIC, &o.begin);
     if (!status)
         status = write_samples(r, &corpus, &o, err);
+    sw_chat_free(chat);
     if (status)
         return status;
     if (o.n_double_beginnings)
@@ -210,6 +268,7 @@ static sw_status encode(const request *r, const sw_tokenizer *t, const char *con
     if (r->out) {
         warn_of(&o.empty, "has no token, and makes no document");
         warn_of(&o.unsupervised, "has nothing to train on");
+        tell_unread(&o.unread);
         print_counts(&o, r->out);
     }
     return SW_OK;
@@ -265,10 +324,14 @@ static sw_status decode(const request *r, const sw_tokenizer *t, const char *con
 
 static sw_status check_request(const request *r, int n_others, sw_error *err) {
     static const char *const where = "shardwise tokenize";
-    if (!r->tokenizer)
+    if (!r->tokenizer && !r->renders)
         return sw_fail(err, SW_BAD_CONFIG, "no tokenizer is given · %s · write --tokenizer DIR", where);
     if (r->rows && n_others)
         return sw_fail(err, SW_BAD_CONFIG, "--jsonl and other inputs are both given · %s · keep one of them", where);
+    if (r->renders && (!r->rows || r->decodes || r->prints_ids || r->out || r->documents || r->mask))
+        return sw_fail(err, SW_BAD_CONFIG, "--render shows the rows of --jsonl FILE as text, and nothing else · %s", where);
+    if (r->renders)
+        return SW_OK;
     if (!r->rows && !n_others)
         return sw_fail(err, SW_BAD_CONFIG,
                        "no input is given · %s · for example: shardwise tokenize --tokenizer DIR corpus.txt -o corpus.npy",
@@ -288,7 +351,9 @@ static sw_status check_request(const request *r, int n_others, sw_error *err) {
 
 static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
-    request r = {.chat_format = "auto"};
+    request r = {.chat = {.format = "auto"}};
+    sw_flag_texts set = {.n = 0}, columns = {.n = 0};
+    char names[SW_MOST_FLAG_TEXTS][SW_COLUMN_BYTES];
     const sw_flag flags[] = {
         {"--tokenizer", "DIR", "a folder with tokenizer.json, or the file; bytes: every byte is a token", SW_FLAG_TEXT,
          &r.tokenizer},
@@ -299,8 +364,18 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
         {"--documents", "OUT", "write the lengths of the documents too (.npy)", SW_FLAG_TEXT, &r.documents},
         {"--mask", "OUT", "write which tokens are trained on too (.npy, 1 or 0 for each token)", SW_FLAG_TEXT, &r.mask},
         {"--jsonl", "FILE", "rows, whatever the file is called: text, prompt and completion, or messages", SW_FLAG_TEXT, &r.rows},
+        {"--column", "NAME=KEY", "what the rows call text, prompt, messages and so on; may be given several times", SW_FLAG_TEXTS,
+         &columns},
         {"--chat-format", "NAME", "chatml, llama2, llama3, mistral, zephyr, gemma; auto: of the tokenizer's folder", SW_FLAG_TEXT,
-         &r.chat_format},
+         &r.chat.format},
+        {"--chat-template", "FILE", "a Jinja template in place of the tokenizer's", SW_FLAG_TEXT, &r.chat.template_path},
+        {"--special-tokens", "JSON", "what the template sees in place of the tokenizer's: {\"bos_token\": \"<s>\"}", SW_FLAG_TEXT,
+         &r.chat.special_tokens},
+        {"--now", "TIME", "what strftime_now tells the template: 2025-06-30 or 2025-06-30 12:00:00", SW_FLAG_TEXT, &r.chat.now},
+        {"--set", "NAME=VALUE", "a name that the template sees, such as enable_thinking=false; may be given several times",
+         SW_FLAG_TEXTS, &set},
+        {"--render", NULL, "one JSON object per row on stdout: its text, and which bytes of it are learned", SW_FLAG_SWITCH,
+         &r.renders},
         {"--print-ids", NULL, "one JSON array of ids per row or file on stdout, no special tokens added", SW_FLAG_SWITCH,
          &r.prints_ids},
         {"--special", NULL, "add what the tokenizer puts around a text, as -o does", SW_FLAG_SWITCH, &r.adds_specials},
@@ -320,7 +395,15 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
         sw_arguments_help(&sw_verb_tokenize, flags, N_FLAGS);
     if (status || !goes_on)
         goto done;
+    r.chat.set = set.item;
+    r.chat.n_set = set.n;
     status = check_request(&r, n_others, err);
+    if (!status)
+        status = read_columns(&columns, &r.columns, names, err);
+    if (!status && r.renders) {
+        status = render(&r, err);
+        goto done;
+    }
     if (!status)
         status = open_tokenizer(&r, &t, err);
     if (!status && r.decodes)

@@ -120,6 +120,12 @@ static sw_status check_mix(const sw_settings *settings, const sw_place *written,
                      "data.mix has %d weights, data.train %d entries", settings->data.mix.n, settings->data.train.n);
 }
 
+const char *sw_settings_chat_format(const sw_settings *settings) {
+    static const char *const words[] = {"auto",       "chatml",     "llama2", "llama3", "mistral",
+                                        "mistral-v3", "mistral-v1", "zephyr", "gemma"};
+    return words[settings->data.chat_format];
+}
+
 bool sw_settings_train_lora(const sw_settings *settings) {
     return settings->model.train.n == 1 && !strcmp(settings->model.train.item[0], "lora");
 }

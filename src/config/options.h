@@ -31,14 +31,17 @@
     X(model, lora, LORA, "{rank: 8, alpha: 16, targets: [q_proj, v_proj], dropout: 0, rslora: false, adapter: null}", "", "adapters of train: lora. targets: ends of the names of linear layers, patterns (* and ?) of whole names, or all-linear; rslora: scaled by alpha / sqrt(rank) in place of alpha / rank; adapter: a PEFT folder to start from")
 
 #define SW_OPTIONS_DATA(X) \
-    X(data, train, PATHS, "[]", "", "files, folders or patterns, in order: .txt, .jsonl ({text} | {prompt, completion} | {messages}), or token files (.npy, one dimension)") \
+    X(data, train, PATHS, "[]", "", "files, folders or patterns, in order: .txt, .jsonl ({text} | {prompt, completion} | {messages} | {conversations} | {instruction, input, output}), or token files (.npy, one dimension)") \
     X(data, mix, REALS, "null", "0..", "weights of the entries of data.train, in their order; null: one stream of all") \
     X(data, shuffle, BOOL, "true", "", "rows in an order drawn from the seed, anew each epoch; false: in order") \
     X(data, labels_mask, PATH, "null", "", ".npy beside one token file: 1 where the token counts as a target") \
     X(data, documents, PATH, "null", "", ".npy beside token files: lengths of their documents") \
     X(data, labels, OFF, "null", "", "training on images") \
     X(data, captions, OFF, "null", "", "training on images and captions") \
-    X(data, chat_format, CHOICE, "auto", "auto|chatml|llama2|llama3|mistral|mistral-v3|mistral-v1|zephyr|gemma", "of conversations; auto: recognised from the model's chat template; mistral is mistral-v3") \
+    X(data, chat_format, CHOICE, "auto", "auto|chatml|llama2|llama3|mistral|mistral-v3|mistral-v1|zephyr|gemma", "of conversations; auto: the chat template of the model's folder is run; mistral is mistral-v3") \
+    X(data, chat_template, PATH, "null", "", "a file with the Jinja template that conversations are written with; null: by data.chat_format") \
+    X(data, chat_now, TEXT, "null", "", "the time that a chat template tells, 2025-06-30 or 2025-06-30 12:00:00; null: of the day on which the run began") \
+    X(data, columns, COLUMNS, "{}", "", "what .jsonl files call the keys that rows are read by: text, prompt, completion, messages, conversations, instruction, input, output, system, tools, documents; role and content in messages") \
     X(data, long, LONG, "split", "split|drop|error", "a document longer than a row: cut it, leave it out, or refuse the data") \
     X(data, validation, PATHS, "[]", "", "held-out files, folders or patterns; [] for none") \
     X(data, validation_rows, COUNT, "64", "1..", "rows of each evaluation") \

@@ -2,12 +2,12 @@
  *
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
  *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)
- *            BYTES (int64; 2GiB; null: 0)  REAL  REAL_AUTO (double, -1 is `auto`)  BOOL  CHOICE (int: index into allowed)  PATHS
- * (list)  PAIR (two reals) REALS (list; null: none)  WRAP  TRAIN (`all`, `lora` or name patterns)  LORA, LIMITS, SPIKE (maps)
- *            RESUME (`auto`, `never` or a map)
- *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
- *   allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent, ">min" and "<max" exclude the
- *            bound itself, "" for any. A word that is known and not built yet is absent here and refused by name.
+ *            TEXT (null: NULL)  BYTES (int64; 2GiB; null: 0)  REAL  REAL_AUTO (double, -1 is `auto`)  BOOL  CHOICE (int: index
+ * into allowed)  PATHS (list)  PAIR (two reals) REALS (list; null: none)  WRAP  TRAIN (`all`, `lora` or name patterns)  LORA,
+ * LIMITS, SPIKE, COLUMNS (maps) RESUME (`auto`, `never` or a map) OFF (a feature that is not built yet: only the value that means
+ * "off" is taken; it has no field) allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent,
+ * ">min" and "<max" exclude the bound itself, "" for any. A word that is known and not built yet is absent here and refused by
+ * name.
  */
 #ifndef SW_CONFIG_SETTINGS_H
 #define SW_CONFIG_SETTINGS_H
@@ -18,6 +18,7 @@
 #include <shardwise/status.h>
 
 #include "base/arena.h"
+#include "base/columns.h"
 
 typedef struct sw_texts {
     int n;
@@ -76,6 +77,8 @@ typedef struct sw_chosen {
 #define SW_FIELD_REALS(name) sw_reals name;
 #define SW_FIELD_WRAP(name) int64_t name;   /* 0: block; else min_parameters */
 #define SW_FIELD_TRAIN(name) sw_texts name; /* {1, {"all"}}, {1, {"lora"}} or patterns */
+#define SW_FIELD_TEXT(name) const char *name;
+#define SW_FIELD_COLUMNS(name) sw_columns name;
 #define SW_FIELD_LORA(name) sw_lora_settings name;
 #define SW_FIELD_SPIKE(name) sw_spike_settings name;
 #define SW_FIELD_LIMITS(name) sw_limit_settings name;
@@ -125,6 +128,9 @@ double sw_settings_usual_rate(const sw_settings *settings, const char **kind);
 
 /* Is data.tokenizer the word `bytes`? Then every byte of a text is a token. */
 bool sw_settings_is_bytes(const sw_settings *settings);
+
+/* The word of data.chat_format. */
+const char *sw_settings_chat_format(const sw_settings *settings);
 
 /* Does the run train adapters (train: lora)? */
 bool sw_settings_train_lora(const sw_settings *settings);

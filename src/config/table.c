@@ -23,6 +23,8 @@
 #define OFFSET_WRAP(field) offsetof(sw_settings, field)
 #define OFFSET_TRAIN(field) offsetof(sw_settings, field)
 #define OFFSET_LORA(field) offsetof(sw_settings, field)
+#define OFFSET_TEXT(field) offsetof(sw_settings, field)
+#define OFFSET_COLUMNS(field) offsetof(sw_settings, field)
 #define OFFSET_SPIKE(field) offsetof(sw_settings, field)
 #define OFFSET_LIMITS(field) offsetof(sw_settings, field)
 #define OFFSET_RESUME(field) offsetof(sw_settings, field)
@@ -50,6 +52,9 @@ static const sw_option limit_parts[] = {
     PART(guard, limits, max_hours, LIMIT, "null", ">0.."),
 };
 
+#define COLUMN(name) PART(data, columns, name, TEXT, #name, ""),
+static const sw_option column_parts[] = {SW_COLUMNS(COLUMN)};
+
 const sw_option *sw_option_parts(const sw_option *option, int *n_parts) {
     static const struct {
         sw_option_id id;
@@ -57,6 +62,7 @@ const sw_option *sw_option_parts(const sw_option *option, int *n_parts) {
         int n;
     } maps[] = {
         {SW_OPTION_model_lora, lora_parts, sizeof lora_parts / sizeof *lora_parts},
+        {SW_OPTION_data_columns, column_parts, sizeof column_parts / sizeof *column_parts},
         {SW_OPTION_guard_loss_spike, spike_parts, sizeof spike_parts / sizeof *spike_parts},
         {SW_OPTION_guard_limits, limit_parts, sizeof limit_parts / sizeof *limit_parts},
     };

@@ -23,6 +23,8 @@ typedef enum sw_option_kind {
     SW_KIND_WRAP,
     SW_KIND_TRAIN,
     SW_KIND_NAMES,
+    SW_KIND_TEXT,    /* or null */
+    SW_KIND_COLUMNS, /* a map; null: each column by its own name */
     SW_KIND_MAP,
     SW_KIND_LORA = SW_KIND_MAP,
     SW_KIND_LIMITS = SW_KIND_MAP,
@@ -49,7 +51,7 @@ typedef struct sw_option {
 extern const sw_option sw_option_table[SW_N_OPTIONS];
 
 /* The parts of an option that is a map, as options of a section "model.lora"; *n_parts of them, at most SW_MOST_PARTS. */
-enum { SW_MOST_PARTS = 6 };
+enum { SW_MOST_PARTS = 16 };
 const sw_option *sw_option_parts(const sw_option *option, int *n_parts);
 
 /* Section `i` in the order of the file, NULL after the last. */

@@ -393,6 +393,23 @@ static sw_status read_usual_parts(const reading *in) {
     return status;
 }
 
+static sw_status read_text(const reading *in, const sw_yaml *value) {
+    const char **text = in->field;
+    *text = NULL;
+    if (sw_yaml_is_null(value))
+        return SW_OK;
+    if (value->kind != SW_YAML_SCALAR || !*value->text)
+        return refuse_value(in, value);
+    *text = sw_arena_text(&in->settings->arena, value->text);
+    return *text ? SW_OK : no_memory(in);
+}
+
+/* What the map does not name keeps its own name. */
+static sw_status read_columns(const reading *in, const sw_yaml *value) {
+    sw_status status = read_usual_parts(in);
+    return status || sw_yaml_is_null(value) ? status : read_parts(in, value);
+}
+
 static sw_status read_spike(const reading *in, const sw_yaml *value) {
     sw_spike_settings *spike = in->field;
     const char *rest = in->option->allowed, *word;
@@ -492,7 +509,8 @@ sw_status sw_value_read(sw_settings *settings, const sw_option *option, const sw
         [SW_KIND_WRAP] = read_wrap,           [SW_KIND_OFF] = read_off,
         [SW_KIND_NAMES] = read_names,         [SW_KIND_MAP] = read_map,
         [SW_KIND_SPIKE] = read_spike,         [SW_KIND_LIMIT] = read_limit,
-        [SW_KIND_RESUME] = read_resume,
+        [SW_KIND_RESUME] = read_resume,       [SW_KIND_TEXT] = read_text,
+        [SW_KIND_COLUMNS] = read_columns,
     };
     reading in = {settings, option, (char *)settings + option->offset, place, err};
     return readers[option->kind](&in, value);

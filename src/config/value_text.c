@@ -46,6 +46,23 @@ static bool print_parts(const sw_settings *settings, const sw_option *option, FI
     return is_done;
 }
 
+/* The columns that a file calls otherwise, or that are not read. */
+static bool print_columns(const sw_settings *settings, const sw_option *option, FILE *out) {
+    int n_parts, n = 0;
+    const sw_option *parts = sw_option_parts(option, &n_parts);
+    bool is_done = true;
+    fputc('{', out);
+    for (int i = 0; i < n_parts; i++) {
+        const char *name = *(const char *const *)((const char *)settings + parts[i].offset);
+        if (name && !strcmp(name, parts[i].key))
+            continue;
+        fprintf(out, "%s%s: ", n++ ? ", " : "", parts[i].key);
+        is_done = sw_value_print(settings, &parts[i], out) && is_done;
+    }
+    fputc('}', out);
+    return is_done;
+}
+
 bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *out) {
     const void *field = (const char *)settings + option->offset;
     char first[SW_TEXT_NUMBER_BYTES], second[SW_TEXT_NUMBER_BYTES];
@@ -53,6 +70,9 @@ bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *
     case SW_KIND_OFF:
         fputs(option->fallback, out);
         return true;
+    case SW_KIND_COLUMNS:
+        return print_columns(settings, option, out);
+    case SW_KIND_TEXT:
     case SW_KIND_PATH:
         if (*(const char *const *)field)
             return print_text(*(const char *const *)field, out);
@@ -230,6 +250,12 @@ char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
         break;
     case SW_KIND_NAMES:
         text = "a list of names";
+        break;
+    case SW_KIND_TEXT:
+        text = "a text or null";
+        break;
+    case SW_KIND_COLUMNS:
+        text = "a map: {text: body, messages: dialog}; null for one that is not to be read";
         break;
     case SW_KIND_MAP:
         text = "a map of these";

@@ -1,392 +1,339 @@
-/* chat.c: one function for each family of formats, and the buffer that they write into.
- *
- * A renderer says what it puts where: control text as it is, what a message holds as literal, the part of an assistant's turn as
- * supervised. Trimming removes what Python's str.strip() does, since the templates were written for Jinja.
- */
+/* chat.c: a chat from its options, and one rendering of a conversation. */
 #include "data/chat.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct writer {
-    const sw_chat *chat;
-    const sw_message *messages;
-    int n_messages;
-    bool add_generation_prompt;
-    sw_chat_text *out;
-    bool is_short; /* memory ran out; what is written afterwards goes nowhere */
-    sw_error *err;
-} writer;
+#include "data/chat_formats.h"
+#include "data/chat_internal.h"
 
-/* ---- writing ---- */
+static sw_status no_memory(sw_error *err) {
+    return sw_fail(err, SW_NO_MEMORY, "no memory for a chat template");
+}
 
-static void put_bytes(writer *w, const char *text, int64_t bytes) {
-    sw_chat_text *out = w->out;
-    if (w->is_short)
-        return;
-    if (bytes > out->capacity - out->bytes) {
-        int64_t capacity = 2 * out->capacity + bytes + 256;
-        char *grown = realloc(out->text, (size_t)capacity);
-        if (!grown) {
-            w->is_short = true;
-            return;
-        }
-        out->text = grown;
-        out->capacity = capacity;
+/* ---- opening ---- */
+
+/* "2025-06-30", "2025-06-30 12:00:00" or with a T between and a fraction behind; a zone is none of the template's business. */
+static sw_status read_time(const char *text, sw_chat *chat, sw_error *err) {
+    struct tm now = {.tm_isdst = 0};
+    int n = 0, micro = 0;
+    char between = ' ';
+    int n_read = sscanf(text, "%4d-%2d-%2d%n%c%2d:%2d:%2d%n", &now.tm_year, &now.tm_mon, &now.tm_mday, &n, &between, &now.tm_hour,
+                        &now.tm_min, &now.tm_sec, &n);
+    bool is_whole = n_read == 3 || (n_read == 7 && (between == ' ' || between == 'T'));
+    if (is_whole && n_read == 7 && text[n] == '.') {
+        int n_digits = 0;
+        for (n++; text[n] >= '0' && text[n] <= '9'; n++, n_digits++)
+            micro = n_digits < 6 ? micro * 10 + (text[n] - '0') : micro;
+        for (; n_digits < 6; n_digits++)
+            micro *= 10;
     }
-    memcpy(out->text + out->bytes, text, (size_t)bytes);
-    out->bytes += bytes;
-}
-
-static void put(writer *w, const char *text) {
-    put_bytes(w, text, (int64_t)strlen(text));
-}
-
-static void add_span(writer *w, sw_span **spans, int *n, int *capacity, int64_t first) {
-    if (w->is_short || w->out->bytes == first)
-        return;
-    if (*n == *capacity) {
-        int wider = *capacity ? 2 * *capacity : 16;
-        sw_span *grown = realloc(*spans, (size_t)wider * sizeof *grown);
-        if (!grown) {
-            w->is_short = true;
-            return;
-        }
-        *spans = grown;
-        *capacity = wider;
-    }
-    (*spans)[(*n)++] = (sw_span){first, w->out->bytes};
-}
-
-static void put_content(writer *w, sw_slice content) {
-    int64_t first = w->out->bytes;
-    put_bytes(w, content.text, content.bytes);
-    add_span(w, &w->out->literal, &w->out->n_literal, &w->out->literal_capacity, first);
-}
-
-/* A word of the format that may be a token of its own. */
-static void put_control(writer *w, const char *text) {
-    int64_t first = w->out->bytes;
-    put(w, text);
-    add_span(w, &w->out->control, &w->out->n_control, &w->out->control_capacity, first);
-}
-
-/* What the model says, from `first` to here. */
-static void supervise(writer *w, int64_t first) {
-    add_span(w, &w->out->supervised, &w->out->n_supervised, &w->out->supervised_capacity, first);
-}
-
-/* ---- trimming ---- */
-
-/* Bytes of the blank character that begins at s; 0 if none does. Python's str.isspace(): the property White_Space, and U+001C
- * to U+001F. */
-static int blank_at(const char *s, int64_t n) {
-    const uint8_t *b = (const uint8_t *)s;
-    if (n >= 1 && (b[0] == ' ' || (b[0] >= 0x09 && b[0] <= 0x0D) || (b[0] >= 0x1C && b[0] <= 0x1F)))
-        return 1;
-    if (n >= 2 && b[0] == 0xC2 && (b[1] == 0x85 || b[1] == 0xA0))
-        return 2;
-    if (n < 3)
-        return 0;
-    bool is_1680 = b[0] == 0xE1 && b[1] == 0x9A && b[2] == 0x80;
-    bool is_20xx = b[0] == 0xE2 && b[1] == 0x80 && (b[2] <= 0x8A || b[2] == 0xA8 || b[2] == 0xA9 || b[2] == 0xAF);
-    bool is_205f = b[0] == 0xE2 && b[1] == 0x81 && b[2] == 0x9F;
-    bool is_3000 = b[0] == 0xE3 && b[1] == 0x80 && b[2] == 0x80;
-    return is_1680 || is_20xx || is_205f || is_3000 ? 3 : 0;
-}
-
-static sw_slice trim(sw_slice s) {
-    for (int n; (n = blank_at(s.text, s.bytes)) > 0;)
-        s.text += n, s.bytes -= n;
-    for (int n = 1; n > 0 && s.bytes > 0;) {
-        n = 0; /* in UTF-8 the last character is the one length that fits */
-        for (int width = 1; width <= 3 && width <= s.bytes && n == 0; width++)
-            if (blank_at(s.text + s.bytes - width, width) == width)
-                n = width;
-        s.bytes -= n;
-    }
-    return s;
-}
-
-static sw_slice trim_blanks_after(sw_slice s) {
-    while (s.bytes > 0 && s.text[s.bytes - 1] == ' ')
-        s.bytes--;
-    return s;
-}
-
-/* ---- the formats ---- */
-
-static const char *const role_names[SW_N_ROLES] = {"system", "user", "assistant"};
-
-static bool begins_with_system(const writer *w) {
-    return w->messages[0].role == SW_ROLE_SYSTEM;
-}
-
-/* Turns are those from `first_turn` on: user, assistant, user ... */
-static sw_status check_turns(const writer *w, int first_turn) {
-    for (int i = first_turn; i < w->n_messages; i++) {
-        sw_role role = w->messages[i].role;
-        if ((role == SW_ROLE_USER) != ((i - first_turn) % 2 == 0) || role == SW_ROLE_SYSTEM)
-            return sw_fail(w->err, SW_BAD_FILE,
-                           "message %d is of role `%s`; in this chat format roles must alternate user, assistant, user, ...",
-                           i + 1, role_names[role]);
-    }
+    now.tm_year -= 1900;
+    now.tm_mon--;
+    struct tm asked = now;
+    if (!is_whole || text[n] || timegm(&now) == -1 || now.tm_mday != asked.tm_mday || now.tm_mon != asked.tm_mon ||
+        now.tm_hour != asked.tm_hour || now.tm_min != asked.tm_min || now.tm_sec != asked.tm_sec)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "\"%.100s\" is no time (data.chat_now, --now); write 2025-06-30 or 2025-06-30 12:00:00", text);
+    chat->now = now;
+    chat->microsecond = micro;
     return SW_OK;
 }
 
-static void chatml(writer *w) {
-    if (w->chat->has_default_system && !begins_with_system(w)) {
-        put_control(w, "<|im_start|>");
-        put(w, "system\n");
-        put(w, w->chat->default_system);
-        put_control(w, "<|im_end|>");
-        put(w, "\n");
+static sw_status read_special_tokens(const char *text, sw_chat *chat, sw_error *err) {
+    json_error_t error;
+    json_t *tokens = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (!json_is_object(tokens)) {
+        json_decref(tokens);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--special-tokens: this is no JSON object of names and tokens, such as "
+                       "{\"bos_token\": \"<s>\"}: %.200s",
+                       text);
     }
-    for (int i = 0; i < w->n_messages; i++) {
-        const sw_message *m = &w->messages[i];
-        put_control(w, "<|im_start|>");
-        put(w, role_names[m->role]);
-        put(w, "\n");
-        int64_t first = w->out->bytes;
-        put_content(w, m->content);
-        put_control(w, "<|im_end|>");
-        if (m->role == SW_ROLE_ASSISTANT)
-            supervise(w, first);
-        put(w, "\n");
-    }
-    if (w->add_generation_prompt) {
-        put_control(w, "<|im_start|>");
-        put(w, "assistant\n");
-    }
+    json_object_clear(chat->own);
+    int failed = json_object_update(chat->own, tokens);
+    json_decref(tokens);
+    return failed ? no_memory(err) : SW_OK;
 }
 
-static void llama3_header(writer *w, sw_role role) {
-    put_control(w, "<|start_header_id|>");
-    put(w, role_names[role]);
-    put_control(w, "<|end_header_id|>");
-    put(w, "\n\n");
-}
-
-static void llama3(writer *w) {
-    int i = 0;
-    put_control(w, w->chat->bos);
-    if (w->chat->date[0]) {
-        llama3_header(w, SW_ROLE_SYSTEM);
-        put(w, "Cutting Knowledge Date: December 2023\nToday Date: ");
-        put(w, w->chat->date);
-        put(w, "\n\n");
-        if (begins_with_system(w))
-            put_content(w, trim(w->messages[i++].content));
-        put_control(w, "<|eot_id|>");
-    }
-    for (; i < w->n_messages; i++) {
-        const sw_message *m = &w->messages[i];
-        llama3_header(w, m->role);
-        int64_t first = w->out->bytes;
-        put_content(w, trim(m->content));
-        put_control(w, "<|eot_id|>");
-        if (m->role == SW_ROLE_ASSISTANT)
-            supervise(w, first);
-    }
-    if (w->add_generation_prompt)
-        llama3_header(w, SW_ROLE_ASSISTANT);
-}
-
-/* The first turn is trimmed as a whole, with the system text and its frame in front: a blank after the frame stays, and one at
- * the end goes, which is the frame's own where the turn is empty. */
-static void llama2_first_turn(writer *w, sw_slice system, sw_slice content) {
-    put(w, "<<SYS>>\n");
-    put_content(w, system);
-    sw_slice trimmed = trim(content);
-    if (trimmed.bytes > 0) {
-        put(w, "\n<</SYS>>\n\n");
-        put_content(w, (sw_slice){content.text, trimmed.text + trimmed.bytes - content.text});
-    } else {
-        put(w, "\n<</SYS>>");
-    }
-}
-
-static sw_status llama2(writer *w) {
-    int first_turn = begins_with_system(w);
-    sw_status status = check_turns(w, first_turn);
-    if (status != SW_OK)
-        return status;
-    for (int i = first_turn; i < w->n_messages; i++) {
-        const sw_message *m = &w->messages[i];
-        if (m->role == SW_ROLE_USER) {
-            put_control(w, w->chat->bos);
-            put_control(w, "[INST]");
-            put(w, " ");
-            if (i == first_turn && first_turn == 1)
-                llama2_first_turn(w, w->messages[0].content, m->content);
-            else
-                put_content(w, trim(m->content));
-            put(w, " ");
-            put_control(w, "[/INST]");
-        } else {
-            int64_t first = w->out->bytes;
-            put(w, " ");
-            put_content(w, trim(m->content));
-            put(w, " ");
-            put_control(w, w->chat->eos);
-            supervise(w, first);
-        }
-    }
-    return SW_OK;
-}
-
-/* What the three formats of Mistral differ in. */
-typedef struct mistral_style {
-    const char *before, *inside, *after, *said; /* what stands around [INST] and [/INST]; before the assistant's words */
-    bool system_in_last, trims_said;
-} mistral_style;
-
-static sw_status mistral(writer *w, mistral_style style) {
-    int first_turn = begins_with_system(w), n_turns = w->n_messages - first_turn;
-    int last_user = first_turn + (n_turns - 1) / 2 * 2, with_system = style.system_in_last ? last_user : first_turn;
-    sw_status status = check_turns(w, first_turn);
-    if (status != SW_OK)
-        return status;
-    put_control(w, w->chat->bos);
-    for (int i = first_turn; i < w->n_messages; i++) {
-        const sw_message *m = &w->messages[i];
-        if (m->role == SW_ROLE_USER) {
-            put(w, style.before);
-            put_control(w, "[INST]");
-            put(w, style.inside);
-            if (first_turn == 1 && i == with_system) {
-                put_content(w, w->messages[0].content);
-                put(w, "\n\n");
-            }
-            put_content(w, m->content);
-            put(w, style.after);
-            put_control(w, "[/INST]");
-        } else {
-            int64_t first = w->out->bytes;
-            put(w, style.said);
-            put_content(w, style.trims_said ? trim_blanks_after(m->content) : m->content);
-            put_control(w, w->chat->eos);
-            supervise(w, first);
-        }
-    }
-    return SW_OK;
-}
-
-static const char *const zephyr_marks[SW_N_ROLES] = {"<|system|>", "<|user|>", "<|assistant|>"};
-
-static void zephyr(writer *w) {
-    for (int i = 0; i < w->n_messages; i++) {
-        const sw_message *m = &w->messages[i];
-        put_control(w, zephyr_marks[m->role]);
-        put(w, "\n");
-        int64_t first = w->out->bytes;
-        put_content(w, m->content);
-        put_control(w, w->chat->eos);
-        if (m->role == SW_ROLE_ASSISTANT)
-            supervise(w, first);
-        put(w, "\n");
-    }
-    if (w->add_generation_prompt) {
-        put_control(w, zephyr_marks[SW_ROLE_ASSISTANT]);
-        put(w, "\n");
-    }
-}
-
-static sw_status gemma(writer *w) {
-    bool takes_system = w->chat->family == SW_CHAT_GEMMA3;
-    int first_turn = takes_system && begins_with_system(w);
-    if (begins_with_system(w) && !takes_system)
-        return sw_fail(w->err, SW_BAD_FILE, "message 1 is of role `system`; this model takes no system message");
-    sw_status status = check_turns(w, first_turn);
-    if (status != SW_OK)
-        return status;
-    put_control(w, w->chat->bos);
-    for (int i = first_turn; i < w->n_messages; i++) {
-        const sw_message *m = &w->messages[i];
-        bool is_model = m->role == SW_ROLE_ASSISTANT;
-        put_control(w, "<start_of_turn>");
-        put(w, is_model ? "model\n" : "user\n");
-        int64_t first = w->out->bytes;
-        if (i == first_turn && first_turn == 1) {
-            put_content(w, w->messages[0].content);
-            put(w, "\n\n");
-        }
-        put_content(w, trim(m->content));
-        put_control(w, "<end_of_turn>");
-        if (is_model)
-            supervise(w, first);
-        put(w, "\n");
-    }
-    if (w->add_generation_prompt) {
-        put_control(w, "<start_of_turn>");
-        put(w, "model\n");
-    }
-    return SW_OK;
-}
-
-const char *sw_chat_turn_end(const sw_chat *chat) {
-    switch (chat->family) {
-    case SW_CHAT_CHATML:
-        return "<|im_end|>";
-    case SW_CHAT_LLAMA3:
-        return "<|eot_id|>";
-    case SW_CHAT_GEMMA:
-    case SW_CHAT_GEMMA3:
-        return "<end_of_turn>";
-    default:
-        return chat->eos;
-    }
-}
-
-sw_status sw_chat_render(const sw_chat *chat, const sw_message *messages, int n_messages, bool add_generation_prompt,
-                         sw_chat_text *out, sw_error *err) {
-    static const mistral_style v1 = {" ", " ", " ", " ", false, false}, v3 = {"", " ", "", " ", true, true},
-                               tekken = {"", "", "", "", true, true};
-    writer w = {chat, messages, n_messages, add_generation_prompt, out, false, err};
+/* NAME=VALUE; the value is JSON, or else text as it stands. */
+static sw_status set_name(const char *text, sw_chat *chat, sw_error *err) {
+    static const char *const others[] = {"messages", "tools", "documents"};
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text)
+        return sw_fail(err, SW_BAD_CONFIG, "--set %.200s: write NAME=VALUE", text);
+    char *name = strndup(text, (size_t)(equals - text));
+    json_t *value = json_loads(equals + 1, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
     sw_status status = SW_OK;
-    out->bytes = 0;
-    out->n_literal = out->n_supervised = out->n_control = 0;
-    switch (chat->family) {
-    case SW_CHAT_CHATML:
-        chatml(&w);
-        break;
-    case SW_CHAT_LLAMA2:
-        status = llama2(&w);
-        break;
-    case SW_CHAT_LLAMA3:
-        llama3(&w);
-        break;
-    case SW_CHAT_MISTRAL_V1:
-        status = mistral(&w, v1);
-        break;
-    case SW_CHAT_MISTRAL_V3:
-        status = mistral(&w, v3);
-        break;
-    case SW_CHAT_MISTRAL_TEKKEN:
-        status = mistral(&w, tekken);
-        break;
-    case SW_CHAT_ZEPHYR:
-        zephyr(&w);
-        break;
-    case SW_CHAT_GEMMA:
-    case SW_CHAT_GEMMA3:
-        status = gemma(&w);
-        break;
-    case SW_CHAT_NONE:
-        return sw_fail(err, SW_BAD_FILE,
-                       "a conversation needs a chat format, and %s; set data.chat_format or --chat-format (chatml, "
-                       "llama2, llama3, mistral, mistral-v1, zephyr, gemma)",
-                       chat->reason[0] ? chat->reason : "none is known");
+    if (!value)
+        value = json_string(equals + 1);
+    if (!value)
+        status = sw_fail(err, SW_BAD_CONFIG, "--set %.200s: the value is not UTF-8", text);
+    for (int i = 0; name && i < 3 && !status; i++)
+        if (!strcmp(name, others[i]))
+            status = sw_fail(err, SW_BAD_CONFIG, "--set %s: it stands in the rows", name);
+    if (!status && !name)
+        status = no_memory(err);
+    if (!status && !strcmp(name, "add_generation_prompt")) {
+        chat->has_set_prompt = true;
+        chat->sets_prompt = json_is_true(value);
+        if (!json_is_boolean(value))
+            status = sw_fail(err, SW_BAD_CONFIG, "--set add_generation_prompt is true or false");
+    } else if (!status && json_object_set(chat->own, name, value) != 0) {
+        status = no_memory(err);
     }
-    if (status == SW_OK && w.is_short)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for a conversation of %d messages", n_messages);
+    json_decref(value);
+    free(name);
+    return status;
+}
+
+static sw_status take_format(const sw_chat_format *format, sw_chat *chat, sw_error *err) {
+    char source[64];
+    snprintf(source, sizeof source, "the format %s", format->name);
+    sw_status status = sw_chat_take_template(source, format->text, (int64_t)strlen(format->text), &chat->usual, err);
+    if (!status && !json_object_get(chat->own, "bos_token") &&
+        json_object_set_new(chat->own, "bos_token", json_string(format->bos)) != 0)
+        status = no_memory(err);
+    if (!status && !json_object_get(chat->own, "eos_token") &&
+        json_object_set_new(chat->own, "eos_token", json_string(format->eos)) != 0)
+        status = no_memory(err);
+    return status;
+}
+
+static sw_status open_template(const sw_chat_options *o, const sw_chat_format *format, sw_chat *chat, sw_error *err) {
+    if (o->template_path) {
+        sw_status status = sw_chat_read_template(o->template_path, &chat->usual, err);
+        return !status && !chat->usual.program ? sw_fail(err, SW_BAD_FILE, "%s", chat->usual.problem) : status;
+    }
+    if (format)
+        return take_format(format, chat, err);
+    if (!o->folder)
+        snprintf(chat->reason, sizeof chat->reason, "there is no model's chat template");
+    return SW_OK;
+}
+
+sw_status sw_chat_open(const sw_chat_options *o, sw_chat **chat, sw_error *err) {
+    const bool is_auto = !o->format || !strcmp(o->format, "auto");
+    const sw_chat_format *format = is_auto ? NULL : sw_chat_format_find(o->format);
+    *chat = NULL;
+    if (!is_auto && !format)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "the chat format \"%s\" is unknown (data.chat_format, --chat-format); known are auto, chatml, llama2, "
+                       "llama3, mistral (= mistral-v3), mistral-v1, zephyr and gemma",
+                       o->format);
+    if (format && o->template_path)
+        return sw_fail(err, SW_BAD_CONFIG, "a chat format (%s) and a chat template (%s) are both given; keep one of them",
+                       o->format, o->template_path);
+    sw_chat *c = calloc(1, sizeof *c);
+    if (!c || !(c->own = json_object())) {
+        free(c);
+        return no_memory(err);
+    }
+    const time_t clock = time(NULL);
+    localtime_r(&clock, &c->now);
+    sw_status status = o->now ? read_time(o->now, c, err) : SW_OK;
+    if (!status && o->folder)
+        status = sw_chat_read_folder(o->folder, !format && !o->template_path, c, err);
+    if (!status && o->special_tokens)
+        status = read_special_tokens(o->special_tokens, c, err);
+    if (!status)
+        status = open_template(o, format, c, err);
+    for (int i = 0; i < o->n_set && !status; i++)
+        status = set_name(o->set[i], c, err);
+    if (status) {
+        sw_chat_free(c);
+        return status;
+    }
+    *chat = c;
+    return SW_OK;
+}
+
+static void free_template(sw_chat_template *t) {
+    sw_jinja_free(t->program);
+    free(t->source);
+    free(t->text);
+}
+
+void sw_chat_free(sw_chat *chat) {
+    if (!chat)
+        return;
+    free_template(&chat->usual);
+    free_template(&chat->with_tools);
+    json_decref(chat->own);
+    free(chat);
+}
+
+/* ---- what it is ---- */
+
+const char *sw_chat_source(const sw_chat *chat) {
+    return chat ? chat->usual.source : NULL;
+}
+
+static sw_status check_template(const sw_chat *chat, const sw_chat_template *t, sw_error *err) {
+    if (t && t->program)
+        return SW_OK;
+    if (t && t->text)
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s; give another with data.chat_template (--chat-template), or a format with data.chat_format",
+                       t->problem);
+    return sw_fail(err, SW_BAD_FILE,
+                   "a conversation needs a chat template, and %s; set data.chat_format or --chat-format (chatml, llama2, llama3, "
+                   "mistral, mistral-v1, zephyr, gemma), or give a file with data.chat_template or --chat-template",
+                   chat && chat->reason[0] ? chat->reason : "there is none");
+}
+
+sw_status sw_chat_check(const sw_chat *chat, sw_error *err) {
+    return check_template(chat, chat ? &chat->usual : NULL, err);
+}
+
+static bool asks_time(const sw_chat_template *t) {
+    return t->program && sw_jinja_mentions(t->program, "strftime_now");
+}
+
+bool sw_chat_asks_time(const sw_chat *chat, char now[SW_CHAT_TIME_BYTES]) {
+    if (!asks_time(&chat->usual) && !asks_time(&chat->with_tools))
+        return false;
+    strftime(now, SW_CHAT_TIME_BYTES, "%Y-%m-%d %H:%M:%S", &chat->now);
+    return true;
+}
+
+static void hash_piece(void (*seen)(void *to, const void *bytes, int64_t n), void *to, const char *bytes, int64_t n) {
+    seen(to, &n, sizeof n);
+    if (n)
+        seen(to, bytes, n);
+}
+
+void sw_chat_hash(const sw_chat *chat, void (*seen)(void *to, const void *bytes, int64_t n), void *to) {
+    char now[SW_CHAT_TIME_BYTES] = "";
+    char *own = json_dumps(chat->own, JSON_COMPACT | JSON_SORT_KEYS);
+    hash_piece(seen, to, chat->usual.text, chat->usual.bytes);
+    hash_piece(seen, to, chat->with_tools.text, chat->with_tools.bytes);
+    hash_piece(seen, to, own, own ? (int64_t)strlen(own) : 0);
+    sw_chat_asks_time(chat, now);
+    hash_piece(seen, to, now, (int64_t)strlen(now));
+    free(own);
+}
+
+bool sw_chat_mentions(const sw_chat *chat, bool with_tools, const char *name) {
+    const sw_chat_template *t = sw_chat_template_for(chat, with_tools);
+    return t->program && sw_jinja_mentions(t->program, name);
+}
+
+/* ---- rendering ---- */
+
+/* What the row gives to the template. */
+static json_t *make_data(const sw_chat *chat, const sw_conversation *c) {
+    const bool adds_prompt = c->adds_prompt || (chat->has_set_prompt && chat->sets_prompt);
+    json_t *data = c->variables ? json_copy(c->variables) : json_object();
+    if (!data || json_object_set(data, "messages", c->messages) != 0 ||
+        json_object_set_new(data, "add_generation_prompt", json_boolean(adds_prompt)) != 0 ||
+        json_object_set_new(data, "tools", c->tools ? json_incref(c->tools) : json_null()) != 0 ||
+        json_object_set_new(data, "documents", c->documents ? json_incref(c->documents) : json_null()) != 0) {
+        json_decref(data);
+        return NULL;
+    }
+    return data;
+}
+
+/* What messages hold is literal: runs of whichever origin, joined where they touch. */
+static sw_status find_literal(sw_chat_text *out, sw_error *err) {
+    const sw_jinja_rendering *whole = &out->whole;
+    if (whole->n_origins > out->literal_capacity) {
+        int64_t capacity = 2 * whole->n_origins;
+        sw_span *grown = realloc(out->literal, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return no_memory(err);
+        out->literal = grown;
+        out->literal_capacity = capacity;
+    }
+    for (int64_t i = 0; i < whole->n_origins; i++) {
+        const sw_jinja_origin *run = &whole->origins[i];
+        if (out->n_literal && out->literal[out->n_literal - 1].end == run->first)
+            out->literal[out->n_literal - 1].end = run->end;
+        else
+            out->literal[out->n_literal++] = (sw_span){run->first, run->end};
+    }
+    return SW_OK;
+}
+
+sw_status sw_chat_run(const sw_chat *chat, const sw_chat_template *t, const json_t *data, sw_jinja_rendering *out,
+                      sw_error *err) {
+    const sw_jinja_options options = {.now = &chat->now, .microsecond = chat->microsecond, .data = data};
+    return sw_jinja_render(t->program, chat->own, &options, out, err);
+}
+
+sw_status sw_chat_render(const sw_chat *chat, const sw_conversation *conversation, sw_chat_spans spans, bool *is_certain,
+                         sw_chat_text *out, sw_error *err) {
+    const sw_chat_template *t = chat ? sw_chat_template_for(chat, conversation->tools != NULL) : NULL;
+    out->n_supervised = 0;
+    out->n_literal = 0;
+    if (is_certain)
+        *is_certain = true;
+    sw_status status = check_template(chat, t, err);
+    if (status)
+        return status;
+    json_t *data = make_data(chat, conversation);
+    status = data ? sw_chat_run(chat, t, data, &out->whole, err) : no_memory(err);
+    out->text = out->whole.text;
+    out->bytes = out->whole.bytes;
+    if (!status)
+        status = find_literal(out, err);
+    if (!status && spans != SW_SPANS_NONE) {
+        status = sw_chat_find_spans(chat, t, conversation, spans, data, out, err);
+        if (status == SW_BAD_FILE && is_certain) {
+            *is_certain = false;
+            status = SW_OK;
+        }
+    }
+    json_decref(data);
     return status;
 }
 
 void sw_chat_text_free(sw_chat_text *out) {
-    free(out->text);
+    sw_jinja_rendering_free(&out->whole);
+    sw_jinja_rendering_free(&out->part);
+    sw_span_forget(out->memo);
     free(out->literal);
     free(out->supervised);
-    free(out->control);
-    *out = (sw_chat_text){0};
+    *out = (sw_chat_text){.text = NULL};
+}
+
+/* ---- the end of a turn ---- */
+
+/* Where the last part of a text that is no white space begins and ends. */
+static void last_word(const char *text, int64_t n, int64_t *first, int64_t *end) {
+    while (n > 0 && strchr(" \t\r\n", text[n - 1]))
+        n--;
+    *end = n;
+    while (n > 0 && !strchr(" \t\r\n", text[n - 1]))
+        n--;
+    *first = n;
+}
+
+sw_status sw_chat_turn_end(const sw_chat *chat, char end[SW_CHAT_TEXT_BYTES], sw_error *err) {
+    sw_chat_text text = {.text = NULL};
+    bool learned[] = {false, true}, is_certain = false;
+    sw_conversation c = {.gives_targets = learned};
+    sw_error ignored;
+    end[0] = 0;
+    c.messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "a", "role", "assistant", "content", "b");
+    if (!c.messages)
+        return no_memory(err);
+    sw_status status = sw_chat_render(chat, &c, SW_SPANS_ALL, &is_certain, &text, &ignored);
+    if (status == SW_OK && is_certain && text.n_supervised > 0) {
+        const sw_span said = text.supervised[text.n_supervised - 1];
+        int64_t first, last, from = said.first;
+        for (int64_t i = 0; i < text.n_literal; i++) /* what the template puts behind the answer */
+            if (text.literal[i].end <= said.end && text.literal[i].end > from)
+                from = text.literal[i].end;
+        last_word(text.text + from, said.end - from, &first, &last);
+        if (last - first < SW_CHAT_TEXT_BYTES) {
+            memcpy(end, text.text + from + first, (size_t)(last - first));
+            end[last - first] = 0;
+        }
+    }
+    sw_chat_text_free(&text);
+    json_decref(c.messages);
+    return status == SW_NO_MEMORY ? no_memory(err) : SW_OK;
 }

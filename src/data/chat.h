@@ -1,12 +1,12 @@
 /* chat.h: a conversation as the text that a model was trained on.
  *
- * Each format is plain code here, not a program in the model's folder. The template of the folder (tokenizer_config.json or
- * chat_template.jinja) is only recognised, by the marks that no other format has, and gives what differs between models of one
- * format: the system text that is put in when the conversation has none, a date. One that is not recognised is not guessed at.
+ * The chat template of the model's folder is run (jinja/), whatever it is; so is one that is given instead, and the formats of
+ * data.chat_format are templates too (chat_formats.h). What transformers hands to a template is handed to it here.
  *
- * Two kinds of ranges come with the text. Literal ones are what messages hold: a control token that is spelled there is plain
- * text. Supervised ones are what the model says after the prompt: from the end of the assistant's header (of "[/INST]", its blank
- * included) through the token that ends the turn; not the newline that some formats put after it.
+ * Two kinds of ranges come with the text. Literal ones are what the row's messages hold: a control token that is spelled there is
+ * plain text. Supervised ones are what the model says after the prompt: from the end of the assistant's header through the token
+ * that ends the turn, not the newline that some formats put after it. A template with generation marks says them itself; for
+ * others they are found by comparing renderings (chat_spans.c).
  */
 #ifndef SW_DATA_CHAT_H
 #define SW_DATA_CHAT_H
@@ -16,70 +16,76 @@
 
 #include <shardwise/status.h>
 
+#include "data/conversation.h"
+#include "data/jinja/jinja.h"
 #include "data/slice.h"
-
-typedef enum sw_role { SW_ROLE_SYSTEM, SW_ROLE_USER, SW_ROLE_ASSISTANT, SW_N_ROLES } sw_role;
-
-typedef struct sw_message {
-    sw_role role;
-    sw_slice content; /* UTF-8 */
-} sw_message;
-
-typedef enum sw_chat_family {
-    SW_CHAT_NONE, /* no template, or one that is not recognised: sw_chat.reason */
-    SW_CHAT_CHATML,
-    SW_CHAT_LLAMA2,
-    SW_CHAT_LLAMA3,
-    SW_CHAT_MISTRAL_V1,
-    SW_CHAT_MISTRAL_V3,
-    SW_CHAT_MISTRAL_TEKKEN, /* v3 without blanks beside the marks */
-    SW_CHAT_ZEPHYR,
-    SW_CHAT_GEMMA, /* takes no system message */
-    SW_CHAT_GEMMA3 /* puts the system text into the first turn */
-} sw_chat_family;
 
 #define SW_CHAT_TEXT_BYTES 256
 
-/* A format with what the model's files say about it. No pointers: it may be copied and compared. */
-typedef struct sw_chat {
-    sw_chat_family family;
-    bool has_default_system;
-    char default_system[4 * SW_CHAT_TEXT_BYTES];           /* chatml: said where a conversation has no system message */
-    char date[32];                                         /* llama3: "" or the date that its system text names (Llama 3.1) */
-    char bos[SW_CHAT_TEXT_BYTES], eos[SW_CHAT_TEXT_BYTES]; /* the spelling of begin- and end-of-text; "" for none */
-    char reason[2 * SW_CHAT_TEXT_BYTES];                   /* SW_CHAT_NONE: why */
-} sw_chat;
+typedef struct sw_chat sw_chat;
 
-/* The format of a run.
- *
- *   folder    of the tokenizer: tokenizer_config.json and chat_template.jinja are read where they exist; NULL: none
- *   setting   of data.chat_format: "auto", or a name (chatml, llama2, llama3, mistral, mistral-v3, mistral-v1, zephyr, gemma)
- *             that is taken whatever the template says
- *
- * A folder without a template, or with one that is not recognised, is no error until a conversation comes: the family is then
- * SW_CHAT_NONE. Errors: SW_BAD_CONFIG for an unknown name, SW_BAD_FILE for a damaged tokenizer_config.json. */
-sw_status sw_chat_open(const char *folder, const char *setting, sw_chat *chat, sw_error *err);
+/* Where the template and what it sees come from; zeros for what is not given. */
+typedef struct sw_chat_options {
+    const char *folder; /* of the tokenizer: tokenizer_config.json, chat_template.jinja and so on are read where they exist */
+    const char *format; /* of data.chat_format: NULL or "auto", or the name of a format */
+    const char *template_path;  /* a template in place of the folder's and the format's */
+    const char *special_tokens; /* an object of names and tokens, as JSON, in place of those of the folder */
+    const char *now;            /* what strftime_now tells: "2025-06-30", "2025-06-30 12:00:00"; NULL: the clock, when opened */
+    const char *const *set;     /* [n_set] "NAME=VALUE": further names that the template sees, VALUE as JSON or else as text */
+    int n_set;
+} sw_chat_options;
 
-/* What a Jinja template is. Sets family, default_system, date and reason; leaves bos and eos alone. */
-void sw_chat_recognise(const char *chat_template, sw_chat *chat);
+/* A folder without a template, or with one that is no template, is no error until a conversation comes; one that is given by its
+ * path is read at once. Ownership: sw_chat_free. Errors: SW_BAD_CONFIG for an unknown format, a time that is none, a --set
+ * without a name; SW_BAD_FILE for a damaged tokenizer_config.json or template; SW_NO_MEMORY. */
+sw_status sw_chat_open(const sw_chat_options *options, sw_chat **chat, sw_error *err);
+void sw_chat_free(sw_chat *chat);
 
-/* The spelling of the token that ends a turn of the assistant. */
-const char *sw_chat_turn_end(const sw_chat *chat);
+/* Where the template is from, for people: "chat_template of ./m/tokenizer_config.json", "the format chatml"; NULL: there is none.
+ */
+const char *sw_chat_source(const sw_chat *chat);
+
+/* Is there one that can be run? Errors: SW_BAD_FILE, which says why not and what to do. NULL is a chat without one. */
+sw_status sw_chat_check(const sw_chat *chat, sw_error *err);
+
+/* Does the template ask for the time? Then *now [SW_CHAT_TIME_BYTES] is what it is told, "2025-06-30 00:00:00". */
+enum { SW_CHAT_TIME_BYTES = 32 };
+bool sw_chat_asks_time(const sw_chat *chat, char now[SW_CHAT_TIME_BYTES]);
+
+/* Everything that a text depends on, handed over piece by piece: for the key of a cache. */
+void sw_chat_hash(const sw_chat *chat, void (*seen)(void *to, const void *bytes, int64_t n), void *to);
+
+/* Does the template speak of this name (for conversations with tools, or without)? */
+bool sw_chat_mentions(const sw_chat *chat, bool with_tools, const char *name);
 
 /* A rendered conversation; starts as {0} and may be used again, its memory grows as needed. sw_chat_text_free frees it. */
 typedef struct sw_chat_text {
-    char *text; /* [bytes], not ended by a NUL */
-    int64_t bytes, capacity;
-    /* In order, apart from each other. Control spans are the words of the format that may be tokens of their own. */
-    sw_span *literal, *supervised, *control;
-    int n_literal, literal_capacity, n_supervised, supervised_capacity, n_control, control_capacity;
+    const char *text; /* [bytes], not ended by a NUL */
+    int64_t bytes;
+    sw_span *literal; /* [n_literal] in order, apart from each other */
+    int64_t n_literal, literal_capacity;
+    /* In order, apart from each other; none is empty, but where a template's mark says so. */
+    sw_span *supervised;
+    int n_supervised, supervised_capacity;
+    /* work: the text is `whole`'s */
+    sw_jinja_rendering whole, part;
+    struct sw_span_memo *memo; /* chat_span_memo.c */
 } sw_chat_text;
 
-/* Render messages [n_messages, at least 1]; `add_generation_prompt` puts the assistant's header at the end. Errors: SW_BAD_FILE
- * where the format does not take the conversation (roles out of order, a system message), naming the message counted from 1, and
- * where there is no format, naming data.chat_format; SW_NO_MEMORY. */
-sw_status sw_chat_render(const sw_chat *chat, const sw_message *messages, int n_messages, bool add_generation_prompt,
+typedef enum sw_chat_spans {
+    SW_SPANS_NONE,    /* nobody asks */
+    SW_SPANS_LEARNED, /* of messages that give targets */
+    SW_SPANS_ALL      /* of all of the assistant's messages */
+} sw_chat_spans;
+
+/* Render a conversation. `is_certain`: out, whether the spans are known; where they are not the text stands and *err tells why,
+ * though SW_OK is returned. NULL: that is SW_BAD_FILE. Errors: SW_BAD_FILE where there is no template or it refuses the
+ * conversation; SW_NO_MEMORY. */
+sw_status sw_chat_render(const sw_chat *chat, const sw_conversation *conversation, sw_chat_spans spans, bool *is_certain,
                          sw_chat_text *out, sw_error *err);
 void sw_chat_text_free(sw_chat_text *out);
+
+/* The spelling of what ends a turn of the assistant, "<|im_end|>"; "" where the template has none. */
+sw_status sw_chat_turn_end(const sw_chat *chat, char end[SW_CHAT_TEXT_BYTES], sw_error *err);
 
 #endif

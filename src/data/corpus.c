@@ -55,6 +55,7 @@ typedef struct work {
     job *ring;
     int64_t n_slots, taken, handed_out;
     bool is_over; /* nothing more is to be taken */
+    sw_unread_keys unread;
 } work;
 
 static bool has_rows(const sw_corpus *corpus, int i) {
@@ -117,13 +118,6 @@ static sw_status keep_sample(const sw_encoder *e, job *j, int64_t n_bytes, int64
     return SW_OK;
 }
 
-static int64_t row_bytes(const sw_jsonl_row *row) {
-    int64_t n = row->text.bytes + row->prompt.bytes + row->completion.bytes;
-    for (int i = 0; i < row->n_messages; i++)
-        n += row->messages[i].content.bytes;
-    return n;
-}
-
 static sw_status encode_rows(const work *w, sw_encoder *e, job *j) {
     const char *path = w->corpus->paths[j->source];
     sw_jsonl rows;
@@ -131,13 +125,13 @@ static sw_status encode_rows(const work *w, sw_encoder *e, job *j) {
     bool is_end = false;
     sw_status status = SW_OK;
     if (j->n_bytes_before)
-        sw_jsonl_begin_part(&rows, path, j->text, j->n_bytes, j->n_lines_before, j->n_bytes_before);
+        sw_jsonl_begin_part(&rows, path, j->text, j->n_bytes, j->n_lines_before, j->n_bytes_before, w->corpus->columns);
     else
-        status = sw_jsonl_begin(&rows, path, j->text, j->n_bytes, &j->err);
+        status = sw_jsonl_begin(&rows, path, j->text, j->n_bytes, w->corpus->columns, &j->err);
     while (!status && !(status = sw_jsonl_next(&rows, &row, &is_end, &j->err)) && !is_end) {
         status = sw_encode_row(e, &row, &j->err);
         if (!status)
-            status = keep_sample(e, j, row_bytes(&row), row.line);
+            status = keep_sample(e, j, row.n_bytes, row.line);
         if (status)
             sw_fail_within(&j->err, "%s: line %" PRId64, path, row.line);
     }
@@ -235,6 +229,7 @@ static void *run_worker(void *argument) {
         j->is_done = true;
         pthread_cond_broadcast(&w->changed);
     }
+    sw_unread_keys_add(&w->unread, &encoder.unread);
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
     sw_encoder_free(&encoder);
@@ -330,6 +325,8 @@ sw_status sw_corpus_encode(const sw_corpus *corpus, sw_corpus_sink sink, sw_erro
         status = hand_out(&w, sink, count_bytes(corpus), err);
     for (int i = 0; i < n_started; i++)
         pthread_join(threads[i], NULL);
+    if (sink.unread)
+        sw_unread_keys_add(sink.unread, &w.unread);
     for (int64_t i = 0; w.ring && i < w.n_slots; i++)
         free_results(&w.ring[i]);
     for (int i = 0; w.sources && i < corpus->n_paths; i++)

@@ -14,10 +14,11 @@ typedef struct sw_corpus {
     int n_paths;
     bool all_are_rows; /* whatever their names; else those that end in .jsonl */
     const sw_tokenizer *tokenizer;
-    const sw_chat *chat; /* NULL: rows with `messages` are refused */
-    int flags;           /* of sw_tokenizer_encode, for all text but conversations */
-    bool has_no_end;     /* no end-of-text token is put after a document */
-    int n_threads;       /* at least 1 */
+    const sw_chat *chat;       /* NULL: rows with `messages` are refused */
+    const sw_columns *columns; /* what files call the keys of rows; NULL: their own names */
+    int flags;                 /* of sw_tokenizer_encode, for all text but conversations */
+    bool has_no_end;           /* no end-of-text token is put after a document */
+    int n_threads;             /* at least 1 */
 } sw_corpus;
 
 typedef struct sw_corpus_sample {
@@ -34,6 +35,7 @@ typedef struct sw_corpus_sink {
     sw_status (*take)(void *to, const sw_corpus_sample *sample, sw_error *err);
     void (*progress)(void *to, int64_t done_bytes, int64_t all_bytes);
     void *to;
+    sw_unread_keys *unread; /* keys of rows without effect are added; NULL: nobody asks */
 } sw_corpus_sink;
 
 /* Does the corpus have files of rows? */

@@ -42,10 +42,14 @@ static const char *named(const char *place) {
     return place ? place : "not named, as memory was short";
 }
 
+const char *sw_dataset_first_rows(const sw_dataset *dataset) {
+    return dataset->first_rows;
+}
+
 void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const char *text), void *to) {
     const sw_dataset_facts *facts = &dataset->facts;
     const sw_text_facts *text = &facts->text;
-    char words[SW_MESSAGE_BYTES];
+    char words[SW_MESSAGE_BYTES], keys[SW_MESSAGE_BYTES / 2];
 #define TELL(...) (snprintf(words, sizeof words, __VA_ARGS__), line(to, words))
     if (facts->has_documents)
         TELL("%" PRId64 " %s", facts->n_documents, sw_text_noun(facts->n_documents, "document", "documents"));
@@ -85,6 +89,8 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
     if (text->n_unsupervised)
         TELL("warning: %" PRId64 " %s nothing to train on; the first is %s", text->n_unsupervised,
              sw_text_noun(text->n_unsupervised, "sample has", "samples have"), named(dataset->first_unsupervised));
+    if (text->unread.key[0].n_rows)
+        TELL("keys of rows without effect: %s", sw_unread_keys_tell(&text->unread, keys, sizeof keys));
     if (text->n_double_begin)
         TELL("warning: %" PRId64 " samples begin with two begin-of-text tokens; the tokenizer adds one, so the text needs none",
              text->n_double_begin);

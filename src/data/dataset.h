@@ -96,6 +96,9 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
 void sw_dataset_close(sw_dataset *dataset);
 sw_dataset_facts sw_dataset_describe(const sw_dataset *dataset);
 
+/* The first .jsonl file of the data; NULL: there is none. */
+const char *sw_dataset_first_rows(const sw_dataset *dataset);
+
 /* What a person should know of the data before the run, a line each: documents, samples, what is cut, left out or cannot be
  * learned from. Lines that warn begin with "warning: ". */
 void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const char *text), void *to);

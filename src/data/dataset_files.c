@@ -151,6 +151,7 @@ static void add_facts(sw_dataset_opening *o, const char *const *paths, int n_pat
     sum->n_supervised += facts->n_supervised;
     sum->n_double_begin += facts->n_double_begin;
     sum->has_marks |= facts->has_marks;
+    sw_unread_keys_add(&sum->unread, &facts->unread);
 }
 
 /* Where in the sources a document comes from that lines.npy gives the number of. */

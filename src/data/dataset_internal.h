@@ -30,6 +30,7 @@ struct sw_dataset {
     int64_t sequence_length;
     uint64_t seed;
     sw_long_documents long_documents;
+    const char *first_rows;                       /* the first .jsonl file; NULL: none */
     const char *first_empty, *first_unsupervised; /* places of such samples, in words; NULL: unknown */
     sw_dataset_facts facts;
 };

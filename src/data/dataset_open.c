@@ -286,6 +286,7 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
         return status;
     }
     opened->long_documents = options->long_documents;
+    opened->first_rows = o.first_jsonl;
     *dataset = opened;
     return SW_OK;
 }

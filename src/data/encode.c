@@ -10,24 +10,20 @@ static sw_status no_memory(sw_error *err) {
 }
 
 sw_status sw_encoder_create(const sw_text_options *options, sw_encoder *encoder, sw_error *err) {
-    *encoder = (sw_encoder){.tokenizer = options->tokenizer,
-                            .chat = options->chat,
-                            .text_flags = SW_ENCODE_SPECIALS,
-                            .begin = -1,
-                            .end_of_text = -1,
-                            .turn_end = -1};
+    *encoder = (sw_encoder){
+        .tokenizer = options->tokenizer, .chat = options->chat, .text_flags = SW_ENCODE_SPECIALS, .begin = -1, .end_of_text = -1};
     if (!options->tokenizer)
         return SW_OK;
     encoder->begin = sw_tokenizer_bos_id(options->tokenizer);
     encoder->end_of_text = sw_tokenizer_eos_id(options->tokenizer);
-    if (options->chat && options->chat->family != SW_CHAT_NONE)
-        encoder->turn_end = sw_tokenizer_token_id(options->tokenizer, sw_chat_turn_end(options->chat));
     return sw_tokenizer_scratch_create(options->tokenizer, &encoder->scratch, err);
 }
 
 void sw_encoder_free(sw_encoder *encoder) {
     sw_tokenizer_scratch_free(encoder->scratch);
     sw_chat_text_free(&encoder->conversation);
+    sw_chat_keys_free(&encoder->keys);
+    sw_token_edges_free(&encoder->edges);
     sw_token_list_free(&encoder->before);
     sw_token_list_free(&encoder->ids);
     free(encoder->joined);
@@ -122,81 +118,96 @@ static sw_status encode_completion(sw_encoder *e, sw_slice prompt, sw_slice comp
 
 /* ---- conversations ---- */
 
-/* The id of a control word, -1 if the tokenizer has no special token of that spelling. */
-static int32_t control_id(const sw_encoder *e, const sw_chat_text *text, sw_span span) {
-    char word[SW_CHAT_TEXT_BYTES];
-    int64_t n = span.end - span.first;
-    if (!e->tokenizer || n >= (int64_t)sizeof word)
-        return -1;
-    memcpy(word, text->text + span.first, (size_t)n);
-    word[n] = 0;
-    int32_t id = sw_tokenizer_token_id(e->tokenizer, word);
-    return id >= 0 && sw_tokenizer_is_special(e->tokenizer, id) ? id : -1;
+static sw_status encode_bytes(sw_encoder *e, const sw_chat_text *text, sw_error *err) {
+    for (int64_t i = 0; i < text->bytes; i++)
+        if (!sw_token_list_put(&e->ids, (uint8_t)text->text[i]))
+            return no_memory(err);
+    return SW_OK;
 }
 
-/* Mark the ids from `first_id` on, which are those of text bytes first .. end - 1, that share a byte with a supervised span. */
-static sw_status mark_stretch(sw_encoder *e, const sw_chat_text *text, sw_span stretch, int64_t first_id, sw_error *err) {
-    sw_status status = mark_from(e, first_id, 0, err);
+/* The first id with a byte at `at` or behind it; with `shared` ids that reach over `at` lie before it, else behind. */
+static sw_status id_at(sw_encoder *e, const sw_chat_text *text, int64_t at, bool shared, int64_t *id, sw_error *err) {
+    if (!e->tokenizer) {
+        *id = at;
+        return SW_OK;
+    }
+    const sw_token_edge *edges = e->edges.edge;
+    int64_t low = 0, high = e->edges.n - 1; /* the last edge is the text's end */
+    while (low < high) {
+        const int64_t middle = (low + high + 1) / 2;
+        if (edges[middle].byte <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    *id = edges[low].id;
+    if (edges[low].byte == at || low == e->edges.n - 1)
+        return SW_OK;
+    const int64_t n_ids = edges[low + 1].id - edges[low].id;
+    if (n_ids <= 1) {
+        *id += shared ? n_ids : 0;
+        return SW_OK;
+    }
+    e->before.n = 0;
+    sw_status status = sw_tokenizer_encode_beginning(e->tokenizer, e->scratch, text->text, (size_t)edges[low].byte, (size_t)at,
+                                                     text->literal, text->n_literal, &e->before, err);
+    int64_t n = 0;
+    while (n < n_ids && n < e->before.n && e->before.ids[n] == e->ids.ids[edges[low].id + n])
+        n++;
+    *id += n + (shared && n < e->before.n && n < n_ids);
+    return status;
+}
+
+/* Ids that share a byte with a supervised span count. */
+static sw_status mark_spans(sw_encoder *e, const sw_chat_text *text, sw_error *err) {
+    sw_status status = mark_from(e, 0, 0, err);
     for (int i = 0; i < text->n_supervised && status == SW_OK; i++) {
-        sw_span span = text->supervised[i];
-        int64_t from = 0, to = e->ids.n - first_id;
-        bool is_exact;
-        if (span.end <= stretch.first || span.first >= stretch.end)
+        int64_t first = 0, end = 0;
+        if (text->supervised[i].first == text->supervised[i].end)
             continue;
-        if (span.first > stretch.first)
-            status = ids_before(e, text->text + stretch.first, span.first - stretch.first, SW_ENCODE_LITERAL, first_id, &from,
-                                &is_exact, err);
-        if (status == SW_OK && span.end < stretch.end) {
-            status = ids_before(e, text->text + stretch.first, span.end - stretch.first, SW_ENCODE_LITERAL, first_id, &to,
-                                &is_exact, err);
-            to += !is_exact && first_id + to < e->ids.n;
-        }
-        if (status == SW_OK && to > from)
-            memset(e->marks + first_id + from, 1, (size_t)(to - from));
+        status = id_at(e, text, text->supervised[i].first, false, &first, err);
+        if (status == SW_OK)
+            status = id_at(e, text, text->supervised[i].end, true, &end, err);
+        if (status == SW_OK && end > first)
+            memset(e->marks + first, 1, (size_t)(end - first));
     }
     return status;
 }
 
-static sw_status encode_stretch(sw_encoder *e, const sw_chat_text *text, int64_t first, int64_t end, sw_error *err) {
-    int64_t first_id = e->ids.n;
-    if (first == end)
-        return SW_OK;
-    sw_status status = append(e, text->text + first, end - first, SW_ENCODE_LITERAL, &e->ids, err);
-    return status == SW_OK ? mark_stretch(e, text, (sw_span){first, end}, first_id, err) : status;
+sw_status sw_encode_conversation(sw_encoder *e, const sw_chat_text *text, sw_error *err) {
+    e->ids.n = 0;
+    sw_status status = e->tokenizer ? sw_tokenizer_encode_mixed(e->tokenizer, e->scratch, text->text, (size_t)text->bytes,
+                                                                text->literal, text->n_literal, &e->edges, &e->ids, err)
+                                    : encode_bytes(e, text, err);
+    return status == SW_OK ? mark_spans(e, text, err) : status;
 }
 
-sw_status sw_encode_conversation(sw_encoder *e, const sw_chat_text *text, sw_error *err) {
-    int64_t at = 0;
-    sw_status status = SW_OK;
-    e->ids.n = 0;
-    for (int i = 0; i < text->n_control && status == SW_OK; i++) {
-        sw_span span = text->control[i];
-        int32_t id = control_id(e, text, span);
-        if (id < 0)
-            continue; /* a part of the stretch around it */
-        status = encode_stretch(e, text, at, span.first, err);
-        if (status == SW_OK && !sw_token_list_put(&e->ids, id))
-            status = no_memory(err);
-        if (status == SW_OK)
-            status = mark_stretch(e, text, span, e->ids.n - 1, err);
-        at = span.end;
-    }
-    return status == SW_OK ? encode_stretch(e, text, at, text->bytes, err) : status;
+static sw_status encode_messages(sw_encoder *e, const sw_conversation *conversation, sw_error *err) {
+    sw_status status = sw_chat_check(e->chat, err);
+    if (status == SW_OK)
+        status = sw_chat_check_keys(e->chat, &e->keys, conversation, &e->unread, err);
+    if (status == SW_OK)
+        status = sw_chat_render(e->chat, conversation, SW_SPANS_LEARNED, NULL, &e->conversation, err);
+    if (status == SW_OK)
+        status = sw_chat_check_text(e->chat, conversation, &e->conversation, err);
+    return status == SW_OK ? sw_encode_conversation(e, &e->conversation, err) : status;
 }
 
 sw_status sw_encode_row(sw_encoder *e, const sw_jsonl_row *row, sw_error *err) {
-    static const sw_chat none = {.family = SW_CHAT_NONE};
-    if (row->form == SW_JSONL_TEXT)
-        return sw_encode_document(e, row->text, err);
-    if (row->form == SW_JSONL_COMPLETION)
-        return encode_completion(e, row->prompt, row->completion, err);
-    sw_status status = sw_chat_render(e->chat ? e->chat : &none, row->messages, row->n_messages, false, &e->conversation, err);
-    return status == SW_OK ? sw_encode_conversation(e, &e->conversation, err) : status;
+    sw_status status = row->form == SW_JSONL_TEXT         ? sw_encode_document(e, row->text, err)
+                       : row->form == SW_JSONL_COMPLETION ? encode_completion(e, row->prompt, row->completion, err)
+                                                          : encode_messages(e, row->conversation, err);
+    for (int i = 0; i < row->n_unread; i++)
+        sw_unread_keys_note(&e->unread, "", row->unread[i]);
+    if (status == SW_OK && !row->gives_targets && e->ids.n)
+        memset(e->marks, 0, (size_t)e->ids.n);
+    return status;
 }
 
 bool sw_encoded_ends(const sw_encoder *e) {
     int64_t last = e->ids.n - 1;
     while (last >= 0 && !e->marks[last])
         last--;
-    return last >= 0 && (e->ids.ids[last] == e->end_of_text || e->ids.ids[last] == e->turn_end);
+    return last >= 0 && e->tokenizer &&
+           (e->ids.ids[last] == e->end_of_text || sw_tokenizer_is_special(e->tokenizer, e->ids.ids[last]));
 }

@@ -1,13 +1,15 @@
 /* json_line.h: the words of JSON on one line, one after the other.
  *
- * Nothing is allocated: strings are decoded, one behind the other, into memory of the caller, which is enough when it has as many
- * bytes as the line. Every error names file, line and byte.
+ * Nothing is allocated but by sw_json_line_tree: strings are decoded, one behind the other, into memory of the caller, which is
+ * enough when it has as many bytes as the line. Every error names file, line and byte.
  */
 #ifndef SW_DATA_JSON_LINE_H
 #define SW_DATA_JSON_LINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <jansson.h>
 
 #include <shardwise/status.h>
 
@@ -40,6 +42,10 @@ sw_status sw_json_line_string(sw_json_line *line, sw_slice *string);
 /* Pass over a value: any; or one that is no object and no list, of which at least one byte is there. */
 sw_status sw_json_line_skip(sw_json_line *line);
 sw_status sw_json_line_scalar(sw_json_line *line);
+
+/* A value of any kind as a tree, in the order of the line. Within it no key may come twice or hold U+0000, numbers must fit into
+ * 64 bits, and brackets are at most 256 deep. Ownership: json_decref(*value). */
+sw_status sw_json_line_tree(sw_json_line *line, json_t **value);
 
 /* What kind of value begins here, for messages: "a string", "null". */
 const char *sw_json_line_value(const sw_json_line *line);

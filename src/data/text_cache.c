@@ -133,15 +133,15 @@ static sw_status hash_tokenizer(XXH3_state_t *hash, const sw_text_options *optio
     return status;
 }
 
-static void hash_chat(XXH3_state_t *hash, const sw_chat *chat) {
-    hash_number(hash, chat ? (int64_t)chat->family : -1);
-    if (!chat)
-        return;
-    hash_number(hash, chat->has_default_system);
-    hash_text(hash, chat->has_default_system ? chat->default_system : "");
-    hash_text(hash, chat->date);
-    hash_text(hash, chat->bos);
-    hash_text(hash, chat->eos);
+/* What rows depend on besides their text: the chat template and what it sees, the names of their keys. */
+static void hash_rows(XXH3_state_t *hash, const sw_text_options *options) {
+    const sw_columns columns = options->columns ? *options->columns : SW_USUAL_COLUMNS;
+    const char *const *names = (const char *const *)&columns;
+    for (int i = 0; i < SW_N_COLUMNS; i++)
+        hash_text(hash, names[i] ? names[i] : "");
+    hash_number(hash, options->chat != NULL);
+    if (options->chat)
+        sw_chat_hash(options->chat, seen_bytes, hash);
 }
 
 /* The files' chunks and their key. */
@@ -154,7 +154,8 @@ static sw_status read_key(const sw_text_options *options, const sw_text_files *f
     sw_status status = hash_tokenizer(&hash, options, err);
     if (status != SW_OK)
         return status;
-    hash_chat(&hash, files->are_rows ? options->chat : NULL);
+    if (files->are_rows)
+        hash_rows(&hash, options);
     if ((status = sw_text_scan(files, seen_bytes, &hash, chunks, err)) != SW_OK)
         return status;
     XXH128_hash_t digest = XXH3_128bits_digest(&hash);

@@ -25,13 +25,16 @@
 #include <shardwise/status.h>
 
 #include "base/arena.h"
+#include "base/columns.h"
 #include "base/file.h"
 #include "data/chat.h"
+#include "data/unread_keys.h"
 
 typedef struct sw_text_options {
     const struct sw_tokenizer *tokenizer; /* NULL: bytes are ids */
     const char *tokenizer_file;           /* that it was read from, hashed; NULL with bytes */
     const sw_chat *chat;                  /* NULL: rows with `messages` are refused */
+    const sw_columns *columns;            /* what .jsonl files call the keys of rows; NULL: their own names */
     const char *cache;                    /* folder; NULL: $XDG_CACHE_HOME/shardwise/tokens or $HOME/.cache/shardwise/tokens */
     /* Where entries are kept when that cannot be written, for `why`; or only, where they would be, if it is NULL: then nothing
      * may be made. NULL: sw_text_cache_temporary, or nowhere where `cache` is given. */
@@ -55,6 +58,7 @@ typedef struct sw_text_facts {
     int64_t n_double_begin;                  /* that begin with two begin-of-text tokens */
     int64_t largest_id;                      /* of all tokens */
     int64_t has_marks;
+    sw_unread_keys unread; /* keys of rows without effect */
 } sw_text_facts;
 
 typedef struct sw_tokenized {

@@ -106,9 +106,9 @@ static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const cha
     bool is_end = false;
     sw_status status = SW_OK;
     if (chunk->first == 0)
-        status = sw_jsonl_begin(&rows, name, text, chunk->bytes, err);
+        status = sw_jsonl_begin(&rows, name, text, chunk->bytes, j->options->columns, err);
     else
-        sw_jsonl_begin_part(&rows, name, text, chunk->bytes, chunk->n_lines_before, chunk->first);
+        sw_jsonl_begin_part(&rows, name, text, chunk->bytes, chunk->n_lines_before, chunk->first, j->options->columns);
     while (status == SW_OK && (status = sw_jsonl_next(&rows, &row, &is_end, err)) == SW_OK && !is_end) {
         if ((status = sw_encode_row(e, &row, err)) != SW_OK)
             sw_fail_within(err, "%s: line %" PRId64, name, row.line);
@@ -116,6 +116,8 @@ static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const cha
             status = put_sample(e, row.line, row.form != SW_JSONL_TEXT, part, to, part_name, err);
     }
     sw_jsonl_end(&rows);
+    part->facts.unread = e->unread;
+    e->unread = (sw_unread_keys){.n_more = 0};
     return status;
 }
 
@@ -350,6 +352,7 @@ static void add_facts(sw_text_facts *sum, const sw_text_facts *part) {
     sum->n_double_begin += part->n_double_begin;
     sum->largest_id = part->largest_id > sum->largest_id ? part->largest_id : sum->largest_id;
     sum->has_marks |= part->has_marks;
+    sw_unread_keys_add(&sum->unread, &part->unread);
 }
 
 static sw_status join(const job *j, sw_error *err) {

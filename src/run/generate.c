@@ -135,10 +135,9 @@ static bool ends_text(const generation *g, int32_t token) {
 static sw_status encode(generation *g, const sw_prompt *prompt, sw_token_list *ids, sw_error *err) {
     const sw_slice text = {prompt->text, (int64_t)prompt->n_bytes};
     const char *system = g->options->system;
-    const sw_message messages[] = {{SW_ROLE_SYSTEM, sw_slice_of(system ? system : "")}, {SW_ROLE_USER, text}};
     if (!g->options->is_chat)
         return sw_codec_encode(&g->codec, text, ids, err);
-    return sw_codec_encode_chat(&g->codec, system ? messages : messages + 1, system ? 2 : 1, ids, err);
+    return sw_codec_encode_chat(&g->codec, system, text, ids, err);
 }
 
 /* The ids of a text's prompt, with room for what follows. All samples of a prompt begin with the same. */
@@ -192,10 +191,16 @@ static sw_status build(generation *g, sw_error *err) {
         status = read_ends(g, err);
     if (!status && has_text)
         status = sw_codec_open(o->model, model.vocabulary, &g->codec, err);
-    if (!status && o->is_chat)
-        status = sw_codec_open_chat(&g->codec, o->model, o->chat_format, err);
-    if (!status && sw_codec_turn_end(&g->codec) >= 0)
-        g->ends[g->n_ends++] = sw_codec_turn_end(&g->codec);
+    if (!status && o->is_chat) {
+        sw_chat_options chat = o->chat;
+        int32_t turn_end = -1;
+        chat.folder = o->model;
+        status = sw_codec_open_chat(&g->codec, &chat, err);
+        if (!status)
+            status = sw_codec_turn_end(&g->codec, &turn_end, err);
+        if (turn_end >= 0)
+            g->ends[g->n_ends++] = turn_end;
+    }
     g->contexts = calloc((size_t)g->n_texts, sizeof *g->contexts);
     if (!status && !g->contexts)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " texts", g->n_texts);

@@ -10,6 +10,7 @@
 #include <shardwise/status.h>
 
 #include "base/dtype.h"
+#include "data/chat.h"
 
 typedef struct sw_prompt {
     const char *text; /* [n_bytes], at least one; NULL: ids are given */
@@ -55,12 +56,12 @@ typedef struct sw_generate_options {
     uint64_t seed;             /* of the first prompt; each next one has the next number. A sample does not depend on n_samples */
     const char *const *stops;  /* texts that end a text and are not part of it */
     int n_stops;
-    bool is_chat;       /* a prompt is what the user says; the text is the assistant's answer, which the end of its turn ends */
-    const char *system; /* said before that; NULL: what the chat format says of itself */
-    const char *chat_format;  /* "auto": the model's own */
-    bool passes_end;          /* the model's end-of-text tokens end nothing */
-    int n_ranks;              /* the model is sharded over them, prompts are dealt to them; at least 1 */
-    int64_t n_rows;           /* texts that grow at once on each rank; 0: up to 8 */
+    bool is_chat;         /* a prompt is what the user says; the text is the assistant's answer, which the end of its turn ends */
+    const char *system;   /* said before that; NULL: what the chat format says of itself */
+    sw_chat_options chat; /* how a conversation is written; the folder is the model's */
+    bool passes_end;      /* the model's end-of-text tokens end nothing */
+    int n_ranks;          /* the model is sharded over them, prompts are dealt to them; at least 1 */
+    int64_t n_rows;       /* texts that grow at once on each rank; 0: up to 8 */
     sw_dtype parameter_dtype; /* SW_F32 or SW_BF16 */
     bool as_threads;          /* ranks as threads of this process, for tests */
     sw_text_sink sink;

@@ -167,6 +167,7 @@ void sw_report_start(const sw_run *run) {
     report_unread_keys(run);
     report_data(run);
     report_optimizer(run);
+    sw_report_chat(run);
     report_sharding(run);
     report_guards(run);
     int64_t sum = 0;

@@ -2,7 +2,9 @@
 #include "run/train.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -19,15 +21,41 @@ static bool needs_tokenizer(const sw_settings *s, const sw_texts *paths) {
     return false;
 }
 
+/* The day that templates tell: that of the run's first start, which its folder keeps, so that the text stays the same. */
+static void find_day(sw_run *run, char day[SW_CHAT_TIME_BYTES]) {
+    char path[SW_PATH_BYTES];
+    sw_settings before = {.directory = NULL};
+    const time_t now = time(NULL);
+    struct tm local;
+    strftime(day, SW_CHAT_TIME_BYTES, "%Y-%m-%d", localtime_r(&now, &local));
+    if (!run->goes_on || sw_path_join(path, run->settings->checkpoint.path, "run.yaml", NULL) ||
+        sw_settings_read(path, NULL, 0, &before, NULL))
+        return;
+    if (before.data.chat_now)
+        snprintf(day, SW_CHAT_TIME_BYTES, "%s", before.data.chat_now);
+    sw_settings_free(&before);
+}
+
+static sw_status open_chat(sw_run *run, const char *folder, sw_error *err) {
+    const sw_settings *s = run->settings;
+    char day[SW_CHAT_TIME_BYTES], told[SW_CHAT_TIME_BYTES];
+    find_day(run, day);
+    const sw_chat_options options = {.folder = folder,
+                                     .format = sw_settings_chat_format(s),
+                                     .template_path = s->data.chat_template,
+                                     .now = s->data.chat_now ? s->data.chat_now : day};
+    sw_status status = sw_chat_open(&options, &run->chat, err);
+    if (!status && !s->data.chat_now && sw_chat_asks_time(run->chat, told))
+        strcpy(run->chat_now, day);
+    return status;
+}
+
 static sw_status open_tokenizer(sw_run *run, sw_error *err) {
-    /* in the order of the words of data.chat_format */
-    static const char *const formats[] = {"auto",       "chatml",     "llama2", "llama3", "mistral",
-                                          "mistral-v3", "mistral-v1", "zephyr", "gemma"};
     const sw_settings *s = run->settings;
     if (!(needs_tokenizer(s, &s->data.train) || needs_tokenizer(s, &s->data.validation)))
         return SW_OK;
     if (sw_settings_is_bytes(s))
-        return sw_chat_open(NULL, formats[s->data.chat_format], &run->chat, err);
+        return open_chat(run, NULL, err);
     const char *path = s->data.tokenizer ? s->data.tokenizer : s->model.path;
     if (!path)
         return sw_fail(
@@ -39,7 +67,7 @@ static sw_status open_tokenizer(sw_run *run, sw_error *err) {
         status = sw_tokenizer_folder(path, folder, err);
     if (!status)
         status = sw_path_join(run->tokenizer_file, folder, "tokenizer.json", err);
-    return status ? status : sw_chat_open(folder, formats[s->data.chat_format], &run->chat, err);
+    return status ? status : open_chat(run, folder, err);
 }
 
 static void tell_progress(void *to, const char *path, int64_t done, int64_t all) {
@@ -95,7 +123,8 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
                                                   : s->model.path,
         .text = {.tokenizer = run->tokenizer,
                  .tokenizer_file = run->tokenizer ? run->tokenizer_file : NULL,
-                 .chat = &run->chat,
+                 .chat = run->chat,
+                 .columns = &s->data.columns,
                  .n_workers = run->cores.n,
                  .progress = tell_progress,
                  .progress_to = run,
@@ -155,5 +184,6 @@ bool sw_run_has_documents(const sw_run *run) {
 void sw_run_data_close(sw_run *run) {
     sw_dataset_close(run->validation);
     sw_dataset_close(run->data);
+    sw_chat_free(run->chat);
     sw_tokenizer_free(run->tokenizer);
 }

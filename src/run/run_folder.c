@@ -119,6 +119,13 @@ static void remove_folder(const char *path) {
     rmdir(path);
 }
 
+char *sw_run_yaml(const sw_run *run) {
+    sw_settings found = *run->settings;
+    if (!found.data.chat_now && run->chat_now[0])
+        found.data.chat_now = run->chat_now;
+    return sw_settings_yaml(&found);
+}
+
 sw_status sw_run_folder_plan(const sw_run *run, sw_error *err) {
     char *plan = plan_text(run);
     sw_status status = write_text(run->settings->checkpoint.path, "plan.json", plan, err);
@@ -142,7 +149,7 @@ sw_status sw_run_folder_create(sw_run *run, sw_error *err) {
     sw_status status = sw_run_folder_begin(run, err);
     if (status)
         return status;
-    char *yaml = sw_settings_yaml(run->settings);
+    char *yaml = sw_run_yaml(run);
     status = write_text(path, "run.yaml", yaml, err);
     if (!status)
         status = sw_run_folder_plan(run, err);

@@ -187,7 +187,7 @@ static sw_status keep_settings(const char *folder, const char *yaml, sw_error *e
 
 sw_status sw_run_folder_renew(const sw_run *run, sw_error *err) {
     const char *folder = run->settings->checkpoint.path;
-    char path[SW_PATH_BYTES], *old = NULL, *yaml = sw_settings_yaml(run->settings);
+    char path[SW_PATH_BYTES], *old = NULL, *yaml = sw_run_yaml(run);
     sw_status status = yaml ? sw_path_join(path, folder, "run.yaml", err)
                             : sw_fail(err, SW_NO_MEMORY, "%s: no memory for the settings' text", folder);
     bool is_there = !status && sw_file_exists(path);

@@ -64,7 +64,9 @@ static sw_status open_codec(scoring *s, sw_error *err) {
         return status;
     status = sw_codec_open(s->options->model, s->runner.model.vocabulary, &s->codec, err);
     s->has_codec = !status;
-    return status ? status : sw_chat_open(s->options->model, s->options->chat_format, &s->codec.chat, err);
+    sw_chat_options options = s->options->chat;
+    options.folder = s->options->model;
+    return status ? status : sw_chat_open(&options, &s->codec.chat, err);
 }
 
 static sw_status open_source(scoring *s, int source, sw_error *err) {
@@ -84,7 +86,8 @@ static sw_status open_source(scoring *s, int source, sw_error *err) {
                                   .stride = s->options->stride ? s->options->stride : s->row_length,
                                   .vocabulary = s->runner.model.vocabulary};
     if (s->has_codec)
-        options.text = (sw_text_options){.tokenizer = s->codec.tokenizer, .tokenizer_file = file, .chat = &s->codec.chat};
+        options.text = (sw_text_options){
+            .tokenizer = s->codec.tokenizer, .tokenizer_file = file, .chat = s->codec.chat, .columns = s->options->columns};
     status = sw_dataset_open(&options, &s->datasets[source], err);
     if (status)
         return status;

@@ -8,7 +8,9 @@
 
 #include <shardwise/status.h>
 
+#include "base/columns.h"
 #include "base/dtype.h"
+#include "data/chat.h"
 
 typedef struct sw_score_options {
     const char *model;        /* a Hugging Face folder */
@@ -19,10 +21,11 @@ typedef struct sw_score_options {
     int64_t sequence_length;  /* tokens of a row; 0: 1024, or the model's positions if these are fewer */
     int64_t stride;           /* tokens between the beginnings of rows, up to sequence_length; 0: sequence_length (data/rows.h) */
     int64_t most_rows;        /* of each source; 0: all */
-    const char *chat_format;  /* "auto": the model's own */
-    int n_ranks;              /* the model is split over them; at least 1 */
-    sw_dtype parameter_dtype; /* SW_F32 or SW_BF16 */
-    bool as_threads;          /* ranks as threads of this process, for tests */
+    const sw_columns *columns; /* what .jsonl files call the keys of rows; NULL: their own names */
+    sw_chat_options chat;      /* how conversations are written; the folder is the model's */
+    int n_ranks;               /* the model is split over them; at least 1 */
+    sw_dtype parameter_dtype;  /* SW_F32 or SW_BF16 */
+    bool as_threads;           /* ranks as threads of this process, for tests */
     void (*progress)(void *to, int64_t n_done, int64_t n_all); /* rows; called in rank 0, another process. May be NULL */
     void *progress_to;
     const volatile sig_atomic_t *stop_signal; /* may be NULL */

@@ -44,8 +44,9 @@ typedef struct sw_run {
     char base_mark[SW_MARK_BYTES]; /* of the model whose adapters are trained */
     sw_tokenizer *tokenizer;       /* NULL: tokens come as they are, or are bytes */
     char tokenizer_folder[SW_PATH_BYTES], tokenizer_file[SW_PATH_BYTES];
-    sw_chat chat;
-    double last_told; /* of progress */
+    sw_chat *chat;                     /* NULL: no text is tokenized */
+    char chat_now[SW_CHAT_TIME_BYTES]; /* what its template tells for the time, where data.chat_now does not; "": nobody asks */
+    double last_told;                  /* of progress */
     sw_record record;
     sw_run_lock lock;
     bool goes_on;      /* in a folder that was there before */
@@ -86,6 +87,7 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err);
 
 /* run/report.c: lines for the listener. */
 void sw_report_start(const sw_run *run);
+void sw_report_chat(const sw_run *run);                            /* run/report_chat.c */
 void sw_report_memory(const sw_run *run, const int64_t *measured); /* [SW_N_MEMORY_CLASSES], NULL before the run */
 void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What went wrong though the run goes on: shown whatever else is not. Once for each cause: see sw_is_same_cause. */
@@ -98,6 +100,7 @@ sw_status sw_run_folder_begin(sw_run *run, sw_error *err);  /* make it, where it
 sw_status sw_run_folder_create(sw_run *run, sw_error *err); /* the same if it is not begun, and its files */
 /* Tokenized text in the folder, where it can be kept nowhere else. */
 #define SW_RUN_FOLDER_CACHE "token-cache"
+char *sw_run_yaml(const sw_run *run); /* all settings, with what this run has found for them; NULL: no memory. free() it */
 sw_status sw_run_folder_plan(const sw_run *run, sw_error *err); /* plan.json alone, written anew */
 sw_model_output sw_run_folder_output(const sw_run *run);        /* how the final model is written */
 /* Rank 0, before the final model is written: one that is there gives way, and comes back if the new one does not come about. */

@@ -131,7 +131,7 @@ if (ulimit -s 256) 2>/dev/null; then
     [ $? = 4 ] || complain "ulimit -s 256: $(cat errors.out)"
     grep -q 'ulimit -s' errors.out || complain "ulimit -s 256: $(cat errors.out)"
 fi
-for kilobytes in 9000 60000 100000; do
+for kilobytes in 10000 60000 100000; do
     { (ulimit -v $kilobytes && exec "$shardwise" --version); } >/dev/null 2>&1 || continue # a sanitizer needs more
     (ulimit -v $kilobytes && exec timeout 30 "$shardwise" train run.yaml checkpoint.path=limited) >text.out 2>errors.out
     code=$?

@@ -42,7 +42,7 @@ expect 0 -- "$shardwise" generate run/model --prompt line --max-tokens 5 --greed
 
 # Conversations in bytes, in the format that is set; without one there is no way to write them.
 for _ in $(seq 20); do echo '{"messages": [{"role": "user", "content": "ask"}, {"role": "assistant", "content": "answer"}]}'; done >chat.jsonl
-expect 3 'needs a chat format' -- "$shardwise" train run.yaml 'data.train=[chat.jsonl]' 'data.validation=[]' checkpoint.path=chat
+expect 3 'needs a chat template' -- "$shardwise" train run.yaml 'data.train=[chat.jsonl]' 'data.validation=[]' checkpoint.path=chat
 expect 0 -- "$shardwise" train run.yaml 'data.train=[chat.jsonl]' 'data.validation=[]' data.chat_format=zephyr log.every=1 checkpoint.path=chat
 grep -q '"tokens": 128, "supervised_tokens": 128,' chat/metrics.jsonl && complain 'what users say is trained on'
 

@@ -427,6 +427,13 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
     case SW_KIND_PATH:
         snprintf(text, bytes, "%s", paths[next_random(seed) % 5]);
         break;
+    case SW_KIND_TEXT:
+        snprintf(text, bytes, "%s", next_random(seed) % 4 ? paths[next_random(seed) % 5] : "null");
+        break;
+    case SW_KIND_COLUMNS:
+        snprintf(text, bytes, next_random(seed) % 4 ? "{text: %s, prompt: null, role: from}" : "{}",
+                 paths[next_random(seed) % 5]);
+        break;
     case SW_KIND_PATHS:
     case SW_KIND_TRAIN:
         snprintf(text, bytes, "[%s, %s]", paths[next_random(seed) % 5], paths[next_random(seed) % 5]);

@@ -1,4 +1,5 @@
 /* test_corpus.c: samples that are handed out are those that training reads, in their order, from any number of threads. */
+#include "chats.h"
 #include "scratch.h"
 
 #include "base/arena.h"
@@ -94,18 +95,17 @@ static void assert_numbers(const char *path, sw_dtype dtype, const void *numbers
 }
 
 static void samples_are_those_of_training_from_any_number_of_threads(void **state) {
-    sw_chat chat;
     sw_arena arena = {0};
     sw_error err = {0};
     sw_tokenized trained;
-    assert_int_equal(sw_chat_open(NULL, "chatml", &chat, NULL), SW_OK);
+    sw_chat *chat = open_chat(NULL, "chatml");
     const char *path = write_rows(*state, 60000, -1);
-    const sw_text_options options = {.chat = &chat, .cache = scratch_path(*state, "cache")};
+    const sw_text_options options = {.chat = chat, .cache = scratch_path(*state, "cache")};
     if (sw_text_tokenize(&options, &path, 1, &arena, &trained, &err) != SW_OK)
         fail_msg("%s", err.message);
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         taken t = begin_taking();
-        if (encode(path, &chat, n_threads, &t, &err) != SW_OK)
+        if (encode(path, chat, n_threads, &t, &err) != SW_OK)
             fail_msg("%s", err.message);
         assert_int_equal(t.n_samples, trained.facts.n_samples);
         assert_int_equal(t.n_empty, trained.facts.n_empty);
@@ -117,33 +117,34 @@ static void samples_are_those_of_training_from_any_number_of_threads(void **stat
         end_taking(&t);
     }
     sw_arena_free(&arena);
+    sw_chat_free(chat);
 }
 
 /* Its line is counted over all jobs, blank lines too; the samples before it come out. */
 static void a_bad_row_in_a_later_job_is_named_by_its_line(void **state) {
-    sw_chat chat;
-    assert_int_equal(sw_chat_open(NULL, "chatml", &chat, NULL), SW_OK);
+    sw_chat *chat = open_chat(NULL, "chatml");
     const char *path = write_rows(*state, 60000, 50000);
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         sw_error err = {0};
         taken t = begin_taking();
-        assert_int_equal(encode(path, &chat, n_threads, &t, &err), SW_BAD_FILE);
+        assert_int_equal(encode(path, chat, n_threads, &t, &err), SW_BAD_FILE);
         if (!strstr(err.message, "rows.jsonl: line 50001: the key `txt` is unknown"))
             fail_msg("%s", err.message);
         assert_int_equal(t.n_samples, 40000); /* four of five lines hold a row */
         end_taking(&t);
     }
+    sw_chat_free(chat);
 }
 
 static void what_takes_the_samples_may_stop_the_work(void **state) {
-    sw_chat chat;
     sw_error err = {0};
     taken t = begin_taking();
-    assert_int_equal(sw_chat_open(NULL, "chatml", &chat, NULL), SW_OK);
+    sw_chat *chat = open_chat(NULL, "chatml");
     t.refuses_at = 1000;
-    assert_int_equal(encode(write_rows(*state, 60000, -1), &chat, 3, &t, &err), SW_NO_SPACE);
+    assert_int_equal(encode(write_rows(*state, 60000, -1), chat, 3, &t, &err), SW_NO_SPACE);
     assert_int_equal(t.n_samples, 1000);
     end_taking(&t);
+    sw_chat_free(chat);
 }
 
 /* A conversation needs a format; the rows before it need none. */
@@ -151,7 +152,7 @@ static void a_conversation_without_a_format_is_named_by_its_line(void **state) {
     sw_error err = {0};
     taken t = begin_taking();
     assert_int_equal(encode(write_rows(*state, 10, -1), NULL, 2, &t, &err), SW_BAD_FILE);
-    if (!strstr(err.message, "rows.jsonl: line 2: a conversation needs a chat format"))
+    if (!strstr(err.message, "rows.jsonl: line 2: a conversation needs a chat template"))
         fail_msg("%s", err.message);
     assert_int_equal(t.n_samples, 1);
     end_taking(&t);

@@ -48,7 +48,7 @@ static void losses_are_those_of_pytorch_on_any_number_of_ranks(void **state) {
                                               .n_paths = 1,
                                               .sequence_length = cases[i].length,
                                               .most_rows = cases[i].rows,
-                                              .chat_format = "auto",
+                                              .chat = {.format = "auto"},
                                               .n_ranks = n_ranks,
                                               .parameter_dtype = SW_F32};
             if (sw_score(&options, &score, &choices, &err))
@@ -150,7 +150,7 @@ static void windows_are_scored_as_transformers_does(void **state) {
                                               .n_paths = 1,
                                               .sequence_length = WINDOWS[i].length,
                                               .stride = WINDOWS[i].stride,
-                                              .chat_format = "auto",
+                                              .chat = {.format = "auto"},
                                               .n_ranks = n_ranks,
                                               .parameter_dtype = SW_F32};
             if (sw_score(&options, &score, &choices, &err))
@@ -251,7 +251,7 @@ static void questions_are_won_by_the_likeliest_choice(void **state) {
     for (int n_ranks = 1; n_ranks <= 3; n_ranks++) {
         sw_choices_score score;
         const sw_score_options options = {
-            .model = folder, .choices = path, .chat_format = "auto", .n_ranks = n_ranks, .parameter_dtype = SW_F32};
+            .model = folder, .choices = path, .chat = {.format = "auto"}, .n_ranks = n_ranks, .parameter_dtype = SW_F32};
         if (sw_score(&options, NULL, &score, &err))
             fail_msg("%s", err.message);
         assert_int_equal(score.n_questions, N_CHOICES + 1);

@@ -29,7 +29,7 @@ expect 0 '9 tokens' 'of 1 document,' -- "$shardwise" tokenize --tokenizer bytes 
 expect 2 'a token file ends in .npy' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o -
 "$shardwise" tokenize --tokenizer bytes --decode "$scratch/bytes.npy" | cmp - "$scratch/bytes.txt" || complain 'bytes do not come back'
 echo '{"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]}' >"$scratch/chat.jsonl"
-expect 3 'needs a chat format' "there is no model's chat template" -- "$shardwise" tokenize --tokenizer bytes "$scratch/chat.jsonl" --print-ids
+expect 3 'needs a chat template' "there is no model's chat template" -- "$shardwise" tokenize --tokenizer bytes "$scratch/chat.jsonl" --print-ids
 expect 2 'the chat format "llama9" is unknown' -- "$shardwise" tokenize --tokenizer bytes --chat-format llama9 "$scratch/chat.jsonl" --print-ids
 expect 0 -- "$shardwise" tokenize --tokenizer bytes --chat-format zephyr "$scratch/chat.jsonl" -o "$scratch/chat.npy"
 "$shardwise" tokenize --tokenizer bytes --decode "$scratch/chat.npy" | cmp - <(printf '<|user|>\nA</s>\n<|assistant|>\nB</s>\n') || complain 'a conversation in bytes is another one'

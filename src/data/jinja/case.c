@@ -1,5 +1,6 @@
 /* case.c: full case mapping. A capital sigma at the end of a word becomes a final one. */
 #include "data/jinja/case.h"
+#include "data/jinja/origin.h"
 
 #include "data/jinja/text.h"
 
@@ -78,8 +79,10 @@ bool sw_jinja_write_case(jinja_run *run, const char *first, const char *end, jin
             break;
         }
         follows_cased = sw_python_is_cased(code);
+        const int64_t written = run->n_output;
         if (!write_code(run, mapping, first, end, here, code))
             return false;
+        sw_jinja_inherit_origin(run, written, here);
     }
     return true;
 }

@@ -1,5 +1,6 @@
 /* field.c: numbers laid out: sign, prefix, digits in groups, fraction, and what fills them up. */
 #include "data/jinja/field.h"
+#include "data/jinja/origin.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -52,6 +53,8 @@ bool sw_jinja_finish_text(jinja_run *run, int64_t start, const jinja_field *fiel
     if (!copy)
         return false;
     memcpy(copy, run->memory->output + start, (size_t)n_bytes);
+    if (sw_jinja_traces(run))
+        sw_jinja_copy_origins(run, copy, run->memory->output + start, n_bytes);
     run->n_output = start;
     return fill(run, field->fill, before) && sw_jinja_write(run, copy, n_bytes) && fill(run, field->fill, missing - before);
 }

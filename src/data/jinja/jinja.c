@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "data/jinja/collection.h"
 #include "data/jinja/execute.h"
+#include "data/jinja/origin.h"
 #include "data/jinja/syntax.h"
 #include "data/jinja/text.h"
 
@@ -147,6 +148,8 @@ static bool render(jinja_run *run, const sw_jinja *template, sw_jinja_rendering 
     if (!sw_jinja_enter_scope(run, &template->frame.scope, &frame) ||
         sw_jinja_run_body(run, &template->body, &frame) != JINJA_DONE || !settle_marks(run, out))
         return false;
+    if (sw_jinja_traces(run) && !sw_jinja_give_origins(run, out))
+        return false;
     out->text = run->memory->output;
     out->bytes = run->n_output;
     return true;
@@ -160,6 +163,8 @@ sw_status sw_jinja_render(const sw_jinja *template, const json_t *variables, con
     out->bytes = 0;
     out->generation = NULL;
     out->n_generation = 0;
+    out->origins = NULL;
+    out->n_origins = 0;
     if (sw_jinja_begin(&run, &out->memory) != SW_OK)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory left to render", template->name);
     plain_locale locale = enter_locale();

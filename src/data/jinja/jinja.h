@@ -47,7 +47,18 @@ typedef struct sw_jinja_options {
     int64_t max_steps;    /* nodes evaluated, items and bytes walked over; default 50 million */
     int64_t max_output;   /* bytes of text; default 64 MiB */
     int64_t max_memory;   /* bytes of values; default 256 MiB */
+    const json_t
+        *data; /* an object: further variables, which win; of the texts in them it is told where they came out. NULL: none */
 } sw_jinja_options;
+
+/* Where text came out that stands in the variables `data`. A string, or a key, of element i of the list `messages` there is of
+ * origin 2 + i, but for what stands under its key `role`, where that is a word (letters, digits, _ and -): it is taken for the
+ * template's own, as templates write '<|' + message.role + '|>'. Any other string of `data` is of origin 1. A text that filters
+ * and methods made of such is of the same origin, character for character where that can be told. */
+typedef struct sw_jinja_origin {
+    int64_t first, end; /* bytes of the text */
+    int32_t origin;
+} sw_jinja_origin;
 
 /* What came out; starts as {0}. It may be used again for the next conversation: what it holds is then written over and its memory
  * kept, which makes short conversations much faster. sw_jinja_rendering_free frees it. */
@@ -58,6 +69,8 @@ typedef struct sw_jinja_rendering {
      * one is kept. */
     sw_span *generation;
     int n_generation;
+    const sw_jinja_origin *origins; /* [n_origins] in order, apart from each other; what is not in them is the template's own */
+    int64_t n_origins;
     struct sw_jinja_memory *memory;
 } sw_jinja_rendering;
 

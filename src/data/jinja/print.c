@@ -1,5 +1,6 @@
 /* print.c: str() and repr(). */
 #include "data/jinja/print.h"
+#include "data/jinja/origin.h"
 
 #include <stdio.h>
 
@@ -28,8 +29,11 @@ static bool show_text(jinja_run *run, const jinja_text *text, bool is_ascii) {
     char quote = has_single && !has_double ? '"' : '\'';
     bool is_done = (!text->is_markup || sw_jinja_write_words(run, "Markup(")) && sw_jinja_write(run, &quote, 1) &&
                    sw_jinja_spend_bytes(run, 4 * text->n_bytes);
-    for (const char *at = text->bytes; at < sw_jinja_end_of(text) && is_done;)
+    for (const char *at = text->bytes, *here = at; at < sw_jinja_end_of(text) && is_done; here = at) {
+        const int64_t written = run->n_output;
         is_done = show_character(run, sw_utf8_next(&at), quote, is_ascii);
+        sw_jinja_inherit_origin(run, written, here);
+    }
     return is_done && sw_jinja_write(run, &quote, 1) && (!text->is_markup || sw_jinja_write_words(run, ")"));
 }
 

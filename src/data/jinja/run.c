@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/integer.h"
+#include "data/jinja/origin.h"
 #include "data/jinja/text.h"
 
 enum {
@@ -59,13 +60,19 @@ void *sw_jinja_take_slowly(jinja_run *run, int64_t bytes) {
     if (is_large && newest)
         capacity = need;
     capacity = larger(capacity, need);
-    run->memory_left -= capacity;
+    run->memory_left -= sw_jinja_traces(run) ? 3 * capacity : capacity;
     jinja_chunk *chunk = malloc(sizeof *chunk + (size_t)capacity);
     if (!chunk) {
         sw_jinja_fail_memory(run);
         return NULL;
     }
     chunk->capacity = (size_t)capacity;
+    chunk->origins = NULL;
+    chunk->n_traced = 0;
+    if (sw_jinja_traces(run) && !sw_jinja_origins_of_chunk(run, chunk)) {
+        free(chunk);
+        return NULL;
+    }
     if (is_large && newest) {
         chunk->next = newest->next;
         newest->next = chunk;
@@ -100,13 +107,15 @@ static bool widen(jinja_run *run, int64_t n_bytes) {
         return sw_jinja_fail_memory(run);
     run->memory->output = wider;
     run->memory->output_capacity = capacity;
-    return true;
+    return !sw_jinja_traces(run) || sw_jinja_origins_widen(run);
 }
 
 bool sw_jinja_write(jinja_run *run, const char *bytes, int64_t n_bytes) {
     if ((run->n_output + n_bytes > run->memory->output_capacity || run->n_output + n_bytes > run->options.max_output) &&
         !widen(run, n_bytes))
         return false;
+    if (sw_jinja_traces(run))
+        sw_jinja_write_origins(run, bytes, n_bytes);
     if (n_bytes)
         memcpy(run->memory->output + run->n_output, bytes, (size_t)n_bytes);
     run->n_output += n_bytes;
@@ -177,16 +186,22 @@ bool sw_jinja_mark_output(jinja_run *run, int64_t first, int64_t end, int id, in
     return true;
 }
 
+static void free_chunk(jinja_chunk *chunk) {
+    if (chunk)
+        free(chunk->origins);
+    free(chunk);
+}
+
 /* Keep one chunk of moderate size, and no more. */
 static void shrink(sw_jinja_memory *memory) {
     jinja_chunk *kept = NULL;
     for (jinja_chunk *chunk = memory->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
         if (chunk->capacity <= KEPT_CHUNK && (!kept || chunk->capacity > kept->capacity)) {
-            free(kept);
+            free_chunk(kept);
             kept = chunk;
         } else {
-            free(chunk);
+            free_chunk(chunk);
         }
     }
     if (kept)
@@ -218,7 +233,7 @@ sw_status sw_jinja_begin(jinja_run *run, sw_jinja_memory **kept) {
         run->free_end = run->free + memory->chunks->capacity;
         run->memory_left -= (int64_t)memory->chunks->capacity;
     }
-    return SW_OK;
+    return !sw_jinja_traces(run) || sw_jinja_origins_begin(run) ? SW_OK : SW_NO_MEMORY;
 }
 
 void sw_jinja_end(jinja_run *run) {
@@ -231,9 +246,11 @@ void sw_jinja_memory_free(sw_jinja_memory *memory) {
         return;
     for (jinja_chunk *chunk = memory->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
-        free(chunk);
+        free_chunk(chunk);
     }
     free(memory->output);
+    free(memory->output_origins);
+    free(memory->runs);
     free(memory->marks);
     free(memory->spans);
     free(memory->stack);

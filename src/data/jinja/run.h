@@ -28,6 +28,8 @@ enum {
 typedef struct jinja_chunk {
     struct jinja_chunk *next;
     size_t capacity;
+    uint16_t *origins; /* [capacity] origin.h; NULL: nobody has asked yet. Those from n_traced on are 0 */
+    size_t n_traced;
     _Alignas(16) char bytes[];
 } jinja_chunk;
 
@@ -36,6 +38,9 @@ typedef struct sw_jinja_memory {
     jinja_chunk *chunks; /* the newest first */
     char *output;
     int64_t output_capacity;
+    uint16_t *output_origins; /* [output_capacity] where they are asked for */
+    sw_jinja_origin *runs;
+    int64_t runs_capacity;
     jinja_mark *marks;
     int marks_capacity;
     sw_span *spans;
@@ -55,6 +60,7 @@ struct jinja_run {
     int n_stack;
     int64_t n_output;
     int n_marks, n_generations;
+    int origin;           /* of the data that is being read */
     jinja_value *context; /* [template's names] what a name is that no scope knows; missing: not asked yet, or not there */
     bool *is_asked;
     /* The failure: SW_OK until there is one. */

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/integer.h"
+#include "data/jinja/origin.h"
 
 enum { WORTH_GROWING = 64 };
 
@@ -20,6 +21,8 @@ jinja_text *sw_jinja_text(jinja_run *run, const char *bytes, int64_t n_bytes) {
     char *copy = (char *)(text + 1);
     if (n_bytes)
         memcpy(copy, bytes, (size_t)n_bytes);
+    if (sw_jinja_traces(run))
+        sw_jinja_copy_origins(run, copy, bytes, n_bytes);
     *text = (jinja_text){.bytes = copy, .n_bytes = n_bytes, .n_characters = -1};
     return text;
 }
@@ -124,10 +127,14 @@ jinja_text *sw_jinja_join(jinja_run *run, jinja_text *a, jinja_text *b) {
             return NULL;
         char *bytes = (char *)(growth + 1);
         memcpy(bytes, a->bytes, (size_t)a->n_bytes);
+        if (sw_jinja_traces(run))
+            sw_jinja_copy_origins(run, bytes, a->bytes, a->n_bytes);
         *growth = (jinja_growth){bytes + a->n_bytes, b->n_bytes + room};
         joined->bytes = bytes;
     }
     memcpy((char *)(uintptr_t)growth->end, b->bytes, (size_t)b->n_bytes);
+    if (sw_jinja_traces(run))
+        sw_jinja_copy_origins(run, growth->end, b->bytes, b->n_bytes);
     growth->end = (const char *)growth->end + b->n_bytes;
     growth->room -= b->n_bytes;
     joined->growth = growth;

@@ -77,6 +77,7 @@ static sw_status make_sets(const sw_normalizers *normalizers, sw_added_tokens *a
         status = sw_fail(err, SW_NO_MEMORY, "no memory");
     for (int32_t i = 0; !status && i < added->n; i++) {
         sw_added_token *token = &added->tokens[i];
+        added->has_normalized_specials |= token->is_normalized && token->is_special;
         if (!token->is_normalized) {
             raw[n_raw++] = (sw_token_text){token->content, (uint32_t)token->n_bytes, i};
             added->raw_begins[(unsigned char)token->content[0]] = true;
@@ -179,6 +180,15 @@ static const sw_token_text *find_member(const sw_added_search *s, size_t *start)
     return NULL;
 }
 
+/* Do bytes from .. to share one with a literal range? *is_inside: all of them lie in one. `from` never goes back. */
+static bool is_literal_at(sw_added_search *s, size_t from, size_t to, bool *is_inside) {
+    const int64_t first = s->offset + (int64_t)from, end = s->offset + (int64_t)to;
+    while (s->n_literal > 0 && s->literal->end <= first)
+        s->literal++, s->n_literal--;
+    *is_inside = s->n_literal > 0 && s->literal->first <= first && end <= s->literal->end;
+    return s->n_literal > 0 && s->literal->first < end;
+}
+
 bool sw_added_search_next(sw_added_search *s, const sw_added_token **token, size_t *start, size_t *end) {
     while (!s->waiting) {
         size_t from;
@@ -194,6 +204,11 @@ bool sw_added_search_next(sw_added_search *s, const sw_added_token **token, size
         s->at = to;
         if ((s->is_literal && found->is_special) || (found->is_single_word && !stands_alone(s, from, to)))
             continue;
+        bool is_inside = false;
+        if (s->n_literal && found->is_special && is_literal_at(s, from, to, &is_inside)) {
+            s->at = is_inside ? to : from + 1; /* one that only reaches into a range may hide one that does not */
+            continue;
+        }
         const char *at;
         while (found->strips_left && from > s->done && (at = before(s->text + from), sw_unicode_is_space(sw_utf8_next(&at))))
             from = (size_t)(before(s->text + from) - s->text);

@@ -2,6 +2,7 @@
 #ifndef SW_DATA_TOKENIZER_ADDED_TOKENS_H
 #define SW_DATA_TOKENIZER_ADDED_TOKENS_H
 
+#include "data/slice.h"
 #include "data/tokenizer/model.h"
 #include "data/tokenizer/normalize.h"
 
@@ -19,6 +20,7 @@ typedef struct sw_added_tokens {
     int32_t n;
     sw_prefix_set raw, normalized;                /* members' ids are indices into tokens */
     bool raw_begins[256], normalized_begins[256]; /* with which bytes members begin */
+    bool has_normalized_specials;
 } sw_added_tokens;
 
 /* Read "added_tokens" of the root, and mark the special ones among the model's tokens. */
@@ -34,7 +36,9 @@ typedef struct sw_added_search {
     bool is_raw, is_literal;
     const char *text;
     size_t n_bytes;
-    size_t at, done; /* matching goes on at `at`; all before `done` was given out */
+    size_t at, done;           /* matching goes on at `at`; all before `done` was given out */
+    const sw_span *literal;    /* [n_literal] ranges that hold no special token, in order; those before `at` are passed over */
+    int64_t n_literal, offset; /* `text` begins at byte `offset` of what the ranges count in */
     const sw_added_token *waiting;
     size_t waiting_end;
 } sw_added_search;

@@ -1,9 +1,4 @@
-/* tokenizer.c: reading a tokenizer.json, and the way of a text through its parts:
- *
- *     text -> added tokens (raw) -> normalizers -> added tokens (normalized) -> pre-tokenizers -> model -> post-processor
- *
- * Nothing is kept between the parts: a stretch of text goes through all of them before the next one is looked for.
- */
+/* tokenizer.c: reading a tokenizer.json, what its ids are, and ids to text. The way of a text to ids is in encode.c. */
 #include "data/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
@@ -275,76 +270,6 @@ bool sw_token_list_put(sw_token_list *list, int32_t id) {
 void sw_token_list_free(sw_token_list *list) {
     free(list->ids);
     *list = (sw_token_list){0};
-}
-
-/* One text on its way. */
-typedef struct encoding {
-    const sw_tokenizer *t;
-    sw_tokenizer_scratch *scratch;
-    bool is_literal;
-    sw_token_list *out;
-    sw_error *err;
-} encoding;
-
-static sw_status put_id(const encoding *e, int32_t id) {
-    return sw_token_list_put(e->out, id) ? SW_OK : sw_fail(e->err, SW_NO_MEMORY, "no memory for the ids");
-}
-
-static sw_status take_piece(void *to, const char *text, size_t n_bytes, sw_error *err) {
-    const encoding *e = to;
-    return sw_model_encode(&e->t->model, &e->scratch->model, text, n_bytes, e->is_literal, e->out, err);
-}
-
-/* A stretch between the tokens that are searched in the raw text. */
-static sw_status encode_stretch(encoding *e, const char *text, size_t n_bytes, bool begins_input) {
-    const sw_tokenizer *t = e->t;
-    const char *normalized;
-    size_t n_normalized;
-    sw_status status = sw_normalizers_run(&t->normalizers, &e->scratch->pattern, e->scratch->normalized, &e->scratch->copy, text,
-                                          n_bytes, &normalized, &n_normalized, &begins_input, e->err);
-    if (status)
-        return status;
-    sw_added_search search = sw_added_search_begin(&t->added, false, e->is_literal, normalized, n_normalized);
-    const sw_added_token *token;
-    size_t start, end;
-    while (!status && sw_added_search_next(&search, &token, &start, &end)) {
-        if (token)
-            status = put_id(e, token->id);
-        else
-            status = sw_pretokenize(&t->pretokenizers, &e->scratch->pretokenize, normalized + start, end - start,
-                                    begins_input && start == 0, (sw_piece_sink){take_piece, e}, e->err);
-    }
-    return status;
-}
-
-/* The first byte at which the text is not UTF-8 any more. */
-static size_t first_bad_byte(const char *text, size_t n_bytes) {
-    size_t at = 0;
-    while (at < n_bytes) {
-        size_t n = (size_t)sw_utf8_length(text[at]);
-        if (n > n_bytes - at || !sw_text_is_utf8(text + at, n))
-            break;
-        at += n;
-    }
-    return at;
-}
-
-sw_status sw_tokenizer_encode(const sw_tokenizer *t, sw_tokenizer_scratch *scratch, const char *text, size_t n_bytes, int flags,
-                              sw_token_list *out, sw_error *err) {
-    encoding e = {t, scratch, flags & SW_ENCODE_LITERAL, out, err};
-    sw_status status = SW_OK;
-    if (!sw_text_is_utf8(text, n_bytes))
-        return sw_fail(err, SW_BAD_FILE, "the text is not UTF-8 at its byte %zu", first_bad_byte(text, n_bytes));
-    for (int64_t i = 0; !status && flags & SW_ENCODE_SPECIALS && i < t->postprocessor.before.n; i++)
-        status = put_id(&e, t->postprocessor.before.ids[i]);
-    sw_added_search search = sw_added_search_begin(&t->added, true, e.is_literal, text, n_bytes);
-    const sw_added_token *token;
-    size_t start, end;
-    while (!status && sw_added_search_next(&search, &token, &start, &end))
-        status = token ? put_id(&e, token->id) : encode_stretch(&e, text + start, end - start, start == 0);
-    for (int64_t i = 0; !status && flags & SW_ENCODE_SPECIALS && i < t->postprocessor.after.n; i++)
-        status = put_id(&e, t->postprocessor.after.ids[i]);
-    return status;
 }
 
 /* A special token is known by its spelling: one that the normalizers respell is text, as the reference has it. */

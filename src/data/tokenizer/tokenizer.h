@@ -16,6 +16,7 @@
 #include <shardwise/status.h>
 
 #include "base/file.h"
+#include "data/slice.h"
 
 typedef struct sw_tokenizer sw_tokenizer;
 typedef struct sw_tokenizer_scratch sw_tokenizer_scratch; /* buffers and the word cache of one thread */
@@ -68,6 +69,32 @@ typedef enum sw_encode_flags {
  * up; Unigram without unknown token), SW_NO_MEMORY; what was appended then is to be thrown away. */
 sw_status sw_tokenizer_encode(const sw_tokenizer *tokenizer, sw_tokenizer_scratch *scratch, const char *text, size_t n_bytes,
                               int flags, sw_token_list *out, sw_error *err);
+
+/* Where ids begin that stand by themselves: those of added tokens, and the first of each stretch of text between them. Starts as
+ * {0}; an encoding writes over what was there. sw_token_edges_free. */
+typedef struct sw_token_edge {
+    int64_t byte, id; /* the id with index `id` begins at this byte of the text */
+} sw_token_edge;
+
+typedef struct sw_token_edges {
+    sw_token_edge *edge;
+    int64_t n, capacity;
+} sw_token_edges;
+void sw_token_edges_free(sw_token_edges *edges);
+
+/* Append the ids of a text of which some ranges are plain text, whatever they spell: a special token is found only where none of
+ * its bytes lies in `literal` [n_literal], which are in order and apart. Nothing is put around the text. *edges gets a last edge
+ * at the end. Errors: as above; SW_BAD_FILE too where a special token of a tokenizer that looks for it after normalizing is
+ * spelled in a literal range. */
+sw_status sw_tokenizer_encode_mixed(const sw_tokenizer *tokenizer, sw_tokenizer_scratch *scratch, const char *text,
+                                    size_t n_bytes, const sw_span *literal, int64_t n_literal, sw_token_edges *edges,
+                                    sw_token_list *out, sw_error *err);
+
+/* The ids that bytes first .. end - 1 of such a text begin with, where an edge lies before `first` and the next one at `end` or
+ * behind: how they would be if the text ended there. */
+sw_status sw_tokenizer_encode_beginning(const sw_tokenizer *tokenizer, sw_tokenizer_scratch *scratch, const char *text,
+                                        size_t first, size_t end, const sw_span *literal, int64_t n_literal, sw_token_list *out,
+                                        sw_error *err);
 
 /* The text of ids [n]: *text is NUL-terminated, of *n_bytes bytes, UTF-8, and may hold NULs. Ids that are no token are left out.
  * Ownership: free(*text). Errors: SW_NO_MEMORY. */

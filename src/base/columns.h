@@ -1,0 +1,38 @@
+/* columns.h: the keys that rows of .jsonl files are read by, and what a file calls them. */
+#ifndef SW_BASE_COLUMNS_H
+#define SW_BASE_COLUMNS_H
+
+#define SW_COLUMNS(X) \
+    X(text)           \
+    X(prompt)         \
+    X(completion)     \
+    X(messages)       \
+    X(conversations)  \
+    X(instruction)    \
+    X(input)          \
+    X(output)         \
+    X(system)         \
+    X(tools)          \
+    X(documents)      \
+    X(role)           \
+    X(content)
+
+typedef enum sw_column {
+#define SW_COLUMN_ID(name) SW_COLUMN_##name,
+    SW_COLUMNS(SW_COLUMN_ID)
+#undef SW_COLUMN_ID
+        SW_N_COLUMNS
+} sw_column;
+
+/* What the file calls each column; NULL: it is not read. */
+typedef struct sw_columns {
+#define SW_COLUMN_FIELD(name) const char *name;
+    SW_COLUMNS(SW_COLUMN_FIELD)
+#undef SW_COLUMN_FIELD
+} sw_columns;
+
+/* Every column by its own name. */
+#define SW_COLUMN_OWN(name) .name = #name,
+#define SW_USUAL_COLUMNS ((sw_columns){SW_COLUMNS(SW_COLUMN_OWN)})
+
+#endif
