@@ -63,10 +63,12 @@ const char *sw_hub_base_name(const char *name) {
 
 void sw_hub_fetch_command(const char *name, const char *folder, const char *pattern, char text[SW_FETCH_BYTES]) {
     char path[SW_PATH_BYTES + LONGEST_PART + 2], word[300];
-    bool is_here = !strcmp(folder, ".");
+    bool is_here = !strcmp(folder, "."), is_data = pattern && !strcmp(pattern, SW_HUB_DATA_SET);
+    pattern = is_data ? NULL : pattern;
     snprintf(path, sizeof path, "%s%s%s", is_here ? "" : folder, is_here ? "" : "/", sw_hub_base_name(name));
-    snprintf(text, SW_FETCH_BYTES, "hf download %s --local-dir %s%s%s%s", name, sw_text_shell_word(path, word, sizeof word),
-             pattern ? " --include '" : "", pattern ? pattern : "", pattern ? "'" : "");
+    snprintf(text, SW_FETCH_BYTES, "hf download %s%s --local-dir %s%s%s%s", name, is_data ? " --repo-type dataset" : "",
+             sw_text_shell_word(path, word, sizeof word), pattern ? " --include '" : "", pattern ? pattern : "",
+             pattern ? "'" : "");
 }
 
 sw_status sw_path_must_exist(const char *path, const char *pattern, sw_error *err) {

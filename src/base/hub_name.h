@@ -18,7 +18,8 @@ bool sw_is_hub_name(const char *folder, const char *path, const char **name);
 sw_status sw_path_must_exist(const char *path, const char *pattern, sw_error *err);
 
 /* "hf download openai/gpt2 --local-dir FOLDER/gpt2": what fetches `name` into a new folder in `folder` ("." for here).
- */
+ * `pattern`: as above; SW_HUB_DATA_SET: all of a data set. */
+#define SW_HUB_DATA_SET ":data"
 enum { SW_FETCH_BYTES = 640 };
 void sw_hub_fetch_command(const char *name, const char *folder, const char *pattern, char text[SW_FETCH_BYTES]);
 

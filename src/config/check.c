@@ -244,11 +244,26 @@ static sw_status refuse_hub_name(const sw_settings *settings, sw_place place, co
     return err ? (err->status = SW_BAD_FILE) : SW_BAD_FILE;
 }
 
+/* OWNER/NAME among data; a word alone is rather a file that is missing. */
+static sw_status refuse_data_sets(const sw_settings *settings, sw_place place, const char *key, const sw_texts *paths,
+                                  sw_error *err) {
+    sw_status status = SW_OK;
+    const size_t n = strlen(settings->directory);
+    for (int i = 0; i < paths->n && !status; i++)
+        if (strlen(paths->item[i]) > n + 1 && strchr(paths->item[i] + n + 1, '/'))
+            status = refuse_hub_name(settings, place, key, paths->item[i], SW_HUB_DATA_SET, err);
+    return status;
+}
+
 sw_status sw_settings_find_models(const sw_settings *settings, const char *name, sw_error *err) {
     sw_place place = {name, 0};
     sw_status status = refuse_hub_name(settings, place, "model.path", settings->model.path, NULL, err);
     if (!status && !sw_settings_is_bytes(settings))
         status = refuse_hub_name(settings, place, "data.tokenizer", settings->data.tokenizer, "tokenizer*", err);
+    if (!status)
+        status = refuse_data_sets(settings, place, "data.train", &settings->data.train, err);
+    if (!status)
+        status = refuse_data_sets(settings, place, "data.validation", &settings->data.validation, err);
     if (!status && sw_settings_train_lora(settings))
         status = refuse_hub_name(settings, place, "model.lora.adapter", settings->model.lora.adapter, NULL, err);
     return status;

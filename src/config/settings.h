@@ -115,8 +115,8 @@ void sw_settings_free(sw_settings *settings);
  * what is missing. `name` is that of the file. */
 sw_status sw_settings_complete(const sw_settings *settings, const char *name, bool is_for_training, sw_error *err);
 
-/* Are the model, the tokenizer and the adapter paths, or names of the Hugging Face Hub? SW_BAD_FILE has the command that fetches
- * what is named so and not there. Looks at the file system; `name` is that of the file. */
+/* Are the model, the tokenizer, the data and the adapter paths, or names of the Hugging Face Hub? SW_BAD_FILE has the command
+ * that fetches what is named so and not there. Looks at the file system; `name` is that of the file. */
 sw_status sw_settings_find_models(const sw_settings *settings, const char *name, sw_error *err);
 
 /* The learning rate, weight decay and warm-up that are `auto` are chosen when settings are read, by the kind of run; but the

@@ -90,6 +90,8 @@ static void what_is_missing_comes_with_its_command(void **state) {
     assert_string_equal(command, "hf download a/b --local-dir '/x y/b'");
     sw_hub_fetch_command("a/b", "/it's", NULL, command);
     assert_string_equal(command, "hf download a/b --local-dir '/it'\\''s/b'");
+    sw_hub_fetch_command("a/b", ".", SW_HUB_DATA_SET, command);
+    assert_string_equal(command, "hf download a/b --repo-type dataset --local-dir b");
     sw_hub_fetch_command("b", "/x", NULL, command);
     assert_string_equal(command, "hf download b --local-dir /x/b");
 }
