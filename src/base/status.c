@@ -10,7 +10,9 @@ sw_status sw_fail(sw_error *err, sw_status status, const char *format, ...) {
         char text[SW_MESSAGE_BYTES]; /* the arguments may point into err->message */
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(text, sizeof text, format ? format : "", arguments);
+        text[0] = 0;
+        if (format)
+            vsnprintf(text, sizeof text, format, arguments);
         va_end(arguments);
         err->status = status;
         memcpy(err->message, text, sizeof text);
@@ -24,7 +26,9 @@ sw_status sw_fail_within(sw_error *err, const char *format, ...) {
     char where[SW_MESSAGE_BYTES / 2], text[2 * SW_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(where, sizeof where, format ? format : "", arguments);
+    where[0] = 0;
+    if (format)
+        vsnprintf(where, sizeof where, format, arguments);
     va_end(arguments);
     snprintf(text, sizeof text, "%s: %s", where, err->message);
     snprintf(err->message, sizeof err->message, "%.*s", (int)sizeof err->message - 1, text);
