@@ -41,6 +41,12 @@ static sw_status read_time(const char *text, sw_chat *chat, sw_error *err) {
     return SW_OK;
 }
 
+void sw_chat_today(char day[SW_CHAT_TIME_BYTES]) {
+    const time_t clock = time(NULL);
+    struct tm local;
+    strftime(day, SW_CHAT_TIME_BYTES, "%Y-%m-%d", localtime_r(&clock, &local));
+}
+
 static sw_status read_special_tokens(const char *text, sw_chat *chat, sw_error *err) {
     json_error_t error;
     json_t *tokens = json_loads(text, JSON_REJECT_DUPLICATES, &error);

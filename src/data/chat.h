@@ -48,8 +48,11 @@ const char *sw_chat_source(const sw_chat *chat);
 /* Is there one that can be run? Errors: SW_BAD_FILE, which says why not and what to do. NULL is a chat without one. */
 sw_status sw_chat_check(const sw_chat *chat, sw_error *err);
 
-/* Does the template ask for the time? Then *now [SW_CHAT_TIME_BYTES] is what it is told, "2025-06-30 00:00:00". */
+/* Today, "2025-06-30": for what is made once and kept, such as tokens in a cache. */
 enum { SW_CHAT_TIME_BYTES = 32 };
+void sw_chat_today(char day[SW_CHAT_TIME_BYTES]);
+
+/* Does the template ask for the time? Then *now [SW_CHAT_TIME_BYTES] is what it is told, "2025-06-30 00:00:00". */
 bool sw_chat_asks_time(const sw_chat *chat, char now[SW_CHAT_TIME_BYTES]);
 
 /* Everything that a text depends on, handed over piece by piece: for the key of a cache. */

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -25,9 +24,7 @@ static bool needs_tokenizer(const sw_settings *s, const sw_texts *paths) {
 static void find_day(sw_run *run, char day[SW_CHAT_TIME_BYTES]) {
     char path[SW_PATH_BYTES];
     sw_settings before = {.directory = NULL};
-    const time_t now = time(NULL);
-    struct tm local;
-    strftime(day, SW_CHAT_TIME_BYTES, "%Y-%m-%d", localtime_r(&now, &local));
+    sw_chat_today(day);
     if (!run->goes_on || sw_path_join(path, run->settings->checkpoint.path, "run.yaml", NULL) ||
         sw_settings_read(path, NULL, 0, &before, NULL))
         return;

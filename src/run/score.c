@@ -65,7 +65,10 @@ static sw_status open_codec(scoring *s, sw_error *err) {
     status = sw_codec_open(s->options->model, s->runner.model.vocabulary, &s->codec, err);
     s->has_codec = !status;
     sw_chat_options options = s->options->chat;
+    char day[SW_CHAT_TIME_BYTES];
+    sw_chat_today(day);
     options.folder = s->options->model;
+    options.now = options.now ? options.now : day;
     return status ? status : sw_chat_open(&options, &s->codec.chat, err);
 }
 
