@@ -252,6 +252,7 @@ static const struct {
     [SW_FILE_JSON] = {"JSON", "is it the right file? (An index of several files is called model.safetensors.index.json)"},
     [SW_FILE_JSON_LINES] = {"lines of JSON", "is it the right file?"},
     [SW_FILE_YAML] = {"a file of settings (YAML)", "is it the right file?"},
+    [SW_FILE_TEMPLATE] = {"a chat template", "is it the right file?"},
     [SW_FILE_SAFETENSORS] = {"a safetensors file", "is it the right file?"},
     [SW_FILE_GGUF] = {"a GGUF file", "shardwise checkpoint import FILE.gguf DIR makes a model's folder of it"},
     [SW_FILE_NPY] = {"a .npy file of numpy", "is it the right file?"},
@@ -289,8 +290,9 @@ const char *sw_file_format_words(sw_file_format kind) {
 }
 
 static bool is_told_by_reader(sw_file_format kind, sw_file_format wanted) {
-    bool is_any_text = wanted == SW_FILE_TEXT,
-         are_words = wanted == SW_FILE_JSON || wanted == SW_FILE_JSON_LINES || wanted == SW_FILE_YAML || wanted == SW_FILE_TEXT;
+    bool is_any_text = wanted == SW_FILE_TEXT, are_words = wanted == SW_FILE_JSON || wanted == SW_FILE_JSON_LINES ||
+                                                           wanted == SW_FILE_YAML || wanted == SW_FILE_TEMPLATE ||
+                                                           wanted == SW_FILE_TEXT;
     switch (kind) {
     case SW_FILE_UNKNOWN:
         return true;

@@ -18,6 +18,7 @@ typedef enum sw_file_format {
     SW_FILE_JSON,       /* begins as an object or a list does */
     SW_FILE_JSON_LINES, /* wanted, never found: JSON may be it */
     SW_FILE_YAML,       /* wanted, never found: any text may be it */
+    SW_FILE_TEMPLATE,   /* the same */
     SW_FILE_SAFETENSORS,
     SW_FILE_GGUF,
     SW_FILE_NPY,
@@ -56,9 +57,9 @@ sw_file_format sw_file_format_of(const void *head, int64_t n_head, int64_t file_
 /* "a GGUF file", "a web page (HTML)"; NULL for SW_FILE_UNKNOWN. */
 const char *sw_file_format_words(sw_file_format kind);
 
-/* SW_OK where the file may be of the kind that is wanted: TEXT, JSON, JSON_LINES, YAML, SAFETENSORS, GGUF or NPY. SW_BAD_FILE
- * names what it is instead and what to do: "path: is a Git LFS pointer, not a safetensors file; ...". Damage is not looked for,
- * and text that is merely no good JSON is left to its reader. */
+/* SW_OK where the file may be of the kind that is wanted: TEXT, JSON, JSON_LINES, YAML, TEMPLATE, SAFETENSORS, GGUF or NPY.
+ * SW_BAD_FILE names what it is instead and what to do: "path: is a Git LFS pointer, not a safetensors file; ...". Damage is not
+ * looked for, and text that is merely no good JSON is left to its reader. */
 sw_status sw_file_expect(const char *path, const void *head, int64_t n_head, int64_t file_bytes, sw_file_format wanted,
                          sw_error *err);
 

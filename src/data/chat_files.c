@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/file_format.h"
 #include "base/json.h"
 #include "data/chat_internal.h"
 
@@ -39,7 +40,9 @@ sw_status sw_chat_read_template(const char *path, sw_chat_template *out, sw_erro
     sw_status status = sw_file_read(path, MAX_TEMPLATE_BYTES, &text, &bytes, err);
     if (status)
         return status;
-    status = sw_chat_take_template(path, text, bytes, out, err);
+    status = sw_file_expect(path, text, bytes, bytes, SW_FILE_TEMPLATE, err);
+    if (!status)
+        status = sw_chat_take_template(path, text, bytes, out, err);
     free(text);
     return status;
 }

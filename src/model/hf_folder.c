@@ -100,11 +100,11 @@ static sw_status refuse_gguf(const char *folder, const char *name, sw_error *err
 /* Ours, which a run leaves behind. */
 static sw_status check_run_folder(const char *folder, sw_error *err) {
     if (has_file(folder, "adapter_config.json"))
-        return sw_fail(
-            err, SW_BAD_FILE,
-            "%s: holds an adapter, not a model; name the model that it is for, and --adapter %s (eval, generate), or make "
-            "one model of both: shardwise checkpoint merge MODEL_DIR %s OUT_DIR",
-            folder, folder, folder);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: holds an adapter, not a model; name the model that it is for, and --adapter %s (eval, generate) or "
+                       "model.lora.adapter (train), or make "
+                       "one model of both: shardwise checkpoint merge MODEL_DIR %s OUT_DIR",
+                       folder, folder, folder);
     if (has_file(folder, "model/config.json") || has_file(folder, "model/adapter_config.json"))
         return sw_fail(err, SW_BAD_FILE, "%s: is the folder of a run, not of a model; take the folder model in it", folder);
     if (has_file(folder, "steps") || (has_file(folder, "manifest.json") && has_file(folder, "parameters.safetensors")))
@@ -163,10 +163,10 @@ sw_status sw_hf_folder_refuse_weights(const char *folder, sw_error *err) {
                        "download OWNER/NAME model.safetensors.index.json --local-dir %s",
                        folder, name, folder);
     if (find_name(folder, "adapter_model.safetensors", name))
-        return sw_fail(
-            err, SW_BAD_FILE,
-            "%s: holds an adapter and no model's weights; name the model that it is for, and --adapter %s (eval, generate)",
-            folder, folder);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: holds an adapter and no model's weights; name the model that it is for, and --adapter %s (eval, "
+                       "generate) or model.lora.adapter (train)",
+                       folder, folder);
     if (find_name(folder, "consolidated*.safetensors", name))
         return sw_fail(
             err, SW_BAD_FILE,

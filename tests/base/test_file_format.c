@@ -94,14 +94,14 @@ static void a_cut_character_is_no_damage(void **state) {
 
 /* Each kind in the place of each that readers want: refused with both names, but where a reader must see for itself. */
 static void what_is_wanted_passes_and_the_rest_is_named(void **state) {
-    static const sw_file_format wanted[] = {SW_FILE_TEXT,        SW_FILE_JSON, SW_FILE_JSON_LINES, SW_FILE_YAML,
-                                            SW_FILE_SAFETENSORS, SW_FILE_GGUF, SW_FILE_NPY};
+    static const sw_file_format wanted[] = {SW_FILE_TEXT,     SW_FILE_JSON,        SW_FILE_JSON_LINES, SW_FILE_YAML,
+                                            SW_FILE_TEMPLATE, SW_FILE_SAFETENSORS, SW_FILE_GGUF,       SW_FILE_NPY};
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
             sw_error err = {0};
             sw_file_format kind = known[i].kind;
-            bool is_text = kind == SW_FILE_TEXT || kind == SW_FILE_JSON, wants_text = k < 4;
+            bool is_text = kind == SW_FILE_TEXT || kind == SW_FILE_JSON, wants_text = k < 5;
             bool passes = kind == wanted[k] || kind == SW_FILE_UNKNOWN || (is_text && wants_text) ||
                           (kind == SW_FILE_EMPTY && wants_text && wanted[k] != SW_FILE_JSON) ||
                           (wanted[k] == SW_FILE_TEXT &&

@@ -120,6 +120,8 @@ def model_files(work):
     try_all(model / "tokenizer.json", generate, passes=TEXT)
     try_all(model / "tokenizer_config.json", generate + ["--chat", "--chat-format", "chatml"], passes=TEXT)
     try_all(model / "generation_config.json", generate, passes=TEXT)
+    try_all(model / "chat_template.jinja", generate + ["--chat"], passes=TEXT | {"empty"})
+    (model / "chat_template.jinja").unlink(missing_ok=True)
     for name in ["config.json", "tokenizer.json", "tokenizer_config.json"]:
         with_mark(model / name, generate)
     for name in ["config.json", "tokenizer.json"]:
