@@ -3,8 +3,8 @@
  * A rank advances when the turn of a lane changes (it entered something, began or ended a wait). A lane is blocked while it
  * stands in a wait whose counter is too low. A rank whose lanes are all blocked is not to blame; one with a lane that is not,
  * that stands still and uses no CPU, is lost. When all lanes of all ranks are blocked, nobody is left to raise any counter: ranks
- * disagree, and there is no need to wait for the deadline. What is believed is what every lane did at one moment: the turns are
- * read once more after all waits were looked at.
+ * disagree, and there is no need to wait for the deadline. One look is not enough for that, as lanes are looked at one after the
+ * other; what none has left between two looks, all were in at the same time.
  */
 #include "run/watch.h"
 
@@ -136,13 +136,6 @@ void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline)
             (sw_watched){.turn_since = watch->last_look, .active_since = watch->last_look, .cpu_at = watch->last_look};
 }
 
-static uint64_t turns_of(const sw_control *control, int rank) {
-    uint64_t turns = 0;
-    for (int l = 0; l < SW_LANES; l++)
-        turns += atomic_load(&control->rank[rank].lane[l].turn);
-    return turns;
-}
-
 /* Update what is known of a rank; false: a lane of it can do something. */
 static bool look_at_rank(sw_watch *watch, int rank, int64_t cpu_ns, double now) {
     sw_watched *known = &watch->rank[rank];
@@ -176,26 +169,23 @@ sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
     double now = sw_seconds_now();
     bool was_suspended = now - watch->last_look > SUSPENDED_SECONDS;
     watch->last_look = now;
-    bool all_blocked = true, is_running[SW_MAX_RANKS] = {false};
+    bool all_blocked = true;
     double steady = 1e300; /* seconds since any rank moved */
     int n_running = 0, lost = -1;
     for (int r = 0; r < control->n_ranks; r++) {
-        if (atomic_load(&control->rank[r].has_returned))
-            continue;
-        bool is_blocked = look_at_rank(watch, r, cpu_ns[r], now);
         sw_watched *known = &watch->rank[r];
-        if (was_suspended)
+        bool returns = !known->has_returned && atomic_load(&control->rank[r].has_returned); /* since the last look */
+        known->has_returned |= returns;
+        bool is_blocked = known->has_returned || look_at_rank(watch, r, cpu_ns[r], now);
+        if (returns || was_suspended) /* what it did last may be what others wait for */
             known->turn_since = known->active_since = now;
-        is_running[r] = true;
-        n_running++;
+        n_running += !known->has_returned;
         all_blocked &= is_blocked;
         if (now - known->turn_since < steady)
             steady = now - known->turn_since;
         if (lost < 0 && !is_blocked && now - known->active_since >= watch->deadline)
             lost = r;
     }
-    for (int r = 0; r < control->n_ranks; r++)
-        all_blocked &= !is_running[r] || turns_of(control, r) == watch->rank[r].turn;
     char text[SW_MESSAGE_BYTES];
     if (lost >= 0) {
         char others[SW_MESSAGE_BYTES / 2];

@@ -5,6 +5,7 @@
 #include "comm/control.h"
 
 typedef struct sw_watched {
+    bool has_returned;
     uint64_t turn;       /* sum of its lanes' */
     int64_t cpu_ns;      /* as it was at cpu_at */
     double turn_since;   /* when `turn` last changed */

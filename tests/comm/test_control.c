@@ -250,6 +250,28 @@ static void a_lane_that_is_about_to_work_is_no_disagreement(void **state) {
     sw_control_free(control);
 }
 
+/* Rank 0 was looked at, and then rank 1 raised what rank 0 waits for, and returned, before it was looked at. */
+static void a_rank_that_has_just_returned_has_moved(void **state) {
+    (void)state;
+    sw_control *control = create(2);
+    sw_watch w;
+    const int64_t cpu_ns[2] = {0};
+    set_lane(control, 0, 0, SW_BARRIER, 1);
+    set_lane(control, 1, 0, SW_IDLE, -1);
+    sw_watch_start(&w, control, 30);
+    for (int i = 0; i < 60; i++, usleep(20000))
+        assert_int_equal(sw_watch_look(&w, cpu_ns, NULL), SW_OK);
+    atomic_store(&control->rank[1].has_returned, 1);
+    assert_int_equal(sw_watch_look(&w, cpu_ns, NULL), SW_OK);
+    for (int i = 0; i < 500; i++, usleep(20000))
+        if (sw_watch_look(&w, cpu_ns, NULL) != SW_OK) {
+            assert_true(i >= 40);
+            sw_control_free(control);
+            return;
+        }
+    fail_msg("nobody is left to raise what rank 0 waits for");
+}
+
 static void who_waits_is_not_to_blame_and_who_computes_is_not_lost(void **state) {
     (void)state;
     sw_control *control = create(3);
@@ -277,6 +299,7 @@ int main(void) {
         cmocka_unit_test(lanes_that_wait_in_a_circle_disagree),
         cmocka_unit_test(a_long_kernel_beside_a_lane_that_waits_is_no_failure),
         cmocka_unit_test(a_lane_that_is_about_to_work_is_no_disagreement),
+        cmocka_unit_test(a_rank_that_has_just_returned_has_moved),
         cmocka_unit_test(who_waits_is_not_to_blame_and_who_computes_is_not_lost),
     };
     return cmocka_run_group_tests_name("control memory", tests, NULL, NULL);
