@@ -321,7 +321,7 @@ def a_disk_fills_up():
     """The same with a file system of its own, where this user may mount one."""
     disk = runs.fresh("disk")
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(disk)], capture_output=True).returncode != 0:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(disk)], capture_output=True).returncode != 0:
         print("no file system can be mounted here: disks that fill up are left to the limit on files")
         return
     trial = None
@@ -338,7 +338,7 @@ def a_disk_fills_up():
         run = runs.Run(disk / "run", trial.process.returncode, "", errors)
         runs.expect(run.code == 4 and "metrics.jsonl" in run.message and "space" in run.message, f"a full disk: {run.code} {run.errors}")
         expect_whole_lines(run, "a full disk")
-        (disk / "ballast").write_bytes(b"x" * (2 << 20))
+        (disk / "ballast").write_bytes(b"x" * (20 << 20))
         refused = runs.train(config(), "shard.ranks=2", folder=disk / "second")
         runs.expect(
             refused.code == 4 and not (disk / "second").exists(),
