@@ -146,7 +146,7 @@ def train_shardwise(options, model, tokens, folder, dtype, recompute):
         f"""model: {{path: {model}}}
 data: {{train: [{tokens}], shuffle: false, sequence_length: {options.sequence}}}
 train: {{steps: {options.steps}, batch_size: {options.ranks * options.micro_batch}, micro_batch_size: {options.micro_batch}, threads: {options.threads}}}
-optimizer: {{learning_rate: {options.learning_rate}, schedule: constant}}
+optimizer: {{learning_rate: {options.learning_rate}, schedule: constant, warmup_steps: 0, weight_decay: 0.1}}
 shard: {{ranks: {options.ranks}, stage: 3, param_dtype: {dtype}, recompute: {recompute}}}
 checkpoint: {{path: {run}}}
 log: {{every: 1}}

@@ -115,7 +115,7 @@ static sw_status make_settings(bench *b, sw_error *err) {
                  "model: %s\n"
                  "data: {train: [%s/tokens.npy], shuffle: false, sequence_length: %" PRId64 "}\n"
                  "train: {steps: %" PRId64 ", batch_size: %" PRId64 ", micro_batch_size: %" PRId64 ", threads: %" PRId64 "}\n"
-                 "optimizer: {learning_rate: 1e-4, schedule: constant}\n"
+                 "optimizer: {learning_rate: 1e-4, schedule: constant, warmup_steps: 0, weight_decay: 0.1}\n"
                  "shard: {ranks: %" PRId64 "}\n"
                  "checkpoint: {path: %s}\n"
                  "log: {every: 1}\n",
