@@ -231,9 +231,8 @@ static sw_status check_link(const char *path, sw_error *err) {
     struct stat info;
     if (lstat(path, &info) != 0 || S_ISLNK(info.st_mode))
         return SW_OK;
-    return sw_fail(err, SW_BAD_CONFIG,
-                   "%s: is a %s, and a run makes a link of that name to its newest checkpoint · move it away", path,
-                   S_ISDIR(info.st_mode) ? "folder" : "file");
+    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s, and a run makes a link of that name to its newest checkpoint · move it away",
+                   path, S_ISDIR(info.st_mode) ? "folder" : "file");
 }
 
 sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to, sw_error *err) {
