@@ -141,7 +141,7 @@ SW_INLINE void block_tiles(bool drops, const attention_shape *s, const work *w, 
     for (int64_t j = vectors->begin; j < vectors->end; j += 2) {
         const int64_t key = from + j * VEC, at = key * columns / PAIR;
         word *ds_rows = w->ds_of_block ? w->ds_of_block + j * VEC / PAIR : NULL; /* pairs alone have one */
-        const float *keep_at = drops ? keep + j * VEC : NULL;
+        const float *keep_at = keep ? keep + j * VEC : NULL;
         if (j + 1 < vectors->end)
             gradient_tile(drops, 2, s, q, w->k_turned + at, dout, w->v_turned + at, key, &w->range[block].all, row, keep_at,
                           p + j * VEC, ds + j * VEC, ds_rows);
