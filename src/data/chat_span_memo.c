@@ -35,7 +35,7 @@ static bool copy_role(const sw_finder *f, int i, char role[LONGEST_ROLE]) {
     const char *name = json_string_value(json_object_get(json_array_get(f->conversation->messages, (size_t)i), "role"));
     if (name && strlen(name) >= LONGEST_ROLE)
         return false;
-    strncpy(role, i >= 0 && name ? name : "", LONGEST_ROLE);
+    strcpy(role, i >= 0 && name ? name : "");
     return true;
 }
 
@@ -65,12 +65,18 @@ static bool look_around(const sw_finder *f, surroundings *s, sw_span *answer) {
         (k + 1 < whole->n_origins && whole->origins[k + 1].origin != own + 1))
         return false; /* the words beside it are not those of the messages beside it */
     *answer = (sw_span){whole->origins[first].first, whole->origins[k].end};
-    memset(s, 0, sizeof *s); /* so that it can be compared as bytes */
     s->template = f->template;
     s->adds_prompt = f->adds_prompt;
     return copy_text(whole, before, answer->first, s->before, &s->n_before) &&
            copy_text(whole, answer->end, after, s->after, &s->n_after) && copy_role(f, f->i - 1, s->role_before) &&
            copy_role(f, f->i + 1, s->role_after);
+}
+
+static bool are_same(const surroundings *a, const surroundings *b) {
+    return a->template == b->template && a->adds_prompt == b->adds_prompt && a->n_before == b->n_before &&
+           a->n_after == b->n_after && memcmp(a->before, b->before, (size_t)a->n_before) == 0 &&
+           memcmp(a->after, b->after, (size_t)a->n_after) == 0 && strcmp(a->role_before, b->role_before) == 0 &&
+           strcmp(a->role_after, b->role_after) == 0;
 }
 
 bool sw_span_recall(const sw_finder *f, sw_span *span) {
@@ -80,7 +86,7 @@ bool sw_span_recall(const sw_finder *f, sw_span *span) {
     if (!memo || !look_around(f, &here, &answer))
         return false;
     for (int k = 0; k < memo->n; k++)
-        if (memcmp(&memo->where[k], &here, sizeof here) == 0) {
+        if (are_same(&memo->where[k], &here)) {
             *span = (sw_span){answer.first - memo->span[k].back, answer.end + memo->span[k].ahead};
             return true;
         }
