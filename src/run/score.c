@@ -296,7 +296,7 @@ static void find_not_finite(scoring_rank *r, int program, int64_t n, const int32
     while (t + 1 < n && isfinite(losses[t]))
         t++;
     mine->token = t + 1;
-    mine->id = targets[t];
+    mine->id = n > 0 ? targets[t] : -1;
 }
 
 /* Which ranks agree on: of the items of a turn, the first. */
@@ -441,7 +441,7 @@ static sw_status score_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     scoring_rank r = {.s = s, .runner = s->runner, .comm = comm, .n_all = s->questions.n_choices};
     for (int i = 0; i < s->options->n_paths; i++)
         r.n_all += rows_of(s, i);
-    r.row = malloc((size_t)s->row_length * 4 * sizeof *r.row);
+    r.row = calloc((size_t)s->row_length * 4, sizeof *r.row);
     r.all = calloc((size_t)comm->n_ranks, sizeof *r.all);
     sw_status status = r.row && r.all ? SW_OK : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to score rows", comm->rank);
     if (!status)
