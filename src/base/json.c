@@ -259,6 +259,15 @@ bool sw_json_is_null(const sw_json_object *object, const char *key) {
     return json_is_null(json_object_get(object->value, key));
 }
 
+char *sw_json_words(const sw_json_object *object, const char *key, char *text, size_t bytes) {
+    const json_t *value = json_object_get(object->value, key);
+    char *whole = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    const bool is_long = whole && strlen(whole) >= bytes;
+    snprintf(text, bytes, "%.*s%s", (int)bytes - 4, whole ? whole : value ? "(a value)" : "nothing", is_long ? "..." : "");
+    free(whole);
+    return text;
+}
+
 const char *sw_json_next_key(const sw_json_object *object, void **at) {
     /* jansson's iterators take a non-const object and change nothing. */
     json_t *value = (json_t *)(uintptr_t)object->value;

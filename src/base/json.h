@@ -67,6 +67,9 @@ bool sw_json_is_list(const sw_json_object *object, const char *key);
 /* Is the key there, and null? For the few keys where that says something. */
 bool sw_json_is_null(const sw_json_object *object, const char *key);
 
+/* The value of a key as JSON, for messages; "nothing" if it is not there. Cut where it is long. Returns text. */
+char *sw_json_words(const sw_json_object *object, const char *key, char *text, size_t bytes);
+
 /* Walk the keys in the order of the file: *at starts as NULL; NULL when there are no more. */
 const char *sw_json_next_key(const sw_json_object *object, void **at);
 

@@ -40,8 +40,9 @@ json_t *sw_bench_machine(void) {
     uname(&system);
     if (getloadavg(&load, 1) < 1)
         load = 0;
-    return json_pack("{s:s, s:s, s:i, s:I, s:s, s:f}", "version", sw_version(), "cpu", cpu, "cores", n_cores, "memory_bytes",
-                     (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "kernel", system.release, "load_before", load);
+    return json_pack("{s:s, s:s, s:i, s:I, s:s, s:o}", "version", sw_version(), "cpu", cpu, "cores", n_cores, "memory_bytes",
+                     (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "kernel", system.release, "load_before",
+                     sw_json_number(load));
 }
 
 sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_error *err) {

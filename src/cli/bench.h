@@ -2,9 +2,8 @@
 #ifndef SW_CLI_BENCH_H
 #define SW_CLI_BENCH_H
 
-#include <jansson.h>
-
 #include "base/dtype.h"
+#include "base/json_number.h"
 #include "cli/command.h"
 #include "config/settings.h"
 #include "device/cpu/roof.h"

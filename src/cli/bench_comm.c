@@ -291,10 +291,10 @@ static void print_table(const plan *p) {
 }
 
 static json_t *json_point(const point *at) {
-    json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:f}", "call", at->call, "mode", at->mode, "bytes", (json_int_t)at->bytes,
-                               "calls", (json_int_t)at->n_calls, "seconds", at->seconds);
+    json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:o}", "call", at->call, "mode", at->mode, "bytes", (json_int_t)at->bytes,
+                               "calls", (json_int_t)at->n_calls, "seconds", sw_json_number(at->seconds));
     if (object && at->memcpy_seconds > 0)
-        json_object_set_new(object, "memcpy_seconds", json_real(at->memcpy_seconds));
+        json_object_set_new(object, "memcpy_seconds", sw_json_number(at->memcpy_seconds));
     return object;
 }
 
@@ -305,9 +305,10 @@ static json_t *make_report(const plan *p, json_t *machine) {
             json_decref(calls);
             calls = NULL;
         }
-    return json_pack("{s:{s:I, s:I, s:I, s:f, s:s}, s:o, s:o}", "configuration", "ranks", (json_int_t)p->n_ranks, "least_bytes",
-                     (json_int_t)p->least_bytes, "most_bytes", (json_int_t)p->most_bytes, "seconds_per_line", p->seconds,
-                     "kernel_set", sw_kernel_set_name(sw_kernel_set_best()), "machine", machine, "calls", calls);
+    return json_pack("{s:{s:I, s:I, s:I, s:o, s:s}, s:o, s:o}", "configuration", "ranks", (json_int_t)p->n_ranks, "least_bytes",
+                     (json_int_t)p->least_bytes, "most_bytes", (json_int_t)p->most_bytes, "seconds_per_line",
+                     sw_json_number(p->seconds), "kernel_set", sw_kernel_set_name(sw_kernel_set_best()), "machine", machine,
+                     "calls", calls);
 }
 
 static sw_status run_modes(plan *p, sw_error *err) {

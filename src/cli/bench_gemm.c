@@ -221,13 +221,14 @@ static json_t *report_of(const contest *all) {
         json_t *results = json_array();
         for (int shape = 0; shape < N_SHAPES; shape++) {
             const bench_shape *s = &all->shapes[shape];
-            json_array_append_new(results, json_pack("{s:s, s:I, s:I, s:I, s:f, s:f}", "shape", s->name, "m", (json_int_t)s->m,
-                                                     "n", (json_int_t)s->n, "k", (json_int_t)s->k, "flops", c->rate[shape],
-                                                     "of_roof", c->of_roof[shape]));
+            json_array_append_new(results,
+                                  json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "shape", s->name, "m", (json_int_t)s->m, "n",
+                                            (json_int_t)s->n, "k", (json_int_t)s->k, "flops", sw_json_number(c->rate[shape]),
+                                            "of_roof", sw_json_number(c->of_roof[shape])));
         }
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:f, s:o}", "kind", sw_gemm_kind_name(c->kind), "by",
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "kind", sw_gemm_kind_name(c->kind), "by",
                                               c->device->gemm, "operands", sw_dtype_name(c->type), "roof", sw_roof_name(c->roof),
-                                              "flops", c->all, "results", results));
+                                              "flops", sw_json_number(c->all), "results", results));
     }
     return json_pack("{s:o, s:o}", "machine", sw_bench_machine(), "products", list);
 }

@@ -167,9 +167,9 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
 json_t *sw_bench_roofs_json(const sw_bench_roofs *roofs) {
     json_t *object = json_object();
     for (sw_roof roof = 0; roof < SW_N_ROOFS; roof++)
-        json_object_set_new(object, sw_roof_name(roof), json_real(roofs->rate[roof]));
-    json_object_set_new(object, "fma", json_real(sw_bench_fma_roof(roofs)));
-    json_object_set_new(object, "gemm", json_real(roofs->rate[SW_N_ROOFS]));
+        json_object_set_new(object, sw_roof_name(roof), sw_json_number(roofs->rate[roof]));
+    json_object_set_new(object, "fma", sw_json_number(sw_bench_fma_roof(roofs)));
+    json_object_set_new(object, "gemm", sw_json_number(roofs->rate[SW_N_ROOFS]));
     return object;
 }
 

@@ -180,7 +180,7 @@ sw_status sw_bench_run(const sw_settings *settings, int64_t n_skip, json_t **res
     if (!status) {
         const json_t *first = json_array_get(json_object_get(*result, "steps"), 0);
         double start = told->first_step_end - json_number_value(json_object_get(first, "step_seconds")) - begin;
-        json_object_set_new(*result, "start_to_step_1_seconds", json_real(start));
+        json_object_set_new(*result, "start_to_step_1_seconds", sw_json_number(start));
         json_object_set_new(*result, "pss_bytes", json_integer(pss_bytes));
     }
     munmap(told, sizeof *told);

@@ -239,7 +239,7 @@ static json_t *waiting(const bench *b) {
     json_object_foreach((json_t *)(uintptr_t)first, key, value) {
         size_t n = strlen(key);
         if (n >= sizeof ending - 1 && !strcmp(key + n - (sizeof ending - 1), ending))
-            json_object_set_new(object, key, json_real(median_of(b, key)));
+            json_object_set_new(object, key, sw_json_number(median_of(b, key)));
     }
     return object;
 }
@@ -286,16 +286,17 @@ static json_t *make_report(const bench *b, json_t *machine) {
         pss[i] = json_number_value(json_object_get(round, "pss_bytes"));
     }
     const json_t *memory = json_object_get(step, "memory");
-    return json_pack("{s:o, s:o, s:s, s:s, s:O, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:I, s:O, s:O, s:o, s:o, s:o}",
-                     "configuration", configuration(b), "machine", machine, "kernel_set",
-                     json_string_value(json_object_get(start_event, "kernels")), "gemm",
-                     json_string_value(json_object_get(start_event, "gemm")), "parameters", json_object_get(plan, "parameters"),
-                     "flops_per_token", flops, "tokens_per_second", rate, "step_seconds", seconds, "flops_per_second",
-                     rate * flops, "of_fma_roof", rate * flops / roof_of(b, -1), "of_gemm", rate * flops / roof_of(b, SW_N_ROOFS),
-                     "waiting", waiting(b), "start_to_step_1_seconds", sw_bench_median(start, b->n_rounds), "pss_bytes",
-                     (json_int_t)sw_bench_median(pss, b->n_rounds), "memory_planned", json_object_get(memory, "planned"),
-                     "memory_measured", json_object_get(memory, "peak"), "roofs", roofs, "step_seconds_each",
-                     each(b, "step_seconds"), "loss_each", each(b, "loss"));
+    return json_pack(
+        "{s:o, s:o, s:s, s:s, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:O, s:O, s:o, s:o, s:o}", "configuration",
+        configuration(b), "machine", machine, "kernel_set", json_string_value(json_object_get(start_event, "kernels")), "gemm",
+        json_string_value(json_object_get(start_event, "gemm")), "parameters", json_object_get(plan, "parameters"),
+        "flops_per_token", sw_json_number(flops), "tokens_per_second", sw_json_number(rate), "step_seconds",
+        sw_json_number(seconds), "flops_per_second", sw_json_number(rate * flops), "of_fma_roof",
+        sw_json_number(rate * flops / roof_of(b, -1)), "of_gemm", sw_json_number(rate * flops / roof_of(b, SW_N_ROOFS)),
+        "waiting", waiting(b), "start_to_step_1_seconds", sw_json_number(sw_bench_median(start, b->n_rounds)), "pss_bytes",
+        (json_int_t)sw_bench_median(pss, b->n_rounds), "memory_planned", json_object_get(memory, "planned"), "memory_measured",
+        json_object_get(memory, "peak"), "roofs", roofs, "step_seconds_each", each(b, "step_seconds"), "loss_each",
+        each(b, "loss"));
 }
 
 static double number(const json_t *report, const char *key) {

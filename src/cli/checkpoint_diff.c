@@ -4,11 +4,11 @@
  * do not count: two runs may well have come to the same weights in different ways.
  */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_number.h"
 #include "base/text.h"
 #include "checkpoint/diff.h"
 #include "cli/checkpoint.h"
@@ -80,9 +80,8 @@ static void add_tensor(void *to, const sw_difference *d) {
     json_t *entry =
         json_pack("{s:s%, s:s, s:s}", "state", file, strcspn(file, "."), "name", d->name, "difference", kind_words[d->kind]);
     if (d->kind == SW_OTHER_VALUES) {
-        json_t *values =
-            json_pack("{s:I, s:I, s:o}", "elements", (json_int_t)d->n_elements, "different", (json_int_t)d->n_different,
-                      "largest", isfinite(d->largest) ? json_real(d->largest) : json_null());
+        json_t *values = json_pack("{s:I, s:I, s:o}", "elements", (json_int_t)d->n_elements, "different",
+                                   (json_int_t)d->n_different, "largest", sw_json_number(d->largest));
         t->is_whole = json_object_update(entry, values) == 0 && t->is_whole;
         json_decref(values);
     }

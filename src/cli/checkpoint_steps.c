@@ -1,7 +1,6 @@
 /* checkpoint_steps.c: shardwise checkpoint list, verify, prune: the checkpoints of a run. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json_number.h"
 #include "base/text.h"
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
@@ -89,12 +89,11 @@ static sw_status print_steps_json(const sw_steps *steps, sw_error *err) {
     for (int i = 0; i < steps->n && is_whole; i++) {
         const sw_step *step = &steps->item[i];
         const char *state = step->is_whole ? "whole" : step->is_unknown ? "unreadable" : "damaged";
-        json_t *entry = step->is_whole
-                            ? json_pack("{s:I, s:s, s:I, s:I, s:o}", "step", (json_int_t)step->step, "state", state, "bytes",
-                                        (json_int_t)step->bytes, "seconds", (json_int_t)step->seconds, "validation_loss",
-                                        isfinite(step->validation_loss) ? json_real(step->validation_loss) : json_null())
-                            : json_pack("{s:I, s:s, s:s%}", "step", (json_int_t)step->step, "state", state, "reason",
-                                        step->reason, strlen(step->reason));
+        json_t *entry = step->is_whole ? json_pack("{s:I, s:s, s:I, s:I, s:o}", "step", (json_int_t)step->step, "state", state,
+                                                   "bytes", (json_int_t)step->bytes, "seconds", (json_int_t)step->seconds,
+                                                   "validation_loss", sw_json_number(step->validation_loss))
+                                       : json_pack("{s:I, s:s, s:s%}", "step", (json_int_t)step->step, "state", state, "reason",
+                                                   step->reason, strlen(step->reason));
         is_whole = json_array_append_new(list, entry) == 0;
     }
     if (is_whole) {

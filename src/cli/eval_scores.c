@@ -88,9 +88,9 @@ static json_t *source_json(const char *name, const sw_source_score *s) {
 }
 
 static json_t *choices_json(const sw_choices_score *c) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:f}", "questions", (json_int_t)c->n_questions, "right", (json_int_t)c->n_right,
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "questions", (json_int_t)c->n_questions, "right", (json_int_t)c->n_right,
                      "right_by_byte", (json_int_t)c->n_right_by_byte, "right_by_total", (json_int_t)c->n_right_by_total,
-                     "accuracy", (double)c->n_right / (double)c->n_questions);
+                     "accuracy", sw_json_number((double)c->n_right / (double)c->n_questions));
 }
 
 sw_status sw_print_scores_json(const sw_score_options *o, const sw_source_score *scores, const sw_choices_score *choices,

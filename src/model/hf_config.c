@@ -105,8 +105,6 @@ static void read_differences(sw_hf_reader *r, sw_model_config *m) {
     default:
         m->qkv_bias = m->o_bias = sw_hf_bool_or(r, "attention_bias", false);
         m->mlp_bias = sw_hf_bool_or(r, "mlp_bias", false);
-        if (sw_hf_bool_or(r, "use_sliding_window", true))
-            sw_hf_must_be_absent(r, "sliding_window");
         break;
     }
     if (m->architecture != SW_LLAMA)
@@ -142,7 +140,6 @@ static void read_llama(sw_hf_reader *r, sw_model_config *m) {
     sw_hf_must_be_word(r, "hidden_act", "silu", "swish");
     m->dropout.attention = sw_hf_real_or(r, "attention_dropout", 0);
     sw_hf_must_be_number(r, "partial_rotary_factor", 1);
-    sw_hf_must_be_number(r, "pretraining_tp", 1);
     read_padding(r, m);
     read_differences(r, m);
 }
@@ -246,6 +243,7 @@ static sw_status parse(const char *name, const char *text, int64_t bytes, sw_mod
     if (r.status == SW_OK)
         (m.architecture == SW_GPT2 ? read_gpt2 : read_llama)(&r, &m);
     read_mask(&r, &m);
+    sw_hf_check_others(&r, &m);
     sw_hf_must_be(&r, "add_cross_attention", false);
     sw_hf_must_be(&r, "is_encoder_decoder", false);
     sw_hf_must_be_absent(&r, "quantization_config");

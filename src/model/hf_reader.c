@@ -14,24 +14,35 @@ void sw_hf_ask(sw_hf_reader *r, const char *key) {
 
 /* ---- keys that say a dimension ---- */
 
-/* `key`, or the second name that transformers knows it by (may be NULL). */
+/* `key`, or the second name that transformers knows it by (may be NULL). Where both are there they must agree: which one counts
+ * depends on their order. */
 static const char *spelled(sw_hf_reader *r, const char *key, const char *alias) {
-    const char *name = alias && !sw_json_has(&r->root, key) && sw_json_has(&r->root, alias) ? alias : key;
+    const bool has_key = sw_json_has(&r->root, key), has_alias = alias && sw_json_has(&r->root, alias);
+    const char *name = has_alias && !has_key ? alias : key;
+    char one[64], other[64];
     sw_hf_ask(r, name);
+    if (has_key && has_alias) {
+        sw_hf_ask(r, alias);
+        if (strcmp(sw_json_words(&r->root, key, one, sizeof one), sw_json_words(&r->root, alias, other, sizeof other)) != 0)
+            r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s %s and %s %s are one setting and differ; leave one of them out",
+                                sw_json_name(&r->root), key, one, alias, other);
+    }
     return name;
 }
 
 int64_t sw_hf_size(sw_hf_reader *r, const char *key, const char *alias) {
     int64_t value = 0;
+    const char *name = r->status == SW_OK ? spelled(r, key, alias) : key;
     if (r->status == SW_OK)
-        r->status = sw_json_integer(&r->root, spelled(r, key, alias), SW_JSON_REQUIRED, &value, r->err);
+        r->status = sw_json_integer(&r->root, name, SW_JSON_REQUIRED, &value, r->err);
     return value;
 }
 
 int64_t sw_hf_size_or(sw_hf_reader *r, const char *key, const char *alias, int64_t otherwise) {
     int64_t value = otherwise;
+    const char *name = r->status == SW_OK ? spelled(r, key, alias) : key;
     if (r->status == SW_OK)
-        r->status = sw_json_integer(&r->root, spelled(r, key, alias), SW_JSON_OPTIONAL, &value, r->err);
+        r->status = sw_json_integer(&r->root, name, SW_JSON_OPTIONAL, &value, r->err);
     return value;
 }
 
@@ -81,8 +92,9 @@ void sw_hf_must_be(sw_hf_reader *r, const char *key, bool built) {
 
 void sw_hf_must_be_absent(sw_hf_reader *r, const char *key) {
     sw_hf_ask(r, key);
+    char value[64];
     if (r->status == SW_OK && sw_json_has(&r->root, key))
-        sw_hf_refuse(r, &r->root, key, "(it is set)", "null");
+        sw_hf_refuse(r, &r->root, key, sw_json_words(&r->root, key, value, sizeof value), "null");
 }
 
 void sw_hf_must_be_number(sw_hf_reader *r, const char *key, double built) {

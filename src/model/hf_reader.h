@@ -46,6 +46,10 @@ void sw_hf_must_be_word(sw_hf_reader *r, const char *key, const char *built, con
  * must be known. */
 void sw_hf_read_rope(sw_hf_reader *r, sw_model_config *m);
 
+/* hf_keys.c: the keys that transformers reads for some families though their models have nothing of the kind. m->architecture and
+ * m->max_positions must be known. */
+void sw_hf_check_others(sw_hf_reader *r, const sw_model_config *m);
+
 /* Their names in config.json, by sw_rope_type and sw_activation. */
 extern const char *const sw_hf_rope_types[SW_N_ROPE_TYPES];
 extern const char *const sw_hf_activations[SW_N_ACTIVATIONS];

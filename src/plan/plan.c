@@ -2,11 +2,11 @@
 #include "plan/plan.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json_number.h"
 #include "base/text.h"
 #include "run/rank_device.h"
 #include "run/train.h"
@@ -56,11 +56,11 @@ static sw_status tell_json(const sw_plan_options *options, const sw_run *run, in
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         json_object_set_new(memory, sw_memory_class_name((sw_memory_class)c), json_integer(run->planned[c]));
     json_t *plan =
-        json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:f, s:I, s:I, s:o, s:I}", "ranks", a->choice.n_ranks, "threads",
+        json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:o, s:I, s:I, s:o, s:I}", "ranks", a->choice.n_ranks, "threads",
                   a->choice.n_threads, "stage", a->choice.stage, "micro_batch_size", (json_int_t)a->choice.micro_batch_size,
                   "parameters", (json_int_t)a->n_parameters, "slots", n_slots, "instructions", a->program->instructions.n,
-                  "flops", sw_program_flops(a->program, n_slots), "gather_bytes", (json_int_t)gather, "reduce_bytes",
-                  (json_int_t)reduce, "memory", memory, "process_bytes", (json_int_t)run->share);
+                  "flops", sw_json_number(sw_program_flops(a->program, n_slots)), "gather_bytes", (json_int_t)gather,
+                  "reduce_bytes", (json_int_t)reduce, "memory", memory, "process_bytes", (json_int_t)run->share);
     char *text = plan ? json_dumps(plan, 0) : NULL;
     json_decref(plan);
     if (!text)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/json.h"
+#include "base/json_number.h"
 #include "base/reason.h"
 #include "base/text.h"
 
@@ -125,30 +126,29 @@ sw_status sw_machine_read(const char *path, sw_machine *machine, sw_error *err) 
     return status ? status : take_document(document, machine, err);
 }
 
-static void print_rates(FILE *out, const char *key, const double rates[SW_N_GEMM_KINDS]) {
-    fprintf(out, ",\n \"%s\": {", key);
-    const char *comma = "";
-    for (int kind = 0; kind < SW_N_GEMM_KINDS; kind++)
-        if (rates[kind] > 0) {
-            fprintf(out, "%s\"%s\": %.4g", comma, sw_gemm_kind_name((sw_gemm_kind)kind), rates[kind]);
-            comma = ", ";
-        }
-    fputc('}', out);
+/* What was measured: the rest is left out. */
+static void put_rate(json_t *object, const char *name, double rate) {
+    if (rate > 0 && isfinite(rate))
+        json_object_set_new(object, name, json_real(rate));
 }
 
-static void print_machine(FILE *out, const sw_machine *m) {
-    fprintf(out, "{\"format\": %d,\n \"cpu\": \"%s\",\n \"version\": \"%s\",\n \"kernel_set\": \"%s\",\n \"roofs\": {", FORMAT,
-            m->cpu, m->version, sw_kernel_set_name(m->set));
-    const char *comma = "";
+static json_t *rates_json(const double rates[SW_N_GEMM_KINDS]) {
+    json_t *object = json_object();
+    for (int kind = 0; kind < SW_N_GEMM_KINDS; kind++)
+        put_rate(object, sw_gemm_kind_name((sw_gemm_kind)kind), rates[kind]);
+    return object;
+}
+
+static char *machine_text(const sw_machine *m) {
+    json_t *roofs = json_object();
     for (int roof = 0; roof < SW_N_ROOFS; roof++)
-        if (m->roof[roof] > 0) {
-            fprintf(out, "%s\"%s\": %.4g", comma, sw_roof_name((sw_roof)roof), m->roof[roof]);
-            comma = ", ";
-        }
-    fputc('}', out);
-    print_rates(out, "products_of_fp32", m->fp32);
-    print_rates(out, "products_of_bf16", m->bf16);
-    fprintf(out, "}\n");
+        put_rate(roofs, sw_roof_name((sw_roof)roof), m->roof[roof]);
+    json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:o, s:o, s:o}", "format", FORMAT, "cpu", m->cpu, "version", m->version,
+                             "kernel_set", sw_kernel_set_name(m->set), "roofs", roofs, "products_of_fp32", rates_json(m->fp32),
+                             "products_of_bf16", rates_json(m->bf16));
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(4)) : NULL;
+    json_decref(root);
+    return text;
 }
 
 /* The folders that `path` is to lie in. */
@@ -165,16 +165,12 @@ static sw_status make_folders(const char *path, sw_error *err) {
 }
 
 sw_status sw_machine_write(const char *path, const sw_machine *machine, sw_error *err) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out)
-        print_machine(out, machine);
-    if (!sw_text_close(out, &text))
+    char *text = machine_text(machine);
+    if (!text)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the machine file", path);
     sw_status status = make_folders(path, err);
     if (!status)
-        status = sw_file_write(path, text, (int64_t)bytes, err);
+        status = sw_file_write(path, text, (int64_t)strlen(text), err);
     free(text);
     return status;
 }
