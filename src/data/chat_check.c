@@ -191,12 +191,30 @@ static bool says_something(const json_t *value) {
     return false;
 }
 
+/* A list of parts that came out as a list: {'type': ... */
+static bool shows_parts(const sw_chat_text *text, size_t message) {
+    static const char before[] = "{'", key[] = "type";
+    for (int64_t k = 0; k < text->whole.n_origins; k++) {
+        const sw_jinja_origin *run = &text->whole.origins[k];
+        if (run->origin == (int32_t)message + 2 && run->end - run->first == sizeof key - 1 && run->first >= 2 &&
+            memcmp(text->text + run->first, key, sizeof key - 1) == 0 && memcmp(text->text + run->first - 2, before, 2) == 0)
+            return true;
+    }
+    return false;
+}
+
 sw_status sw_chat_check_text(const sw_chat *chat, const sw_conversation *c, const sw_chat_text *text, sw_error *err) {
     const size_t n = json_array_size(c->messages);
     int64_t k = 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *message = json_array_get(c->messages, i);
         const int32_t origin = (int32_t)i + 2;
+        if (json_is_array(json_object_get(message, "content")) && shows_parts(text, i))
+            return sw_fail(
+                err, SW_BAD_FILE,
+                "message %zu: %s writes its content as a list, brackets and all; it takes texts: write it as one, or give "
+                "a template that reads parts (data.chat_template, --chat-template)",
+                i + 1, sw_chat_template_for(chat, c->tools != NULL)->source);
         int64_t at = k; /* mostly in order: go on where the last one was */
         while (at < text->whole.n_origins && text->whole.origins[at].origin != origin)
             at++;

@@ -144,6 +144,10 @@ tulu = tokenizer('user-turn-without-eos', "{% for m in messages %}{% if m.role =
 done = tokenize(tulu, rows_file({'messages': [{'role': 'system', 'content': 'Be brief.'}, USER, SAYS]}), code=3)
 check('message 1' in done.stderr and 'system' in done.stderr and 'chat_template.jinja' in done.stderr, done.stderr)
 
+parts = tokenizer('begins-with-bos', "{% for m in messages %}<{{ m.role }}>{{ m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")
+done = tokenize(parts, rows_file({'messages': [{**USER, 'content': [{'type': 'text', 'text': 'What?'}]}, SAYS]}), code=3)
+check('message 1' in done.stderr and 'as a list' in done.stderr, done.stderr)
+
 # ---- forms ----
 
 same = tokenize(CHATML, rows_file({'messages': [{'role': 'system', 'content': 'Be brief.'}, USER, SAYS]}))[:2]
