@@ -38,7 +38,8 @@ for signal in INT:130 TERM:143; do
 done
 "$shardwise" generate run/model --prompt line --max-tokens 100000000 2>errors.out | head -c 5 >text.out
 [ "$(grep -c '^shardwise: error: .*its reader is gone' errors.out)" = 1 ] || complain "a reader that left: $(cat errors.out)"
-[ "$(wc -l <errors.out)" = 1 ] || complain "a reader that left: $(cat errors.out)"
+# The text may have outgrown the context before the reader was seen to be gone, which is told too.
+[ "$(grep -vc "has outgrown" errors.out)" = 1 ] || complain "a reader that left: $(cat errors.out)"
 
 # A reader that pauses longer than shard.deadline does not cost the run.
 mkfifo paused
