@@ -1,7 +1,6 @@
 /* file.c: see file.h. */
 #include "base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -85,7 +84,8 @@ sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_err
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = errno;
     if (fd < 0) /* a socket cannot be opened at all, nor a device that is not there */
-        return error == ENXIO && stat(path, &info) == 0 ? no_file(path, info.st_mode, err) : cannot_open(path, error, err);
+        return error == ENXIO && stat(path, &info) == 0 && !S_ISREG(info.st_mode) ? no_file(path, info.st_mode, err)
+                                                                                  : cannot_open(path, error, err);
     if (fstat(fd, &info) != 0) {
         error = errno;
         close(fd);
@@ -271,6 +271,13 @@ int64_t sw_file_space(const char *path) {
 bool sw_file_is_in_memory(const char *path) {
     struct statfs info;
     return find_file_system(path, &info) && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+}
+
+struct dirent *sw_folder_next(DIR *folder, int *error) {
+    errno = 0;
+    struct dirent *entry = readdir(folder);
+    *error = entry ? 0 : errno;
+    return entry;
 }
 
 int64_t sw_folder_blocks(const char *path) {

@@ -6,6 +6,7 @@
 #ifndef SW_BASE_FILE_H
 #define SW_BASE_FILE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,10 @@ sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_er
 /* Bytes that an unprivileged writer can still put on the disk of `path` or of its nearest folder that exists; INT64_MAX if
  * unknown. */
 int64_t sw_file_space(const char *path);
+
+/* The next entry of an open folder, NULL after the last. *error: 0, or the errno with which the folder could not be read on: it
+ * must never be taken for one with fewer entries. */
+struct dirent *sw_folder_next(DIR *folder, int *error);
 
 /* Bytes on the disk of the files that lie in a folder; 0 if it cannot be read. */
 int64_t sw_folder_blocks(const char *path);

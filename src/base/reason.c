@@ -59,7 +59,7 @@ static const row *find(int error) {
 const char *sw_call_hint(sw_call_kind kind, int error) {
     const row *r = find(error);
     if (kind == SW_CALL_PROCESS && error == EAGAIN)
-        return "raise the limit on processes (ulimit -u, the container's pids limit)";
+        return "raise the limit on processes (ulimit -u, the container's pids limit), or free memory";
     if (kind == SW_CALL_PROCESS && error == EPERM)
         return "a sandbox forbids it; run without it";
     if (kind == SW_CALL_MEMORY && (error == ENOMEM || error == EAGAIN))

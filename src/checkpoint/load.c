@@ -44,7 +44,12 @@ static sw_status open_part(const sw_checkpoint *c, int folder, const char *name,
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return sw_checkpoint_cannot_open(path, errno, err);
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    int error = fstat(fd, &info) ? errno : 0;
+    if (error) {
+        close(fd);
+        return sw_fail(err, SW_NO_MEMORY, "%s: cannot be looked at: %s; try again", path, strerror(error)); /* it may be good */
+    }
+    if (!S_ISREG(info.st_mode)) {
         close(fd);
         return sw_fail(err, SW_BAD_FILE, "%s: is no file; take another checkpoint", path);
     }

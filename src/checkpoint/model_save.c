@@ -294,11 +294,12 @@ static sw_status sync_files(const char *folder, sw_error *err) {
         return sw_cannot_write(folder, errno, err);
     sw_status status = SW_OK;
     char path[SW_PATH_BYTES];
-    for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));)
+    int error = 0;
+    for (struct dirent *entry; status == SW_OK && (entry = sw_folder_next(open_folder, &error));)
         if (entry->d_name[0] != '.' && (status = sw_path_join(path, folder, entry->d_name, err)) == SW_OK)
             status = sync_file(path, err);
     closedir(open_folder);
-    return status;
+    return error ? sw_cannot_write(folder, error, err) : status;
 }
 
 sw_status sw_model_files_finish(const char *directory, sw_error *err) {

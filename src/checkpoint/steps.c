@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -59,10 +60,16 @@ static int newest_first(const void *a, const void *b) {
     return left > right ? -1 : left < right;
 }
 
-/* A run that goes on beside who asks removes old checkpoints. */
+/* A run that goes on beside who asks removes old checkpoints. Asked in two ways: what one of them does not see is not therefore
+ * gone, and a run that took its checkpoints for gone would begin anew. */
 static bool has_gone(const char *path) {
     struct stat info;
-    return lstat(path, &info) != 0 && errno == ENOENT;
+    if (lstat(path, &info) == 0 || errno != ENOENT)
+        return false;
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = errno;
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 && error == ENOENT;
 }
 
 /* Errors: no memory, which says nothing about the checkpoint. */
@@ -113,35 +120,68 @@ sw_status sw_steps_open_folder(const char *folder, char path[SW_PATH_BYTES], DIR
     return *open_folder ? SW_OK : sw_checkpoint_cannot_open(path, errno, err);
 }
 
-sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
-    char path[SW_PATH_BYTES], entry_path[SW_PATH_BYTES];
+static sw_status enter_into_list(sw_steps *steps, const char *folder, const char *name, int64_t step, sw_error *err) {
+    char path[SW_PATH_BYTES];
+    if (steps->n == steps->capacity) {
+        int capacity = steps->capacity ? 2 * steps->capacity : 16;
+        sw_step *more = realloc(steps->item, (size_t)capacity * sizeof *more);
+        if (!more)
+            return sw_fail(err, SW_NO_MEMORY, "no memory for a list of %d checkpoints", capacity);
+        steps->item = more;
+        steps->capacity = capacity;
+    }
+    sw_status status = sw_path_join(path, folder, name, err);
+    if (status != SW_OK)
+        return status;
+    steps->item[steps->n] = (sw_step){.step = step};
+    status = look_at(path, &steps->item[steps->n], err);
+    steps->n += steps->item[steps->n].is_whole || !has_gone(path);
+    return status;
+}
+
+/* What the folder shows now. path: of steps/. */
+static sw_status list_once(const char *folder, char path[SW_PATH_BYTES], sw_steps *steps, sw_error *err) {
     DIR *open_folder;
-    *steps = (sw_steps){0};
+    int error = 0;
     sw_status status = sw_steps_open_folder(folder, path, &open_folder, err);
     if (!open_folder)
         return status;
-    for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));) {
+    steps->n = 0;
+    for (struct dirent *entry; status == SW_OK && (entry = sw_folder_next(open_folder, &error));) {
         int64_t step = sw_step_of_name(entry->d_name, strlen(entry->d_name));
-        if (step < 0)
-            continue;
-        if (steps->n == steps->capacity) {
-            int capacity = steps->capacity ? 2 * steps->capacity : 16;
-            sw_step *more = realloc(steps->item, (size_t)capacity * sizeof *more);
-            if (!more) {
-                status = sw_fail(err, SW_NO_MEMORY, "no memory for a list of %d checkpoints", capacity);
-                break;
-            }
-            steps->item = more;
-            steps->capacity = capacity;
-        }
-        if ((status = sw_path_join(entry_path, path, entry->d_name, err)) != SW_OK)
-            break;
-        steps->item[steps->n] = (sw_step){.step = step};
-        status = look_at(entry_path, &steps->item[steps->n], err);
-        if (steps->item[steps->n].is_whole || !has_gone(entry_path))
-            steps->n++;
+        if (step >= 0)
+            status = enter_into_list(steps, path, entry->d_name, step, err);
     }
     closedir(open_folder);
+    return error ? sw_checkpoint_cannot_open(path, error, err) : status;
+}
+
+/* Does the link beside the folder lead to a checkpoint in it? */
+static bool latest_leads_to_one(const char *folder) {
+    char latest[SW_PATH_BYTES], target[SW_STEP_NAME_BYTES], manifest[SW_PATH_BYTES];
+    struct stat info;
+    if (sw_path_join(latest, folder, "latest", NULL) != SW_OK || sw_path_join(manifest, latest, SW_MANIFEST_NAME, NULL) != SW_OK)
+        return false;
+    ssize_t n = readlink(latest, target, sizeof target);
+    return n >= 6 && strncmp(target, "steps/", 6) == 0 && stat(manifest, &info) == 0;
+}
+
+/* A folder may show no entry in the moment in which a run saves and removes in it. One that never shows any, though the link
+ * leads to one, is not well: nobody may take its run for one without checkpoints. */
+sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
+    enum { MOST_TRIES = 100 };
+    char path[SW_PATH_BYTES];
+    sw_status status = SW_OK;
+    bool is_odd = true;
+    *steps = (sw_steps){0};
+    for (int i = 0; i < MOST_TRIES && is_odd && status == SW_OK; i++) {
+        status = list_once(folder, path, steps, err);
+        is_odd = status == SW_OK && !steps->n && latest_leads_to_one(folder);
+    }
+    if (is_odd)
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: shows no entries, though %s/latest leads to one; look whether the disk is well, and try again", path,
+                       folder);
     if (steps->n)
         qsort(steps->item, (size_t)steps->n, sizeof *steps->item, newest_first);
     return status;

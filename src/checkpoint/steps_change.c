@@ -186,10 +186,11 @@ static sw_status remove_left_overs(const sw_storage *storage, const char *folder
                                    sw_error *err) {
     char path[SW_PATH_BYTES], entry_path[SW_PATH_BYTES];
     DIR *open_folder;
+    int error = 0;
     sw_status status = sw_steps_open_folder(folder, path, &open_folder, err);
     if (!open_folder)
         return status;
-    for (struct dirent *entry; status == SW_OK && (entry = readdir(open_folder));) {
+    for (struct dirent *entry; status == SW_OK && (entry = sw_folder_next(open_folder, &error));) {
         bool holds_more = false;
         if (!is_left_over(entry->d_name))
             continue;
@@ -199,7 +200,7 @@ static sw_status remove_left_overs(const sw_storage *storage, const char *folder
             stays(to, entry_path);
     }
     closedir(open_folder);
-    return status;
+    return error ? sw_checkpoint_cannot_open(path, error, err) : status;
 }
 
 int64_t sw_steps_left_over_bytes(const char *folder) {

@@ -45,13 +45,13 @@ static sw_status export_gguf(const char *from, const char *to, const char *type_
 
 /* The folder of the run that `from` is, or that a checkpoint lies in: two above its own; "": in none. It is asked for before
  * anything is opened, as a run may remove the checkpoint at any time. */
-static sw_status find_run_folder(const char *from, char folder[SW_PATH_BYTES], sw_error *err) {
+static sw_status find_run_folder(const char *from, bool is_run, char folder[SW_PATH_BYTES], sw_error *err) {
     if (!realpath(from, folder)) {
         int error = errno;
         sw_status status = sw_cannot_read(from, error, err);
         return error == EACCES ? sw_fail(err, SW_BAD_CONFIG, "%s", err->message) : status;
     }
-    for (int n_up = sw_is_run_folder(from) ? 0 : 2; n_up > 0; n_up--) {
+    for (int n_up = is_run ? 0 : 2; n_up > 0; n_up--) {
         char *slash = strrchr(folder, '/');
         if (!slash || slash == folder)
             *folder = 0;
@@ -117,13 +117,14 @@ static sw_status export_folder(const char *from, const char *to, const char *typ
     char run_folder[SW_PATH_BYTES], tokenizer[SW_PATH_BYTES];
     if (type_word && !sw_checkpoint_parse_dtype(type_word, &options.dtype))
         return sw_fail(err, SW_BAD_CONFIG, "--type is F16, BF16 or F32, not %.100s · shardwise checkpoint export", type_word);
-    if (sw_file_exists(from) && !sw_is_run_folder(from) && !sw_is_checkpoint_folder(from))
+    const bool is_run = sw_is_run_folder(from); /* asked once: nothing below may think otherwise */
+    if (sw_file_exists(from) && !is_run && !sw_is_checkpoint_folder(from))
         return sw_fail(
             err, SW_BAD_FILE,
             "%s: is neither a run's folder nor a checkpoint's · for a GGUF file give OUT.gguf; a model's folder in another "
             "type is made by shardwise checkpoint import",
             from);
-    sw_status status = find_run_folder(from, run_folder, err);
+    sw_status status = find_run_folder(from, is_run, run_folder, err);
     if (status == SW_OK)
         status = sw_checkpoint_at(from, &checkpoint, err);
     if (status == SW_OK)

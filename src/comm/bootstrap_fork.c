@@ -11,44 +11,60 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/reason.h"
+
 enum { LOOK_AT_ABORT_MS = 50 };
 
-static sw_status wait_for_socket(const sw_fork_bootstrap *bootstrap, int socket, short events, sw_error *err) {
+/* `error`: errno; 0: its end of the socket is closed. */
+static sw_status cannot_meet(int rank, int error, sw_error *err) {
+    if (!error || error == EPIPE || error == ECONNRESET)
+        return sw_fail(err, SW_LOST_RANK, "rank %d went away while ranks were meeting", rank);
+    return sw_fail_call(err, SW_CALL_PROCESS, error, "rank %d cannot be met", rank);
+}
+
+/* May a call that failed be made again? Not where it fails again and again: nothing else would end such a wait. */
+static bool may_try_again(int error, int *n_tries) {
+    return sw_is_interruption(error == EAGAIN ? EINTR : error, n_tries);
+}
+
+static sw_status wait_for_socket(const sw_fork_bootstrap *bootstrap, int socket, int rank, short events, sw_error *err) {
+    int n_tries = 0;
     for (;;) {
         sw_status status = sw_control_check(bootstrap->control, err);
         if (status != SW_OK)
             return status;
         struct pollfd ready = {.fd = socket, .events = events};
-        if (poll(&ready, 1, LOOK_AT_ABORT_MS) > 0)
+        int n_ready = poll(&ready, 1, LOOK_AT_ABORT_MS);
+        if (n_ready > 0)
             return SW_OK;
+        if (n_ready < 0 && !may_try_again(errno, &n_tries))
+            return cannot_meet(rank, errno, err);
     }
 }
 
-static sw_status other_end_is_gone(int rank, sw_error *err) {
-    return sw_fail(err, SW_LOST_RANK, "rank %d went away while ranks were meeting", rank);
-}
-
 static sw_status send_all(const sw_fork_bootstrap *bootstrap, int socket, int to, const void *from, size_t bytes, sw_error *err) {
+    int n_tries = 0;
     for (size_t sent = 0; sent < bytes;) {
-        sw_status status = wait_for_socket(bootstrap, socket, POLLOUT, err);
+        sw_status status = wait_for_socket(bootstrap, socket, to, POLLOUT, err);
         if (status != SW_OK)
             return status;
         ssize_t n = send(socket, (const char *)from + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return other_end_is_gone(to, err);
+        if (n < 0 && !may_try_again(errno, &n_tries))
+            return cannot_meet(to, errno, err);
         sent += n > 0 ? (size_t)n : 0;
     }
     return SW_OK;
 }
 
 static sw_status receive_all(const sw_fork_bootstrap *bootstrap, int socket, int from, void *to, size_t bytes, sw_error *err) {
+    int n_tries = 0;
     for (size_t received = 0; received < bytes;) {
-        sw_status status = wait_for_socket(bootstrap, socket, POLLIN, err);
+        sw_status status = wait_for_socket(bootstrap, socket, from, POLLIN, err);
         if (status != SW_OK)
             return status;
         ssize_t n = recv(socket, (char *)to + received, bytes - received, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-            return other_end_is_gone(from, err);
+        if (n == 0 || (n < 0 && !may_try_again(errno, &n_tries)))
+            return cannot_meet(from, n ? errno : 0, err);
         received += n > 0 ? (size_t)n : 0;
     }
     return SW_OK;
@@ -95,30 +111,30 @@ static sw_status send_descriptor(const sw_fork_bootstrap *bootstrap, int socket,
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
-    for (;;) {
-        sw_status status = wait_for_socket(bootstrap, socket, POLLOUT, err);
+    for (int n_tries = 0;;) {
+        sw_status status = wait_for_socket(bootstrap, socket, to, POLLOUT, err);
         if (status != SW_OK)
             return status;
         if (sendmsg(socket, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) == 1)
             return SW_OK;
-        if (errno != EINTR && errno != EAGAIN)
-            return other_end_is_gone(to, err);
+        if (!may_try_again(errno, &n_tries))
+            return cannot_meet(to, errno, err);
     }
 }
 
 static sw_status receive_descriptor(const sw_fork_bootstrap *bootstrap, int socket, int *descriptor, sw_error *err) {
-    for (;;) {
-        sw_status status = wait_for_socket(bootstrap, socket, POLLIN, err);
+    for (int n_tries = 0;;) {
+        sw_status status = wait_for_socket(bootstrap, socket, 0, POLLIN, err);
         if (status != SW_OK)
             return status;
         descriptor_message message;
         descriptor_message_init(&message);
         ssize_t n = recvmsg(socket, &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        if (n < 0 && may_try_again(errno, &n_tries))
             continue;
         struct cmsghdr *rights = n == 1 ? CMSG_FIRSTHDR(&message.header) : NULL;
         if (n <= 0)
-            return other_end_is_gone(0, err);
+            return cannot_meet(0, n ? errno : 0, err);
         if (!rights || rights->cmsg_type != SCM_RIGHTS || message.header.msg_flags & MSG_CTRUNC)
             return sw_fail(err, SW_NO_MEMORY,
                            "a rank could not take over a shared memory window: too many open files; raise ulimit -n");
@@ -144,8 +160,7 @@ sw_status sw_fork_bootstrap_create(const sw_control *control, sw_fork_bootstrap 
         bootstrap->socket[r][0] = bootstrap->socket[r][1] = -1;
     for (int r = 1; r < control->n_ranks; r++)
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bootstrap->socket[r]) != 0) {
-            sw_status status = sw_fail(err, SW_NO_MEMORY, "no sockets for %d ranks: %s; raise ulimit -n or take fewer ranks",
-                                       control->n_ranks, strerror(errno));
+            sw_status status = sw_fail_call(err, SW_CALL_PROCESS, errno, "no sockets for %d ranks", control->n_ranks);
             sw_fork_bootstrap_close(bootstrap);
             return status;
         }

@@ -54,7 +54,8 @@ static sw_status open_settings(const char *path, int *descriptor, bool *is_pipe,
     *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*descriptor < 0) {
         int error = errno; /* a socket cannot be opened at all, but looked at */
-        return error == ENXIO && !stat(path, &info) ? refuse_kind(path, info.st_mode, err) : cannot_read(path, error, err);
+        return error == ENXIO && !stat(path, &info) && !S_ISREG(info.st_mode) ? refuse_kind(path, info.st_mode, err)
+                                                                              : cannot_read(path, error, err);
     }
     if (fstat(*descriptor, &info))
         return cannot_read(path, errno, err);

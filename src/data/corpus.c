@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/file_format.h"
+#include "base/reason.h"
 #include "data/json_document.h"
 
 enum { JOB_BYTES = 1 << 20, MAX_THREADS = 64, SLOTS_PER_THREAD = 3 };
@@ -317,10 +318,11 @@ sw_status sw_corpus_encode(const sw_corpus *corpus, sw_corpus_sink sink, sw_erro
     w.ring = calloc((size_t)w.n_slots, sizeof *w.ring);
     if (!w.sources || !w.ring)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for the tokens");
-    while (!status && n_started < n_threads && !pthread_create(&threads[n_started], NULL, run_worker, &w))
+    int error = 0;
+    while (!status && n_started < n_threads && !(error = pthread_create(&threads[n_started], NULL, run_worker, &w)))
         n_started++;
     if (!status && !n_started)
-        status = sw_fail(err, SW_NO_MEMORY, "no thread can be started to encode the files");
+        status = sw_fail_call(err, SW_CALL_PROCESS, error, "no thread can be started to encode the files");
     if (!status)
         status = hand_out(&w, sink, count_bytes(corpus), err);
     for (int i = 0; i < n_started; i++)

@@ -202,9 +202,15 @@ static sw_status await(const job *j, pid_t *children, int n, sw_error *err) {
     sw_status status = SW_OK;
     for (int n_left = n; n_left > 0;) {
         for (int i = 0; i < n; i++) {
-            int how;
-            if (children[i] <= 0 || waitpid(children[i], &how, WNOHANG) != children[i])
+            int how = 0;
+            pid_t ended = children[i] > 0 ? waitpid(children[i], &how, WNOHANG) : 0;
+            if (ended == 0)
                 continue;
+            if (ended < 0) {
+                status = sw_fail_call(err, SW_CALL_PROCESS, errno, "%s: a process that tokenizes it cannot be waited for",
+                                      j->files->paths[0]);
+                kill(children[i], SIGKILL);
+            }
             children[i] = 0;
             n_left--;
             if (WIFSIGNALED(how))

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/page.h"
+#include "base/reason.h"
 
 enum { HUGE_PAGES_FROM = 16 << 20 }; /* bytes: beside them the last, unfilled large page is little */
 
@@ -34,9 +35,8 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
             void *base = mmap(NULL, (size_t)e->private_bytes[c], PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
             if (base == MAP_FAILED)
-                return sw_fail(err, SW_NO_MEMORY,
-                               "rank %d: %" PRId64 " bytes for %s could not be mapped; try more ranks or a smaller micro-batch",
-                               e->comm->rank, e->private_bytes[c], sw_memory_class_name((sw_memory_class)c));
+                return sw_fail_call(err, SW_CALL_MEMORY, errno, "rank %d: %" PRId64 " bytes for %s could not be mapped",
+                                    e->comm->rank, e->private_bytes[c], sw_memory_class_name((sw_memory_class)c));
             e->private_base[c] = base;
             /* All of it will be touched, so large pages cost nothing and save the first step a fault for every 4 KiB. Not where
              * windows leave holes; nor moments, which loading would then clear together with the low halves between them. */

@@ -33,7 +33,10 @@ void sw_report_warning(const sw_run *run, const char *format, ...) {
 }
 
 bool sw_is_same_cause(const char *a, const char *b) {
-    static const char digits[] = "0123456789";
+    static const char digits[] = "0123456789", refused[] = "cannot be ";
+    const char *why_a = strstr(a, refused), *why_b = strstr(b, refused); /* behind the name of a file */
+    if (why_a && why_b)
+        a = why_a, b = why_b;
     for (;; a++, b++) {
         size_t n = strspn(a, digits), m = strspn(b, digits);
         a += n, b += m;

@@ -105,16 +105,36 @@ static sw_status write_text(const char *folder, const char *name, char *text, sw
     return status ? status : sw_file_write(path, text, (int64_t)strlen(text), err);
 }
 
-/* What sw_run_folder_begin and sw_run_folder_create make, and nothing else. */
+static const char *const made_at_start[] = {"run.yaml", "plan.json", ".lock", SW_RUN_FOLDER_CACHE, "steps"};
+enum { N_MADE_AT_START = sizeof made_at_start / sizeof *made_at_start, N_FILES_AT_START = 3 };
+
+/* Is there nothing in the folder but that? */
+static bool holds_only_a_start(const char *path) {
+    DIR *entries = opendir(path);
+    bool is_only = entries;
+    int error = 0;
+    for (struct dirent *entry; entries && (entry = sw_folder_next(entries, &error));) {
+        bool is_known = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+        for (int i = 0; i < N_MADE_AT_START; i++)
+            is_known = is_known || !strcmp(entry->d_name, made_at_start[i]);
+        is_only = is_only && is_known;
+    }
+    if (entries)
+        closedir(entries);
+    return is_only && !error;
+}
+
+/* What sw_run_folder_begin and sw_run_folder_create make, and nothing else: a folder that holds more stays whole. */
 static void remove_folder(const char *path) {
-    static const char *const names[] = {"run.yaml", "plan.json", ".lock"};
     char file[SW_PATH_BYTES];
+    if (!holds_only_a_start(path))
+        return;
     if (sw_path_join(file, path, SW_RUN_FOLDER_CACHE, NULL) == SW_OK)
         sw_text_cache_remove(file);
-    if (sw_path_join(file, path, "steps", NULL) == SW_OK)
-        rmdir(file);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (sw_path_join(file, path, names[i], NULL) == SW_OK)
+    if (sw_path_join(file, path, "steps", NULL) == SW_OK && rmdir(file) && errno != ENOENT)
+        return;
+    for (int i = 0; i < N_FILES_AT_START; i++)
+        if (sw_path_join(file, path, made_at_start[i], NULL) == SW_OK)
             unlink(file);
     rmdir(path);
 }

@@ -51,14 +51,16 @@ static bool is_of_a_start(const char *name) {
 }
 
 /* Is there nothing in the folder but what a run makes before its run.yaml, or `checkpoint import` where no run was yet? */
-static bool is_begun_folder(const char *path) {
+static sw_status look_for_begun(const char *path, bool *is_begun, sw_error *err) {
+    int error = 0;
     DIR *entries = opendir(path);
-    bool is_begun = entries;
-    for (struct dirent *entry; entries && (entry = readdir(entries));)
-        is_begun = is_begun && is_of_a_start(entry->d_name);
-    if (entries)
-        closedir(entries);
-    return is_begun;
+    if (!entries)
+        return sw_cannot_read(path, errno, err);
+    *is_begun = true;
+    for (struct dirent *entry; (entry = sw_folder_next(entries, &error));)
+        *is_begun = *is_begun && is_of_a_start(entry->d_name);
+    closedir(entries);
+    return error ? sw_cannot_read(path, error, err) : SW_OK;
 }
 
 /* The ranks of a supervisor that was killed hold the lock until they end, which takes a moment. */
@@ -95,14 +97,16 @@ sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
     }
     if (!S_ISDIR(info.st_mode))
         return take_another(path, "exists and is no folder", err);
-    if (!is_runs_folder(path) && !is_begun_folder(path))
-        return is_no_runs_folder(path, err);
+    bool is_known = is_runs_folder(path);
+    sw_status status = is_known ? SW_OK : look_for_begun(path, &is_known, err);
+    if (status || !is_known)
+        return status ? status : is_no_runs_folder(path, err);
     if (run->settings->checkpoint.resume.never && has(path, "model"))
         return is_done(path, "exists as a run's folder, and checkpoint.resume is never", err);
     if (run->settings->checkpoint.resume.never)
         return take_another(path, "exists as a run's folder, and checkpoint.resume is never", err);
     sw_steps steps;
-    sw_status status = sw_steps_list(path, &steps, err);
+    status = sw_steps_list(path, &steps, err);
     int n_steps = status ? 0 : steps.n;
     sw_steps_free(&steps);
     if (status)
@@ -178,11 +182,18 @@ sw_status sw_run_folder_clean(const sw_run *run, sw_error *err) {
 
 /* Give the run.yaml that is there the next free number. */
 static sw_status keep_settings(const char *folder, const char *yaml, sw_error *err) {
-    char kept[SW_PATH_BYTES], name[32] = "run.yaml.1";
-    for (int i = 1; has(folder, name); i++)
+    char kept[SW_PATH_BYTES], name[32];
+    struct stat info;
+    sw_status status = SW_OK;
+    int error = 0;
+    for (int i = 1; !status && !error; i++) {
         snprintf(name, sizeof name, "run.yaml.%d", i);
-    sw_status status = sw_path_join(kept, folder, name, err);
-    return status ? status : sw_file_write(kept, yaml, (int64_t)strlen(yaml), err);
+        status = sw_path_join(kept, folder, name, err);
+        error = !status && lstat(kept, &info) ? errno : 0;
+    }
+    if (status || error != ENOENT)
+        return status ? status : sw_cannot_write(kept, error, err);
+    return sw_file_write(kept, yaml, (int64_t)strlen(yaml), err);
 }
 
 sw_status sw_run_folder_renew(const sw_run *run, sw_error *err) {

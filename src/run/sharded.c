@@ -15,6 +15,7 @@
 
 #include "base/options.h"
 #include "base/page.h"
+#include "base/reason.h"
 #include "run/agree.h"
 #include "run/masters.h"
 
@@ -228,7 +229,8 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
         void *base =
             mmap(NULL, (size_t)s->copies_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED)
-            return sw_fail(err, SW_NO_MEMORY, "%" PRId64 " bytes for gathered parameters could not be mapped", s->copies_bytes);
+            return sw_fail_call(err, SW_CALL_MEMORY, errno, "%" PRId64 " bytes for gathered parameters could not be mapped",
+                                s->copies_bytes);
         s->copies = base;
     }
     if (n_buffers > SW_MAX_CHANNELS - s->comm->n_channels)

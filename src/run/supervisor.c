@@ -24,7 +24,7 @@
 #include "run/deaths.h"
 #include "run/watch.h"
 
-enum { TICK_MS = 50, STOP_IS_BELIEVED_MS = 20 };
+enum { TICK_MS = 50, STOP_IS_BELIEVED_MS = 20, MOST_WAITS = 100 };
 static const double LEAVE_SECONDS = 0.5; /* for ranks to leave by themselves */
 
 typedef struct rank_process {
@@ -124,6 +124,14 @@ static sw_status judge_end(const supervisor *s, int rank, int status, const stru
     return lose_rank(s, rank, what, death.why, death.advice, err);
 }
 
+/* Has it ended, whether or not it can be waited for? */
+static bool has_ended(const rank_process *process) {
+    struct pollfd death = {.fd = process->pidfd, .events = POLLIN};
+    if (process->pidfd >= 0)
+        return poll(&death, 1, 0) > 0;
+    return kill(process->pid, 0) != 0 && errno == ESRCH;
+}
+
 /* Reap a rank if it ended. SW_LOST_RANK if it ended before it returned, or was stopped. */
 static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
     rank_process *process = &s->process[rank];
@@ -132,11 +140,15 @@ static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
     if (process->is_gone)
         return SW_OK;
     pid_t changed = wait4(process->pid, &status, WNOHANG | WUNTRACED, &usage);
-    if (changed < 0 && errno == ECHILD) { /* the caller ignores SIGCHLD, so the kernel reaped it */
+    int error = changed < 0 ? errno : 0;
+    if (error == ECHILD || (error && has_ended(process))) { /* ECHILD: the caller ignores SIGCHLD, so the kernel reaped it */
+        char likely[128];
         process->is_gone = true;
         if (atomic_load(&s->control->rank[rank].has_returned))
             return SW_OK;
-        return lose_rank(s, rank, "died while", "how is not known: SIGCHLD is ignored here", "leave SIGCHLD at its default", err);
+        snprintf(likely, sizeof likely, "how is not known: %s", error == ECHILD ? "SIGCHLD is ignored here" : strerror(error));
+        return lose_rank(s, rank, "died while", likely,
+                         error == ECHILD ? "leave SIGCHLD at its default" : "is waiting for processes forbidden here?", err);
     }
     if (changed != process->pid)
         return SW_OK;
@@ -229,7 +241,7 @@ static void reap(rank_process *process, int flags) {
     if (process->is_gone)
         return;
     pid_t ended = waitpid(process->pid, NULL, flags);
-    process->is_gone = ended == process->pid || (ended < 0 && errno == ECHILD);
+    process->is_gone = ended == process->pid || (ended < 0 && (errno == ECHILD || has_ended(process)));
 }
 
 /* By its descriptor: where SIGCHLD is ignored the kernel reaps, and the number may be another process's by now. */
@@ -251,8 +263,11 @@ static void end_all(supervisor *s) {
     for (int r = 0; r < s->n_started; r++)
         send_end(&s->process[r]);
     for (int r = 0; r < s->n_started; r++) {
-        while (!s->process[r].is_gone) /* a wait may be interrupted */
+        for (int i = 0; i < MOST_WAITS && !s->process[r].is_gone; i++) { /* a wait may be interrupted */
             reap(&s->process[r], 0);
+            if (!s->process[r].is_gone)
+                nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000L}, NULL);
+        }
         if (s->process[r].pidfd >= 0)
             close(s->process[r].pidfd);
     }

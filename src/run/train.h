@@ -92,7 +92,7 @@ void sw_report_memory(const sw_run *run, const int64_t *measured); /* [SW_N_MEMO
 void sw_report_line(const sw_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What went wrong though the run goes on: shown whatever else is not. Once for each cause: see sw_is_same_cause. */
 void sw_report_warning(const sw_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Do two messages differ in nothing but numbers, as those of two steps do? */
+/* Do two messages differ in nothing but numbers and names of files, as those of two steps do? */
 bool sw_is_same_cause(const char *a, const char *b);
 
 /* run/run_folder.c: the folder of a run and the files written before the first step: run.yaml, plan.json. */

@@ -237,6 +237,54 @@ static void locks_that_are_missing(void **state) {
     }
 }
 
+/* A folder that cannot be read to its end, or shows nothing although `latest` leads into it, is no list of fewer checkpoints: a
+ * run that believed it would begin anew. */
+static void a_folder_that_is_not_read_is_not_empty(void **state) {
+    (void)state;
+    static const int errors[] = {EIO, EBADF, ENOENT}; /* glibc takes the last for the end of the folder */
+    enum { LEFT_OUT = 77 };
+    saved_run run;
+    sw_error err;
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        int how;
+        pid_t child = fork();
+        if (child == 0) {
+            sw_steps steps;
+            if (!refuse_call(SYS_getdents64, errors[i]))
+                _exit(LEFT_OUT);
+            sw_status status = sw_steps_list(run.folder, &steps, &err);
+            _exit(status != SW_BAD_FILE || !strstr(err.message, run.folder));
+        }
+        assert_int_equal(waitpid(child, &how, 0), child);
+        if (!WIFEXITED(how) || (WEXITSTATUS(how) && WEXITSTATUS(how) != LEFT_OUT))
+            fail_msg("%s: %x", strerror(errors[i]), how);
+    }
+    end_run(&run);
+}
+
+/* A file of a checkpoint that cannot be looked at is not therefore damaged: nobody may fall back from it and remove it. */
+static void what_cannot_be_looked_at_is_not_damaged(void **state) {
+    (void)state;
+    enum { LEFT_OUT = 77 };
+    saved_run run;
+    sw_error err;
+    int how;
+    begin_run_of(&run, 1, FEW_ROWS);
+    save_step(&run, 10);
+    pid_t child = fork();
+    if (child == 0) {
+        sw_checkpoint *checkpoint;
+        if (!refuse_call(SYS_newfstatat, ENOMEM))
+            _exit(LEFT_OUT);
+        _exit(sw_checkpoint_open(step_folder(&run, 10), &checkpoint, &err) != SW_NO_MEMORY);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && (!WEXITSTATUS(how) || WEXITSTATUS(how) == LEFT_OUT));
+    end_run(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(which_stay),
@@ -247,6 +295,8 @@ int main(void) {
         cmocka_unit_test(a_lock_dies_with_its_last_holder),
         cmocka_unit_test(what_cannot_be_locked),
         cmocka_unit_test(locks_that_are_missing),
+        cmocka_unit_test(a_folder_that_is_not_read_is_not_empty),
+        cmocka_unit_test(what_cannot_be_looked_at_is_not_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

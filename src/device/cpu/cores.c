@@ -20,9 +20,17 @@ static bool shows_processors(void) {
     return access("/sys/devices/system/cpu", R_OK | X_OK) == 0 || access("/sys/bus/cpu/devices", R_OK | X_OK) == 0;
 }
 
+/* hwloc asks with larger and larger sets, and for ever where the kernel never answers. */
+static bool tells_affinity(void) {
+    unsigned long allowed[1024] = {0}; /* 65,536 processors */
+    return sched_getaffinity(0, sizeof allowed, (cpu_set_t *)allowed) == 0;
+}
+
 /* Packages and caches are kept for the order of cores that follows from them; nothing else is asked for, as asking takes time. */
 static void read_machine(sw_cores *cores) {
     hwloc_topology_t machine;
+    if (!tells_affinity())
+        return;
     if (hwloc_topology_init(&machine))
         return;
     hwloc_topology_set_all_types_filter(machine, HWLOC_TYPE_FILTER_KEEP_NONE);
