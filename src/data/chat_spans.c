@@ -180,6 +180,12 @@ static sw_status take_marks(sw_finder *f, sw_chat_spans spans) {
     const int n = (int)json_array_size(f->conversation->messages);
     int n_assistants = 0, next = 0;
     bool all = true;
+    if (whole->lost_generation_line)
+        return sw_fail(
+            f->err, SW_BAD_FILE,
+            "%s, line %d: what a generation block gave was changed (trimmed, say) or left out before it was printed, so "
+            "its place in the text is not known; print it as it is",
+            f->template->source, whole->lost_generation_line);
     for (int i = 0; i < n; i++) {
         bool is_assistants = sw_message_is_assistants(json_array_get(f->conversation->messages, (size_t)i));
         n_assistants += is_assistants;

@@ -152,9 +152,7 @@ static bool find_item(jinja_run *run, const jinja_value *owner, const jinja_valu
         return sw_jinja_fail_undefined(run, owner);
     case JINJA_DICT: {
         const jinja_value *found;
-        bool is_key =
-            index->kind != JINJA_LIST && index->kind != JINJA_DICT && index->kind != JINJA_KEYS && index->kind != JINJA_ITEMS;
-        if (!is_key)
+        if (!sw_jinja_is_hashable(index))
             return true;
         if (!sw_jinja_get(run, owner->as.dict, index, &found))
             return false;
@@ -180,7 +178,7 @@ static bool find_item(jinja_run *run, const jinja_value *owner, const jinja_valu
         *out = sw_jinja_integer(owner->as.range->start + at * owner->as.range->step);
     } else {
         const char *first = sw_jinja_at(owner->as.text, at);
-        return sw_jinja_spend_bytes(run, first - owner->as.text->bytes) &&
+        return sw_jinja_spend_characters(run, n == owner->as.text->n_bytes ? 0 : (first - owner->as.text->bytes) / 3) &&
                sw_jinja_give_text(sw_jinja_part(run, owner->as.text, first, first + sw_utf8_length(*first)), out);
     }
     return true;
@@ -225,7 +223,7 @@ int64_t sw_jinja_slice_bounds(int64_t length, int64_t *start, int64_t *stop, int
 }
 
 static bool slice_text(jinja_run *run, const jinja_text *text, int64_t start, int64_t step, int64_t n, jinja_value *out) {
-    if (!sw_jinja_spend_bytes(run, text->n_bytes))
+    if (!sw_jinja_spend_characters(run, sw_jinja_length(text) == text->n_bytes ? 0 : text->n_bytes / 3))
         return false;
     if (n == 0)
         return sw_jinja_give_text(sw_jinja_part(run, text, text->bytes, text->bytes), out);
@@ -240,6 +238,8 @@ static bool slice_text(jinja_run *run, const jinja_text *text, int64_t start, in
         return sw_jinja_give_text(sw_jinja_part(run, text, at, end), out);
     }
     jinja_start begin = sw_jinja_start(run);
+    if (!sw_jinja_spend_characters(run, n * 2))
+        return false;
     for (int64_t i = 0; i < n; i++) {
         if (!sw_jinja_write(run, at, sw_utf8_length(*at)))
             return false;
@@ -279,7 +279,7 @@ bool sw_jinja_get_slice(jinja_run *run, const jinja_value *owner, const jinja_va
     if (at[2] == 0)
         return sw_jinja_fail(run, "slice step cannot be zero");
     int64_t length = sw_jinja_size(owner);
-    at[2] = larger(smaller(at[2], length + 1), -length - 1); /* a longer step takes the first one alone, too */
+    at[2] = larger(at[2], -INT64_MAX); /* has an opposite */
     int64_t n = sw_jinja_slice_bounds(length, &at[0], &at[1], at[2], parts[0].kind != JINJA_NONE, parts[1].kind != JINJA_NONE);
     if (owner->kind == JINJA_TEXT)
         return slice_text(run, owner->as.text, at[0], at[2], n, out);

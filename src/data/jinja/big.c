@@ -119,7 +119,7 @@ const jinja_big *sw_jinja_big_multiply(jinja_run *run, const jinja_big *a, const
 /* Bits from the highest: magnitudes are short, and this is plain. quotient and rest are of magnitudes. */
 static bool divide_magnitudes(jinja_run *run, const jinja_big *a, const jinja_big *b, jinja_big **quotient, jinja_big **rest) {
     jinja_big *q = make(run, a->n), *r = make(run, b->n + 1);
-    if (!q || !r || !sw_jinja_spend(run, (int64_t)a->n * b->n * 8))
+    if (!q || !r || !sw_jinja_spend(run, (int64_t)a->n * b->n * 4 + 32 * (int64_t)a->n))
         return false;
     for (int bit = 32 * a->n - 1; bit >= 0; bit--) {
         uint32_t carry = a->limbs[bit / 32] >> bit % 32 & 1;

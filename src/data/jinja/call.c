@@ -5,6 +5,7 @@
 #include "data/jinja/builtins.h"
 #include "data/jinja/compare.h"
 #include "data/jinja/functions.h"
+#include "data/jinja/iterate.h"
 #include "data/jinja/loop.h"
 #include "data/jinja/text.h"
 
@@ -56,8 +57,56 @@ static bool bind(jinja_run *run, const jinja_builtin *builtin, const jinja_argum
     return true;
 }
 
+/* A call that waits: what it was called with, and what it gave once it was made. */
+typedef struct deferred {
+    const jinja_builtin *builtin;
+    jinja_value self;
+    jinja_value values[JINJA_MAX_PARAMETERS];
+    jinja_arguments arguments;
+} deferred;
+
+static bool next_of_deferred(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+    const deferred *call = iterator->state;
+    if (!iterator->inner) {
+        jinja_value made;
+        bool is_done = call->builtin->call_freely ? call->builtin->call_freely(run, &call->self, &call->arguments, &made)
+                                                  : call->builtin->call(run, &call->self, call->values, &made);
+        if (!is_done)
+            return false;
+        iterator->inner = made.as.iterator;
+    }
+    return sw_jinja_next(run, iterator->inner, item, is_end);
+}
+
+static bool keep_arguments(jinja_run *run, const jinja_arguments *from, jinja_arguments *to) {
+    jinja_value *values = sw_jinja_take(run, from->n * (int64_t)sizeof *values);
+    jinja_keyword *keywords = sw_jinja_take(run, from->n_keywords * (int64_t)sizeof *keywords);
+    if (!values || !keywords)
+        return false;
+    if (from->n)
+        memcpy(values, from->values, (size_t)from->n * sizeof *values);
+    if (from->n_keywords)
+        memcpy(keywords, from->keywords, (size_t)from->n_keywords * sizeof *keywords);
+    *to = (jinja_arguments){values, from->n, keywords, from->n_keywords};
+    return true;
+}
+
+static bool defer(jinja_run *run, const jinja_builtin *builtin, const jinja_value *self, const jinja_arguments *arguments,
+                  jinja_value *out) {
+    deferred *call = sw_jinja_take(run, sizeof *call);
+    if (!call)
+        return false;
+    *call = (deferred){.builtin = builtin, .self = *self};
+    if (builtin->call_freely ? !keep_arguments(run, arguments, &call->arguments) : !bind(run, builtin, arguments, call->values))
+        return false;
+    jinja_iterator iterator = {.next = next_of_deferred, .source = *self, .state = call};
+    return sw_jinja_give_iterator(run, &iterator, out);
+}
+
 bool sw_jinja_call_builtin(jinja_run *run, const jinja_builtin *builtin, const jinja_value *self,
                            const jinja_arguments *arguments, jinja_value *out) {
+    if (builtin->is_deferred)
+        return defer(run, builtin, self, arguments, out);
     if (builtin->call_freely)
         return builtin->call_freely(run, self, arguments, out);
     jinja_value values[JINJA_MAX_PARAMETERS];

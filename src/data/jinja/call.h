@@ -24,6 +24,7 @@ struct jinja_builtin {
     /* One of the two. Values are in the order of the parameters, missing where none was given. */
     bool (*call)(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out);
     bool (*call_freely)(jinja_run *run, const jinja_value *self, const jinja_arguments *arguments, jinja_value *out);
+    bool is_deferred; /* it works when its items are asked for, as a generator does */
     int n_required;
     const char *parameters[JINJA_MAX_PARAMETERS]; /* one that begins with '/' has no name: it goes by its place alone */
 };

@@ -50,7 +50,7 @@ static bool write_code(jinja_run *run, const sw_case_mapping *mapping, const cha
 bool sw_jinja_write_case(jinja_run *run, const char *first, const char *end, jinja_case to) {
     static const sw_case_mapping unchanged = {0};
     bool follows_cased = false, is_first = true;
-    if (!sw_jinja_spend_bytes(run, 4 * (end - first)))
+    if (!sw_jinja_spend_characters(run, (end - first)))
         return false;
     for (const char *at = first; at < end; is_first = false) {
         const char *here = at;

@@ -41,19 +41,9 @@ static bool next_chosen(jinja_run *run, jinja_iterator *iterator, jinja_value *i
     }
 }
 
-/* Arguments behind the first `skipped`, copied: they outlive the call. */
-static bool keep_arguments(jinja_run *run, const jinja_arguments *from, int64_t skipped, jinja_arguments *to) {
-    int64_t n = larger(0, from->n - skipped);
-    jinja_value *values = sw_jinja_take(run, n * (int64_t)sizeof *values);
-    jinja_keyword *keywords = sw_jinja_take(run, from->n_keywords * (int64_t)sizeof *keywords);
-    if (!values || !keywords)
-        return false;
-    for (int64_t i = 0; i < n; i++)
-        values[i] = from->values[skipped + i];
-    for (int64_t i = 0; i < from->n_keywords; i++)
-        keywords[i] = from->keywords[i];
-    *to = (jinja_arguments){values, n, keywords, from->n_keywords};
-    return true;
+/* Arguments behind the first `skipped`; they are kept for as long as the call may be made. */
+static jinja_arguments rest_of(const jinja_arguments *arguments, int64_t skipped) {
+    return (jinja_arguments){arguments->values + skipped, arguments->n - skipped, arguments->keywords, arguments->n_keywords};
 }
 
 /* The items of what is false (but undefined and none) are none. */
@@ -78,6 +68,8 @@ static bool fail_unknown(jinja_run *run, const char *what, const jinja_value *na
 
 static bool filter_map(jinja_run *run, const jinja_value *self, const jinja_arguments *arguments, jinja_value *out) {
     choice ch = {.instead = sw_jinja_missing()};
+    if (!sw_jinja_truth(self)) /* then nobody looks at the arguments */
+        return give(run, self, &ch, true, out);
     if (arguments->n == 0) {
         const jinja_value *attribute = NULL;
         for (int64_t i = 0; i < arguments->n_keywords; i++) {
@@ -96,13 +88,16 @@ static bool filter_map(jinja_run *run, const jinja_value *self, const jinja_argu
     }
     ch.builtin = arguments->values[0].kind == JINJA_TEXT ? sw_jinja_filter(arguments->values[0].as.text) : NULL;
     if (!ch.builtin)
-        return !sw_jinja_truth(self) ? give(run, self, &ch, true, out) : fail_unknown(run, "filter", &arguments->values[0]);
-    return keep_arguments(run, arguments, 1, &ch.arguments) && give(run, self, &ch, true, out);
+        return fail_unknown(run, "filter", &arguments->values[0]);
+    ch.arguments = rest_of(arguments, 1);
+    return give(run, self, &ch, true, out);
 }
 
 static bool choose(jinja_run *run, const jinja_value *self, const jinja_arguments *arguments, bool by_attribute,
                    bool is_rejecting, jinja_value *out) {
     choice ch = {.is_rejecting = is_rejecting};
+    if (!sw_jinja_truth(self))
+        return give(run, self, &ch, false, out);
     if (by_attribute && arguments->n == 0)
         return sw_jinja_fail(run, "Missing parameter for attribute name");
     if (by_attribute && !sw_jinja_path(run, &arguments->values[0], &ch.path))
@@ -110,10 +105,9 @@ static bool choose(jinja_run *run, const jinja_value *self, const jinja_argument
     if (arguments->n > by_attribute) {
         const jinja_value *name = &arguments->values[by_attribute];
         ch.builtin = name->kind == JINJA_TEXT ? sw_jinja_test(name->as.text) : NULL;
-        if (!ch.builtin && sw_jinja_truth(self))
+        if (!ch.builtin)
             return fail_unknown(run, "test", name);
-        if (!keep_arguments(run, arguments, by_attribute + 1, &ch.arguments))
-            return false;
+        ch.arguments = rest_of(arguments, by_attribute + 1);
     }
     return give(run, self, &ch, false, out);
 }
@@ -134,9 +128,9 @@ static bool filter_rejectattr(jinja_run *run, const jinja_value *self, const jin
     return choose(run, self, arguments, true, true, out);
 }
 
-const jinja_builtin sw_jinja_choice_filters[] = {{.name = "map", .call_freely = filter_map},
-                                                 {.name = "select", .call_freely = filter_select},
-                                                 {.name = "reject", .call_freely = filter_reject},
-                                                 {.name = "selectattr", .call_freely = filter_selectattr},
-                                                 {.name = "rejectattr", .call_freely = filter_rejectattr},
+const jinja_builtin sw_jinja_choice_filters[] = {{.name = "map", .call_freely = filter_map, .is_deferred = true},
+                                                 {.name = "select", .call_freely = filter_select, .is_deferred = true},
+                                                 {.name = "reject", .call_freely = filter_reject, .is_deferred = true},
+                                                 {.name = "selectattr", .call_freely = filter_selectattr, .is_deferred = true},
+                                                 {.name = "rejectattr", .call_freely = filter_rejectattr, .is_deferred = true},
                                                  {0}};

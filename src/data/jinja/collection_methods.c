@@ -87,6 +87,21 @@ static bool dict_values(jinja_run *run, const jinja_value *self, const jinja_val
     return view(self, JINJA_VALUES, out);
 }
 
+static bool dict_fromkeys(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+    (void)self;
+    jinja_iterator iterator;
+    jinja_value key, none = sw_jinja_none();
+    bool is_end = false;
+    jinja_dict *dict = sw_jinja_dict(run, 0);
+    if (!dict || !sw_jinja_iterate(run, &values[0], &iterator))
+        return false;
+    while (sw_jinja_next(run, &iterator, &key, &is_end) && !is_end)
+        if (!sw_jinja_set(run, dict, &key, values[1].kind == JINJA_MISSING ? &none : &values[1]))
+            return false;
+    *out = sw_jinja_of_dict(dict);
+    return is_end;
+}
+
 const jinja_builtin sw_jinja_list_methods[] = {
     {.name = "index", .call = list_index, .n_required = 1, .parameters = {"/value", "/start", "/stop"}},
     {.name = "count", .call = list_count, .n_required = 1, .parameters = {"/value"}},
@@ -99,4 +114,5 @@ const jinja_builtin sw_jinja_dict_methods[] = {
     {.name = "keys", .call = dict_keys},
     {.name = "values", .call = dict_values},
     {.name = "copy", .call = copy},
+    {.name = "fromkeys", .call = dict_fromkeys, .n_required = 1, .parameters = {"/keys", "/value"}},
     {0}};

@@ -229,6 +229,19 @@ bool sw_jinja_order(jinja_run *run, const jinja_value *a, const jinja_value *b, 
                          sw_jinja_type_name(b));
 }
 
+static bool is_hashable(const jinja_value *value, int depth) {
+    if (value->kind == JINJA_LIST || value->kind == JINJA_DICT || value->kind == JINJA_KEYS || value->kind == JINJA_ITEMS)
+        return false;
+    for (int64_t i = 0; value->kind == JINJA_TUPLE && depth > 0 && i < value->as.list->n; i++)
+        if (!is_hashable(&value->as.list->items[i], depth - 1))
+            return false;
+    return true;
+}
+
+bool sw_jinja_is_hashable(const jinja_value *value) {
+    return is_hashable(value, 3);
+}
+
 bool sw_jinja_hash(jinja_run *run, const jinja_value *value, uint64_t *hash) {
     switch (value->kind) {
     case JINJA_BOOL:

@@ -12,6 +12,7 @@ bool sw_jinja_equal(jinja_run *run, const jinja_value *a, const jinja_value *b, 
 /* a < b, a <= b, a > b, a >= b; `sign` is how messages write it. */
 typedef enum jinja_order { JINJA_LESS, JINJA_LESS_EQUAL, JINJA_GREATER, JINJA_GREATER_EQUAL } jinja_order;
 bool sw_jinja_order(jinja_run *run, const jinja_value *a, const jinja_value *b, jinja_order order, bool *holds);
+bool sw_jinja_is_hashable(const jinja_value *value); /* looks a few levels deep */
 bool sw_jinja_hash(jinja_run *run, const jinja_value *value, uint64_t *hash);
 bool sw_jinja_contains(jinja_run *run, const jinja_value *whole, const jinja_value *item, bool *is_in);
 

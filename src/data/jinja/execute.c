@@ -103,6 +103,13 @@ bool sw_jinja_assign(jinja_run *run, const jinja_node *target, const jinja_value
     return assign_parts(run, target, value, frame, &slots);
 }
 
+/* What a filter block or a called macro gives must be a text already. */
+static bool print_text(jinja_run *run, const jinja_value *value, const char *what) {
+    if (value->kind != JINJA_TEXT)
+        return sw_jinja_fail(run, "a %s must give a str, not %s", what, sw_jinja_type_name(value));
+    return sw_jinja_print(run, value);
+}
+
 static bool evaluate_and_print(jinja_run *run, const jinja_node *node, jinja_frame *frame) {
     jinja_value value;
     return sw_jinja_evaluate(run, node, frame, &value) && sw_jinja_print(run, &value);
@@ -153,7 +160,7 @@ static jinja_signal run_filter_block(jinja_run *run, const jinja_node *node, jin
         run_captured(run, &node->as.filtered.body, node->as.filtered.filter, &node->as.filtered.scope, frame, &value);
     if (signal != JINJA_DONE)
         return signal;
-    return sw_jinja_print(run, &value) ? JINJA_DONE : JINJA_FAILED;
+    return print_text(run, &value, "filter block") ? JINJA_DONE : JINJA_FAILED;
 }
 
 static jinja_signal run_scope(jinja_run *run, const jinja_scope *scope, const jinja_nodes *body, jinja_frame *frame) {
@@ -208,16 +215,16 @@ static bool run_define_macro(jinja_run *run, const jinja_node *node, jinja_frame
 static bool run_call_block(jinja_run *run, const jinja_node *node, jinja_frame *frame) {
     jinja_value caller, value;
     return make_macro(run, node, frame, &caller) && sw_jinja_call_node(run, node->as.macro.call, frame, &caller, &value) &&
-           sw_jinja_print(run, &value);
+           print_text(run, &value, "call block");
 }
 
 /* {% generation %}: a body with variables of its own, and a mark on what it prints. */
 static bool run_generation(jinja_run *run, const jinja_node *node, jinja_frame *outer) {
-    int n_stack = run->n_stack, id = run->n_generations++;
+    int n_stack = run->n_stack, id;
     int64_t first = run->n_output;
     jinja_frame local, *frame = sw_jinja_frame(run, &node->as.macro.frame, outer, &local);
     const jinja_signature_node *signature = &node->as.macro.signature;
-    if (!frame)
+    if (!frame || !sw_jinja_begin_generation(run, node->line, &id))
         return false;
     if (signature->caller >= 0 && !sw_jinja_give_hint(run, "No caller defined", &frame->slots[signature->caller]))
         return false;
@@ -232,7 +239,7 @@ static bool run_generation(jinja_run *run, const jinja_node *node, jinja_frame *
     }
     bool is_done = sw_jinja_enter_scope(run, &node->as.macro.frame.scope, frame) &&
                    sw_jinja_run_body(run, &node->as.macro.body, frame) == JINJA_DONE &&
-                   sw_jinja_mark_output(run, first, run->n_output, id, node->line);
+                   sw_jinja_mark_output(run, first, run->n_output, id);
     run->n_stack = n_stack;
     return is_done;
 }

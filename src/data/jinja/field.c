@@ -72,7 +72,7 @@ static bool write_grouped(jinja_run *run, const parts *p, int64_t n_zeros, char 
         if ((i > 0 && (n - i) % p->group == 0 && !sw_jinja_write(run, &separator, 1)) || !sw_jinja_write(run, &digit, 1))
             return false;
     }
-    return sw_jinja_spend_bytes(run, 4 * n);
+    return sw_jinja_spend_characters(run, n);
 }
 
 static bool write_parts(jinja_run *run, const parts *p, const jinja_field *field) {
@@ -126,7 +126,7 @@ static char *print_double(jinja_run *run, double real, const jinja_field *field,
         precision = 1;
     int64_t capacity = precision + 400;
     char *text = sw_jinja_take(run, capacity);
-    if (!text)
+    if (!text || !sw_jinja_spend(run, JINJA_STEPS_OF_A_REAL + precision))
         return NULL;
     if (is_short) {
         *n_bytes = sw_jinja_print_real(real, text);

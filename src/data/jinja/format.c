@@ -254,7 +254,7 @@ static bool format_parts(formatter *fm, const char *at, const char *end, int dep
         const char *first = at;
         while (at < end && *at != '{' && *at != '}')
             at++;
-        if (!sw_jinja_write(fm->run, first, at - first) || !sw_jinja_spend(fm->run, 1 + (at - first) / JINJA_BYTES_PER_STEP))
+        if (!sw_jinja_write(fm->run, first, at - first) || !sw_jinja_spend(fm->run, 2 + (at - first) / JINJA_BYTES_PER_STEP))
             return false;
         if (at == end)
             return true;

@@ -51,6 +51,8 @@ static bool fill_dict(jinja_run *run, const jinja_arguments *arguments, const ch
     if (arguments->n > 1)
         return sw_jinja_fail(run, "%s takes at most 1 positional argument", name);
     const jinja_value *from = arguments->n ? &arguments->values[0] : NULL;
+    if (from && from->kind == JINJA_UNDEFINED)
+        return sw_jinja_fail_undefined(run, from);
     if (from && from->kind == JINJA_DICT) {
         for (int64_t i = 0; i < from->as.dict->n; i++)
             if (!sw_jinja_set(run, dict, &from->as.dict->entries[i].key, &from->as.dict->entries[i].value))
@@ -248,21 +250,6 @@ static bool loop_changed(jinja_run *run, const jinja_value *self, const jinja_ar
     return true;
 }
 
-static bool dict_fromkeys(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
-    (void)self;
-    jinja_iterator iterator;
-    jinja_value key, none = sw_jinja_none();
-    bool is_end = false;
-    jinja_dict *dict = sw_jinja_dict(run, 0);
-    if (!dict || !sw_jinja_iterate(run, &values[0], &iterator))
-        return false;
-    while (sw_jinja_next(run, &iterator, &key, &is_end) && !is_end)
-        if (!sw_jinja_set(run, dict, &key, values[1].kind == JINJA_MISSING ? &none : &values[1]))
-            return false;
-    *out = sw_jinja_of_dict(dict);
-    return is_end;
-}
-
 static bool number_is_integer(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
     (void)run, (void)values;
     *out = sw_jinja_bool(isfinite(self->as.real) && self->as.real == floor(self->as.real));
@@ -299,13 +286,11 @@ const jinja_builtin sw_jinja_number_methods[] = {{.name = "is_integer", .call = 
                                                  {.name = "conjugate", .call = number_conjugate},
                                                  {0}};
 
-const jinja_builtin sw_jinja_object_methods[] = {
-    {.name = "cycle", .call_freely = loop_cycle},
-    {.name = "changed", .call_freely = loop_changed},
-    {.name = "next", .call = cycler_next},
-    {.name = "reset", .call = cycler_reset},
-    {.name = "fromkeys", .call = dict_fromkeys, .n_required = 1, .parameters = {"/keys", "/value"}},
-    {0}};
+const jinja_builtin sw_jinja_object_methods[] = {{.name = "cycle", .call_freely = loop_cycle},
+                                                 {.name = "changed", .call_freely = loop_changed},
+                                                 {.name = "next", .call = cycler_next},
+                                                 {.name = "reset", .call = cycler_reset},
+                                                 {0}};
 
 static const jinja_builtin functions[] = {
     {.name = "range", .call = call_range, .n_required = 1, .parameters = {"/start", "/stop", "/step"}},
@@ -323,9 +308,10 @@ const jinja_builtin *sw_jinja_function(const jinja_text *name) {
 }
 
 const jinja_builtin *sw_jinja_object_method(const jinja_value *owner, const jinja_text *name) {
+    if (owner->kind == JINJA_FUNCTION) /* dict.fromkeys */
+        return strcmp(owner->as.function->name, "dict") == 0 && sw_jinja_is_word(name, "fromkeys")
+                   ? sw_jinja_find_builtin(sw_jinja_dict_methods, name)
+                   : NULL;
     const jinja_builtin *found = sw_jinja_find_builtin(sw_jinja_object_methods, name);
-    if (!found)
-        return NULL;
-    jinja_kind of = found->call_freely ? JINJA_LOOP : found->call == dict_fromkeys ? JINJA_FUNCTION : JINJA_CYCLER;
-    return owner->kind == of && (of != JINJA_FUNCTION || strcmp(owner->as.function->name, "dict") == 0) ? found : NULL;
+    return found && owner->kind == (found->call_freely ? JINJA_LOOP : JINJA_CYCLER) ? found : NULL;
 }

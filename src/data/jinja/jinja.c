@@ -12,7 +12,7 @@
 #include "data/jinja/syntax.h"
 #include "data/jinja/text.h"
 
-enum { MAX_STEPS = 50000000, MAX_OUTPUT = 64 << 20, MAX_MEMORY = 256 << 20 };
+enum { MAX_STEPS = 40000000, MAX_OUTPUT = 64 << 20, MAX_MEMORY = 256 << 20 };
 
 static int64_t or_default(int64_t given, int64_t otherwise) {
     return given > 0 ? given : otherwise;
@@ -100,10 +100,13 @@ bool sw_jinja_has_generation(const sw_jinja *template) {
     return template->has_generation;
 }
 
-/* Marks become the rendering's spans, those within others left out. Every block that was run must have left its mark: a filter, a
- * comparison or a slice makes a new text, which has none, and then nobody knows what to train on. */
+/* Marks become the rendering's spans, those within others left out. Every block that was run should have left its mark; a filter,
+ * say, makes a new text, which has none. */
 static bool settle_marks(jinja_run *run, sw_jinja_rendering *out) {
     sw_jinja_memory *memory = run->memory;
+    int n = 0;
+    if (run->n_generations == 0)
+        return true;
     bool *is_there = sw_jinja_take(run, run->n_generations);
     if (!is_there)
         return false;
@@ -115,7 +118,6 @@ static bool settle_marks(jinja_run *run, sw_jinja_rendering *out) {
         memory->spans = spans;
         memory->spans_capacity = run->n_marks;
     }
-    int n = 0;
     for (int i = 0; i < run->n_marks; i++) {
         jinja_mark mark = memory->marks[i];
         is_there[mark.id] = true;
@@ -125,11 +127,9 @@ static bool settle_marks(jinja_run *run, sw_jinja_rendering *out) {
     }
     for (int i = 0; i < n; i++)
         memory->spans[i] = (sw_span){memory->marks[i].first, memory->marks[i].end};
-    for (int i = 0; i < run->n_generations; i++)
+    for (int i = 0; i < run->n_generations && !out->lost_generation_line; i++)
         if (!is_there[i])
-            return sw_jinja_fail(
-                run, "what a generation block printed was changed or left out before it was printed, so its place in the text is "
-                     "lost; print it as it is");
+            out->lost_generation_line = run->generation_lines[i];
     out->generation = memory->spans;
     out->n_generation = n;
     return true;
@@ -165,6 +165,7 @@ sw_status sw_jinja_render(const sw_jinja *template, const json_t *variables, con
     out->n_generation = 0;
     out->origins = NULL;
     out->n_origins = 0;
+    out->lost_generation_line = 0;
     if (sw_jinja_begin(&run, &out->memory) != SW_OK)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory left to render", template->name);
     plain_locale locale = enter_locale();

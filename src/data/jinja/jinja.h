@@ -44,7 +44,7 @@ bool sw_jinja_has_generation(const sw_jinja *template);
 typedef struct sw_jinja_options {
     const struct tm *now; /* the local time that strftime_now tells; NULL: the clock's */
     int microsecond;      /* of `now` */
-    int64_t max_steps;    /* nodes evaluated, items and bytes walked over; default 50 million */
+    int64_t max_steps;    /* nodes evaluated, items and bytes walked over; default 40 million */
     int64_t max_output;   /* bytes of text; default 64 MiB */
     int64_t max_memory;   /* bytes of values; default 256 MiB */
     const json_t
@@ -71,6 +71,9 @@ typedef struct sw_jinja_rendering {
     int n_generation;
     const sw_jinja_origin *origins; /* [n_origins] in order, apart from each other; what is not in them is the template's own */
     int64_t n_origins;
+    /* The line of a block whose text was changed (trimmed, say) or left out after it was rendered, so that its place is not
+     * known; 0: there is none. The text is right, what the spans say of it is not all. */
+    int lost_generation_line;
     struct sw_jinja_memory *memory;
 } sw_jinja_rendering;
 

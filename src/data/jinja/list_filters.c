@@ -59,6 +59,8 @@ static bool filter_reverse(jinja_run *run, const jinja_value *self, const jinja_
     jinja_value list = *self;
     if (self->kind == JINJA_TEXT) {
         jinja_start start = sw_jinja_start(run);
+        if (!sw_jinja_spend_characters(run, self->as.text->n_bytes))
+            return false;
         for (const char *at = sw_jinja_end_of(self->as.text), *end = at; at > self->as.text->bytes; end = at) {
             sw_jinja_previous(&at);
             if (!sw_jinja_write(run, at, end - at))
@@ -193,7 +195,7 @@ const jinja_builtin sw_jinja_list_filters[] = {
     {.name = "reverse", .call = filter_reverse},
     {.name = "join", .call = filter_join, .parameters = {"d", "attribute"}},
     {.name = "sum", .call = filter_sum, .parameters = {"attribute", "start"}},
-    {.name = "batch", .call = filter_batch, .n_required = 1, .parameters = {"linecount", "fill_with"}},
-    {.name = "slice", .call = filter_slice, .n_required = 1, .parameters = {"slices", "fill_with"}},
-    {.name = "items", .call = filter_items},
+    {.name = "batch", .call = filter_batch, .is_deferred = true, .n_required = 1, .parameters = {"linecount", "fill_with"}},
+    {.name = "slice", .call = filter_slice, .is_deferred = true, .n_required = 1, .parameters = {"slices", "fill_with"}},
+    {.name = "items", .call = filter_items, .is_deferred = true},
     {0}};

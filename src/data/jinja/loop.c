@@ -174,7 +174,7 @@ static jinja_signal run_items(jinja_run *run, const jinja_node *node, const jinj
             return JINJA_FAILED;
         if (loop)
             frame->slots[node->as.loop.loop_slot] = (jinja_value){.kind = JINJA_LOOP, .as.loop = loop};
-        if (!sw_jinja_enter_scope(run, &node->as.loop.scope, frame))
+        if (!sw_jinja_enter_scope(run, &node->as.loop.scope, frame) || !sw_jinja_spend(run, 3))
             return JINJA_FAILED;
         signal = sw_jinja_run_body(run, &node->as.loop.body, frame);
         was_whole = was_whole || signal == JINJA_DONE; /* a round that ends early does not count: so has the reference */

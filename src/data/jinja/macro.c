@@ -108,7 +108,7 @@ static bool run_macro(jinja_run *run, const jinja_macro *macro, const jinja_argu
 bool sw_jinja_call_macro(jinja_run *run, const jinja_macro *macro, const jinja_arguments *arguments, jinja_value *out) {
     int n_stack = run->n_stack;
     jinja_start start = sw_jinja_start(run);
-    bool is_done = sw_jinja_enter(run) && run_macro(run, macro, arguments);
+    bool is_done = sw_jinja_enter(run) && sw_jinja_spend(run, 5) && run_macro(run, macro, arguments);
     sw_jinja_leave(run);
     run->n_stack = n_stack;
     return is_done && sw_jinja_give_text(sw_jinja_collect(run, start), out);

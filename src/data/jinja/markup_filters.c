@@ -62,9 +62,11 @@ static bool filter_striptags(jinja_run *run, const jinja_value *self, const jinj
     (void)values;
     const jinja_text *text = sw_jinja_str(run, self);
     jinja_start start = sw_jinja_start(run);
+    if (!text || !sw_jinja_spend(run, text->n_bytes))
+        return false;
     text = text && write_without(run, text, "<!--", "-->") ? sw_jinja_collect(run, start) : NULL;
     text = text && write_without(run, text, "<", ">") ? sw_jinja_collect(run, start) : NULL;
-    if (!text || !sw_jinja_spend_bytes(run, 8 * text->n_bytes))
+    if (!text || !sw_jinja_spend_characters(run, text->n_bytes))
         return false;
     const char *end = sw_jinja_end_of(text);
     for (const char *at = sw_jinja_skip_spaces(text->bytes, end); at < end;) {
@@ -109,7 +111,7 @@ static bool filter_xmlattr(jinja_run *run, const jinja_value *self, const jinja_
 /* As a part of an address: in a query, / is quoted too and a blank is a plus. */
 static bool write_quoted(jinja_run *run, const jinja_value *value, bool is_query) {
     const jinja_text *text = sw_jinja_str(run, value);
-    if (!text || !sw_jinja_spend_bytes(run, 8 * text->n_bytes))
+    if (!text || !sw_jinja_spend_characters(run, text->n_bytes))
         return false;
     for (int64_t i = 0; i < text->n_bytes; i++) {
         unsigned char c = (unsigned char)text->bytes[i];

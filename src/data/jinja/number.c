@@ -259,6 +259,8 @@ static double round_real(double real, int64_t digits) {
 bool sw_jinja_round(jinja_run *run, const jinja_value *value, int64_t digits, jinja_value *out) {
     *out = *value;
     if (value->kind == JINJA_REAL) {
+        if (!sw_jinja_spend(run, 10 * JINJA_STEPS_OF_A_REAL))
+            return false;
         double rounded = round_real(value->as.real, digits);
         if (isinf(rounded) && isfinite(value->as.real))
             return sw_jinja_fail(run, "the rounded number is too large for a float");

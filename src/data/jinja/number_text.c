@@ -78,7 +78,7 @@ static char *to_ascii(jinja_run *run, const jinja_text *text, int64_t *n) {
     const char *end = sw_jinja_skip_spaces_back(text->bytes, sw_jinja_end_of(text));
     const char *at = sw_jinja_skip_spaces(text->bytes, end);
     char *ascii = sw_jinja_take(run, end - at + 1);
-    if (!ascii || !sw_jinja_spend_bytes(run, end - at))
+    if (!ascii || !sw_jinja_spend_characters(run, 4 * (end - at)))
         return NULL;
     for (*n = 0; at < end; (*n)++) {
         uint32_t code = sw_utf8_next(&at);

@@ -23,6 +23,14 @@ static bool key_of(jinja_run *run, const jinja_path *path, bool folds, const jin
     return !folds || sw_jinja_fold(run, &found, key);
 }
 
+/* Python wants a bool or integer here, and not just what is true. */
+static bool read_reverse(jinja_run *run, const jinja_value *value, bool *is_reverse) {
+    int64_t given;
+    bool is_done = sw_jinja_whole_argument(run, "reverse", value, 0, &given);
+    *is_reverse = is_done && given != 0;
+    return is_done;
+}
+
 /* Stable: merges neighbours. Of a and b, which came later, b goes first only if it is less (or, in reverse, more). */
 static bool merge_sort(jinja_run *run, keyed *items, keyed *spare, int64_t n, bool is_reverse) {
     if (n < 2)
@@ -84,7 +92,9 @@ static bool filter_sort(jinja_run *run, const jinja_value *self, const jinja_val
     const jinja_value *items;
     jinja_path *paths;
     int64_t n, n_paths;
-    if (!paths_of(run, &values[2], &paths, &n_paths) || !sw_jinja_items_of(run, self, &items, &n))
+    bool is_reverse;
+    if (!read_reverse(run, &values[0], &is_reverse) || !paths_of(run, &values[2], &paths, &n_paths) ||
+        !sw_jinja_items_of(run, self, &items, &n))
         return false;
     keyed *sorted = sw_jinja_take(run, n * (int64_t)sizeof *sorted);
     for (int64_t i = 0; sorted && i < n; i++) {
@@ -96,7 +106,7 @@ static bool filter_sort(jinja_run *run, const jinja_value *self, const jinja_val
         if (!keys || !sw_jinja_give_list(sw_jinja_list(run, keys, n_paths), JINJA_LIST, &sorted[i].key))
             return false;
     }
-    return sorted && sort(run, sorted, n, sw_jinja_is_set(&values[0])) && give_sorted(run, sorted, n, out);
+    return sorted && sort(run, sorted, n, is_reverse) && give_sorted(run, sorted, n, out);
 }
 
 static bool filter_dictsort(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
@@ -109,6 +119,9 @@ static bool filter_dictsort(jinja_run *run, const jinja_value *self, const jinja
     if (self->kind != JINJA_DICT)
         return sw_jinja_fail(run, "dictsort needs a mapping, not %s", sw_jinja_type_name(self));
     const jinja_dict *dict = self->as.dict;
+    bool is_reverse;
+    if (!read_reverse(run, &values[2], &is_reverse))
+        return false;
     keyed *sorted = sw_jinja_take(run, dict->n * (int64_t)sizeof *sorted);
     for (int64_t i = 0; sorted && i < dict->n; i++) {
         const jinja_entry *entry = &dict->entries[i];
@@ -118,7 +131,7 @@ static bool filter_dictsort(jinja_run *run, const jinja_value *self, const jinja
             (!sw_jinja_is_set(&values[0]) && !sw_jinja_fold(run, key, &sorted[i].key)))
             return false;
     }
-    return sorted && sort(run, sorted, dict->n, sw_jinja_is_set(&values[2])) && give_sorted(run, sorted, dict->n, out);
+    return sorted && sort(run, sorted, dict->n, is_reverse) && give_sorted(run, sorted, dict->n, out);
 }
 
 /* The items first .. end of a row, under the key that the first of them has. */
@@ -218,7 +231,7 @@ const jinja_builtin sw_jinja_order_filters[] = {
     {.name = "sort", .call = filter_sort, .parameters = {"reverse", "case_sensitive", "attribute"}},
     {.name = "dictsort", .call = filter_dictsort, .parameters = {"case_sensitive", "by", "reverse"}},
     {.name = "groupby", .call = filter_groupby, .n_required = 1, .parameters = {"attribute", "default", "case_sensitive"}},
-    {.name = "unique", .call = filter_unique, .parameters = {"case_sensitive", "attribute"}},
+    {.name = "unique", .call = filter_unique, .is_deferred = true, .parameters = {"case_sensitive", "attribute"}},
     {.name = "min", .call = filter_min, .parameters = {"case_sensitive", "attribute"}},
     {.name = "max", .call = filter_max, .parameters = {"case_sensitive", "attribute"}},
     {0}};

@@ -97,6 +97,33 @@ static jinja_node *parse_or(jinja_parser *parser) {
     return NULL;
 }
 
+/* Does Jinja know its value before the template runs? Names and calls it does not. */
+static bool is_constant(const jinja_node *node) {
+    switch ((jinja_node_kind)node->kind) {
+    case JINJA_CONSTANT:
+        return true;
+    case JINJA_NEGATIVE:
+    case JINJA_POSITIVE:
+        return is_constant(node->as.binary.left);
+    case JINJA_BINARY:
+        return is_constant(node->as.binary.left) && is_constant(node->as.binary.right);
+    case JINJA_FILTER:
+        return node->as.call.called && is_constant(node->as.call.called) && node->as.call.parts.arguments.n == 0;
+    default:
+        return false;
+    }
+}
+
+/* -2 ** n, where only the 2 is known: the sign then goes to the power, as the Python that Jinja writes reads it. */
+static jinja_node *power_of(jinja_parser *parser, int line, jinja_node *left, jinja_node *right) {
+    bool is_moved = left->kind == JINJA_NEGATIVE && right && is_constant(left) && !is_constant(right);
+    jinja_node *node = make_binary(parser, JINJA_BINARY, line, is_moved ? left->as.binary.left : left, right);
+    if (!node)
+        return NULL;
+    node->as.binary.sign = JINJA_POWER;
+    return is_moved ? make_binary(parser, JINJA_NEGATIVE, line, node, NULL) : node;
+}
+
 static jinja_node *parse_power(jinja_parser *parser) {
     int line = parser->at->line;
     bool is_power;
@@ -104,9 +131,7 @@ static jinja_node *parse_power(jinja_parser *parser) {
     while (left && sw_jinja_skip(parser, JINJA_TOKEN_POWER, &is_power)) {
         if (!is_power)
             return left;
-        left = make_binary(parser, JINJA_BINARY, line, left, parse_unary(parser, true));
-        if (left)
-            left->as.binary.sign = JINJA_POWER;
+        left = power_of(parser, line, left, parse_unary(parser, true));
         line = parser->at->line;
     }
     return NULL;

@@ -117,6 +117,10 @@ static bool write_one(percent *pc) {
     jinja_field field = {.precision = -1};
     const jinja_value *value = NULL;
     bool is_left = false;
+    if (pc->at < pc->end && *pc->at == '%') {
+        pc->at++;
+        return sw_jinja_write(pc->run, "%", 1);
+    }
     if (pc->at < pc->end && *pc->at == '(' && !read_name(pc, &value))
         return false;
     for (; pc->at < pc->end; pc->at++) {
@@ -151,8 +155,6 @@ static bool write_one(percent *pc) {
     if (pc->at >= pc->end)
         return sw_jinja_fail(pc->run, "incomplete format");
     field.type = *pc->at++;
-    if (field.type == '%')
-        return sw_jinja_write(pc->run, "%", 1);
     if (!strchr("sracdiuoxXeEfFgG", field.type) || !field.type)
         return sw_jinja_fail(pc->run, "unsupported format character '%c' in '%%' format", field.type >= ' ' ? field.type : '?');
     if (!value && !next_value(pc, &value))

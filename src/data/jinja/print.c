@@ -28,7 +28,7 @@ static bool show_text(jinja_run *run, const jinja_text *text, bool is_ascii) {
          has_double = memchr(text->bytes, '"', (size_t)text->n_bytes);
     char quote = has_single && !has_double ? '"' : '\'';
     bool is_done = (!text->is_markup || sw_jinja_write_words(run, "Markup(")) && sw_jinja_write(run, &quote, 1) &&
-                   sw_jinja_spend_bytes(run, 4 * text->n_bytes);
+                   sw_jinja_spend_characters(run, text->n_bytes);
     for (const char *at = text->bytes, *here = at; at < sw_jinja_end_of(text) && is_done; here = at) {
         const int64_t written = run->n_output;
         is_done = show_character(run, sw_utf8_next(&at), quote, is_ascii);
@@ -131,7 +131,7 @@ static bool print_text(jinja_run *run, const jinja_text *text) {
         return false;
     for (int i = 0; i < text->n_marks; i++) {
         const jinja_mark *mark = &text->marks[i];
-        if (!sw_jinja_mark_output(run, start + mark->first, start + mark->end, mark->id, mark->line))
+        if (!sw_jinja_mark_output(run, start + mark->first, start + mark->end, mark->id))
             return false;
     }
     return true;

@@ -97,7 +97,6 @@ jinja_value *sw_jinja_push(jinja_run *run, int64_t n) {
     return values;
 }
 
-/* Room for n more bytes of output. */
 static bool widen(jinja_run *run, int64_t n_bytes) {
     if (n_bytes > run->options.max_output - run->n_output)
         return sw_jinja_fail(run, "more than %" PRId64 " MiB of text", run->options.max_output >> 20);
@@ -110,9 +109,14 @@ static bool widen(jinja_run *run, int64_t n_bytes) {
     return !sw_jinja_traces(run) || sw_jinja_origins_widen(run);
 }
 
+/* Room for n more bytes of output. */
+static inline bool reserve(jinja_run *run, int64_t n_bytes) {
+    int64_t n = run->n_output + n_bytes;
+    return (n <= run->memory->output_capacity && n <= run->options.max_output) || widen(run, n_bytes);
+}
+
 bool sw_jinja_write(jinja_run *run, const char *bytes, int64_t n_bytes) {
-    if ((run->n_output + n_bytes > run->memory->output_capacity || run->n_output + n_bytes > run->options.max_output) &&
-        !widen(run, n_bytes))
+    if (!reserve(run, n_bytes))
         return false;
     if (sw_jinja_traces(run))
         sw_jinja_write_origins(run, bytes, n_bytes);
@@ -132,11 +136,19 @@ bool sw_jinja_write_repeated(jinja_run *run, const char *bytes, int64_t n_bytes,
         return true;
     if (times > run->options.max_output / n_bytes)
         return sw_jinja_fail(run, "more than %" PRId64 " MiB of text", run->options.max_output >> 20);
-    if (!sw_jinja_spend_bytes(run, n_bytes * times))
+    int64_t total = n_bytes * times, n = n_bytes;
+    if (!sw_jinja_spend_bytes(run, total) || !reserve(run, total))
         return false;
-    for (int64_t i = 0; i < times; i++)
-        if (!sw_jinja_write(run, bytes, n_bytes))
-            return false;
+    char *first = run->memory->output + run->n_output;
+    uint16_t *origins = sw_jinja_traces(run) ? run->memory->output_origins + run->n_output : NULL;
+    if (origins)
+        sw_jinja_write_origins(run, bytes, n_bytes);
+    memcpy(first, bytes, (size_t)n_bytes);
+    for (int64_t i = n_bytes; origins && i < total; i++)
+        origins[i] = origins[i - n_bytes];
+    for (; n < total; n += smaller(n, total - n)) /* twice as many each time */
+        memcpy(first + n, first, (size_t)smaller(n, total - n));
+    run->n_output += total;
     return true;
 }
 
@@ -171,7 +183,23 @@ jinja_text *sw_jinja_collect(jinja_run *run, jinja_start start) {
     return text;
 }
 
-bool sw_jinja_mark_output(jinja_run *run, int64_t first, int64_t end, int id, int line) {
+bool sw_jinja_begin_generation(jinja_run *run, int line, int *id) {
+    if (run->n_generations == run->generations_capacity) {
+        int wider = (int)larger(2 * run->generations_capacity, 16);
+        int32_t *lines = sw_jinja_take(run, wider * (int64_t)sizeof *lines);
+        if (!lines)
+            return false;
+        if (run->n_generations)
+            memcpy(lines, run->generation_lines, (size_t)run->n_generations * sizeof *lines);
+        run->generation_lines = lines;
+        run->generations_capacity = wider;
+    }
+    *id = run->n_generations++;
+    run->generation_lines[*id] = line;
+    return true;
+}
+
+bool sw_jinja_mark_output(jinja_run *run, int64_t first, int64_t end, int id) {
     if (run->n_marks == run->memory->marks_capacity) {
         int wider = larger(2 * run->memory->marks_capacity, 16);
         if (run->n_marks > 1 << 20)
@@ -182,7 +210,7 @@ bool sw_jinja_mark_output(jinja_run *run, int64_t first, int64_t end, int id, in
         run->memory->marks = marks;
         run->memory->marks_capacity = wider;
     }
-    run->memory->marks[run->n_marks++] = (jinja_mark){first, end, id, line};
+    run->memory->marks[run->n_marks++] = (jinja_mark){first, end, id};
     return true;
 }
 

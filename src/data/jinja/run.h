@@ -22,7 +22,9 @@ enum {
     JINJA_MAX_FIELD = 10000000,   /* width and precision of a formatted field */
     JINJA_MAX_TEMPLATE = 4 << 20, /* bytes */
     JINJA_STACK_VALUES = 1 << 16,
-    JINJA_BYTES_PER_STEP = 32 /* walking over text */
+    JINJA_BYTES_PER_STEP = 32,     /* copying and searching text */
+    JINJA_CHARACTERS_PER_STEP = 2, /* looking at each of them */
+    JINJA_STEPS_OF_A_REAL = 80     /* a double into text or out of it */
 };
 
 typedef struct jinja_chunk {
@@ -59,7 +61,9 @@ struct jinja_run {
     int depth;
     int n_stack;
     int64_t n_output;
-    int n_marks, n_generations;
+    int n_marks;
+    int32_t *generation_lines; /* of generation blocks, each time they ran */
+    int n_generations, generations_capacity;
     int origin;           /* of the data that is being read */
     jinja_value *context; /* [template's names] what a name is that no scope knows; missing: not asked yet, or not there */
     bool *is_asked;
@@ -84,7 +88,7 @@ static inline void *sw_jinja_take(jinja_run *run, int64_t bytes) {
 bool sw_jinja_fail(jinja_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool sw_jinja_fail_memory(jinja_run *run);
 
-/* Count steps. */
+/* Count steps: a step is what takes some 20 nanoseconds. */
 bool sw_jinja_fail_steps(jinja_run *run);
 static inline bool sw_jinja_spend(jinja_run *run, int64_t steps) {
     run->steps_left -= steps;
@@ -92,6 +96,10 @@ static inline bool sw_jinja_spend(jinja_run *run, int64_t steps) {
 }
 static inline bool sw_jinja_spend_bytes(jinja_run *run, int64_t bytes) {
     return sw_jinja_spend(run, 1 + bytes / JINJA_BYTES_PER_STEP);
+}
+
+static inline bool sw_jinja_spend_characters(jinja_run *run, int64_t bytes) {
+    return sw_jinja_spend(run, 1 + bytes / JINJA_CHARACTERS_PER_STEP);
 }
 
 /* One deeper; sw_jinja_leave comes after, failed or not. */
@@ -133,8 +141,9 @@ static inline void sw_jinja_drop(jinja_run *run, jinja_start start) {
     run->n_marks = start.n_marks;
 }
 
-/* A mark of what was written from `first` to the output's end. */
-bool sw_jinja_mark_output(jinja_run *run, int64_t first, int64_t end, int id, int line);
+/* Generation blocks: one that begins to run gets an id; what it wrote is marked, also each time that it is printed later. */
+bool sw_jinja_begin_generation(jinja_run *run, int line, int *id);
+bool sw_jinja_mark_output(jinja_run *run, int64_t first, int64_t end, int id);
 
 /* Begin with what is kept (NULL at first), and end: what is kept is small then. SW_NO_MEMORY where the machine has none. */
 sw_status sw_jinja_begin(jinja_run *run, sw_jinja_memory **kept);

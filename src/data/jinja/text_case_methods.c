@@ -71,7 +71,7 @@ static bool are_all(jinja_run *run, const jinja_value *self, kind of, jinja_valu
         is_so = is_of(sw_utf8_next(&at), of, is_first);
     }
     *out = sw_jinja_bool(is_so);
-    return sw_jinja_spend_bytes(run, 4 * text->n_bytes);
+    return sw_jinja_spend_characters(run, text->n_bytes);
 }
 
 #define KIND_METHOD(name, of)                                                                                \
@@ -101,7 +101,7 @@ static bool is_case(jinja_run *run, const jinja_value *self, const sw_code_range
         is_against = sw_unicode_is_in(unwanted, code) || sw_unicode_is_in(&sw_python_titles, code);
     }
     *out = sw_jinja_bool(is_so && !is_against);
-    return sw_jinja_spend_bytes(run, 4 * text->n_bytes);
+    return sw_jinja_spend_characters(run, text->n_bytes);
 }
 
 static bool text_islower(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
@@ -127,7 +127,7 @@ static bool text_istitle(jinja_run *run, const jinja_value *self, const jinja_va
         follows_cased = is_large || is_small;
     }
     *out = sw_jinja_bool(is_so && !is_against);
-    return sw_jinja_spend_bytes(run, 4 * text->n_bytes);
+    return sw_jinja_spend_characters(run, text->n_bytes);
 }
 
 const jinja_builtin sw_jinja_text_case_methods[] = {{.name = "upper", .call = text_upper},

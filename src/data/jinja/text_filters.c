@@ -43,6 +43,8 @@ static bool filter_title(jinja_run *run, const jinja_value *self, const jinja_va
     if (!text)
         return false;
     jinja_start start = sw_jinja_start(run);
+    if (!sw_jinja_spend_characters(run, text->n_bytes))
+        return false;
     for (const char *at = text->bytes, *end = sw_jinja_end_of(text); at < end;) {
         const char *first = at, *second = at, *next = at;
         bool separates = separates_words(sw_utf8_next(&second));
@@ -94,6 +96,8 @@ static bool filter_indent(jinja_run *run, const jinja_value *self, const jinja_v
     bool first = sw_jinja_is_set(&values[1]), blank = sw_jinja_is_set(&values[2]);
     jinja_start start = sw_jinja_start(run);
     bool is_first = true;
+    if (!sw_jinja_spend_characters(run, text->n_bytes))
+        return false;
     /* One line more than there are line ends: the text is cut as if a newline stood behind it. */
     for (const char *at = text->bytes, *end = sw_jinja_end_of(text);; is_first = false) {
         const char *line_end = sw_jinja_line_end(at, end);
@@ -150,7 +154,7 @@ static bool filter_wordcount(jinja_run *run, const jinja_value *self, const jinj
     const jinja_text *text = sw_jinja_soft_text(run, self);
     int64_t n = 0;
     bool was_word = false;
-    if (!text || !sw_jinja_spend_bytes(run, 4 * text->n_bytes))
+    if (!text || !sw_jinja_spend_characters(run, text->n_bytes))
         return false;
     for (const char *at = text->bytes; at < sw_jinja_end_of(text);) {
         bool is_word = sw_python_is_word(sw_utf8_next(&at));

@@ -33,7 +33,7 @@ static bool split_spaces(jinja_run *run, const jinja_value *self, int64_t most, 
     while (at < end) {
         const char *word_end = at;
         if (items->n == most)
-            return add_part(run, items, self, at, sw_jinja_skip_spaces_back(at, end));
+            return add_part(run, items, self, at, end);
         while (word_end < end) {
             const char *next = word_end;
             if (sw_python_is_space(sw_utf8_next(&next)))
@@ -62,7 +62,7 @@ static bool split_spaces_back(jinja_run *run, const jinja_value *self, int64_t m
     while (at > first) {
         const char *word = at;
         if (items->n == most)
-            return add_part(run, items, self, sw_jinja_skip_spaces(first, at), at);
+            return add_part(run, items, self, first, at);
         while (word > first) {
             const char *before = word;
             if (sw_python_is_space(sw_jinja_previous(&before)))
@@ -100,7 +100,8 @@ static bool split(jinja_run *run, const jinja_value *self, const jinja_value *va
         return false;
     if (separator && separator->n_bytes == 0)
         return sw_jinja_fail(run, "empty separator");
-    if (!sw_jinja_whole_argument(run, "split", &values[1], -1, &most) || !sw_jinja_spend_bytes(run, self->as.text->n_bytes))
+    int64_t looked_at = self->as.text->n_bytes / (at_spaces ? 1 : 8);
+    if (!sw_jinja_whole_argument(run, "split", &values[1], -1, &most) || !sw_jinja_spend_characters(run, looked_at))
         return false;
     most = most < 0 ? -1 : most;
     if (!is_back)
@@ -127,11 +128,13 @@ static bool text_rsplit(jinja_run *run, const jinja_value *self, const jinja_val
 static bool text_splitlines(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
     jinja_items items = {0};
     const char *end = end_of(self);
-    if (!sw_jinja_spend_bytes(run, self->as.text->n_bytes))
+    int64_t keeps_ends;
+    if (!sw_jinja_whole_argument(run, "splitlines", &values[0], 0, &keeps_ends) ||
+        !sw_jinja_spend_characters(run, self->as.text->n_bytes))
         return false;
     for (const char *at = first_of(self); at < end;) {
         const char *line_end = sw_jinja_line_end(at, end), *next = sw_jinja_next_line(line_end, end);
-        if (!add_part(run, &items, self, at, sw_jinja_is_set(&values[0]) ? next : line_end))
+        if (!add_part(run, &items, self, at, keeps_ends ? next : line_end))
             return false;
         at = next;
     }
@@ -291,7 +294,8 @@ static bool text_zfill(jinja_run *run, const jinja_value *self, const jinja_valu
 
 static bool text_expandtabs(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
     int64_t size, column = 0;
-    if (!sw_jinja_whole_argument(run, "expandtabs", &values[0], 8, &size) || !sw_jinja_spend_bytes(run, self->as.text->n_bytes))
+    if (!sw_jinja_whole_argument(run, "expandtabs", &values[0], 8, &size) ||
+        !sw_jinja_spend_characters(run, self->as.text->n_bytes))
         return false;
     jinja_start start = sw_jinja_start(run);
     for (const char *at = first_of(self), *end = end_of(self); at < end;) {

@@ -24,7 +24,7 @@ static bool find_stretch(jinja_run *run, const jinja_value *self, const jinja_va
     *is_there = at[0] <= at[1];
     *first = sw_jinja_at(text, smaller(at[0], length));
     *end = *is_there ? sw_jinja_at(text, at[1]) : *first;
-    return sw_jinja_spend_bytes(run, text->n_bytes);
+    return sw_jinja_spend_characters(run, length == text->n_bytes ? text->n_bytes / 8 : text->n_bytes / 2);
 }
 
 /* The character where it is, -1 if nowhere. */

@@ -22,7 +22,7 @@ static bool write_escape(jinja_run *run, uint32_t code) {
 
 static bool write_string(jinja_run *run, const jinja_text *text, bool is_ascii) {
     const char *end = sw_jinja_end_of(text), *plain = text->bytes;
-    if (!sw_jinja_write(run, "\"", 1) || !sw_jinja_spend_bytes(run, text->n_bytes))
+    if (!sw_jinja_write(run, "\"", 1) || !sw_jinja_spend_characters(run, text->n_bytes / 2))
         return false;
     for (const char *at = plain; at < end;) {
         const char *first = at;

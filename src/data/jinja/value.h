@@ -90,8 +90,7 @@ typedef struct jinja_growth {
 /* What {% generation %} printed, within a text that was not printed yet. */
 typedef struct jinja_mark {
     int64_t first, end;
-    int32_t id;
-    int32_t line;
+    int id; /* of the block's run, counted from 0 */
 } jinja_mark;
 
 struct jinja_text {

@@ -50,10 +50,9 @@ static bool int_of_text(jinja_run *run, const jinja_text *text, int64_t base, co
 }
 
 static bool filter_int(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
-    int64_t base;
+    int64_t base = values[1].kind == JINJA_MISSING ? 10 : -1;
     jinja_value otherwise = values[0].kind == JINJA_MISSING ? sw_jinja_integer(0) : values[0];
-    if (!sw_jinja_whole_argument(run, "int", &values[1], 10, &base))
-        return false;
+    sw_jinja_index_of(&values[1], &base); /* a base that is none reads no number */
     *out = otherwise;
     switch (self->kind) {
     case JINJA_UNDEFINED:
