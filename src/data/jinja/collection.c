@@ -11,9 +11,10 @@
 enum { SMALL_DICT = 12, WORTH_GROWING = 8 };
 
 jinja_list *sw_jinja_list(jinja_run *run, const jinja_value *items, int64_t n) {
+    static const jinja_value nothing;
     jinja_list *list = sw_jinja_take(run, sizeof *list);
     if (list)
-        *list = (jinja_list){.items = items, .n = n};
+        *list = (jinja_list){.items = items ? items : &nothing, .n = n};
     return list;
 }
 
