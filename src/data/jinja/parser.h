@@ -1,4 +1,5 @@
-/* parser.h: what the two halves of the parser share: parser.c has statements, parse_expression.c what stands in them. */
+/* parser.h: what the parts of the parser share: parser.c has tokens and nodes, parse_statement.c statements, parse_expression.c,
+ * parse_operand.c and parse_primary.c what stands in them. */
 #ifndef SW_DATA_JINJA_PARSER_H
 #define SW_DATA_JINJA_PARSER_H
 
@@ -40,6 +41,7 @@ bool sw_jinja_skip_named(jinja_parser *parser, const char *name, bool *was_there
 bool sw_jinja_expect(jinja_parser *parser, jinja_token_kind kind);
 bool sw_jinja_expect_named(jinja_parser *parser, const char *name);
 jinja_text *sw_jinja_expect_name(jinja_parser *parser);
+bool sw_jinja_fail_expected(jinja_parser *parser, const char *expected);
 /* What a token that is no name is called in messages. */
 const char *sw_jinja_token_words(const jinja_token *token);
 
@@ -63,6 +65,14 @@ jinja_text *sw_jinja_intern(jinja_parser *parser, const jinja_text *text);
 jinja_node *sw_jinja_parse_expression(jinja_parser *parser, bool with_conditional);
 /* One, or a tuple without parentheses. */
 jinja_node *sw_jinja_parse_tuple(jinja_parser *parser, bool with_conditional);
+/* An operation on one value or two (NULL: failed before). */
+jinja_node *sw_jinja_make_binary(jinja_parser *parser, jinja_node_kind kind, int line, jinja_node *left, jinja_node *right);
+/* A value with its signs and all that is written behind it; filters and tests too, or not. */
+jinja_node *sw_jinja_parse_unary(jinja_parser *parser, bool with_filter);
+/* A name, a literal, brackets; with_part: name.attribute as a target. */
+jinja_node *sw_jinja_parse_primary(jinja_parser *parser, bool with_part);
+/* .name [index] (arguments) */
+jinja_node *sw_jinja_parse_postfix(jinja_parser *parser, jinja_node *node);
 /* What can be assigned to: a name, name.attribute (`with_part`), a tuple of them. */
 jinja_node *sw_jinja_parse_target(jinja_parser *parser, bool with_part);
 jinja_node *sw_jinja_parse_target_name(jinja_parser *parser);
