@@ -150,7 +150,7 @@ static sw_status refuse_length(int descriptor, const char *path, int64_t bytes, 
 
 sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t *bytes, sw_error *err) {
     int fd;
-    int64_t file_bytes;
+    int64_t file_bytes = 0;
     sw_status status = sw_file_open(path, &fd, &file_bytes, err);
     if (status != SW_OK)
         return status;

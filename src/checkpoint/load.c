@@ -84,7 +84,7 @@ static sw_status open_file(sw_checkpoint *c, int folder, sw_state_kind kind, sw_
     const sw_manifest_file *listed = &c->manifest.file[kind];
     const sw_state_file *planned = &c->files.file[kind];
     char *header = NULL;
-    int64_t bytes;
+    int64_t bytes = 0;
     sw_status status = sw_path_join(c->file[kind].path, c->path, sw_state_file_name(kind), err);
     if (status == SW_OK)
         status = open_part(c, folder, sw_state_file_name(kind), &c->file[kind].descriptor, &bytes, err);

@@ -30,7 +30,7 @@ static bool find_stretch(jinja_run *run, const jinja_value *self, const jinja_va
 /* The character where it is, -1 if nowhere. */
 static bool search(jinja_run *run, const jinja_value *self, const jinja_value *values, bool is_last, int64_t *where) {
     const char *first, *end, *found = NULL;
-    bool is_there;
+    bool is_there = false;
     const jinja_text *needle = sw_jinja_text_argument(run, "a search", &values[0]);
     if (!needle || !find_stretch(run, self, values + 1, &first, &end, &is_there))
         return false;
@@ -69,7 +69,7 @@ static bool text_rindex(jinja_run *run, const jinja_value *self, const jinja_val
 
 static bool text_count(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
     const char *first, *end;
-    bool is_there;
+    bool is_there = false;
     int64_t n = 0;
     const jinja_text *needle = sw_jinja_text_argument(run, "count", &values[0]);
     if (!needle || !find_stretch(run, self, values + 1, &first, &end, &is_there))
@@ -89,8 +89,8 @@ static bool matches(const jinja_text *affix, const char *first, const char *end,
 }
 
 static bool has_affix(jinja_run *run, const jinja_value *self, const jinja_value *values, bool is_end, jinja_value *out) {
-    const char *first, *end;
-    bool is_there, is_found = false;
+    const char *first = NULL, *end = NULL;
+    bool is_there = false, is_found = false;
     if (!find_stretch(run, self, values + 1, &first, &end, &is_there))
         return false;
     const jinja_value *affixes = &values[0];
