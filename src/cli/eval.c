@@ -11,6 +11,7 @@
 #include "cli/eval_scores.h"
 #include "config/check.h"
 #include "run/score.h"
+#include "run/train.h"
 
 /* What the signal handler tells. */
 static volatile sig_atomic_t stop_signal;
@@ -27,10 +28,27 @@ static void show_progress(void *to, int64_t n_done, int64_t n_all) {
         fprintf(to, "\r%" PRId64 " of %" PRId64 " rows%s", n_done, n_all, n_done == n_all ? "\r\033[K" : "");
 }
 
+static void tell(void *told, const char *line) {
+    (void)told;
+    sw_print_warning(line);
+}
+
+/* How a run writes conversations, and which day it tells. */
+static void take_chat(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES], sw_chat_options *chat) {
+    if (!chat->format && !chat->template_path) {
+        chat->format = sw_settings_chat_format(settings);
+        chat->template_path = settings->data.chat_template;
+    }
+    if (!chat->now)
+        chat->now = settings->data.chat_now;
+    if (!chat->now && sw_run_kept_day(settings, day))
+        chat->now = day;
+}
+
 /* A run's model, or before it is trained the one that it starts from; where adapters are trained that one too, and with it the
- * adapter; its validation data; its row length. Whatever the flags say stays. */
-static sw_status from_run(const char *path, sw_settings *settings, char model[SW_PATH_BYTES], sw_score_options *o,
-                          sw_error *err) {
+ * adapter; its validation data; its row length; its chat template and the day that it tells. Whatever the flags say stays. */
+static sw_status from_run(const char *path, sw_settings *settings, char model[SW_PATH_BYTES], char day[SW_CHAT_TIME_BYTES],
+                          sw_score_options *o, sw_error *err) {
     sw_status status = sw_settings_read(path, NULL, 0, settings, err);
     if (!status)
         status = sw_settings_complete(settings, path, false, err);
@@ -50,11 +68,7 @@ static sw_status from_run(const char *path, sw_settings *settings, char model[SW
         o->paths = settings->data.validation.item;
         o->n_paths = settings->data.validation.n;
     }
-    if (!o->chat.format)
-        o->chat.format = sw_settings_chat_format(settings);
-    if (!o->chat.template_path)
-        o->chat.template_path = settings->data.chat_template;
-    o->chat.now = settings->data.chat_now;
+    take_chat(settings, day, &o->chat);
     o->columns = &settings->data.columns;
     o->sequence_length = o->sequence_length ? o->sequence_length : settings->data.sequence_length;
     return SW_OK;
@@ -85,6 +99,8 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
         {"--dtype", "TYPE", "of the weights in memory: fp32 or bf16; fp32", SW_FLAG_TEXT, &dtype},
         {"--chat-format", "NAME", "of conversations; auto: the model's own", SW_FLAG_TEXT, &chat.format},
         {"--chat-template", "FILE", "a Jinja template in place of the model's", SW_FLAG_TEXT, &chat.template_path},
+        {"--now", "TIME", "what strftime_now tells the template: 2025-06-30 or 2025-06-30 12:00:00; a run's own, else today",
+         SW_FLAG_TEXT, &chat.now},
         {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
         {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
     };
@@ -92,7 +108,7 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
     sw_settings settings = {0};
     sw_source_score *scores = NULL;
     sw_choices_score choices = {0};
-    char model[SW_PATH_BYTES];
+    char model[SW_PATH_BYTES], day[SW_CHAT_TIME_BYTES];
     const char **others;
     int n_others;
     sw_status status = sw_arguments_begin(&sw_verb_eval, n_arguments, arguments, flags, N_FLAGS, 1,
@@ -114,13 +130,14 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
                                 .parameter_dtype = strcmp(dtype, "bf16") ? SW_F32 : SW_BF16,
                                 .progress = show_progress,
                                 .progress_to = stderr,
+                                .tell = tell,
                                 .stop_signal = &stop_signal};
     if (n_others > 1)
         status = sw_fail(err, SW_BAD_CONFIG, "%.100s: one model is taken · shardwise eval · name data with --data", others[1]);
     else if (strcmp(dtype, "fp32") && strcmp(dtype, "bf16"))
         status = sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32 or bf16, not %.100s · shardwise eval", dtype);
     else if (is_run(others[0]))
-        status = from_run(others[0], &settings, model, &options, err);
+        status = from_run(others[0], &settings, model, day, &options, err);
     if (!status && !options.n_paths && !options.choices)
         status =
             sw_fail(err, SW_BAD_CONFIG, "there is nothing to evaluate · shardwise eval · write --data FILE or --choices FILE");

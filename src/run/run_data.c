@@ -20,23 +20,23 @@ static bool needs_tokenizer(const sw_settings *s, const sw_texts *paths) {
     return false;
 }
 
-/* The day that templates tell: that of the run's first start, which its folder keeps, so that the text stays the same. */
-static void find_day(sw_run *run, char day[SW_CHAT_TIME_BYTES]) {
+bool sw_run_kept_day(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES]) {
     char path[SW_PATH_BYTES];
     sw_settings before = {.directory = NULL};
-    sw_chat_today(day);
-    if (!run->goes_on || sw_path_join(path, run->settings->checkpoint.path, "run.yaml", NULL) ||
-        sw_settings_read(path, NULL, 0, &before, NULL))
-        return;
-    if (before.data.chat_now)
+    if (sw_path_join(path, settings->checkpoint.path, "run.yaml", NULL) || sw_settings_read(path, NULL, 0, &before, NULL))
+        return false;
+    const bool is_kept = before.data.chat_now != NULL;
+    if (is_kept)
         snprintf(day, SW_CHAT_TIME_BYTES, "%s", before.data.chat_now);
     sw_settings_free(&before);
+    return is_kept;
 }
 
 static sw_status open_chat(sw_run *run, const char *folder, sw_error *err) {
     const sw_settings *s = run->settings;
     char day[SW_CHAT_TIME_BYTES], told[SW_CHAT_TIME_BYTES];
-    find_day(run, day);
+    if (!run->goes_on || !sw_run_kept_day(s, day)) /* the text of one run stays the same */
+        sw_chat_today(day);
     const sw_chat_options options = {.folder = folder,
                                      .format = sw_settings_chat_format(s),
                                      .template_path = s->data.chat_template,

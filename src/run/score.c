@@ -89,8 +89,12 @@ static sw_status open_source(scoring *s, int source, sw_error *err) {
                                   .stride = s->options->stride ? s->options->stride : s->row_length,
                                   .vocabulary = s->runner.model.vocabulary};
     if (s->has_codec)
-        options.text = (sw_text_options){
-            .tokenizer = s->codec.tokenizer, .tokenizer_file = file, .chat = s->codec.chat, .columns = s->options->columns};
+        options.text = (sw_text_options){.tokenizer = s->codec.tokenizer,
+                                         .tokenizer_file = file,
+                                         .chat = s->codec.chat,
+                                         .columns = s->options->columns,
+                                         .tell = s->options->tell,
+                                         .told = s->options->told};
     status = sw_dataset_open(&options, &s->datasets[source], err);
     if (status)
         return status;
@@ -99,6 +103,21 @@ static sw_status open_source(scoring *s, int source, sw_error *err) {
     score->n_dropped = sw_dataset_describe(s->datasets[source]).n_dropped;
     score->n_bytes = s->has_codec ? 0 : -1;
     return SW_OK;
+}
+
+/* Scores that another day may change. */
+static void tell_of_time(const scoring *s) {
+    const sw_score_options *o = s->options;
+    char now[SW_CHAT_TIME_BYTES], line[SW_MESSAGE_BYTES];
+    bool has_rows = false;
+    for (int i = 0; i < o->n_paths; i++)
+        has_rows = has_rows || sw_dataset_first_rows(s->datasets[i]);
+    if (!o->tell || o->chat.now || !s->has_codec || !has_rows || !sw_chat_asks_time(s->codec.chat, now))
+        return;
+    snprintf(line, sizeof line,
+             "the chat template tells the time, here %.10s, so these scores may be others on another day; --now TIME keeps them",
+             now);
+    o->tell(o->told, line);
 }
 
 /* A program for `n_tokens` tokens, if there is none yet. Called with rising numbers. */
@@ -169,6 +188,8 @@ static sw_status build(scoring *s, sw_error *err) {
         status = sw_fail(err, SW_NO_MEMORY, "no memory for %d sources", o->n_paths);
     for (int i = 0; i < o->n_paths && !status; i++)
         status = open_source(s, i, err);
+    if (!status)
+        tell_of_time(s);
     if (!status && o->choices && !s->has_codec)
         status = sw_fail(err, SW_BAD_FILE, "%s: has no tokenizer.json, which the text of choices needs", o->model);
     if (!status && o->choices)

@@ -28,6 +28,8 @@ typedef struct sw_score_options {
     bool as_threads;           /* ranks as threads of this process, for tests */
     void (*progress)(void *to, int64_t n_done, int64_t n_all); /* rows; called in rank 0, another process. May be NULL */
     void *progress_to;
+    void (*tell)(void *told, const char *line); /* what a person should know before: of the cache, of the time. May be NULL */
+    void *told;
     const volatile sig_atomic_t *stop_signal; /* may be NULL */
 } sw_score_options;
 

@@ -61,7 +61,11 @@ typedef struct sw_run {
 /* run/settle.c: what `auto` comes to: as when the run began, where it goes on. The length is known. */
 void sw_run_settle(sw_run *run);
 
-/* run/run_data.c: the tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it;
+/* run/run_data.c: the day that templates tell in a run which is in its folder: that of its first start. False: none is kept
+ * there. */
+bool sw_run_kept_day(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES]);
+
+/* The tokenizer, the rows to train on and to validate on. `vocabulary`: ids must be below it;
  * run->cores is there. */
 sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err);
 /* Does any target count, of the rows that the run takes, and of those that it validates on? Fills in n_blank_steps. Errors:

@@ -3,6 +3,7 @@ the time that a template tells is that of the run's first day, also when it goes
 have the file's names."""
 import json
 import os
+import subprocess
 
 import runs
 
@@ -63,6 +64,34 @@ def the_day_stays_that_of_the_first_start():
     runs.expect(other.code == 2 and "data.train has changed" in other.message, f"another template: {other.message}")
 
 
+def evaluate(*arguments, zone="UTC-14"):
+    """Scores, and what is said beside them."""
+    done = subprocess.run(
+        [runs.COMMAND, "eval", *arguments, "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, "TZ": zone}
+    )
+    runs.expect(done.returncode == 0, f"{arguments}: {done.returncode} {done.stderr}")
+    return done.stdout, done.stderr
+
+
+def a_run_is_evaluated_with_its_own_day():
+    run_yaml = config(dated, more=f", validation: [{rows}]")
+    text = run_yaml.read_text()
+    for more, day in ((", chat_now: 2001-02-03", "2001-02-03"), ("", None)):
+        folder = runs.fresh()
+        run_yaml.write_text(text.replace(f"{dated}", f"{dated}{more}").replace("path: run", f"path: {folder}"))
+        runs.train_well(run_yaml, folder=folder, env={**os.environ, "TZ": "UTC-14"})
+        day = day or [line for line in (folder / "run.yaml").read_text().split("\n") if "chat_now" in line][0].split('"')[1]
+        east, west = (evaluate(run_yaml, zone=zone) for zone in ("UTC-14", "UTC+12"))
+        runs.expect(east == west and not east[1], f"of the run of {day}: {east} {west}")
+        runs.expect(evaluate(run_yaml, "--now", day)[0] == east[0], f"not scored with the run's day, {day}")
+        runs.expect(evaluate(run_yaml, "--now", "1999-12-31")[0] != east[0], "--now has no effect")
+    runs.expect("chat template tells the time" in evaluate(folder / "model", "--data", rows, "--chat-template", dated)[1], "nobody says that scores change with the day")
+    quiet = evaluate(folder / "model", "--data", rows, "--chat-template", plain)
+    runs.expect(not quiet[1], f"of a template without a time: {quiet[1]}")
+    runs.expect(evaluate(run_yaml, "--chat-template", plain, "--data", rows) == quiet, "--chat-template has no effect beside RUN.yaml")
+    runs.expect(evaluate(run_yaml, "--chat-format", "chatml") == evaluate(run_yaml, "--chat-format", "chatml", "--now", "2001-01-01"), "--chat-format has no effect beside RUN.yaml's template")
+
+
 def wrong_settings_are_refused():
     for more, code, *words in (
         (", chat_now: noon", 2, "data.chat_now", "noon"),
@@ -84,5 +113,5 @@ def columns_have_the_files_names():
     runs.expect([line["loss"] for line in a.metrics] == [line["loss"] for line in b.metrics], "columns: other losses")
 
 
-runs.both(lambda test: test(), [(the_start_shows_what_is_learned,), (the_day_stays_that_of_the_first_start,), (wrong_settings_are_refused,), (columns_have_the_files_names,)])
+runs.both(lambda test: test(), [(the_start_shows_what_is_learned,), (the_day_stays_that_of_the_first_start,), (a_run_is_evaluated_with_its_own_day,), (wrong_settings_are_refused,), (columns_have_the_files_names,)])
 runs.finish()

@@ -54,6 +54,26 @@ def damage_is_mended_with_a_word():
     runs.expect(len(list(cache.glob("shardwise/tokens/*"))) == 1, "damaged entries are left")
 
 
+def evaluation_says_so_too():
+    cache, text = runs.fresh("cache"), runs.fresh("held").with_suffix(".jsonl")
+    text.write_text(ROWS)
+
+    def evaluate():
+        command = [runs.COMMAND, "eval", straight.folder / "model", "--data", text, "--json"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment(XDG_CACHE_HOME=cache))
+        runs.expect(done.returncode == 0, f"eval: {done.returncode} {done.stderr}")
+        return done
+
+    first = evaluate()
+    (tokens,) = cache.glob("shardwise/tokens/*/tokens.npy")
+    tokens.write_bytes(tokens.read_bytes()[:300])
+    mended, again = evaluate(), evaluate()
+    runs.expect(first.stdout == mended.stdout == again.stdout, f"eval: other scores: {first.stdout} {mended.stdout} {again.stdout}")
+    told = f"shardwise: warning: the tokens of {text} in the cache are damaged"
+    runs.expect(mended.stderr.count(told) == 1 and "made anew" in mended.stderr, f"eval does not tell of damage: {mended.stderr}")
+    runs.expect("damaged" not in first.stderr + again.stderr, f"eval: {first.stderr} {again.stderr}")
+
+
 def no_place_is_no_hindrance(what, changes):
     where = environment(**changes)
     run = runs.train(CONFIG, "train.steps=2", "checkpoint.every=1", env=where)
@@ -136,6 +156,7 @@ def a_cache_of_others_is_read_where_it_cannot_be_written():
 
 
 damage_is_mended_with_a_word()
+evaluation_says_so_too()
 runs.both(
     no_place_is_no_hindrance,
     [
