@@ -147,6 +147,12 @@ static sw_status check_list(const sw_chat *chat, const sw_chat_template *t, bool
         name, t->source);
 }
 
+/* The thoughts' second name, put first into the message when it was read: the row has them under another one. */
+static bool is_filled_in(json_t *message, const char *name, const json_t *value) {
+    return !strcmp(name, "thinking") && json_object_iter_value(json_object_iter(message)) == value &&
+           (json_object_get(message, "reasoning_content") == value || json_object_get(message, "reasoning") == value);
+}
+
 sw_status sw_chat_check_keys(const sw_chat *chat, sw_chat_keys *keys, const sw_conversation *c, sw_unread_keys *unread,
                              sw_error *err) {
     const bool with_tools = c->tools != NULL;
@@ -159,7 +165,7 @@ sw_status sw_chat_check_keys(const sw_chat *chat, sw_chat_keys *keys, const sw_c
     const char *name;
     json_array_foreach(c->messages, i, message) {
         json_object_foreach(message, name, value) {
-            if (!status)
+            if (!status && !is_filled_in(message, name, value))
                 status = check_key(chat, t, keys, (int)i + 1, name, value, with_tools, unread, err);
         }
         if (!status)

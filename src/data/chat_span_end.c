@@ -5,33 +5,51 @@
 #include "data/chat_marks.h"
 #include "data/chat_spans_internal.h"
 
-/* Behind the answer's last byte, at `end`, the turn that ends there has no token; where it goes on it may. */
-static int64_t with_token(const sw_finder *f, int64_t end) {
+/* Where the next message's words begin, behind `last`. */
+static int64_t next_words(const sw_jinja_rendering *whole, int64_t last) {
+    int64_t next = whole->bytes;
+    for (int64_t k = whole->n_origins - 1; k >= 0 && whole->origins[k].first >= last; k--)
+        next = whole->origins[k].first;
+    return next;
+}
+
+/* Behind the answer's last byte, at *end, the turn that ends there has no token; where it goes on it may. */
+static sw_status with_token(sw_finder *f, int64_t *end) {
     const sw_jinja_rendering *whole = &f->out->whole;
     const json_t *eos = json_object_get(f->chat->own, "eos_token");
-    const sw_slice rest = sw_spans_part(whole, end, whole->bytes);
-    if (json_string_length(eos) && sw_begins_with(rest, (sw_slice){json_string_value(eos), (int64_t)json_string_length(eos)}))
-        return end + (int64_t)json_string_length(eos);
+    const sw_slice rest = sw_spans_part(whole, *end, next_words(whole, *end)),
+                   token = {json_string_value(eos), (int64_t)json_string_length(eos)};
+    if (token.bytes && sw_begins_with(rest, token)) {
+        *end += token.bytes;
+        return SW_OK;
+    }
     const int64_t n = sw_mark_at(rest);
     int64_t next = n;
     while (n && next < rest.bytes && sw_are_blanks((sw_slice){rest.text + next, 1}))
         next++;
-    /* one of two marks in a row ends the turn: the second one begins the next */
-    return n && next < rest.bytes && sw_mark_at((sw_slice){rest.text + next, rest.bytes - next}) ? end + n : end;
+    /* one of two marks in a row ends the turn, if the second one begins the next: so the first is no header's */
+    const sw_slice behind = {rest.text + next, n ? rest.bytes - next : 0};
+    const int64_t n_second = sw_mark_at(behind);
+    if (n_second == 0 || sw_is_thought((sw_slice){behind.text, n_second}))
+        return SW_OK;
+    sw_slice header;
+    char *kept;
+    sw_status status = sw_spans_header(f, &header, &kept);
+    if (!status && !(sw_mark_at(header) == n && sw_begins_with(header, (sw_slice){rest.text, n})))
+        *end += n;
+    free(kept);
+    return status;
 }
 
 /* The last turn ends otherwise than those before it. What begins the next turn is known by the mark that begins a header. */
 static sw_status end_before_header(sw_finder *f, int64_t last, int64_t *end) {
     static const char what[] = "where the assistant's turn ends";
     const sw_jinja_rendering *whole = &f->out->whole;
-    int64_t next = whole->bytes;
-    for (int64_t k = whole->n_origins - 1; k >= 0 && whole->origins[k].first >= last; k--)
-        next = whole->origins[k].first;
     sw_slice header;
     char *kept;
     sw_status status = sw_spans_header(f, &header, &kept);
     const int64_t n = status ? 0 : sw_mark_at(header);
-    const sw_slice gap = sw_spans_part(whole, last, next);
+    const sw_slice gap = sw_spans_part(whole, last, next_words(whole, last));
     const char *begins = n ? memmem(gap.text, (size_t)gap.bytes, header.text, (size_t)n) : NULL;
     free(kept);
     if (status)
@@ -43,22 +61,26 @@ static sw_status end_before_header(sw_finder *f, int64_t last, int64_t *end) {
     return SW_OK;
 }
 
-/* What follows the last byte of an answer that ends a conversation is more than marks: the end of its turn, or something that the
- * template puts behind everything? A further turn tells: the end of this one stands before it too. tail->text is a copy. */
-static sw_status cut_footer(sw_finder *f, sw_slice *tail) {
-    const sw_jinja_rendering *part = &f->out->part;
+/* What follows the last byte of an answer that ends a conversation is more than a mark: the end of its turn, or something that
+ * the template puts behind everything ("<|end|><|endoftext|>")? A further turn tells: the end of this one stands before it too.
+ * tail->text is a copy. */
+static sw_status cut_footer(sw_finder *f, int64_t start, sw_slice *tail) {
+    const sw_jinja_rendering *whole = &f->out->whole, *part = &f->out->part;
     bool is_there;
     sw_status status = sw_spans_render(f, sw_spans_messages(f, f->i + 1, "user"), false, &is_there);
     if (status)
         return status;
     const int64_t first = is_there ? sw_spans_first_byte(part, f->i) : -1;
-    const int64_t last = first < 0 ? -1 : sw_spans_last_byte(part, f->i, first, (sw_slice){"", 0});
-    int64_t common = 0;
+    int64_t last = first < 0 ? -1 : sw_spans_last_byte(part, f->i, first, (sw_slice){"", 0}), common = 0;
+    if (is_there && first < 0 && sw_begins_with(sw_spans_part(part, 0, part->bytes), sw_spans_part(whole, 0, start)))
+        last = start; /* an answer without a byte of its own */
     while (last >= 0 && common < tail->bytes && last + common < part->bytes && part->text[last + common] == tail->text[common])
         common++;
-    const bool is_whole = common == tail->bytes;
-    *tail = sw_without_blanks_behind((sw_slice){tail->text, sw_before_mark(*tail, common)});
-    return is_whole || sw_ends_in_mark(*tail) ? SW_OK : sw_spans_refuse(f, "where the assistant's turn ends");
+    const sw_slice cut = sw_without_blanks_behind((sw_slice){tail->text, sw_before_mark(*tail, common)});
+    if (common == tail->bytes || (!sw_ends_in_mark(cut) && sw_ends_in_mark(*tail)))
+        return SW_OK; /* all of it, or the last turn has an end of its own */
+    *tail = cut;
+    return sw_ends_in_mark(cut) ? SW_OK : sw_spans_refuse(f, "where the assistant's turn ends");
 }
 
 /* The end of the turn in `turn`, a rendering that ends with it, looked for in the whole. */
@@ -70,12 +92,12 @@ static sw_status match_end(sw_finder *f, const sw_jinja_rendering *turn, int64_t
     sw_slice tail = sw_without_blanks_behind(sw_spans_part(turn, turn_last, turn->bytes));
     char *kept = NULL;
     sw_status status = SW_OK;
-    if (tail.bytes > 0 && !sw_ends_in_mark(tail)) {
+    if (tail.bytes > 0 && sw_mark_at(tail) != tail.bytes) {
         kept = malloc((size_t)tail.bytes);
         if (!kept)
             return sw_spans_no_memory(f->err);
         tail.text = memcpy(kept, tail.text, (size_t)tail.bytes);
-        status = cut_footer(f, &tail);
+        status = cut_footer(f, start, &tail);
     }
     const int64_t same = tail.bytes > 0 ? sw_spans_last_byte(whole, f->i, start, tail) : last;
     if (!status && is_beginning && sw_begins_with(sw_spans_part(whole, turn_last, whole->bytes), tail))
@@ -85,7 +107,7 @@ static sw_status match_end(sw_finder *f, const sw_jinja_rendering *turn, int64_t
     else if (!status)
         status = last < 0 ? sw_spans_refuse(f, what) : end_before_header(f, last, end);
     if (!status && tail.bytes == 0)
-        *end = with_token(f, *end);
+        status = with_token(f, end);
     free(kept);
     return status;
 }

@@ -97,6 +97,9 @@ static sw_status align_start(sw_finder *f, int64_t first, int64_t *start) {
     static const char what[] = "where the assistant's turn begins";
     const sw_jinja_rendering *whole = &f->out->whole, *part = &f->out->part;
     const sw_jinja_origin *last = sw_spans_last_before(whole, first), *part_last = sw_spans_last_before(part, part->bytes);
+    if (last && last->origin >= SW_FIRST_MESSAGE) /* a variable may stand in the prompt: it is no message's word */
+        while (part_last && part_last->origin != last->origin)
+            part_last = part_last > part->origins ? part_last - 1 : NULL;
     if (first < 0 || !last != !part_last || (last && last->origin != part_last->origin))
         return sw_spans_refuse(f, what);
     const int64_t from = last ? last->end : 0, part_from = part_last ? part_last->end : 0;

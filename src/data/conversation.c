@@ -93,14 +93,22 @@ static void drop_nulls(json_t *message) {
     json_object_foreach_safe(message, next, key, value) if (json_is_null(value)) json_object_del(message, key);
 }
 
-/* As transformers does: whoever wrote the template, it finds the thoughts under the name that it looks for. */
+/* As transformers does: whoever wrote the template, it finds the thoughts under the name that it looks for. A `thinking` that
+ * was not there stands first, as there: a template that writes the whole message shows the order. */
 static sw_status share_reasoning(json_t *message, sw_error *err) {
     json_t *content = json_object_get(message, "reasoning_content"), *thinking = json_object_get(message, "thinking"),
            *reasoning = json_object_get(message, "reasoning");
     json_t *of_content = thinking ? thinking : reasoning, *of_thinking = content ? content : reasoning;
+    if (!thinking && of_thinking) {
+        json_t *given = json_copy(message);
+        const bool is_done = given && json_object_clear(message) == 0 &&
+                             json_object_set_nocheck(message, "thinking", of_thinking) == 0 &&
+                             json_object_update(message, given) == 0;
+        json_decref(given);
+        if (!is_done)
+            return no_memory(err);
+    }
     if (!content && of_content && json_object_set_nocheck(message, "reasoning_content", of_content) != 0)
-        return no_memory(err);
-    if (!thinking && of_thinking && json_object_set_nocheck(message, "thinking", of_thinking) != 0)
         return no_memory(err);
     return SW_OK;
 }

@@ -184,6 +184,14 @@ check([row['text'] for row in shown] == ['<s><What is the tide?>[éEbbing..]~',
 check([[row['text'].encode()[a:b].decode() for a, b in row['assistant_spans_bytes']] for row in shown] ==
       [['éEbbing..'], ['{"name": "tide", "arguments": "{\\"port\\": \\"Brae\\"}"}.'], []], shown)
 
+# Thoughts have all their names; the one that was not there stands first, as transformers puts it.
+whole = write('whole.jinja', "{% for m in messages %}{{ m.keys() | join(' ') }}|{% endfor %}{% generation %}x{% endgeneration %}")
+shown, _ = render(rows_file(*({'messages': [USER, {**SAYS, key: 'é'}]} for key in ('reasoning_content', 'thinking', 'reasoning'))),
+                  '--chat-template', whole)
+check([row['text'] for row in shown] == ['role content|thinking role content reasoning_content|x',
+                                         'role content|role content thinking reasoning_content|x',
+                                         'role content|thinking role content reasoning reasoning_content|x'], shown)
+
 refusing = write('refusing.jinja', "{% if messages | length > 1 %}{{ raise_exception('Only one, please: ' ~ messages[1].role) }}{% endif %}x")
 shown, done = render(rows_file({'messages': [USER]}, {'messages': [USER, SAYS]}), '--chat-template', refusing, code=3)
 check('Only one, please: assistant' in done.stderr and 'line 2' in done.stderr and len(shown) == 1, done)

@@ -183,6 +183,50 @@ static void ends_that_only_the_last_turn_has_are_matched(void **state) {
     said(*state, "{% for m in messages %}{{ m.content }} ({{ loop.revindex }} more)\n{% endfor %}", NULL, "?");
 }
 
+/* A token behind the whole conversation, where nobody is asked to go on, ends no turn. */
+static void a_token_behind_everything_is_none_of_the_last_turn(void **state) {
+    static const char empty[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"\"}]}";
+    static const char *const footed = TURNS "{% if add_generation_prompt %}<|assistant|>{% else %}{{ eos_token }}{% endif %}";
+    static const char *const close =
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>"
+        "{% else %}{{ eos_token }}{% endif %}";
+    said(*state, footed, NULL, "a<|end|>|b<|end|>");
+    said(*state, footed, empty, "<|end|>");
+    said(*state, close, NULL, "a<|end|>|b<|end|>");
+    said(*state, close, empty, "<|end|>");
+}
+
+/* The next turn's header is no end of this one, whatever that turn's words look like. */
+static void marks_in_the_next_turn_end_none(void **state) {
+    static const char *const bare =
+        "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}<think></think>{% endif "
+        "%}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+    static const char *const words[] = {"r", "[1] r", "<b> r"};
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        char row[320];
+        snprintf(row, sizeof row,
+                 "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}, "
+                 "{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
+                 words[k]);
+        said(*state, bare, row, "<think></think>a|<think></think>b");
+    }
+    said(*state, bare,
+         "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}, "
+         "{\"role\": \"assistant\", \"content\": \"b\"}]}",
+         "<think></think>a|<think></think>b");
+}
+
+/* A prompt says more than a turn does: words of a variable. */
+static void a_variable_in_the_prompt_is_no_messages_word(void **state) {
+    said(*state,
+         "{% for m in messages %}<|role|>{{ m.role }}<|says|>{{ m.content }}<|end|>\n{% endfor %}{% if add_generation_prompt %}"
+         "<|role|>assistant {{ controls }}<|says|>{% endif %}",
+         "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}], "
+         "\"variables\": {\"controls\": \"brief\"}}",
+         "a<|end|>");
+}
+
 /* Thoughts that are left out of earlier turns; a prompt that begins one. */
 static void thoughts_come_and_go(void **state) {
     static const char row[] =
@@ -253,6 +297,9 @@ int main(void) {
         cmocka_unit_test(spans_without_marks_are_right_or_refused),
         cmocka_unit_test_setup_teardown(a_header_without_a_prompt_is_told_from_what_is_said, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(ends_that_only_the_last_turn_has_are_matched, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(a_token_behind_everything_is_none_of_the_last_turn, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(marks_in_the_next_turn_end_none, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(a_variable_in_the_prompt_is_no_messages_word, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(thoughts_come_and_go, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(weights_choose_among_spans, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(what_was_found_is_not_taken_for_something_else, make_scratch, remove_scratch),
