@@ -14,6 +14,7 @@
 #include "base/reason.h"
 #include "checkpoint/adapted.h"
 #include "checkpoint/adapter_delta.h"
+#include "checkpoint/chat_template.h"
 #include "checkpoint/companions.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/model_source.h"
@@ -57,6 +58,8 @@ static sw_status merge_layer(const sw_model_source *copy, const sw_model_config 
 
 /* ---- the folder ---- */
 
+enum { MAX_TEMPLATE_BYTES = 4 << 20 };
+
 static const char *last_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -70,11 +73,17 @@ static sw_status copy_named(const char *from, const char *to, const char *name, 
     return status ? status : sw_companion_copy_file(source, target, err);
 }
 
-/* The base as it is: configuration, tokenizer, weights. */
-static sw_status copy_base(const sw_model_source *base, const char *from, const char *to, sw_error *err) {
+/* The base as it is: configuration, tokenizer, weights. The chat template is the adapter's, if it has one. */
+static sw_status copy_base(const sw_model_source *base, const char *from, const char *adapter, const char *to, sw_error *err) {
+    char path[SW_PATH_BYTES], *chat_template = NULL;
+    sw_chat_options chat = {.folder = NULL};
     sw_status status = copy_named(from, to, "config.json", err);
+    sw_chat_template_of_adapter(adapter, path, &chat);
+    if (status == SW_OK && chat.template_path)
+        status = sw_file_read(path, MAX_TEMPLATE_BYTES, &chat_template, NULL, err);
     if (status == SW_OK)
-        status = sw_companions_copy(from, to, true, err);
+        status = sw_companions_copy(from, to, true, chat_template, err);
+    free(chat_template);
     if (status == SW_OK && strcmp(last_name(base->path), "model.safetensors") != 0)
         status = copy_named(from, to, last_name(base->path), err);
     for (int f = 0; f < base->n_files && status == SW_OK; f++)
@@ -112,9 +121,9 @@ static sw_status open_all(merging *m, const char *base, const char *adapter, sw_
     return status ? status : sw_model_source_open(base, &m->base, err);
 }
 
-static sw_status write_merged(merging *m, const char *base, const char *partial, sw_error *err) {
+static sw_status write_merged(merging *m, const char *base, const char *adapter, const char *partial, sw_error *err) {
     sw_model_source copy = {0};
-    sw_status status = copy_base(&m->base, base, partial, err);
+    sw_status status = copy_base(&m->base, base, adapter, partial, err);
     if (status == SW_OK)
         status = sw_model_source_open(partial, &copy, err);
     const sw_adapted *a = &m->adapted;
@@ -140,7 +149,7 @@ sw_status sw_adapter_merge(const char *base, const char *adapter, const char *ou
         status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be made", partial);
         goto done;
     }
-    status = write_merged(&m, base, partial, err);
+    status = write_merged(&m, base, adapter, partial, err);
     if (status == SW_OK)
         status = sw_model_files_finish(out, err);
     if (status != SW_OK)

@@ -110,6 +110,7 @@ static sw_status write_folder(exporting *e, const char *to, sw_error *err) {
     char *adapter_config = NULL, mark[SW_MARK_BYTES];
     sw_model_output output = {.graph = o->lora ? e->layers.parameters : e->graph, .dtype = o->dtype, .is_adapter = o->lora};
     sw_status status = SW_OK;
+    output.chat_template = o->chat_template;
     if (!o->lora && o->companions && !sw_file_exists(o->companions)) {
         const char *elsewhere =
             o->companions == o->model ? "say with --model where the model is that the run began with, or " : "";

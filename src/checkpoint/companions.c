@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/reason.h"
+#include "checkpoint/chat_template.h"
 
 enum { CHUNK_BYTES = 1 << 20 };
 
@@ -46,6 +47,8 @@ int64_t sw_companions_bytes(const char *folder) {
     for (int i = 0; i < N_COMPANIONS; i++)
         if (sw_path_join(path, folder, companions[i].name, NULL) == SW_OK && stat(path, &info) == 0)
             bytes += info.st_size;
+    if (sw_path_join(path, folder, SW_MORE_TEMPLATES, NULL) == SW_OK)
+        bytes += sw_folder_blocks(path);
     return bytes;
 }
 
@@ -75,15 +78,17 @@ sw_status sw_companion_copy_file(const char *from, const char *to, sw_error *err
     return status;
 }
 
-sw_status sw_companions_copy(const char *from, const char *to, bool with_tokenizer, sw_error *err) {
+sw_status sw_companions_copy(const char *from, const char *to, bool with_tokenizer, const char *chat_template, sw_error *err) {
     sw_status status = SW_OK;
     for (int i = 0; i < N_COMPANIONS && status == SW_OK; i++) {
         char source[SW_PATH_BYTES], target[SW_PATH_BYTES];
-        if (companions[i].is_tokenizer && !with_tokenizer)
+        if (companions[i].is_tokenizer && (!with_tokenizer || (chat_template && sw_chat_template_is_in(companions[i].name))))
             continue;
         status = sw_path_join(source, from, companions[i].name, err);
         if (status == SW_OK && sw_file_exists(source) && (status = sw_path_join(target, to, companions[i].name, err)) == SW_OK)
             status = sw_companion_copy_file(source, target, err);
     }
-    return status;
+    if (status == SW_OK && with_tokenizer)
+        status = sw_chat_templates_copy(from, to, chat_template != NULL, err);
+    return status || !chat_template ? status : sw_chat_template_put(with_tokenizer ? from : NULL, to, chat_template, err);
 }

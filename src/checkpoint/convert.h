@@ -22,12 +22,13 @@ sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype d
 
 typedef struct sw_export_options {
     sw_dtype dtype;
-    int64_t max_shard_size; /* data bytes of one file at most; 0: no limit */
-    const char *model;      /* the folder of the model that the run began with; NULL: none is known */
-    bool is_model_given;    /* by who exports: it must be that model, even where nothing of it is needed */
-    const sw_lora *lora;    /* the adapters that the run trained; NULL: none */
-    const char *companions; /* a folder whose tokenizer and generation files are carried along; NULL: none */
-    bool is_bytes;          /* the tokenizer is raw bytes, whatever the companions say */
+    int64_t max_shard_size;    /* data bytes of one file at most; 0: no limit */
+    const char *model;         /* the folder of the model that the run began with; NULL: none is known */
+    bool is_model_given;       /* by who exports: it must be that model, even where nothing of it is needed */
+    const sw_lora *lora;       /* the adapters that the run trained; NULL: none */
+    const char *companions;    /* a folder whose tokenizer and generation files are carried along; NULL: none */
+    bool is_bytes;             /* the tokenizer is raw bytes, whatever the companions say */
+    const char *chat_template; /* that the run chose in place of the tokenizer's own; NULL: that */
 } sw_export_options;
 
 /* Make the Hugging Face folder `to`, which must not exist yet, of a run's checkpoint, or of one of adapters the folder that PEFT

@@ -198,9 +198,21 @@ static void write_special_ids(const folder_tokenizer *t, sw_gguf_writer *w) {
     }
 }
 
+/* A text, or a list of templates with names, of which GGUF takes the default. */
+static const char *template_of(const json_t *settings) {
+    const json_t *value = json_object_get(settings, "chat_template"), *one;
+    size_t i;
+    json_array_foreach(value, i, one) {
+        const char *name = json_string_value(json_object_get(one, "name"));
+        if (name && !strcmp(name, "default"))
+            return json_string_value(json_object_get(one, "template"));
+    }
+    return json_string_value(value);
+}
+
 static sw_status write_chat_template(const folder_tokenizer *t, const char *folder, sw_gguf_writer *w, sw_error *err) {
     char path[SW_PATH_BYTES], *text = NULL;
-    const char *template = json_string_value(json_object_get(t->settings, "chat_template"));
+    const char *template = template_of(t->settings);
     sw_status status = sw_path_join(path, folder, "chat_template.jinja", err);
     if (status == SW_OK && sw_file_exists(path)) {
         status = sw_file_read(path, MAX_FILE_BYTES, &text, NULL, err);

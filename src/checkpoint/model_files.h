@@ -56,6 +56,7 @@ typedef struct sw_model_output {
     const char *config_json;       /* its text instead; NULL: sw_model_config_write's */
     const char *companions;        /* a directory whose tokenizer and generation files are carried along; NULL: none */
     bool is_bytes;                 /* the tokenizer is raw bytes, whatever the companions say */
+    const char *chat_template;     /* what the model was trained with in place of the tokenizer's own; NULL: that */
     /* An adapter, by PEFT's names: adapter_model.safetensors, and config_json as adapter_config.json. The graph is that of
      * sw_lora_layers, and of the layout the adapters alone are written. */
     bool is_adapter;

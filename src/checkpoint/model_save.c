@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/bytes_tokenizer.h"
+#include "checkpoint/chat_template.h"
 #include "checkpoint/companions.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/safetensors.h"
@@ -111,6 +112,8 @@ sw_status sw_model_files_bytes(const sw_model_output *output, int64_t *bytes, sw
     int64_t small = SMALL_FILES_BYTES + header_bytes + (int64_t)FILE_BYTES * count_files(output);
     if (output->companions)
         small += sw_companions_bytes(output->companions);
+    if (output->chat_template) /* in tokenizer_config.json too, where a byte is six at most */
+        small += 7 * (int64_t)strlen(output->chat_template);
     *bytes = file_bytes + small;
     return SW_OK;
 }
@@ -254,7 +257,9 @@ sw_status sw_model_files_begin(const char *directory, const sw_model_output *out
     if (status == SW_OK && (output->config || output->config_json))
         status = write_config(output, folder, err);
     if (status == SW_OK && output->companions)
-        status = sw_companions_copy(output->companions, folder, !output->is_bytes, err);
+        status = sw_companions_copy(output->companions, folder, !output->is_bytes, output->chat_template, err);
+    else if (status == SW_OK && output->chat_template)
+        status = sw_chat_template_put(NULL, folder, output->chat_template, err);
     if (status == SW_OK && output->is_bytes)
         status = sw_bytes_tokenizer_write(folder, err);
     if (status != SW_OK)
@@ -303,11 +308,15 @@ static sw_status sync_files(const char *folder, sw_error *err) {
 }
 
 sw_status sw_model_files_finish(const char *directory, sw_error *err) {
-    char folder[SW_PATH_BYTES];
+    char folder[SW_PATH_BYTES], more[SW_PATH_BYTES];
     sw_status status = sw_model_files_partial(directory, folder, err);
     if (status != SW_OK)
         return status;
-    status = sync_files(folder, err);
+    status = sw_path_join(more, folder, SW_MORE_TEMPLATES, err);
+    if (status == SW_OK && sw_file_exists(more))
+        status = sync_files(more, err);
+    if (status == SW_OK)
+        status = sync_files(folder, err);
     if (status == SW_OK)
         status = sw_folder_sync(folder, err);
     if (status == SW_OK)
@@ -317,17 +326,27 @@ sw_status sw_model_files_finish(const char *directory, sw_error *err) {
     return status;
 }
 
-void sw_model_files_remove(const char *directory) {
-    int folder = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+/* What is ours in the folder NAME of `within`, and then the folder, if nothing else is in it. */
+static void remove_files(int within, const char *name, bool (*is_ours_there)(const char *name)) {
+    int folder = openat(within, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *open_folder = folder < 0 ? NULL : fdopendir(folder);
     for (struct dirent *entry; open_folder && (entry = readdir(open_folder));)
-        if (is_ours(entry->d_name))
+        if (is_ours_there(entry->d_name))
             unlinkat(folder, entry->d_name, 0);
     if (open_folder)
         closedir(open_folder);
     else if (folder >= 0)
         close(folder);
-    rmdir(directory);
+    unlinkat(within, name, AT_REMOVEDIR);
+}
+
+void sw_model_files_remove(const char *directory) {
+    int folder = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder >= 0) {
+        remove_files(folder, SW_MORE_TEMPLATES, sw_is_template_name);
+        close(folder);
+    }
+    remove_files(AT_FDCWD, directory, is_ours);
 }
 
 int64_t sw_model_files_left_over_bytes(const char *directory) {

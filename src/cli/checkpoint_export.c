@@ -9,6 +9,7 @@
 #include "checkpoint/convert.h"
 #include "cli/checkpoint.h"
 #include "config/settings.h"
+#include "data/chat.h"
 #include "data/tokenizer/tokenizer.h"
 #include "run/assembly.h"
 
@@ -93,7 +94,7 @@ static sw_status read_trained(const sw_checkpoint *checkpoint, sw_settings *sett
 
 /* Tokenizer and model are those of the run, as in its final model. */
 static sw_status read_options(const char *run_folder, const char *model, bool without_tokenizer, sw_settings *run,
-                              char tokenizer[SW_PATH_BYTES], sw_export_options *options, sw_error *err) {
+                              char tokenizer[SW_PATH_BYTES], char **chat_template, sw_export_options *options, sw_error *err) {
     bool has_settings = false;
     sw_status status = read_run_settings(run_folder, &has_settings, run, err);
     options->model = model ? model : has_settings ? run->model.path : NULL;
@@ -106,7 +107,15 @@ static sw_status read_options(const char *run_folder, const char *model, bool wi
         status = sw_tokenizer_folder(run->data.tokenizer, tokenizer, err);
         options->companions = tokenizer;
     }
-    return status;
+    if (status != SW_OK || !has_settings)
+        return status;
+    const sw_chat_options chat = {.folder = options->is_bytes ? NULL : options->companions,
+                                  .format = sw_settings_chat_format(run),
+                                  .template_path = run->data.chat_template};
+    status = sw_chat_chosen(&chat, chat_template, err);
+    options->chat_template = *chat_template;
+    return status ? sw_fail_within(err, "the chat template goes with the tokenizer's files, which --no-tokenizer leaves out")
+                  : status;
 }
 
 static sw_status export_folder(const char *from, const char *to, const char *type_word, int64_t max_shard_size, const char *model,
@@ -114,7 +123,7 @@ static sw_status export_folder(const char *from, const char *to, const char *typ
     sw_export_options options = {.dtype = SW_F32, .max_shard_size = max_shard_size};
     sw_checkpoint *checkpoint = NULL;
     sw_settings run = {0}, trained = {0};
-    char run_folder[SW_PATH_BYTES], tokenizer[SW_PATH_BYTES];
+    char run_folder[SW_PATH_BYTES], tokenizer[SW_PATH_BYTES], *chat_template = NULL;
     if (type_word && !sw_checkpoint_parse_dtype(type_word, &options.dtype))
         return sw_fail(err, SW_BAD_CONFIG, "--type is F16, BF16 or F32, not %.100s · shardwise checkpoint export", type_word);
     const bool is_run = sw_is_run_folder(from); /* asked once: nothing below may think otherwise */
@@ -128,13 +137,14 @@ static sw_status export_folder(const char *from, const char *to, const char *typ
     if (status == SW_OK)
         status = sw_checkpoint_at(from, &checkpoint, err);
     if (status == SW_OK)
-        status = read_options(run_folder, model, without_tokenizer, &run, tokenizer, &options, err);
+        status = read_options(run_folder, model, without_tokenizer, &run, tokenizer, &chat_template, &options, err);
     if (status == SW_OK)
         status = read_trained(checkpoint, &trained, err);
     sw_lora lora = sw_assembly_lora(&trained);
     options.lora = status == SW_OK && lora.rank ? &lora : NULL;
     if (status == SW_OK)
         status = sw_checkpoint_export_model(checkpoint, to, &options, err);
+    free(chat_template);
     sw_settings_free(&run);
     sw_settings_free(&trained);
     sw_checkpoint_close(checkpoint);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "data/chat_formats.h"
 #include "data/chat_internal.h"
 
@@ -219,6 +220,39 @@ void sw_chat_hash(const sw_chat *chat, void (*seen)(void *to, const void *bytes,
     sw_chat_asks_time(chat, now);
     hash_piece(seen, to, now, (int64_t)strlen(now));
     free(own);
+}
+
+/* "{%- set bos_token = '<s>' -%}", unless it is what the folder says. */
+static void put_token(FILE *out, const char *name, const char *format_token, const json_t *folder_token) {
+    if (!folder_token)
+        fprintf(out, "{%%- set %s = '%s' -%%}", name, format_token);
+}
+
+sw_status sw_chat_chosen(const sw_chat_options *o, char **text, sw_error *err) {
+    sw_chat_options own = {.folder = o->folder};
+    const sw_chat_format *format = o->format ? sw_chat_format_find(o->format) : NULL;
+    sw_chat *chosen = NULL, *usual = NULL;
+    size_t bytes;
+    *text = NULL;
+    if (!o->template_path && !format)
+        return SW_OK;
+    sw_status status = sw_chat_open(o, &chosen, err);
+    if (!status && format)
+        status = sw_chat_open(&own, &usual, err);
+    FILE *out = status ? NULL : open_memstream(text, &bytes);
+    if (!status && !out)
+        status = no_memory(err);
+    if (!status && format) {
+        put_token(out, "bos_token", format->bos, json_object_get(usual->own, "bos_token"));
+        put_token(out, "eos_token", format->eos, json_object_get(usual->own, "eos_token"));
+    }
+    if (!status)
+        fwrite(chosen->usual.text, 1, (size_t)chosen->usual.bytes, out);
+    if (!status && !sw_text_close(out, text))
+        status = no_memory(err);
+    sw_chat_free(chosen);
+    sw_chat_free(usual);
+    return status;
 }
 
 bool sw_chat_mentions(const sw_chat *chat, bool with_tools, const char *name) {

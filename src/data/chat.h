@@ -45,6 +45,10 @@ void sw_chat_free(sw_chat *chat);
  */
 const char *sw_chat_source(const sw_chat *chat);
 
+/* The text of the template that is chosen in place of the folder's (`format`, `template_path`), to be kept with a model: special
+ * tokens that the tokenizer does not name are set in it. *text NULL: none is chosen. Ownership: free(*text). Errors: as above. */
+sw_status sw_chat_chosen(const sw_chat_options *options, char **text, sw_error *err);
+
 /* Is there one that can be run? Errors: SW_BAD_FILE, which says why not and what to do. NULL is a chat without one. */
 sw_status sw_chat_check(const sw_chat *chat, sw_error *err);
 

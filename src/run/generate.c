@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/stop_signal.h"
+#include "checkpoint/chat_template.h"
 #include "data/codec.h"
 #include "data/sampling.h"
 #include "run/decoder.h"
@@ -194,7 +195,9 @@ static sw_status build(generation *g, sw_error *err) {
     if (!status && o->is_chat) {
         sw_chat_options chat = o->chat;
         int32_t turn_end = -1;
+        char path[SW_PATH_BYTES];
         chat.folder = o->model;
+        sw_chat_template_of_adapter(o->adapter, path, &chat);
         status = sw_codec_open_chat(&g->codec, &chat, err);
         if (!status)
             status = sw_codec_turn_end(&g->codec, &turn_end, err);

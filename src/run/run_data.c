@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -132,10 +133,23 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
     return sw_dataset_open(&options, data, err);
 }
 
+/* What goes into the model's folder, also where the tokens come as they are. */
+static sw_status choose_template(sw_run *run, sw_error *err) {
+    const sw_settings *s = run->settings;
+    const sw_chat_options options = {.folder = sw_settings_is_bytes(s) ? NULL
+                                               : run->tokenizer        ? run->tokenizer_folder
+                                                                       : s->model.path,
+                                     .format = sw_settings_chat_format(s),
+                                     .template_path = s->data.chat_template};
+    return sw_chat_chosen(&options, &run->chat_template, err);
+}
+
 sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err) {
     const sw_settings *s = run->settings;
     run->last_told = sw_seconds_now();
     sw_status status = open_tokenizer(run, err);
+    if (!status)
+        status = choose_template(run, err);
     if (!status)
         status = open_rows(run, &s->data.train, true, vocabulary, &run->data, err);
     if (!status && s->data.validation.n)
@@ -181,6 +195,7 @@ bool sw_run_has_documents(const sw_run *run) {
 void sw_run_data_close(sw_run *run) {
     sw_dataset_close(run->validation);
     sw_dataset_close(run->data);
+    free(run->chat_template);
     sw_chat_free(run->chat);
     sw_tokenizer_free(run->tokenizer);
 }

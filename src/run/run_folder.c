@@ -27,6 +27,7 @@ sw_model_output sw_run_folder_output(const sw_run *run) {
         return (sw_model_output){.graph = run->assembly.lora_layers.parameters,
                                  .dtype = save_dtype(s),
                                  .is_adapter = true,
+                                 .chat_template = run->chat_template,
                                  .base_mark = run->base_mark};
     return (sw_model_output){
         .graph = run->assembly.graph,
@@ -37,6 +38,7 @@ sw_model_output sw_run_folder_output(const sw_run *run) {
                       : run->tokenizer    ? run->tokenizer_folder
                                           : s->model.path,
         .is_bytes = sw_settings_is_bytes(s),
+        .chat_template = run->chat_template,
     };
 }
 

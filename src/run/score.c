@@ -14,6 +14,7 @@
 #include "base/integer.h"
 #include "base/stop_signal.h"
 #include "base/wide_sum.h"
+#include "checkpoint/chat_template.h"
 #include "data/codec.h"
 #include "data/dataset.h"
 #include "run/questions.h"
@@ -56,7 +57,7 @@ static int64_t rows_of(const scoring *s, int source) {
 }
 
 static sw_status open_codec(scoring *s, sw_error *err) {
-    char tokenizer[SW_PATH_BYTES], vocabulary[SW_PATH_BYTES];
+    char tokenizer[SW_PATH_BYTES], vocabulary[SW_PATH_BYTES], path[SW_PATH_BYTES];
     sw_status status = sw_path_join(tokenizer, s->options->model, "tokenizer.json", err);
     if (!status)
         status = sw_path_join(vocabulary, s->options->model, "vocab.json", err);
@@ -68,6 +69,7 @@ static sw_status open_codec(scoring *s, sw_error *err) {
     char day[SW_CHAT_TIME_BYTES];
     sw_chat_today(day);
     options.folder = s->options->model;
+    sw_chat_template_of_adapter(s->options->adapter, path, &options);
     options.now = options.now ? options.now : day;
     return status ? status : sw_chat_open(&options, &s->codec.chat, err);
 }

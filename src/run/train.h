@@ -46,6 +46,7 @@ typedef struct sw_run {
     char tokenizer_folder[SW_PATH_BYTES], tokenizer_file[SW_PATH_BYTES];
     sw_chat *chat;                     /* NULL: no text is tokenized */
     char chat_now[SW_CHAT_TIME_BYTES]; /* what its template tells for the time, where data.chat_now does not; "": nobody asks */
+    char *chat_template;               /* that data.chat_template or data.chat_format chose, for the model's folder; NULL: none */
     double last_told;                  /* of progress */
     sw_record record;
     sw_run_lock lock;

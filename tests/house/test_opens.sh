@@ -17,6 +17,7 @@ observe/metrics.c         checked by name before; r+ waits for no other end
 data/text_cache.c         folders
 data/tokenize.c           parts in a folder that it made itself
 checkpoint/adapter_merge.c  a file that it made itself
+checkpoint/chat_template.c  folders
 checkpoint/companions.c   O_EXCL
 checkpoint/load.c         O_NONBLOCK, and only regular files
 checkpoint/model_save.c   O_EXCL; folders; files that it made itself
