@@ -43,10 +43,11 @@ static bool is_one_of(const char *name, const char *const *names) {
 static key_class class_of(const sw_chat *chat, const char *name, bool with_tools, const char **meant) {
     static const char *const read[] = {"role", "content", "weight", "train", NULL};
     static const char *const thoughts[] = {"reasoning_content", "thinking", "reasoning", NULL};
-    static const char *const lost[] = {"tool_calls", "function_call", "tools",       "functions", "documents", "refusal",
-                                       "image",      "images",        "audio",       "audios",    "video",     "videos",
-                                       "loss",       "loss_mask",     "loss_weight", "mask",      "masked",    "trainable",
-                                       "training",   "train_detail",  "chosen",      "rejected",  NULL};
+    static const char *const lost[] = {"tool_calls", "function_call", "tools",         "functions", "documents", "refusal",
+                                       "image",      "images",        "audio",         "audios",    "video",     "videos",
+                                       "loss",       "loss_mask",     "loss_weight",   "mask",      "masked",    "trainable",
+                                       "training",   "train_detail",  "chosen",        "rejected",  "labels",    "ignore",
+                                       "learn",      "supervised",    "train_on_turn", NULL};
     static const char *const harmless[] = {"name",      "id",   "tool_call_id", "type",  "source",
                                            "timestamp", "lang", "language",     "index", NULL};
     static const char *const known[] = {"content",  "tool_calls", "function_call", "reasoning_content",
@@ -64,7 +65,7 @@ static key_class class_of(const sw_chat *chat, const char *name, bool with_tools
     }
     if (is_one_of(name, lost))
         return KEY_LOST;
-    if (!is_one_of(name, harmless) && strlen(name) < 48 && (*meant = sw_text_nearest(name, known, N_KNOWN)) != NULL)
+    if (!is_one_of(name, harmless) && strlen(name) < 48 && (*meant = sw_unread_key_meant(name, known, N_KNOWN)) != NULL)
         return KEY_SLIP;
     return KEY_UNREAD;
 }

@@ -242,6 +242,8 @@ static sw_status add_message(sw_conversation *c, json_t *message, int number, co
         return role ? sw_fail(err, SW_BAD_FILE, "message %d of `%s`: `role` must be a string, is %s", number, key,
                               sw_json_type_words(role))
                     : sw_fail(err, SW_BAD_FILE, "message %d of `%s` has no `role`", number, key);
+    if (json_string_length(role) == 0)
+        return sw_fail(err, SW_BAD_FILE, "message %d of `%s`: `role` is empty", number, key);
     if (strlen(json_string_value(role)) != json_string_length(role))
         return sw_fail(err, SW_BAD_FILE, "message %d of `%s`: `role` holds the character U+0000", number, key);
     const int theirs = is_sharegpt ? sharegpt_role(json_string_value(role)) : -1;

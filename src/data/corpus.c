@@ -160,11 +160,21 @@ static sw_status open_encoder(const sw_corpus *corpus, sw_encoder *e, sw_error *
 
 /* ---- workers ---- */
 
+/* Names that JSON goes by and that rows are not read from. */
+static bool is_named_json(const char *path) {
+    static const char *const ends[] = {".json", ".jsonl", ".ndjson", ".jsonlines", ".jl"};
+    const char *end = strrchr(path, '.');
+    for (size_t i = 0; end && i < sizeof ends / sizeof *ends; i++)
+        if (strcasecmp(end, ends[i]) == 0)
+            return true;
+    return false;
+}
+
 /* What is no text is refused, and so is a .json: taken as text, its quotes and brackets would be learned. */
 static sw_status check_kind(const sw_corpus *corpus, int i, const source *s, sw_error *err) {
-    const char *path = corpus->paths[i], *end = strrchr(path, '.');
+    const char *path = corpus->paths[i];
     bool are_rows = has_rows(corpus, i);
-    if (!are_rows && end && !strcasecmp(end, ".json") && sw_file_format_of(s->text, s->n_bytes, s->n_bytes) == SW_FILE_JSON)
+    if (!are_rows && is_named_json(path) && sw_file_format_of(s->text, s->n_bytes, s->n_bytes) == SW_FILE_JSON)
         return sw_json_document_refuse(path, s->text, s->n_bytes, err);
     return are_rows ? SW_OK : sw_file_expect(path, s->text, s->n_bytes, s->n_bytes, SW_FILE_TEXT, err);
 }

@@ -78,15 +78,16 @@ static sw_status check_keys(sw_row_reader *r) {
 
 /* ---- values ---- */
 
-static sw_status wrong_kind(const sw_row_reader *r, const char *key, int takes) {
+static sw_status wrong_kind(const sw_row_reader *r, int key, int takes) {
     const bool is_single = !(takes & (takes - 1));
-    return sw_row_refuse(r, "`%s` must be %s, is %s", key,
+    return sw_row_refuse(r, "`%s` must be %s, is %s", r->values[key].key,
                          is_single                 ? takes == SW_TAKES_TEXT      ? "a string"
                                                      : takes == SW_TAKES_LIST    ? "a list"
                                                      : takes == SW_TAKES_OBJECT  ? "an object"
                                                      : takes == SW_TAKES_BOOLEAN ? "true or false"
                                                                                  : "a number"
                          : takes & SW_TAKES_NUMBER ? "a number or a boolean"
+                         : key == SW_COLUMN_tools  ? "a list of objects"
                                                    : "a string or a list of messages",
                          sw_json_line_value(&r->json));
 }
@@ -117,7 +118,7 @@ static sw_status read_value(sw_row_reader *r, int key) {
                                         : sw_json_line_refuse(&r->json, "not JSON: the line ends before the object does");
     }
     if (!(kind & takes))
-        return wrong_kind(r, value->key, takes);
+        return wrong_kind(r, key, takes);
     if (kind == SW_TAKES_TEXT)
         return sw_json_line_string(&r->json, &value->text);
     return sw_json_line_tree(&r->json, &value->tree);
@@ -180,6 +181,10 @@ static sw_status read_row(sw_row_reader *r, sw_jsonl_row *row) {
         return sw_json_line_refuse(&r->json, "something stands after the object; a line holds one row and nothing else");
     if ((status = check_keys(r)) != SW_OK)
         return status;
+    const json_t *weight = r->values[SW_ROW_WEIGHT].tree;
+    const bool is_graded = json_is_number(weight) && json_number_value(weight) != 0 && json_number_value(weight) != 1;
+    if (is_graded && !put_slice(&r->rows->unread, &r->rows->n_unread, &r->rows->unread_capacity, sw_slice_of("weight")))
+        return no_memory(r->rows, r->json.err);
     return sw_row_make(r, row);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "data/unread_keys.h"
 
 enum { LONGEST_WORD = 48 };
 
@@ -130,7 +131,7 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
             return sw_row_refuse(r, "`%s` would have no effect; %s", word, meaningful[i].instead);
     if (strcmp(word, "label") == 0 && *r->json.at == 'f')
         return sw_row_refuse(r, "`label` is false: what is not wanted is not trained on; leave the row out");
-    const char *nearest = strlen(word) > 3 ? sw_text_nearest(word, near, sizeof near / sizeof *near) : NULL;
+    const char *nearest = strlen(word) > 3 ? sw_unread_key_meant(word, near, sizeof near / sizeof *near) : NULL;
     for (int i = 0; nearest && i < SW_N_COLUMNS; i++) /* data.columns: {text: null}: it is left aside on purpose */
         if (strcmp(word, column_names[i]) == 0)
             nearest = NULL;
@@ -168,7 +169,7 @@ static bool is_empty(const sw_row_value *value) {
                        : value->text.bytes == 0;
 }
 
-/* The row as a whole: weight 0 keeps it from being learned; other weights of rows have no effect. */
+/* The row as a whole: weight 0 keeps it from being learned; other weights of rows have no effect, which is told. */
 static sw_status read_weight(sw_row_reader *r, sw_jsonl_row *row) {
     const json_t *weight = r->values[SW_ROW_WEIGHT].tree, *train = r->values[SW_ROW_TRAIN].tree;
     if (is_given(r, SW_ROW_TRAIN) && !json_is_boolean(train))

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static void count(sw_unread_keys *keys, const char *name, int64_t n_rows) {
     for (int i = 0; i < SW_MOST_UNREAD_KEYS; i++) {
         if (keys->key[i].n_rows && strcmp(keys->key[i].name, name) != 0)
@@ -44,4 +46,10 @@ char *sw_unread_keys_tell(const sw_unread_keys *keys, char *text, size_t bytes) 
     if (keys->n_more && n < bytes)
         snprintf(text + n, bytes - n, " and more (%" PRId64 ")", keys->n_more);
     return text;
+}
+
+const char *sw_unread_key_meant(const char *word, const char *const *known, int n_known) {
+    const char *nearest = sw_text_nearest(word, known, n_known);
+    const bool is_compound = nearest && strpbrk(word, "_-. ") && !strpbrk(nearest, "_");
+    return is_compound && sw_text_distance(word, nearest) > 1 ? NULL : nearest;
 }

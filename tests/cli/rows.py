@@ -130,6 +130,10 @@ for row, *words in [
     ({'documents': [{'title': 'Tides'}], 'messages': [USER, SAYS]}, 'line 2', '`documents`'),
     ({'system': 'One word.', 'prompt': 'What?', 'completion': ' Ebb.'}, 'line 2', '`system`'),
     ({'prompt': 'What?', 'completion': ' Ebb.', 'rejected': ' No.'}, 'line 2', '`rejected`'),
+    ({'messages': [USER, {**SAYS, 'labels': 0}]}, 'line 2', '`labels`'),
+    ({'messages': [USER, {**SAYS, 'role': ''}]}, 'line 2', 'message 2', '`role`'),
+    ({'tools': {'name': 'tide'}, 'messages': [USER, SAYS]}, 'line 2', '`tools`', 'a list of objects'),
+    ({'conversation': 'x', 'messages': [USER, SAYS]}, 'line 2', '`conversation`', '`conversations`'),
 ]:
     done = tokenize(CHATML, rows_file({'messages': [USER, SAYS]}, row), code=3)
     check(all(word in done.stderr for word in words), words, 'not all in', done.stderr)
@@ -137,6 +141,19 @@ for row in ({'tools': [], 'messages': [USER, {**SAYS, 'tool_calls': None}]}, {'m
     check(tokenize(CHATML, rows_file(row))[:2] == tokenize(CHATML, rows_file({'messages': [USER, SAYS]}))[:2], row, 'is other ids')
 *_, done = tokenize(CHATML, rows_file(*[{'id': i, 'messages': [{**USER, 'name': 'maren'}, SAYS]} for i in range(3)]))
 check('id (3)' in done.stderr and 'messages.name (3)' in done.stderr and done.stderr.count('\n') == 1, 'unread keys:', done.stderr)
+
+# A row's own weight is honoured where it is 0; others are told.
+*_, done = tokenize(CHATML, rows_file({'weight': 0.5, 'text': 'The tide.'}, {'weight': 1, 'text': 'The tide.'}, {'weight': 2.0, 'messages': [USER, SAYS]}))
+check('weight (2)' in done.stderr, done.stderr)
+
+# Rows under another name are not taken for text.
+for name in ('rows.json', 'rows.ndjson', 'rows.JSONL', 'rows.jl'):
+    done = tokenize(CHATML, rows_file({'messages': [USER, SAYS]}, name=name), code=3)
+    check(name in done.stderr and '.jsonl' in done.stderr, done.stderr)
+
+# A word made of two is no slip of one of them.
+*_, done = tokenize(CHATML, rows_file({'prompt_id': 'p', 'conversation_id': 'c', 'message-id': 'm', 'messages': [USER, {**SAYS, 'weight_id': 1}]}))
+check('prompt_id (1)' in done.stderr and 'conversation_id (1)' in done.stderr and 'messages.weight_id (1)' in done.stderr, done.stderr)
 
 # What a template leaves out altogether is said.
 tulu = tokenizer('user-turn-without-eos', "{% for m in messages %}{% if m.role == 'user' %}U{{ m.content }}{% elif m.role == 'assistant' %}"
