@@ -5,8 +5,8 @@
  *
  *     cc custom-model.c $(pkg-config --cflags --libs shardwise) -o custom-model && ./custom-model
  *
- * It writes text.txt, run.yaml and the run's folder `run` where it is started, which holds no `run` yet;
- * run/model/model.safetensors has the weights by these names.
+ * It writes custom-model.txt, custom-model.yaml and the run's folder custom-model-run where it is started;
+ * custom-model-run/model/model.safetensors has the weights by these names.
  */
 #include <stdio.h>
 
@@ -90,14 +90,14 @@ static int write_file(const char *path, const char *text, int times) {
 
 int main(void) {
     static const char text[] = "She sells sea shells by the sea shore; the shells that she sells are sea shells for sure.\n";
-    static const char settings[] = "data: {train: [text.txt], tokenizer: bytes, sequence_length: 64}\n"
+    static const char settings[] = "data: {train: [custom-model.txt], tokenizer: bytes, sequence_length: 64}\n"
                                    "train: {steps: 40, batch_size: 8, micro_batch_size: 2}\n"
                                    "optimizer: {learning_rate: 1e-2, warmup_steps: 5}\n"
                                    "shard: {ranks: 2, stage: 3}\n"
-                                   "checkpoint: {path: run}\n"
+                                   "checkpoint: {path: custom-model-run}\n"
                                    "log: {every: 10}\n";
-    if (!write_file("text.txt", text, 100) || !write_file("run.yaml", settings, 1)) {
-        perror("custom-model: text.txt, run.yaml");
+    if (!write_file("custom-model.txt", text, 100) || !write_file("custom-model.yaml", settings, 1)) {
+        perror("custom-model: custom-model.txt, custom-model.yaml");
         return 1;
     }
     sw_custom_model model = {.trace = trace, .vocabulary = BYTES};
@@ -105,7 +105,7 @@ int main(void) {
     options.model = &model;
     options.listener.step = show_step;
     sw_error err;
-    sw_status status = sw_train_file("run.yaml", NULL, 0, &options, &err);
+    sw_status status = sw_train_file("custom-model.yaml", NULL, 0, &options, &err);
     if (status != SW_OK)
         fprintf(stderr, "custom-model: %s\n", err.message);
     return sw_status_exit_code(status);

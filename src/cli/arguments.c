@@ -15,6 +15,11 @@ static sw_status unknown_flag(const sw_verb *verb, const char *name, const sw_fl
     const char *nearest = sw_text_nearest(name, names, n);
     if (nearest)
         return sw_fail(err, SW_BAD_CONFIG, "unknown flag %.100s · shardwise %s · did you mean %s?", name, verb->name, nearest);
+    if (strstr(verb->arguments, "section.key=value")) /* a setting, as other programs take them? */
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "unknown flag %.100s · shardwise %s · a setting is written section.key=value, without dashes: "
+                       "train.steps=100; shardwise %s --help lists all of them",
+                       name, verb->name, verb->name);
     return sw_fail(err, SW_BAD_CONFIG, "unknown flag %.100s · shardwise %s · shardwise %s --help lists its flags", name,
                    verb->name, verb->name);
 }

@@ -148,10 +148,15 @@ static void summarize(json_t *different) {
         }
         if (is_told)
             continue;
-        printf("%s: %lld %s, %lld of their %lld elements, by %.3g at most", state, n_tensors,
-               sw_text_noun(n_tensors, "tensor differs", "tensors differ"), n_different, n_elements, largest);
+        long long n_alike = n_tensors - n_otherwise;
+        printf("%s: ", state);
+        if (n_alike)
+            printf("%lld %s, %lld of their %lld elements, by %.3g at most", n_alike,
+                   sw_text_noun(n_alike, "tensor differs", "tensors differ"), n_different, n_elements, largest);
         if (n_otherwise)
-            printf("; %lld of other shape or in one alone", n_otherwise);
+            printf("%s%lld %s", n_alike ? "; " : "", n_otherwise,
+                   sw_text_noun(n_otherwise, "tensor has another shape or is in only one of the two",
+                                "tensors have other shapes or are in only one of the two"));
         putchar('\n');
     }
 }

@@ -204,7 +204,11 @@ static sw_status describe_tokens(sw_dataset_opening *o, const sw_tokenized *text
 /* Conversations in which no assistant speaks are a mistake. */
 static sw_status describe_marks(const sw_dataset_opening *o, const sw_tokenized *text, const char *source, sw_token_file *file) {
     if (text->facts.n_supervised == 0)
-        return sw_fail(o->err, SW_BAD_FILE, "%s: no token counts as a target, so there is nothing to learn from it", source);
+        return sw_fail(
+            o->err, SW_BAD_FILE,
+            "%s: no token counts as a target, so there is nothing to learn from it; a conversation needs a turn of the "
+            "assistant, a prompt a completion",
+            source);
     return sw_token_file_describe(text->marks, 1, file, o->err);
 }
 

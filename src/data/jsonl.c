@@ -155,7 +155,9 @@ static sw_status begin_object(sw_row_reader *r) {
         return sw_json_line_refuse(&r->json, "not JSON; it looks like a web page: is it an error page saved as data?");
     if (r->json.end - r->json.at >= 3 && memcmp(r->json.at, "\xEF\xBB\xBF", 3) == 0)
         return sw_json_line_refuse(&r->json, "a byte order mark where a row should begin; were two files joined?");
-    if (strchr("\"[tfn-0123456789", *r->json.at))
+    sw_json_line value = r->json; /* a value of another kind, and nothing behind it? */
+    value.err = NULL;
+    if (sw_json_line_skip(&value) == SW_OK && (sw_json_line_blanks(&value), value.at == value.end))
         return sw_row_refuse(r, "a row must be an object ({...}), this is %s", sw_json_line_value(&r->json));
     return sw_json_line_refuse(&r->json, "not JSON: a row is an object ({...})");
 }

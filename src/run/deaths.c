@@ -34,8 +34,8 @@ static const signal_advice advice_on_signals[] = {
     {SIGTTOU, "a stopped rank holds up all others", "stop a run by a signal to the supervisor"},
 };
 
-static const signal_advice by_a_fault = {0, "as --inject asked for",
-                                         "leave --inject out, or let ranks be started again: train.restarts"};
+static const signal_advice by_a_fault = {
+    0, "as --inject asked for", "without --inject it would not have died; train.restarts says how often ranks are started again"};
 static const signal_advice out_of_time = {SIGKILL, "its limit of CPU time is used up", "raise ulimit -t"};
 static const signal_advice out_of_memory = {SIGKILL, "likely out of memory: the kernel has just ended a process for that",
                                             "take fewer ranks, a smaller micro-batch or a higher memory limit"};

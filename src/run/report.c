@@ -121,10 +121,11 @@ static void report_optimizer(const sw_run *run) {
     char rate[SW_TEXT_NUMBER_BYTES], decay[SW_TEXT_NUMBER_BYTES], usually[SW_TEXT_NUMBER_BYTES];
     const char *kind;
     double usual = sw_settings_usual_rate(s, &kind);
-    sw_report_line(run, "rate: %s at the top%s%s%s, %" PRId64 " steps of warm-up%s%s%s, weight decay %s%s%s%s",
+    sw_report_line(run, "rate: %s at the top%s%s%s, %" PRId64 " %s of warm-up%s%s%s, weight decay %s%s%s%s",
                    sw_text_exact_real(s->optimizer.learning_rate, rate, sizeof rate), c->learning_rate ? " (auto: " : "",
                    c->learning_rate ? c->learning_rate : "", c->learning_rate ? ")" : "", s->optimizer.warmup_steps,
-                   c->warmup_steps ? " (auto: " : "", c->warmup_steps ? c->warmup_steps : "", c->warmup_steps ? ")" : "",
+                   sw_text_noun(s->optimizer.warmup_steps, "step", "steps"), c->warmup_steps ? " (auto: " : "",
+                   c->warmup_steps ? c->warmup_steps : "", c->warmup_steps ? ")" : "",
                    sw_text_exact_real(s->optimizer.weight_decay, decay, sizeof decay), c->weight_decay ? " (auto: " : "",
                    c->weight_decay ? c->weight_decay : "", c->weight_decay ? ")" : "");
     if (s->optimizer.name == SW_OPTIMIZER_ADAMW && s->optimizer.learning_rate >= 10 * usual * (1 - 1e-9))

@@ -20,6 +20,10 @@ done
 expect 0 'batch_size: 32' 'learning_rate: auto' -- "$shardwise" train --help
 grep -qE 'offload|tensorboard' "$scratch/output" && complain 'train --help lists what is not built'
 
+# A setting as other programs take them.
+expect 2 'unknown flag --train.steps' 'a setting is written section.key=value, without dashes' -- "$shardwise" train run.yaml --train.steps=5
+expect 2 'unknown flag --steps' 'a setting is written section.key=value, without dashes' -- "$shardwise" plan --steps 5 run.yaml
+
 # Help is found where people look for it.
 expect 0 train generate checkpoint -- "$shardwise" help
 expect 0 'shardwise 0.' -- "$shardwise" -V

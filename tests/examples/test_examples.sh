@@ -30,17 +30,20 @@ cd "$folder/in-own-compute"
 [ "$(grep -c '^ranks: [123], loss' out)" = 3 ] || fail "own-compute did not train with 1, 2 and 3 ranks: $(cat out)"
 
 cd "$folder/in-custom-model"
+echo "of a user" >run.yaml # stays as it is
+cp run.yaml text.txt
 "$folder/custom-model" >out || fail "custom-model: $(cat out)"
 grep -q '^step 40 of 40: loss' out || fail "custom-model did not say how it went: $(cat out)"
-[ ! -e run/model/config.json ] || fail "a custom model has no Hugging Face config.json"
-for file in run/run.yaml run/metrics.jsonl run/events.jsonl run/plan.json run/model/model.safetensors run/model/tokenizer.json; do
-    [ -s "$file" ] || fail "custom-model left no $file"
+[ ! -e custom-model-run/model/config.json ] || fail "a custom model has no Hugging Face config.json"
+for file in run.yaml metrics.jsonl events.jsonl plan.json model/model.safetensors model/tokenizer.json; do
+    [ -s "custom-model-run/$file" ] || fail "custom-model left no $file"
 done
+[ "$(cat run.yaml text.txt | sort -u)" = "of a user" ] || fail "custom-model wrote over a file that was there"
 python3 - <<'PYTHON'
 import json, struct
-losses = [json.loads(line)["loss"] for line in open("run/metrics.jsonl")]
+losses = [json.loads(line)["loss"] for line in open("custom-model-run/metrics.jsonl")]
 assert losses[-1] < 1 and losses[-1] < losses[0] / 2, losses
-with open("run/model/model.safetensors", "rb") as file:
+with open("custom-model-run/model/model.safetensors", "rb") as file:
     header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
 shapes = {name: tensor["shape"] for name, tensor in header.items() if name != "__metadata__"}
 layer = {"norm": [64], "q": [64, 64], "k": [32, 64], "v": [32, 64], "out": [64, 64], "gate": [128, 64], "up": [128, 64], "down": [64, 128]}
