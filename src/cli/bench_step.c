@@ -387,8 +387,8 @@ static sw_status step(int n_arguments, char **arguments, sw_error *err) {
     if (status || !goes_on)
         goto done;
     if (b.n_skip >= b.n_steps) {
-        status = sw_fail(err, SW_BAD_CONFIG, "--skip %" PRId64 " leaves none of %" PRId64 " steps · shardwise bench step",
-                         b.n_skip, b.n_steps);
+        status = sw_fail(err, SW_BAD_CONFIG, "--skip %" PRId64 " leaves none of %" PRId64 " %s · shardwise bench step", b.n_skip,
+                         b.n_steps, sw_text_noun(b.n_steps, "step", "steps"));
         goto done;
     }
     b.model = others[0];

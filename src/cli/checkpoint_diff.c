@@ -116,9 +116,11 @@ static void tell_tensor(json_t *entry) {
     json_t *largest = json_object_get(entry, "largest");
     printf("%s %s: ", json_string_value(json_object_get(entry, "state")), json_string_value(json_object_get(entry, "name")));
     if (!strcmp(difference, kind_words[SW_OTHER_VALUES]))
-        printf("%lld of %lld elements differ, by %.3g at most\n",
-               (long long)json_integer_value(json_object_get(entry, "different")),
+        printf("%lld of %lld %s, by %.3g at most\n", (long long)json_integer_value(json_object_get(entry, "different")),
                (long long)json_integer_value(json_object_get(entry, "elements")),
+               json_integer_value(json_object_get(entry, "elements")) == 1    ? "element differs"
+               : json_integer_value(json_object_get(entry, "different")) == 1 ? "elements differs"
+                                                                              : "elements differ",
                json_is_real(largest) ? json_real_value(largest) : INFINITY);
     else if (!strcmp(difference, kind_words[SW_OTHER_SHAPE]))
         printf("other shape, or trained in one alone\n");

@@ -183,11 +183,14 @@ static sw_status verify_run(const char *folder, sw_error *err) {
         n_unreadable += good == SW_BAD_CONFIG;
     }
     if (status == SW_OK && n_unreadable)
-        status = sw_fail(err, SW_BAD_CONFIG, "%s: %d of %d checkpoints cannot be read here, and %d are damaged", folder,
-                         n_unreadable, steps.n, n_damaged);
+        status = sw_fail(err, SW_BAD_CONFIG, "%s: %d of %d %s cannot be read here, and %d %s damaged", folder, n_unreadable,
+                         steps.n, sw_text_noun(steps.n, "checkpoint", "checkpoints"), n_damaged, n_damaged == 1 ? "is" : "are");
     else if (status == SW_OK && n_damaged)
-        status = sw_fail(err, SW_BAD_FILE, "%s: %d of %d checkpoints are damaged; a run goes on from the newest good one", folder,
-                         n_damaged, steps.n);
+        status = sw_fail(err, SW_BAD_FILE, "%s: %d of %d %s damaged; a run goes on from the newest good one", folder, n_damaged,
+                         steps.n,
+                         steps.n == 1     ? "checkpoint is"
+                         : n_damaged == 1 ? "checkpoints is"
+                                          : "checkpoints are");
     else if (status == SW_OK && !steps.n)
         printf("no checkpoints\n");
     sw_steps_free(&steps);

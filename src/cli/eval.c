@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/stop_signal.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/eval_scores.h"
 #include "config/check.h"
@@ -25,7 +26,8 @@ static void take_signal(int signal_number) {
 /* Called in a rank, which is another process. A terminal shows how far it is. */
 static void show_progress(void *to, int64_t n_done, int64_t n_all) {
     if (isatty(fileno(to)))
-        fprintf(to, "\r%" PRId64 " of %" PRId64 " rows%s", n_done, n_all, n_done == n_all ? "\r\033[K" : "");
+        fprintf(to, "\r%" PRId64 " of %" PRId64 " %s%s", n_done, n_all, sw_text_noun(n_all, "row", "rows"),
+                n_done == n_all ? "\r\033[K" : "");
 }
 
 static void tell(void *told, const char *line) {
@@ -51,7 +53,7 @@ static sw_status from_run(const char *path, sw_settings *settings, char model[SW
                           sw_score_options *o, sw_error *err) {
     sw_status status = sw_settings_read(path, NULL, 0, settings, err);
     if (!status)
-        status = sw_settings_complete(settings, path, false, err);
+        status = sw_settings_name_model(settings, path, err);
     if (!status)
         status = sw_path_join(model, settings->checkpoint.path, "model", err);
     if (!status && !sw_file_exists(model))

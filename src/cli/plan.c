@@ -31,7 +31,7 @@ static sw_status plan(int n_arguments, char **arguments, sw_error *err) {
     if (!status)
         status = sw_settings_read(others[0], others + 1, n_others - 1, &settings, err);
     if (!status)
-        status = sw_settings_complete(&settings, others[0], false, err);
+        status = sw_settings_name_model(&settings, others[0], err);
     if (!status)
         status = sw_settings_find_models(&settings, others[0], err);
     if (!status)

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/hub_name.h"
+#include "base/text.h"
 #include "config/choose.h"
 
 /* The place of the first of these options that was written. */
@@ -117,7 +118,9 @@ static sw_status check_mix(const sw_settings *settings, const sw_place *written,
     if (!settings->data.mix.n || settings->data.mix.n == settings->data.train.n)
         return SW_OK;
     return sw_refuse(err, place_of(written, SW_OPTION_data_mix, SW_OPTION_data_train), "write one weight for each entry",
-                     "data.mix has %d weights, data.train %d entries", settings->data.mix.n, settings->data.train.n);
+                     "data.mix has %d %s, data.train %d %s", settings->data.mix.n,
+                     sw_text_noun(settings->data.mix.n, "weight", "weights"), settings->data.train.n,
+                     sw_text_noun(settings->data.train.n, "entry", "entries"));
 }
 
 const char *sw_settings_chat_format(const sw_settings *settings) {
@@ -269,12 +272,15 @@ sw_status sw_settings_find_models(const sw_settings *settings, const char *name,
     return status;
 }
 
-sw_status sw_settings_complete(const sw_settings *settings, const char *name, bool is_for_training, sw_error *err) {
+sw_status sw_settings_name_model(const sw_settings *settings, const char *name, sw_error *err) {
     sw_place place = {name, 0};
     if (!settings->model.path && settings->model.architecture == SW_ARCHITECTURE_UNSET)
         return sw_refuse(err, place, "write model.path, or model.architecture and dimensions", "no model is named");
-    if (!is_for_training)
-        return SW_OK;
+    return SW_OK;
+}
+
+sw_status sw_settings_complete(const sw_settings *settings, const char *name, sw_error *err) {
+    sw_place place = {name, 0};
     if (!settings->data.train.n)
         return sw_refuse(err, place, "write data.train", "there is no data to train on");
     if (!settings->train.steps && !settings->train.epochs && !settings->train.tokens)

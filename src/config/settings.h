@@ -111,9 +111,10 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
                             int n_overrides, sw_settings *settings, sw_error *err);
 void sw_settings_free(sw_settings *settings);
 
-/* Is everything there that a run cannot do without? A model; and for training: data, a length and a folder. SW_BAD_CONFIG names
- * what is missing. `name` is that of the file. */
-sw_status sw_settings_complete(const sw_settings *settings, const char *name, bool is_for_training, sw_error *err);
+/* Is a model named? And is everything else there that training cannot do without: data, a length and a folder? SW_BAD_CONFIG
+ * names what is missing. `name` is that of the file. */
+sw_status sw_settings_name_model(const sw_settings *settings, const char *name, sw_error *err);
+sw_status sw_settings_complete(const sw_settings *settings, const char *name, sw_error *err);
 
 /* Are the model, the tokenizer, the data and the adapter paths, or names of the Hugging Face Hub? SW_BAD_FILE has the command
  * that fetches what is named so and not there. Looks at the file system; `name` is that of the file. */

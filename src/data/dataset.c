@@ -58,17 +58,20 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
              sw_text_noun(facts->n_long, "document is", "documents are"),
              dataset->long_documents == SW_LONG_DROP ? "left out" : "cut");
     if (facts->n_cut_short)
-        TELL("%" PRId64
-             " documents of text would fit into a row and are cut, as a row ends in them; data.packing: whole keeps them whole",
-             facts->n_cut_short);
+        TELL("%" PRId64 " %s, as a row ends in %s; data.packing: whole keeps them whole", facts->n_cut_short,
+             sw_text_noun(facts->n_cut_short, "document of text would fit into a row and is cut",
+                          "documents of text would fit into a row and are cut"),
+             sw_text_noun(facts->n_cut_short, "it", "them"));
     if (facts->n_whole_rows) {
         double full = 1 - (double)facts->n_whole_padding / ((double)facts->n_whole_rows * (double)dataset->sequence_length);
-        TELL("%" PRId64 " rows hold documents whole and are %.1f%% full%s", facts->n_whole_rows, 100 * full,
-             full < 0.8 ? "; a longer data.sequence_length would fill them better" : "");
+        TELL("%" PRId64 " %s documents whole and %s %.1f%% full%s", facts->n_whole_rows,
+             sw_text_noun(facts->n_whole_rows, "row holds", "rows hold"), sw_text_noun(facts->n_whole_rows, "is", "are"),
+             100 * full, full < 0.8 ? "; a longer data.sequence_length would fill them better" : "");
     }
     if (facts->n_padding > facts->n_whole_padding)
-        TELL("%" PRId64 " tokens of padding fill up the rows of an epoch; data.packing: true needs %s",
-             facts->n_padding - facts->n_whole_padding, dataset->has_marks ? "few" : "none");
+        TELL("%" PRId64 " %s up the rows of an epoch; data.packing: true needs %s", facts->n_padding - facts->n_whole_padding,
+             sw_text_noun(facts->n_padding - facts->n_whole_padding, "token of padding fills", "tokens of padding fill"),
+             dataset->has_marks ? "few" : "none");
     if (text->n_samples)
         TELL("%" PRId64 " %s with %" PRId64 " supervised %s; %" PRId64 " (%.0f%%) %s in a supervised end of turn or text",
              text->n_samples, sw_text_noun(text->n_samples, "sample", "samples"), text->n_supervised,
@@ -79,8 +82,8 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
              " tokens, and what belongs together is cut with them; give the lengths of the documents",
              dataset->sequence_length);
     if (facts->n_blank_rows)
-        TELL("warning: %" PRId64 " of %" PRId64 " rows have no token that counts as a target", facts->n_blank_rows,
-             facts->n_rows);
+        TELL("warning: %" PRId64 " of %" PRId64 " %s no token that counts as a target", facts->n_blank_rows, facts->n_rows,
+             facts->n_rows == 1 ? "row has" : sw_text_noun(facts->n_blank_rows, "rows has", "rows have"));
     if (text->n_samples && text->n_ended == 0)
         TELL("warning: no sample ends in a supervised end of turn or text, so the model will not learn to stop");
     if (text->n_empty)
@@ -92,8 +95,8 @@ void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const cha
     if (text->unread.key[0].n_rows)
         TELL("keys of rows without effect: %s", sw_unread_keys_tell(&text->unread, keys, sizeof keys));
     if (text->n_double_begin)
-        TELL("warning: %" PRId64 " samples begin with two begin-of-text tokens; the tokenizer adds one, so the text needs none",
-             text->n_double_begin);
+        TELL("warning: %" PRId64 " %s with two begin-of-text tokens; the tokenizer adds one, so the text needs none",
+             text->n_double_begin, sw_text_noun(text->n_double_begin, "sample begins", "samples begin"));
 #undef TELL
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/reason.h"
+#include "base/text.h"
 #include "data/dataset_internal.h"
 #include "data/json_document.h"
 #include "data/pattern.h"
@@ -41,9 +42,9 @@ sw_status sw_dataset_check_marks(sw_dataset_opening *o, const char *path, int64_
     if (status != SW_OK)
         return status;
     if (file->n_tokens != n_tokens)
-        return sw_fail(o->err, SW_BAD_FILE,
-                       "%s: has %" PRId64 " marks, the data has %" PRId64 " tokens; there must be one for each", path,
-                       file->n_tokens, n_tokens);
+        return sw_fail(o->err, SW_BAD_FILE, "%s: has %" PRId64 " %s, the data has %" PRId64 " %s; there must be one for each",
+                       path, file->n_tokens, sw_text_noun(file->n_tokens, "mark", "marks"), n_tokens,
+                       sw_text_noun(n_tokens, "token", "tokens"));
     return SW_OK;
 }
 
@@ -79,9 +80,9 @@ static sw_status add_lengths(sw_dataset_opening *o, const sw_lengths *from, cons
         int64_t length = lengths[i], position = sw_document_first(documents, documents->n);
         if (length > *left)
             return sw_fail(o->err, SW_BAD_FILE,
-                           "%s: the lengths add up to more than the %" PRId64 " tokens of the data; document %" PRId64
+                           "%s: the lengths add up to more than the %" PRId64 " %s of the data; document %" PRId64
                            " is the first beyond them",
-                           from->path, from->n_tokens, done + i);
+                           from->path, from->n_tokens, sw_text_noun(from->n_tokens, "token", "tokens"), done + i);
         for (*left -= length; length > 0 && status == SW_OK;) {
             while (*bound < from->n_bounds && from->bounds[*bound].end <= position)
                 ++*bound;
@@ -114,8 +115,8 @@ sw_status sw_dataset_read_lengths(sw_dataset_opening *o, const sw_lengths *from)
     if (files.whole_open >= 0)
         close(files.whole_open);
     if (status == SW_OK && left > 0)
-        status = sw_fail(o->err, SW_BAD_FILE, "%s: the lengths add up to %" PRId64 ", the data has %" PRId64 " tokens",
-                         from->path, from->n_tokens - left, from->n_tokens);
+        status = sw_fail(o->err, SW_BAD_FILE, "%s: the lengths add up to %" PRId64 ", the data has %" PRId64 " %s", from->path,
+                         from->n_tokens - left, from->n_tokens, sw_text_noun(from->n_tokens, "token", "tokens"));
     return status;
 }
 
@@ -222,7 +223,8 @@ static sw_status add_text(sw_dataset_opening *o, const char *const *paths, int n
         return status;
     add_facts(o, paths, n_paths, &text.facts);
     if (text.facts.n_samples == text.facts.n_empty)
-        return sw_fail(o->err, SW_BAD_FILE, "%s: holds no token in %" PRId64 " samples", paths[0], text.facts.n_samples);
+        return sw_fail(o->err, SW_BAD_FILE, "%s: holds no token in %" PRId64 " %s", paths[0], text.facts.n_samples,
+                       sw_text_noun(text.facts.n_samples, "sample", "samples"));
     if (describe_tokens(o, &text, &piece.tokens) != SW_OK)
         return sw_fail_within(o->err, "%s", paths[0]);
     piece.n = piece.tokens.n_tokens;

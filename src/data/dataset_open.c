@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "data/dataset_internal.h"
 
 /* ---- marks and documents ---- */
@@ -126,8 +127,8 @@ static sw_status treat_long(sw_dataset_opening *o) {
     if (all_are_long && o->options->long_documents == SW_LONG_DROP)
         return sw_fail(o->err, SW_BAD_FILE,
                        "%s: every document is longer than a row of %" PRId64
-                       " tokens, and data.long: drop leaves those out; try split",
-                       o->first_file, o->options->sequence_length);
+                       " %s, and data.long: drop leaves those out; try split",
+                       o->first_file, o->options->sequence_length, sw_text_noun(o->options->sequence_length, "token", "tokens"));
     return SW_OK;
 }
 
@@ -137,17 +138,19 @@ static sw_status refuse_short(sw_dataset_opening *o, int s) {
     const sw_stream *of = &o->dataset->streams[s];
     if (of->kind == SW_ROWS_CUT)
         sw_fail(o->err, SW_BAD_FILE,
-                "text has %" PRId64 " tokens, a row needs %" PRIu64 "; give more text or a smaller data.sequence_length",
-                of->end - of->first, (uint64_t)o->options->sequence_length + 1);
+                "text has %" PRId64 " %s, a row needs %" PRIu64 "; give more text or a smaller data.sequence_length",
+                of->end - of->first, sw_text_noun(of->end - of->first, "token", "tokens"),
+                (uint64_t)o->options->sequence_length + 1);
     else if (of->rows.n_left_out)
         sw_fail(o->err, SW_BAD_FILE,
-                "no document is left for a row of %" PRId64 " tokens, as data.long: drop leaves longer ones out; try split",
-                o->options->sequence_length);
+                "no document is left for a row of %" PRId64 " %s, as data.long: drop leaves longer ones out; try split",
+                o->options->sequence_length, sw_text_noun(o->options->sequence_length, "token", "tokens"));
     else
         sw_fail(o->err, SW_BAD_FILE, "no document has the two tokens that it takes to predict one from another");
     if (o->options->mix)
         return sw_fail_within(o->err, "%s", o->options->paths[s]);
-    return o->n_files > 1 ? sw_fail_within(o->err, "%s and %d more files", o->first_file, o->n_files - 1)
+    return o->n_files > 1 ? sw_fail_within(o->err, "%s and %d more %s", o->first_file, o->n_files - 1,
+                                           sw_text_noun(o->n_files - 1, "file", "files"))
                           : sw_fail_within(o->err, "%s", o->first_file);
 }
 

@@ -93,8 +93,7 @@ sw_status sw_sample(const sw_sampling *sampling, const float *logits, int32_t n_
     int32_t best = 0;
     for (int32_t i = 0; i < n_tokens; i++) {
         if (!isfinite(logits[i]))
-            return sw_fail(err, SW_BAD_FILE, "the logit of token %d is %g; are the model's weights damaged?", i,
-                           (double)logits[i]);
+            return sw_fail(err, SW_BAD_FILE, "the logit of token %d is %s", i, isnan(logits[i]) ? "nan" : "infinite");
         if (logits[i] > logits[best])
             best = i;
     }

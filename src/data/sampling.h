@@ -34,7 +34,7 @@ sw_status sw_penalty_check(double penalty, sw_error *err); /* above 0 and finite
  *   work       [n_tokens]  clobbered
  *   token      out: its id. Of equal logits the lower id comes first
  *
- * Errors: SW_BAD_FILE for a logit that is not finite (the weights are damaged), naming the id. No allocation.
+ * Errors: SW_BAD_FILE for a logit that is not finite, naming the id, and for nothing else. No allocation.
  */
 sw_status sw_sample(const sw_sampling *sampling, const float *logits, int32_t n_tokens, int64_t n_drawn, int32_t *work,
                     int32_t *token, sw_error *err);

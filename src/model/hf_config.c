@@ -49,8 +49,8 @@ static void read_layer_types(sw_hf_reader *r, sw_model_config *m) {
     if (r->status != SW_OK)
         return;
     if (n != m->layers || n > (int)(sizeof types / sizeof *types)) {
-        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: layer_types has %d entries for %" PRId64 " layers", sw_json_name(&r->root),
-                            n, m->layers);
+        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: layer_types has %d %s for %" PRId64 " %s", sw_json_name(&r->root), n,
+                            sw_text_noun(n, "entry", "entries"), m->layers, sw_text_noun(m->layers, "layer", "layers"));
         return;
     }
     int n_full = 0;

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "comm/control.h"
 #include "run/fault_calls.h"
 
@@ -175,8 +176,8 @@ sw_status sw_faults_begin(sw_faults *faults, sw_error *err) {
 sw_status sw_faults_check(const sw_faults *faults, int n_ranks, sw_error *err) {
     for (int i = 0; faults && i < faults->n; i++)
         if (faults->item[i].rank >= n_ranks)
-            return sw_fail(err, SW_BAD_CONFIG, "--inject %s: the run has %d ranks, counted from 0", faults->item[i].text,
-                           n_ranks);
+            return sw_fail(err, SW_BAD_CONFIG, "--inject %s: the run has %d %s, counted from 0", faults->item[i].text, n_ranks,
+                           sw_text_noun(n_ranks, "rank", "ranks"));
     return SW_OK;
 }
 

@@ -8,10 +8,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/stop_signal.h"
+#include "base/text.h"
 #include "checkpoint/chat_template.h"
 #include "data/codec.h"
 #include "data/sampling.h"
@@ -40,6 +42,7 @@ typedef struct generation {
     sw_growing_text *texts; /* [n_texts] in the ranks: of own texts, on rank 0 all */
     int64_t longest;        /* tokens of the longest prompt */
     int64_t shown;          /* the text whose turn it is */
+    bool *is_not_finite;    /* some logit: in memory that ranks share */
     /* in the rank */
     sw_comm *comm;
     int64_t rows[MOST_ROWS]; /* the text of each row; -1: free */
@@ -162,8 +165,8 @@ static sw_status read_prompt(generation *g, const sw_model_config *model, int64_
         status = sw_fail(err, SW_BAD_CONFIG, "prompt %" PRId64 " has no token; give at least one", i + 1);
     if (!status && n > model->max_positions)
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "prompt %" PRId64 " has %" PRId64 " tokens, and this model has %" PRId64 " positions; shorten it", i + 1,
-                         n, model->max_positions);
+                         "prompt %" PRId64 " has %" PRId64 " tokens, and this model has %" PRId64 " %s; shorten it", i + 1, n,
+                         model->max_positions, sw_text_noun(model->max_positions, "position", "positions"));
     for (int64_t t = 0; t < n && !status; t++)
         if (ids[t] < 0 || ids[t] >= model->vocabulary)
             status = sw_fail(err, SW_BAD_CONFIG,
@@ -206,7 +209,8 @@ static sw_status build(generation *g, sw_error *err) {
     }
     g->contexts = calloc((size_t)g->n_texts, sizeof *g->contexts);
     if (!status && !g->contexts)
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " texts", g->n_texts);
+        status =
+            sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " %s", g->n_texts, sw_text_noun(g->n_texts, "text", "texts"));
     for (int64_t i = 0; i < g->n_texts && !status; i++) {
         status = read_prompt(g, &model, i, err);
         g->longest = !status && g->contexts[i].n_ids > g->longest ? g->contexts[i].n_ids : g->longest;
@@ -247,6 +251,8 @@ static sw_status draw(generation *g, int64_t text, const float *logits, news *mi
         logits = g->adjusted;
     }
     sw_status status = sw_sample(&sampling, logits, vocabulary, c->n_drawn++, g->work, &token, err);
+    if (status == SW_BAD_FILE)
+        *g->is_not_finite = true;
     if (status)
         return status;
     c->ids[c->n_ids++] = token;
@@ -409,7 +415,9 @@ static sw_status generate_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     g->texts = calloc((size_t)n_texts, sizeof *g->texts);
     news *all = calloc((size_t)comm->n_ranks, sizeof *all);
     is_short = is_short || !g->work || !g->texts || !all;
-    sw_status status = is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " texts", n_texts) : SW_OK;
+    sw_status status =
+        is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " %s", n_texts, sw_text_noun(n_texts, "text", "texts"))
+                 : SW_OK;
     for (int64_t i = 0; i < n_texts && !status; i++)
         status = sw_growing_text_create(g->options, i, g->contexts[i].n_prompt, g->codec.tokenizer, &g->texts[i], err);
     if (!status)
@@ -439,8 +447,17 @@ sw_status sw_generate(const sw_generate_options *options, sw_error *err) {
         status = build(&g, err);
     if (!status)
         status = sw_decoder_check_memory(&g.decoder, g.longest, options->max_tokens, err);
-    if (!status)
+    if (!status) {
+        g.is_not_finite = mmap(NULL, sizeof *g.is_not_finite, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (g.is_not_finite == MAP_FAILED) {
+            release(&g);
+            return sw_fail(err, SW_NO_MEMORY, "no memory that ranks share");
+        }
         status = sw_launch(&launch, generate_in_rank, &g, err);
+        if (status && *g.is_not_finite)
+            sw_runner_blame(&g.decoder.runner, err);
+        munmap(g.is_not_finite, sizeof *g.is_not_finite);
+    }
     release(&g);
     return status;
 }

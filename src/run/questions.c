@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/file_format.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "data/json_document.h"
 
 enum { MOST_CHOICES = 64 };
@@ -65,9 +66,8 @@ static sw_status add_choice(reader *r, const char *prompt, const char *text, boo
                        r->line, text);
     if (n > r->max_positions)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: line %" PRId64 ": prompt and choice have %" PRId64 " tokens, and this model has %" PRId64
-                       " positions",
-                       r->path, r->line, n, r->max_positions);
+                       "%s: line %" PRId64 ": prompt and choice have %" PRId64 " tokens, and this model has %" PRId64 " %s",
+                       r->path, r->line, n, r->max_positions, sw_text_noun(r->max_positions, "position", "positions"));
     sw_choice *choice = new_choice(r);
     if (!choice || !(choice->ids = malloc((size_t)n * sizeof *choice->ids)))
         return no_memory(r, err);
@@ -109,7 +109,8 @@ static sw_status read_question(reader *r, const char *line, int64_t n_bytes, sw_
     if (!status)
         status = sw_json_texts(&row, "choices", choices, MOST_CHOICES, &n, err);
     if (!status && (n < 2 || n > MOST_CHOICES))
-        status = sw_fail(err, SW_BAD_FILE, "%s: there are %d choices; 2 to %d are possible", name, n, MOST_CHOICES);
+        status = sw_fail(err, SW_BAD_FILE, "%s: there %s %d %s; 2 to %d are possible", name, n == 1 ? "is" : "are", n,
+                         sw_text_noun(n, "choice", "choices"), MOST_CHOICES);
     if (!status)
         status = read_answer(r, &row, choices, n, &answer, err);
     if (!status && (answer < 0 || answer >= n))

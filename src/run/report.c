@@ -80,12 +80,11 @@ static void remark_on_data(const sw_run *run) {
     if (n_rows / batch < FEW_STEPS && passes > 1)
         sw_report_line(run,
                        "      note: the data are %.1f steps of %" PRId64
-                       " rows, and the run takes each row %.1f times; it may learn them by heart: take more data or fewer steps",
-                       (double)n_rows / (double)batch, batch, passes);
+                       " %s, and the run takes each row %.1f times; it may learn them by heart: take more data or fewer steps",
+                       (double)n_rows / (double)batch, batch, sw_text_noun(batch, "row", "rows"), passes);
     else if (n_rows / batch < FEW_STEPS)
-        sw_report_line(run,
-                       "      note: the data are %.1f steps of %" PRId64 " rows; a smaller train.batch_size gives more steps",
-                       (double)n_rows / (double)batch, batch);
+        sw_report_line(run, "      note: the data are %.1f steps of %" PRId64 " %s; a smaller train.batch_size gives more steps",
+                       (double)n_rows / (double)batch, batch, sw_text_noun(batch, "row", "rows"));
     if (!run->validation)
         sw_report_line(run,
                        "      note: there are no held-out data (data.validation), so nothing will tell what the model learns "

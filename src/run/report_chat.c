@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "data/jsonl.h"
 #include "run/train.h"
 
@@ -74,7 +75,8 @@ static void show_text(const sw_run *run, const sw_chat_text *text) {
     if (s.n)
         end_line(&s);
     if (i < text->bytes)
-        sw_report_line(run, "       | ... and %" PRId64 " bytes more", text->bytes - i);
+        sw_report_line(run, "       | ... and %" PRId64 " %s more", text->bytes - i,
+                       sw_text_noun(text->bytes - i, "byte", "bytes"));
 }
 
 /* The first conversation among the first rows of the file. */

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/stop_signal.h"
+#include "base/text.h"
 #include "checkpoint/steps.h"
 
 static const double LONGEST_PAUSE_SECONDS = 60;
@@ -116,9 +117,9 @@ static sw_status launch_until_done(sw_run *run, sw_error *err) {
             return status;
         run->n_restarts++;
         run->goes_on = true;
-        sw_report_warning(run, "restart %d of %lld in %g s, from %s %lld with %d ranks: %s", run->n_restarts, (long long)most,
-                          pause, step ? "the checkpoint of step" : "step", (long long)step, run->assembly.choice.n_ranks,
-                          reason.message);
+        sw_report_warning(run, "restart %d of %lld in %g s, from %s %lld with %d %s: %s", run->n_restarts, (long long)most, pause,
+                          step ? "the checkpoint of step" : "step", (long long)step, run->assembly.choice.n_ranks,
+                          sw_text_noun(run->assembly.choice.n_ranks, "rank", "ranks"), reason.message);
         sw_detail details[] = {sw_detail_integer("restarts", run->n_restarts),
                                sw_detail_integer("ranks", run->assembly.choice.n_ranks)};
         sw_run_event(run, "restart", step, reason.message, details, 2);

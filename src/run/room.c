@@ -153,8 +153,9 @@ static void remark(sw_run *run, const disk *d, int64_t space) {
     int64_t n = !d->keep || s->checkpoint.keep_every ? d->n_saves / between : 0;
     if (times(n, d->checkpoint) > space)
         snprintf(run->room_remark, sizeof run->room_remark,
-                 "%s will keep %" PRId64 " checkpoints more, which take %s, and the disk has %s left: saves will fail then",
+                 "%s will keep %" PRId64 " %s %s, and the disk has %s left: saves will fail then",
                  d->keep ? "checkpoint.keep_every" : "checkpoint.keep: 0", n,
+                 sw_text_noun(n, "checkpoint more, which takes", "checkpoints more, which take"),
                  sw_text_bytes(times(n, d->checkpoint), all, sizeof all), sw_text_bytes(space, left, sizeof left));
 }
 

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/integer.h"
 #include "base/stop_signal.h"
+#include "base/text.h"
 #include "base/wide_sum.h"
 #include "checkpoint/chat_template.h"
 #include "data/codec.h"
@@ -174,8 +175,8 @@ static sw_status build(scoring *s, sw_error *err) {
     sw_status status = sw_runner_begin(o->model, o->adapter, o->n_ranks, o->parameter_dtype, &s->runner, err);
     int64_t positions = s->runner.model.max_positions;
     if (!status && o->sequence_length > positions)
-        status = sw_fail(err, SW_BAD_CONFIG, "rows of %" PRId64 " tokens are asked for, and this model has %" PRId64 " positions",
-                         o->sequence_length, positions);
+        status = sw_fail(err, SW_BAD_CONFIG, "rows of %" PRId64 " tokens are asked for, and this model has %" PRId64 " %s",
+                         o->sequence_length, positions, sw_text_noun(positions, "position", "positions"));
     s->row_length = o->sequence_length ? o->sequence_length : positions < USUAL_LENGTH ? positions : USUAL_LENGTH;
     if (!status && o->stride > s->row_length)
         status = sw_fail(err, SW_BAD_CONFIG,
@@ -187,7 +188,7 @@ static sw_status build(scoring *s, sw_error *err) {
         status = open_codec(s, err);
     s->datasets = calloc((size_t)o->n_paths + 1, sizeof *s->datasets);
     if (!status && !s->datasets)
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for %d sources", o->n_paths);
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for %d %s", o->n_paths, sw_text_noun(o->n_paths, "source", "sources"));
     for (int i = 0; i < o->n_paths && !status; i++)
         status = open_source(s, i, err);
     if (!status)
@@ -358,7 +359,8 @@ static sw_status score_choice(scoring_rank *r, const sw_choice *choice, yield *m
     int32_t *targets = malloc((size_t)choice->n * sizeof *targets);
     int program;
     if (!targets)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " targets", choice->n);
+        return sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " %s", choice->n,
+                       sw_text_noun(choice->n, "target", "targets"));
     for (int64_t t = 0; t < choice->n; t++)
         targets[t] = t + 1 >= choice->first_scored && t + 1 < choice->n ? choice->ids[t + 1] : -1;
     mine->n_targets = choice->n - choice->first_scored;
@@ -388,8 +390,8 @@ static sw_status take_turn(scoring_rank *r, int source, int64_t i, int64_t n, sw
         if (!isfinite(r->all[rank].loss))
             status = refuse_not_finite(r, source, i - r->comm->rank + rank, &r->all[rank], err);
         else if (r->all[rank].stop_signal)
-            status = sw_fail(err, sw_stop_status(r->all[rank].stop_signal), "stopped by %s after %" PRId64 " of %" PRId64 " rows",
-                             sw_stop_words(r->all[rank].stop_signal), r->n_done, r->n_all);
+            status = sw_fail(err, sw_stop_status(r->all[rank].stop_signal), "stopped by %s after %" PRId64 " of %" PRId64 " %s",
+                             sw_stop_words(r->all[rank].stop_signal), r->n_done, r->n_all, sw_text_noun(r->n_all, "row", "rows"));
     }
     if (!status && r->comm->rank == 0 && r->s->options->progress)
         r->s->options->progress(r->s->options->progress_to, r->n_done, r->n_all);
@@ -488,7 +490,8 @@ sw_status sw_score(const sw_score_options *options, sw_source_score *scores, sw_
     launch.stop_signal = options->stop_signal;
     s.results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s.results == MAP_FAILED)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for the scores of %d sources", options->n_paths);
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the scores of %d %s", options->n_paths,
+                       sw_text_noun(options->n_paths, "source", "sources"));
     sw_status status = build(&s, err);
     if (!status)
         status = check_memory(&s, err);

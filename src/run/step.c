@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "optim/clip.h"
 
 sw_status sw_training_fill(sw_training *t, int program, sw_dataset *data, int64_t first, int64_t end, sw_error *err) {
@@ -258,8 +259,9 @@ static sw_status judge_skipped(sw_training *t, sw_error *err) {
                        (long long)t->step, t->is_spike ? "loss_spike" : "nonfinite", t->skipped,
                        t->is_spike ? "loss_spike.action=rollback" : "nonfinite=skip");
     if (t->n_skipped_in_a_row >= s->guard.patience)
-        return sw_fail(err, SW_GUARD, "%d steps in a row were skipped (guard.patience), the last because %s; %s",
-                       t->n_skipped_in_a_row, t->skipped,
+        return sw_fail(err, SW_GUARD, "%d %s skipped (guard.patience), %s because %s; %s", t->n_skipped_in_a_row,
+                       sw_text_noun(t->n_skipped_in_a_row, "step was", "steps in a row were"),
+                       t->n_skipped_in_a_row == 1 ? "this one" : "the last", t->skipped,
                        is_blank ? "look at what the data count as a target (data.labels_mask, conversations), or shuffle them"
                                 : "lower the learning rate or look at the data");
     return SW_OK;

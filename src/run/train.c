@@ -231,7 +231,14 @@ sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int 
     status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
     if (status)
         return status;
-    status = sw_train(&settings, &known, err);
+    if (!known.model)
+        status = sw_settings_name_model(&settings, run_yaml, err);
+    if (!status)
+        status = sw_settings_complete(&settings, run_yaml, err);
+    if (!status)
+        status = sw_settings_find_models(&settings, run_yaml, err);
+    if (!status)
+        status = sw_train(&settings, &known, err);
     sw_settings_free(&settings);
     return status;
 }

@@ -50,6 +50,8 @@ expect 2 '--stride' -- "$shardwise" eval run/model --data held.txt --stride 0
 printf a >one.txt
 expect 3 'one.txt' 'no document has the two tokens' -- "$shardwise" eval run/model --data one.txt
 expect 0 'held.txt: loss' '130 tokens in' 'short.txt: loss' 'all: loss' '135 tokens in' -- "$shardwise" eval run/model --data held.txt --data short.txt
+printf '{"prompt": "line", "choices": [" 1"], "answer": 0}\n' >alone.jsonl
+expect 3 'line 1: there is 1 choice; 2 to' -- "$shardwise" eval run/model --choices alone.jsonl
 printf '{"prompt": "line 7", "completion": " says"}\n{"text": "li"}\n' >mixed.jsonl
 expect 0 -- "$shardwise" eval run/model --data mixed.jsonl --json
 [ "$(member tokens)" = 6 ] || complain "of a completion and two bytes of text: $(cat "$scratch/output")"
@@ -84,7 +86,13 @@ for ranks in 1 2; do
 done
 [ -s "$scratch/output" ] && complain "a score that is none is printed: $(cat "$scratch/output")"
 expect 3 'element 3 of model.norm.weight is infinite' -- "$shardwise" eval infinite --data text.txt --rows 2
-expect 3 -- "$shardwise" generate damaged --prompt line
+for ranks in 1 2; do
+    expect 3 'the logit of token 0 is nan' 'element 77 of model.layers.1.mlp.up_proj.weight is nan' 'files are damaged' -- \
+        "$shardwise" generate damaged --prompt line --ranks "$ranks"
+done
+expect 3 'element 3 of model.norm.weight is infinite' -- "$shardwise" generate infinite --prompt line --greedy
+change beyond 'scale("model.norm.weight", 1e38)'
+expect 3 'the logit of token' 'though every weight in beyond is a number' -- "$shardwise" generate beyond --prompt line
 expect 0 -- "$shardwise" eval huge --data text.txt --rows 2 --json
 [ "$(member sources 0 perplexity)" = None ] || complain "the perplexity of a loss of $(member loss) is a number"
 expect 0 'beyond 1e308' -- "$shardwise" eval huge --data text.txt --rows 2

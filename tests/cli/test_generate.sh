@@ -92,7 +92,7 @@ expect 0 'accuracy 1.0000' '2 questions' -- "$shardwise" eval run/model --choice
 echo '{"prompt": "a", "choices": ["b", "c"], "answer": 2}' >bad.jsonl
 expect 3 'bad.jsonl: line 1' 'answer 2' -- "$shardwise" eval run/model --choices bad.jsonl
 echo '{"prompt": "a", "choices": ["b"], "answer": 0}' >bad.jsonl
-expect 3 'bad.jsonl: line 1' 'choices' -- "$shardwise" eval run/model --choices bad.jsonl
+expect 3 'bad.jsonl: line 1' 'there is 1 choice' -- "$shardwise" eval run/model --choices bad.jsonl
 expect 2 '--data' -- "$shardwise" eval run/model
 expect 2 '32 positions' -- "$shardwise" eval run/model --data text.txt --sequence-length 64
 finish

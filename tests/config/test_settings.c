@@ -254,7 +254,7 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"model: {architecture: mixtral}\n", {"run.yaml:1", "model.architecture", "not built yet", "llama or gpt2"}},
         {"data: {packing: perhaps}\n", {"data.packing", "true, whole or false"}},
         {"data: {mix: [1, -1]}\n", {"data.mix", "a list of numbers"}},
-        {"data: {mix: [1, 2], train: [a.txt]}\n", {"data.mix", "2 weights", "1 entries"}},
+        {"data: {mix: [1, 2], train: [a.txt]}\n", {"data.mix", "2 weights", "1 entry"}},
         {"data: {chat_format: chatlm}\n", {"data.chat_format", "chatml"}},
         {"data: {long: dropp}\n", {"data.long", "split, drop or error"}},
         {"train: {restarts: -1}\n", {"train.restarts", "a whole number from 0"}},
@@ -385,10 +385,12 @@ static void what_a_run_cannot_do_without_is_asked_for(void **state) {
         sw_settings settings;
         sw_error err = {0};
         assert_int_equal(parse(texts[i], NULL, 0, &settings, &err), SW_OK);
-        assert_int_equal(sw_settings_complete(&settings, "run.yaml", true, &err), words[i] ? SW_BAD_CONFIG : SW_OK);
+        if (!sw_settings_name_model(&settings, "run.yaml", &err))
+            sw_settings_complete(&settings, "run.yaml", &err);
+        assert_int_equal(err.status, words[i] ? SW_BAD_CONFIG : SW_OK);
         if (words[i])
             assert_non_null(strstr(err.message, words[i]));
-        assert_int_equal(sw_settings_complete(&settings, "run.yaml", false, &err), i ? SW_OK : SW_BAD_CONFIG);
+        assert_int_equal(sw_settings_name_model(&settings, "run.yaml", &err), i ? SW_OK : SW_BAD_CONFIG);
         sw_settings_free(&settings);
     }
 }
@@ -600,7 +602,8 @@ static void every_starter_file_is_taken(void **state) {
         sw_settings settings;
         sw_error err = {0};
         if (sw_settings_read(found.gl_pathv[i], NULL, 0, &settings, &err) ||
-            sw_settings_complete(&settings, found.gl_pathv[i], true, &err))
+            sw_settings_name_model(&settings, found.gl_pathv[i], &err) ||
+            sw_settings_complete(&settings, found.gl_pathv[i], &err))
             fail_msg("%s", err.message);
         assert_string_equal(settings.directory, SW_SOURCE_FOLDER "/examples");
         assert_prints_to_itself(&settings, found.gl_pathv[i]);

@@ -317,7 +317,7 @@ static void qwen_has_its_span_in_the_upper_layers(void **state) {
                 "layer_types with full_attention above sliding_attention");
         refused(qwen, "\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\",\"sliding_attention\"]",
                 "layer_types with sliding_attention and no sliding_window");
-        refused(qwen, "\"layer_types\":[\"full_attention\"]", "layer_types has 1 entries for 4 layers");
+        refused(qwen, "\"layer_types\":[\"full_attention\"]", "layer_types has 1 entry for 4 layers");
         refused(qwen, "\"layer_types\":[\"full_attention\",\"chunked_attention\",\"full_attention\",\"full_attention\"]",
                 "layer_types chunked_attention");
         refused(qwen, "\"layer_types\":[1,2,3,4]", "layer_types holds an integer, strings are needed");
