@@ -45,7 +45,8 @@ static void print_source(const char *name, const sw_source_score *s) {
     if (s->n_bytes > 0)
         printf("%.4f bits per byte", bits_per_byte(s));
     else
-        printf("bits per byte unknown (the model has no tokenizer)");
+        printf("bits per byte unknown (%s)",
+               s->n_bytes < 0 ? "the model has no tokenizer" : "what is predicted has no byte of text");
     printf(" · %" PRId64 " %s in %" PRId64 " %s", s->n_targets, sw_text_noun(s->n_targets, "token", "tokens"), s->n_rows,
            sw_text_noun(s->n_rows, "row", "rows"));
     if (s->n_dropped)

@@ -18,6 +18,7 @@
 #include "checkpoint/chat_template.h"
 #include "data/codec.h"
 #include "data/dataset.h"
+#include "data/tokenizer/missing.h"
 #include "run/questions.h"
 #include "run/runner.h"
 
@@ -78,9 +79,10 @@ static sw_status open_codec(scoring *s, sw_error *err) {
 static sw_status open_source(scoring *s, int source, sw_error *err) {
     char file[SW_PATH_BYTES];
     const char *path = s->options->paths[source], *ending = strrchr(path, '.');
-    if (!s->has_codec && (!ending || strcmp(ending, ".npy")))
-        return sw_fail(err, SW_BAD_FILE, "%.400s: is text, and %.400s has no tokenizer.json; give its token ids, as a .npy file",
-                       path, s->options->model);
+    if (!s->has_codec && (!ending || strcmp(ending, ".npy"))) {
+        sw_tokenizer_refuse_folder(s->options->model, err);
+        return sw_fail_within(err, "%.400s is text (token ids are a .npy file)", path);
+    }
     sw_status status = sw_path_join(file, s->options->model, "tokenizer.json", err);
     if (!status && !sw_file_exists(file))
         status = sw_path_join(file, s->options->model, "vocab.json", err);
@@ -194,7 +196,7 @@ static sw_status build(scoring *s, sw_error *err) {
     if (!status)
         tell_of_time(s);
     if (!status && o->choices && !s->has_codec)
-        status = sw_fail(err, SW_BAD_FILE, "%s: has no tokenizer.json, which the text of choices needs", o->model);
+        status = sw_tokenizer_refuse_folder(o->model, err);
     if (!status && o->choices)
         status = sw_questions_read(o->choices, &s->codec, positions, &s->questions, err);
     return status ? status : add_programs(s, err);

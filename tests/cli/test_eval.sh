@@ -130,7 +130,7 @@ grep -q is_causal run/model/config.json && complain 'a causal model says so, whi
 expect 0 -- "$shardwise" checkpoint export more/latest exported
 expect 0 -- "$shardwise" checkpoint export exported model.gguf --type F32 --no-tokenizer
 expect 0 -- "$shardwise" checkpoint import model.gguf imported --dtype fp32
-expect 3 'held.txt' 'imported has no tokenizer.json' '.npy' -- "$shardwise" eval imported --data held.txt
+expect 3 'held.txt' 'imported: has no tokenizer.json' '.npy' -- "$shardwise" eval imported --data held.txt
 cp exported/tokenizer.json imported
 for model in exported imported; do
     expect 0 -- "$shardwise" eval "$model" --data held.txt --json

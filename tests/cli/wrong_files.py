@@ -174,6 +174,7 @@ def model_files(work):
     for name in ["tokenizer.model", "spiece.model", "vocab.txt", "tekken.json"]:
         (model / name).write_bytes(b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\2")
         refused([name, "AutoTokenizer", "save_pretrained"], *generate)
+        refused([name, "AutoTokenizer", "text.txt"], "eval", model, "--data", work / "text.txt")
         if name == "tokenizer.model":
             refused(["SentencePiece", "AutoTokenizer"], "tokenize", "--tokenizer", model / name, work / "text.txt", "--print-ids")
         (model / name).unlink()
