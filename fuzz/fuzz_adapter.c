@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "checkpoint/adapter.h"
+#include "hf/adapter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "checkpoint/gguf_model.h"
-#include "checkpoint/gguf_tokenizer.h"
+#include "hf/gguf_model.h"
+#include "hf/gguf_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -96,3 +96,18 @@ sw_status sw_cannot_read(const char *path, int error, sw_error *err) {
 sw_status sw_cannot_write(const char *path, int error, sw_error *err) {
     return sw_fail_call(err, SW_CALL_WRITE, error, "%s: cannot be written", path);
 }
+
+bool sw_is_same_cause(const char *a, const char *b) {
+    static const char digits[] = "0123456789", refused[] = "cannot be ";
+    const char *why_a = strstr(a, refused), *why_b = strstr(b, refused); /* behind the name of a file */
+    if (why_a && why_b)
+        a = why_a, b = why_b;
+    for (;; a++, b++) {
+        size_t n = strspn(a, digits), m = strspn(b, digits);
+        a += n, b += m;
+        if ((n > 0) != (m > 0) || *a != *b)
+            return false;
+        if (!*a)
+            return true;
+    }
+}

@@ -36,4 +36,7 @@ static inline bool sw_is_interruption(int error, int *n_tries) {
     return error == EINTR && ++*n_tries < SW_MOST_INTERRUPTIONS;
 }
 
+/* Do two messages differ in nothing but numbers and names of files, as those of two steps do? */
+bool sw_is_same_cause(const char *a, const char *b);
+
 #endif

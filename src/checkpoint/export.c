@@ -1,280 +1,170 @@
-/* export.c: a Hugging Face folder becomes a GGUF file.
+/* export.c: the masters of a run's checkpoint become a Hugging Face folder, and adapters one that PEFT reads.
  *
- * The header is made in memory; then the weights follow tensor by tensor, slice by slice, into FILE.partial, which gets its name
- * when all of it is on disk. Vectors (norms, biases) stay fp32, as readers of GGUF want them; the rows of q and k go where the
- * architecture has them (gguf_model.h).
+ * It is a save by one rank whose values come out of the checkpoint: the model's configuration, which the checkpoint carries, says
+ * which parameters there must be. Those that were frozen and left out come from the model that the run began with.
  */
-#include <fcntl.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "checkpoint/convert.h"
-#include "checkpoint/gguf_model.h"
-#include "checkpoint/gguf_write.h"
-#include "checkpoint/model_files.h"
-#include "checkpoint/model_source.h"
+#include "checkpoint/export.h"
+#include "checkpoint/load.h"
+#include "hf/adapter.h"
+#include "hf/model_files.h"
+#include "hf/model_source.h"
 
-enum { ALIGNMENT = 32, MAX_CONFIG_BYTES = 4 << 20, FILE_F32 = 0, FILE_F16 = 1, FILE_BF16 = 32 };
-
-typedef struct exporter {
-    const char *folder;
-    const char *architecture; /* GGUF's name */
+typedef struct exporting {
+    const sw_checkpoint *checkpoint;
+    const sw_export_options *options;
     sw_model_config config;
     sw_graph *graph;
-    sw_model_source source;
-    sw_dtype dtype;
-    char *header;
-    size_t header_bytes; /* up to the data */
-    int64_t data_bytes;
-    int descriptor;
-    char partial[SW_PATH_BYTES];
-    float *values; /* [SW_PIECE_ELEMENTS] */
-} exporter;
+    sw_lora_layers layers; /* of adapters */
+    sw_layout layout;
+    sw_checkpoint_reader *reader;
+    sw_model_source base; /* open if parameters were left out */
+} exporting;
 
-/* ---- settings ---- */
-
-/* What GGUF calls the architecture. Settings that would need more keys than are written are refused by name. */
-static sw_status check_config(exporter *e, sw_error *err) {
-    static const char *const names[][2] = {{"llama", "llama"}, {"mistral", "llama"}, {"qwen2", "qwen2"}, {"qwen3", "qwen3"}};
-    static const char *const ropes[] = {"rope_parameters", "rope_scaling"};
-    char path[SW_PATH_BYTES];
-    const char *model_type = NULL;
-    bool uses_span = true;
-    sw_json *document = NULL;
-    sw_status status = sw_path_join(path, e->folder, "config.json", err);
-    if (status == SW_OK)
-        status = sw_json_read(path, MAX_CONFIG_BYTES, &document, err);
-    if (status != SW_OK)
-        return status;
-    sw_json_object root = sw_json_root(document), rope;
-    status = sw_json_text(&root, "model_type", SW_JSON_REQUIRED, &model_type, err);
-    for (size_t i = 0; status == SW_OK && i < sizeof names / sizeof *names; i++)
-        if (strcmp(model_type, names[i][0]) == 0)
-            e->architecture = names[i][1];
-    if (status == SW_OK && !e->architecture)
-        status = sw_fail(err, SW_BAD_FILE, "%s: model_type \"%.80s\" is not written as GGUF; llama, mistral, qwen2 and qwen3 are",
-                         path, model_type);
-    for (int i = 0; i < 2 && status == SW_OK; i++) {
-        const char *type = "default";
-        if (!sw_json_has(&root, ropes[i]))
-            continue;
-        if ((status = sw_json_child(&root, ropes[i], &rope, err)) == SW_OK &&
-            (status = sw_json_text(&rope, "type", SW_JSON_OPTIONAL, &type, err)) == SW_OK)
-            status = sw_json_text(&rope, "rope_type", SW_JSON_OPTIONAL, &type, err);
-        if (status == SW_OK && strcmp(type, "default") != 0)
-            status = sw_fail(err, SW_BAD_FILE, "%s: %s: rotary scaling \"%.80s\" is not written as GGUF", path, ropes[i], type);
-    }
-    if (status == SW_OK)
-        status = sw_json_bool(&root, "use_sliding_window", SW_JSON_OPTIONAL, &uses_span, err);
-    if (status == SW_OK && uses_span && sw_json_has(&root, "sliding_window"))
-        status = sw_fail(err, SW_BAD_FILE, "%s: sliding_window is set, which is not written as GGUF", path);
-    sw_json_free(document);
-    return status;
+static sw_status fetch(void *from, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
+    exporting *e = from;
+    (void)group;
+    int parameter = sw_checkpoint_find_parameter(e->checkpoint, piece->parameter->name);
+    if (!sw_checkpoint_parameter(e->checkpoint, parameter)->is_left_out)
+        return sw_checkpoint_read(e->reader, SW_STATE_MASTER, parameter, piece->first + first, n, values, err);
+    sw_tensor_place place = sw_model_source_find(&e->base, &e->config, piece->parameter->name);
+    if (!place.tensor || place.tensor->n_elements != piece->parameter->n_elements)
+        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", e->base.path,
+                       piece->parameter->name);
+    return sw_safetensors_read(place.file, place.tensor, piece->first + first, n, values, err);
 }
 
-static void write_settings(const exporter *e, sw_gguf_writer *w) {
-    const sw_model_config *m = &e->config;
-    const struct {
-        const char *name;
-        int64_t value;
-    } integers[] = {
-        {"block_count", m->layers},
-        {"context_length", m->max_positions},
-        {"embedding_length", m->hidden},
-        {"feed_forward_length", m->ffn},
-        {"attention.head_count", m->heads},
-        {"attention.head_count_kv", m->kv_heads},
-        {"attention.key_length", m->head_channels},
-        {"attention.value_length", m->head_channels},
-        {"rope.dimension_count", m->head_channels},
-        {"vocab_size", m->vocabulary},
-    };
-    char key[96];
-    sw_gguf_write_text(w, "general.architecture", e->architecture);
-    sw_gguf_write_text(w, "general.type", "model");
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
-        snprintf(key, sizeof key, "%s.%s", e->architecture, integers[i].name);
-        sw_gguf_write_integer(w, key, (uint32_t)integers[i].value);
-    }
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", e->architecture);
-    sw_gguf_write_real(w, key, (float)m->norm_epsilon);
-    snprintf(key, sizeof key, "%s.rope.freq_base", e->architecture);
-    sw_gguf_write_real(w, key, (float)m->rope_theta);
-    if (m->mask != SW_MASK_CAUSAL) {
-        snprintf(key, sizeof key, "%s.attention.causal", e->architecture);
-        sw_gguf_write_bool(w, key, false);
-    }
-    sw_gguf_write_integer(w, "general.file_type", e->dtype == SW_F32 ? FILE_F32 : e->dtype == SW_F16 ? FILE_F16 : FILE_BF16);
-    sw_gguf_write_integer(w, "general.alignment", ALIGNMENT);
+static sw_status trace(exporting *e, sw_error *err) {
+    const sw_lora *lora = e->options->lora;
+    sw_status status = sw_graph_create(1, 8, &e->graph, err);
+    if (status == SW_OK && lora)
+        return sw_lora_trace(&e->config, lora, SW_ENDS_IN_LOSS, e->graph, &e->layers, err);
+    return status == SW_OK ? sw_model_trace(&e->config, SW_ENDS_IN_LOSS, e->graph, err) : status;
 }
 
-/* ---- the header ---- */
-
-static sw_dtype dtype_of(const exporter *e, const sw_parameter *parameter) {
-    return parameter->n_dimensions < 2 ? SW_F32 : e->dtype;
-}
-
-static int64_t aligned(int64_t bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static sw_status write_tensors(exporter *e, FILE *out, sw_error *err) {
+/* The graph's parameters are frozen where the checkpoint's were, so that nothing but another model differs. */
+static sw_status check_parameters(exporting *e, sw_error *err) {
     for (int p = 0; p < e->graph->parameters.n; p++) {
-        const sw_parameter *parameter = e->graph->parameters.item[p];
-        char buffer[256];
-        const char *name = sw_gguf_tensor_name(parameter->name, buffer, sizeof buffer);
-        sw_dtype dtype = dtype_of(e, parameter);
-        if (!name)
-            return sw_fail(err, SW_BAD_FILE, "%s: tensor %s has no name in GGUF", e->source.path, parameter->name);
-        sw_gguf_put_text(out, name);
-        sw_gguf_put_32(out, (uint32_t)parameter->n_dimensions);
-        for (int d = parameter->n_dimensions - 1; d >= 0; d--)
-            sw_gguf_put_64(out, (uint64_t)parameter->dimension[d]);
-        sw_gguf_put_32(out, dtype == SW_F32 ? 0 : dtype == SW_F16 ? 1 : 30);
-        sw_gguf_put_64(out, (uint64_t)e->data_bytes);
-        e->data_bytes += aligned(parameter->n_elements * sw_dtype_bytes(dtype));
+        int found = sw_checkpoint_find_parameter(e->checkpoint, e->graph->parameters.item[p]->name);
+        if (found >= 0 && !sw_checkpoint_parameter(e->checkpoint, found)->is_trainable)
+            sw_parameter_freeze(e->graph->parameters.item[p]);
     }
-    return SW_OK;
+    sw_status status = sw_checkpoint_compare(e->checkpoint, e->graph, 0, err);
+    return status == SW_OK ? SW_OK : sw_fail_within(err, "its model_config does not fit");
 }
 
-static sw_status make_header(exporter *e, bool with_tokenizer, sw_error *err) {
-    char *values = NULL;
-    size_t values_bytes = 0;
-    sw_gguf_writer w = {.out = open_memstream(&values, &values_bytes)};
-    FILE *out = open_memstream(&e->header, &e->header_bytes);
-    sw_status status = w.out && out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the header");
-    if (status == SW_OK) {
-        write_settings(e, &w);
-        if (with_tokenizer)
-            status = sw_gguf_write_tokenizer(&w, e->folder, e->config.vocabulary, err);
-    }
-    bool has_failed = !sw_text_close(w.out, &values);
-    if (status == SW_OK && !has_failed) {
-        fwrite("GGUF", 4, 1, out);
-        sw_gguf_put_32(out, 3);
-        sw_gguf_put_64(out, (uint64_t)e->graph->parameters.n);
-        sw_gguf_put_64(out, w.n_values);
-        fwrite(values, 1, values_bytes, out);
-        status = write_tensors(e, out, err);
-        for (int64_t at = ftell(out); at % ALIGNMENT; at++)
-            fputc(0, out);
-    }
-    has_failed |= !sw_text_close(out, &e->header);
-    free(values);
-    return status == SW_OK && has_failed ? sw_fail(err, SW_NO_MEMORY, "no memory for the header") : status;
+/* The first parameter that has to come from the model that the run began with; NULL: the checkpoint has all that is written. */
+static const char *first_left_out(const exporting *e) {
+    if (e->options->lora)
+        return NULL;
+    for (int p = 0; p < sw_checkpoint_n_parameters(e->checkpoint); p++)
+        if (sw_checkpoint_parameter(e->checkpoint, p)->is_left_out)
+            return sw_checkpoint_parameter(e->checkpoint, p)->name;
+    return NULL;
 }
 
-/* ---- the weights ---- */
-
-/* Elements first .. of GGUF's tensor as fp32. */
-static sw_status read_elements(exporter *e, const sw_parameter *parameter, int64_t first, int64_t n, sw_error *err) {
-    sw_tensor_place place = sw_model_source_find(&e->source, &e->config, parameter->name);
-    int64_t head = sw_gguf_rotary_channels(e->architecture, e->config.head_channels, parameter->name), done = 0;
-    if (!place.tensor || place.tensor->n_elements != parameter->n_elements)
-        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", e->source.path,
-                       parameter->name);
-    if (!head)
-        return sw_safetensors_read(place.file, place.tensor, first, n, e->values, err);
-    int64_t width = parameter->n_elements / parameter->dimension[0];
-    while (done < n) { /* row by row, each from its place */
-        int64_t row = (first + done) / width, at = (first + done) % width, length = width - at < n - done ? width - at : n - done;
-        sw_status status = sw_safetensors_read(place.file, place.tensor, sw_gguf_row_to_hf(row, head) * width + at, length,
-                                               e->values + done, err);
-        if (status != SW_OK)
-            return status;
-        done += length;
-    }
-    return SW_OK;
+static sw_status no_base(const exporting *e, const char *needed, sw_error *err) {
+    const char *path = sw_checkpoint_path(e->checkpoint);
+    if (!needed)
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: holds adapters of a model, and there is no run.yaml to say where that lies · give its folder with "
+                       "--model",
+                       path);
+    return sw_fail(err, SW_BAD_FILE,
+                   "%s: \"%.200s\" was frozen and is not in the checkpoint but in the model that the run began with, and there "
+                   "is no run.yaml to say where that lies · give its folder with --model",
+                   path, needed);
 }
 
-/* Narrow where they stand: an element is read before anything is written over it. */
-static sw_status narrow(exporter *e, const sw_parameter *parameter, int64_t n, sw_dtype dtype, sw_error *err) {
-    char *bytes = (char *)e->values;
-    for (int64_t i = 0; dtype != SW_F32 && i < n; i++) {
-        float value;
-        memcpy(&value, bytes + 4 * i, sizeof value);
-        uint16_t bits = dtype == SW_BF16 ? sw_float_to_bf16(value) : sw_float_to_f16(value);
-        if (dtype == SW_F16 && isfinite(value) && (bits & 0x7fff) == 0x7c00)
-            return sw_fail(err, SW_BAD_CONFIG, "%s: an element is %g, beyond what F16 holds (65504); write BF16 or F32",
-                           parameter->name, (double)value);
-        memcpy(bytes + 2 * i, &bits, sizeof bits);
-    }
-    return SW_OK;
+/* Is options->model the one that the run began with? Then it is opened, if weights of it are needed. */
+static sw_status open_base(exporting *e, sw_error *err) {
+    const sw_export_options *o = e->options;
+    const char *needed = first_left_out(e), *then = sw_checkpoint_find_setting(e->checkpoint, SW_MODEL_PATH_KEY);
+    char now[SW_FINGERPRINT_BYTES];
+    if (!needed && !o->lora && !o->is_model_given)
+        return SW_OK;
+    if (!o->model)
+        return no_base(e, needed, err);
+    if (then && strcmp(then, "null") == 0)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%s: the run of %s began with no model, but with weights of its own · leave --model out", o->model,
+                       sw_checkpoint_path(e->checkpoint));
+    sw_status status = sw_model_files_check(o->model, &e->config, e->graph, err);
+    if (status == SW_OK)
+        status = sw_model_fingerprint(o->model, &e->config, e->graph, now, err);
+    if (status != SW_OK)
+        return sw_fail_within(err, "the model that the run began with (--model says where)");
+    if (then && strcmp(then, now) != 0)
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "%s: is not the model that the run of %s began with: that was %.160s, this is %s · give the right one with "
+            "--model",
+            o->model, sw_checkpoint_path(e->checkpoint), then, now);
+    return needed ? sw_model_source_open(o->model, &e->base, err) : SW_OK;
 }
 
-static sw_status write_weights(exporter *e, sw_error *err) {
-    int64_t at = (int64_t)e->header_bytes;
+static sw_status write_folder(exporting *e, const char *to, sw_error *err) {
+    const sw_export_options *o = e->options;
+    char *adapter_config = NULL, mark[SW_MARK_BYTES];
+    sw_model_output output = {.graph = o->lora ? e->layers.parameters : e->graph, .dtype = o->dtype, .is_adapter = o->lora};
     sw_status status = SW_OK;
-    for (int p = 0; p < e->graph->parameters.n && status == SW_OK; p++) {
-        const sw_parameter *parameter = e->graph->parameters.item[p];
-        sw_dtype dtype = dtype_of(e, parameter);
-        int64_t element_bytes = sw_dtype_bytes(dtype);
-        for (int64_t first = 0; first < parameter->n_elements && status == SW_OK; first += SW_PIECE_ELEMENTS) {
-            int64_t left = parameter->n_elements - first, n = left < SW_PIECE_ELEMENTS ? left : SW_PIECE_ELEMENTS;
-            status = read_elements(e, parameter, first, n, err);
-            if (status == SW_OK)
-                status = narrow(e, parameter, n, dtype, err);
-            if (status == SW_OK)
-                status =
-                    sw_file_write_at(e->descriptor, e->partial, e->values, n * element_bytes, at + first * element_bytes, err);
-        }
-        at += aligned(parameter->n_elements * element_bytes);
+    output.chat_template = o->chat_template;
+    if (!o->lora && o->companions && !sw_file_exists(o->companions)) {
+        const char *elsewhere =
+            o->companions == o->model ? "say with --model where the model is that the run began with, or " : "";
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: is not there, and the tokenizer's files come from it · %sleave them out with --no-tokenizer",
+                         o->companions, elsewhere);
+    } else if (!o->lora) {
+        output.max_shard_size = o->max_shard_size;
+        output.config = &e->config;
+        output.companions = o->companions;
+        output.is_bytes = o->is_bytes;
+    } else {
+        status = sw_model_mark(o->model, &e->config, e->graph, mark, err);
+        if (status == SW_OK)
+            status = sw_adapter_config_write(o->lora, &e->layers, o->model, &adapter_config, err);
+        output.config_json = adapter_config;
+        output.base_mark = mark;
     }
+    if (status == SW_OK)
+        status = sw_model_files_begin(to, &output, err);
+    free(adapter_config);
+    if (status != SW_OK)
+        return status;
+    status = sw_model_files_write(to, &e->layout, 0, o->dtype, fetch, e, err);
+    if (status == SW_OK)
+        return sw_model_files_finish(to, err);
+    sw_model_files_abandon(to);
     return status;
 }
 
-/* All of the file under its temporary name, on disk. */
-static sw_status write_partial(exporter *e, sw_error *err) {
-    sw_status status = sw_file_create(e->partial, e->partial, &e->descriptor, err);
-    if (status != SW_OK)
-        return status;
-    status = sw_file_reserve(e->descriptor, e->partial, (int64_t)e->header_bytes + e->data_bytes, err);
+sw_status sw_checkpoint_export_model(const sw_checkpoint *checkpoint, const char *to, const sw_export_options *options,
+                                     sw_error *err) {
+    const char *path = sw_checkpoint_path(checkpoint), *config_json = sw_checkpoint_model_config(checkpoint);
+    exporting e = {.checkpoint = checkpoint, .options = options};
+    const sw_mesh one_rank = sw_mesh_flat(1);
+    if (!config_json)
+        return sw_fail(err, SW_BAD_FILE, "%s: holds a model that Hugging Face has no name for, so there is no folder of it",
+                       path);
+    sw_status status = sw_model_config_parse(path, config_json, (int64_t)strlen(config_json), &e.config, err);
     if (status == SW_OK)
-        status = sw_file_write_at(e->descriptor, e->partial, e->header, (int64_t)e->header_bytes, 0, err);
+        status = trace(&e, err);
     if (status == SW_OK)
-        status = write_weights(e, err);
+        status = check_parameters(&e, err);
     if (status == SW_OK)
-        status = sw_file_sync(e->descriptor, e->partial, err);
-    return sw_file_close(e->descriptor, e->partial, status, err);
-}
-
-sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype dtype, bool with_tokenizer, sw_error *err) {
-    exporter e = {.folder = from, .dtype = dtype, .descriptor = -1};
-    if (sw_file_exists(to))
-        return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name", to);
-    if (snprintf(e.partial, sizeof e.partial, "%s.partial", to) >= (int)sizeof e.partial)
-        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", to);
-    sw_status status = sw_model_config_read(from, &e.config, err);
+        status = open_base(&e, err);
     if (status == SW_OK)
-        status = check_config(&e, err);
+        status = sw_layout_create(e.graph, &one_rank, (sw_wrap){0}, SW_BLOCK, &e.layout, err);
     if (status == SW_OK)
-        status = sw_graph_create(1, 8, &e.graph, err);
+        status = sw_checkpoint_reader_open(checkpoint, &e.reader, err);
     if (status == SW_OK)
-        status = sw_model_trace(&e.config, SW_ENDS_IN_LOSS, e.graph, err);
-    if (status == SW_OK)
-        status = sw_model_files_check(from, &e.config, e.graph, err);
-    if (status == SW_OK)
-        status = sw_model_source_open(from, &e.source, err);
-    if (status == SW_OK)
-        status = make_header(&e, with_tokenizer, err);
-    e.values = malloc(sizeof *e.values * SW_PIECE_ELEMENTS);
-    if (status == SW_OK && !e.values)
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", from, SW_PIECE_ELEMENTS);
-    if (status == SW_OK)
-        status = write_partial(&e, err);
-    if (status == SW_OK)
-        status = sw_file_publish(e.partial, to, err);
-    if (status != SW_OK && e.descriptor >= 0)
-        unlink(e.partial);
-    free(e.values);
-    free(e.header);
-    sw_model_source_close(&e.source);
+        status = write_folder(&e, to, err);
+    sw_model_source_close(&e.base);
+    sw_checkpoint_reader_close(e.reader);
+    sw_layout_free(&e.layout);
     sw_graph_free(e.graph);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/manifest_format.h"
-#include "checkpoint/scanner.h"
+#include "formats/scanner.h"
 
 typedef struct parser {
     const char *name; /* of the file */

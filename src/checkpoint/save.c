@@ -131,6 +131,18 @@ int64_t sw_save_bytes(const sw_save_options *options) {
     return bytes;
 }
 
+int64_t sw_save_file_bytes(const sw_save_options *options) {
+    enum { SMALL_FILES_BYTES = 64 << 10, BYTES_OF_A_NAME = 512 };
+    int n_states = __builtin_popcount(options->kinds), n_parameters = options->graph->parameters.n;
+    int64_t elements = 0;
+    for (int p = 0; p < n_parameters; p++) {
+        const sw_parameter *parameter = options->graph->parameters.item[p];
+        int n_kept = parameter->is_trainable ? n_states : !options->leaves_out_frozen;
+        elements += n_kept * parameter->n_elements;
+    }
+    return elements * (int64_t)sizeof(float) + SMALL_FILES_BYTES + n_states * (int64_t)BYTES_OF_A_NAME * n_parameters;
+}
+
 int64_t sw_save_bytes_written(const sw_save *save) {
     return save->bytes_written;
 }

@@ -12,7 +12,7 @@
  *   (all ranks learn that all have finished)
  *   rank 0       sw_save_publish   manifest, the folder's name, `latest`, and what is not kept any more is removed
  *
- * A checkpoint that is there may get another state: sw_save_restate.
+ * A checkpoint that is there may get another state: sw_save_replace_state.
  *
  * When any of it fails on any rank, every rank, each of which has begun, calls sw_save_abandon, rank 0 after the others have: the
  * folder is removed, what was there before is as it was, and the next save may begin. Failures are SW_NO_SPACE (SW_NO_MEMORY and
@@ -71,6 +71,9 @@ void sw_save_close(sw_save *save);
 /* Bytes that sw_save_open allocates for this rank, for the plan; those of the kernel's ring apart. */
 int64_t sw_save_bytes(const sw_save_options *options);
 
+/* Bytes of a checkpoint's files on the disk, for whoever asks whether there is room; a little more than they come to. */
+int64_t sw_save_file_bytes(const sw_save_options *options);
+
 /* Begin the checkpoint of the state after `step` steps. */
 sw_status sw_save_begin(sw_save *save, int64_t step, sw_error *err);
 
@@ -89,7 +92,7 @@ sw_status sw_save_publish(sw_save *save, const sw_save_facts *facts, sw_error *r
 /* Rank 0, while nothing is being saved: the checkpoint of a step, which is there, gets another state (as in sw_save_facts), and
  * all else of it stays as it is: only its manifest is written anew. At any moment it is whole, with the one state or the other.
  * Reads the manifest, and allocates for that. Errors: SW_NO_SPACE; SW_BAD_FILE: it is damaged, or gone; SW_NO_MEMORY. */
-sw_status sw_save_restate(sw_save *save, int64_t step, const char *state, sw_error *err);
+sw_status sw_save_replace_state(sw_save *save, int64_t step, const char *state, sw_error *err);
 
 /* Rank 0, while nothing is being saved: checkpoints after this step are the caller's to remove, and count no more among those
  * that retention looks at. */

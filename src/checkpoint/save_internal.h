@@ -11,7 +11,7 @@
  * the order in which it walks them (kind by kind; on rank 0 the file's header first; then group by group). */
 #define SW_SAVE_TABLE_NAME "checksums"
 
-/* A manifest that is about to take the place of the one beside it: restate.c. */
+/* A manifest that is about to take the place of the one beside it: replace_state.c. */
 #define SW_SAVE_MANIFEST_PARTIAL_NAME "manifest.json.partial"
 
 /* What rank 0 alone has. */

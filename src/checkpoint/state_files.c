@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/safetensors.h"
+#include "formats/safetensors.h"
 
 const char *sw_state_file_name(sw_state_kind kind) {
     return kind == SW_STATE_MASTER ? "parameters.safetensors" : sw_optimizer_state_file(sw_state_of_optimizer(kind));

@@ -17,7 +17,7 @@
 #include "device/cpu/gemm.h"
 #include "device/parallel.h"
 #include "device/sizes.h"
-#include "run/rank_device.h"
+#include "execute/rank_device.h"
 
 static const double roof_seconds = 0.05, gemm_seconds = 0.1;
 

@@ -21,7 +21,7 @@
 #include "base/file.h"
 #include "cli/bench.h"
 #include "observe/resident.h"
-#include "run/train.h"
+#include "train/train.h"
 
 /* What the run tells while it goes on. Rank 0 counts steps; the supervisor leaves its error at the end. */
 typedef struct run_tells {

@@ -19,10 +19,10 @@
 #include "base/philox.h"
 #include "base/text.h"
 #include "cli/bench.h"
-#include "data/npy_writer.h"
 #include "device/cpu/cores.h"
-#include "run/assembly.h"
-#include "run/rank_device.h"
+#include "formats/npy_writer.h"
+#include "plan/assembly.h"
+#include "plan/plan.h"
 
 enum { MOST_ROUNDS = 32 };
 

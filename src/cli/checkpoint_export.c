@@ -6,12 +6,13 @@
 #include "base/file.h"
 #include "base/reason.h"
 #include "base/text.h"
-#include "checkpoint/convert.h"
+#include "checkpoint/export.h"
 #include "cli/checkpoint.h"
 #include "config/settings.h"
 #include "data/chat.h"
-#include "data/tokenizer/tokenizer.h"
-#include "run/assembly.h"
+#include "hf/convert.h"
+#include "plan/assembly.h"
+#include "tokenizer/tokenizer.h"
 
 bool sw_checkpoint_parse_dtype(const char *word, sw_dtype *dtype) {
     static const struct {

@@ -10,11 +10,11 @@
 
 #include "base/reason.h"
 #include "base/text.h"
-#include "checkpoint/adopt.h"
-#include "checkpoint/convert.h"
+#include "checkpoint/copy.h"
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
 #include "device/cpu/cores.h"
+#include "hf/convert.h"
 
 /* ---- a checkpoint ---- */
 
@@ -49,7 +49,7 @@ static sw_status import_checkpoint(const char *from, const char *to, sw_error *e
     if (status == SW_OK && !realpath(to, whole))
         status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be found any more", to);
     if (status == SW_OK)
-        status = sw_checkpoint_adopt(checkpoint, sw_storage_system(), to, sw_cores_count(), err);
+        status = sw_checkpoint_copy(checkpoint, sw_storage_system(), to, sw_cores_count(), err);
     if (status == SW_OK)
         printf("checkpoint: %s/steps/%08" PRId64 "; shardwise train RUN.yaml checkpoint.path=%s goes on from it\n", to,
                sw_checkpoint_step(checkpoint), whole);

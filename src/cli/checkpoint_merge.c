@@ -1,8 +1,8 @@
 /* checkpoint_merge.c: shardwise checkpoint merge: a model and its adapter as one model. */
 #include <stdlib.h>
 
-#include "checkpoint/adapter.h"
 #include "cli/checkpoint.h"
+#include "hf/adapter.h"
 
 sw_status sw_checkpoint_action_merge(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;

@@ -11,8 +11,8 @@
 #include "cli/command.h"
 #include "cli/eval_scores.h"
 #include "config/check.h"
-#include "run/score.h"
-#include "run/train.h"
+#include "infer/score.h"
+#include "train/train.h"
 
 /* What the signal handler tells. */
 static volatile sig_atomic_t stop_signal;

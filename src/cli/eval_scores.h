@@ -2,7 +2,7 @@
 #ifndef SW_CLI_EVAL_SCORES_H
 #define SW_CLI_EVAL_SCORES_H
 
-#include "run/score.h"
+#include "infer/score.h"
 
 /* A line for each source, one for all if there are several, one for the choices: on standard output. */
 void sw_print_scores(const sw_score_options *options, const sw_source_score *scores, const sw_choices_score *choices);

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "run/fault_calls.h"
-#include "run/faults.h"
+#include "faults/fault_calls.h"
+#include "faults/faults.h"
 
 /* Where it is, from the command's own folder. */
 static sw_status find_library(char path[SW_PATH_BYTES], sw_error *err) {

@@ -3,7 +3,7 @@
 #define SW_CLI_PROMPTS_H
 
 #include "cli/command.h"
-#include "run/generate.h"
+#include "infer/generate.h"
 
 typedef struct sw_prompts {
     sw_prompt *item; /* [n], none of them empty */

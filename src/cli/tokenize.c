@@ -8,14 +8,14 @@
 #include "base/file.h"
 #include "base/reason.h"
 #include "base/text.h"
-#include "checkpoint/bytes_tokenizer.h"
 #include "cli/command.h"
 #include "cli/render.h"
 #include "data/corpus.h"
-#include "data/npy.h"
-#include "data/npy_writer.h"
 #include "data/token_record.h"
 #include "device/cpu/cores.h"
+#include "formats/npy.h"
+#include "formats/npy_writer.h"
+#include "hf/bytes_tokenizer.h"
 
 enum { SW_COLUMN_BYTES = 32 };
 

@@ -11,8 +11,8 @@
 #include "cli/fresh_line.h"
 #include "cli/progress.h"
 #include "config/settings.h"
-#include "run/faults.h"
-#include "run/train.h"
+#include "faults/faults.h"
+#include "train/train.h"
 
 /* What the signal handler tells: the only state that the command keeps outside of functions. */
 static volatile sig_atomic_t has_begun, stop_signal, report_request, save_request;

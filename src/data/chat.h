@@ -16,9 +16,9 @@
 
 #include <shardwise/status.h>
 
+#include "base/slice.h"
 #include "data/conversation.h"
 #include "data/jinja/jinja.h"
-#include "data/slice.h"
 
 #define SW_CHAT_TEXT_BYTES 256
 

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "data/chat_internal.h"
-#include "data/tokenizer/unicode.h"
+#include "tokenizer/unicode.h"
 
 typedef enum key_class {
     KEY_KNOWN,  /* role, content, and what was read already */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "data/slice.h"
+#include "base/slice.h"
 
 bool sw_begins_with(sw_slice s, sw_slice with);
 bool sw_ends_with(sw_slice s, sw_slice with);

@@ -7,7 +7,7 @@
 
 #include "data/chat.h"
 #include "data/encode.h"
-#include "data/tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct sw_codec {
     sw_tokenizer *tokenizer;

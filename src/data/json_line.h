@@ -13,7 +13,7 @@
 
 #include <shardwise/status.h>
 
-#include "data/slice.h"
+#include "base/slice.h"
 
 typedef struct sw_json_line {
     const char *name; /* of the file */

@@ -25,8 +25,8 @@
 #include <shardwise/status.h>
 
 #include "base/columns.h"
+#include "base/slice.h"
 #include "data/conversation.h"
-#include "data/slice.h"
 
 typedef enum sw_jsonl_form { SW_JSONL_TEXT, SW_JSONL_COMPLETION, SW_JSONL_MESSAGES } sw_jsonl_form;
 

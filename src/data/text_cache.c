@@ -19,7 +19,7 @@
 #include "data/cache_entry.h"
 #include "data/token_file.h"
 #include "data/tokenize.h"
-#include "data/tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* Of what is written. It changes with every change that gives other tokens for the same text. */
 #define FORMAT_VERSION "shardwise tokens 3"

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/file_format.h"
-#include "data/npy.h"
+#include "formats/npy.h"
 
 enum { CHECK_BYTES = 1 << 20, READ_BYTES = 16 << 10 };
 

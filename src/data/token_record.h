@@ -15,7 +15,7 @@
 
 #include <shardwise/status.h>
 
-#include "data/tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum { SW_TOKEN_HASH_BYTES = 17 }; /* 16 digits 0-9a-f, and a NUL */
 

@@ -25,7 +25,7 @@
 #include "base/reason.h"
 #include "data/cache_entry.h"
 #include "data/encode.h"
-#include "data/npy.h"
+#include "formats/npy.h"
 
 enum { COPY_NUMBERS = 4096, MAX_WORKERS = 64 };
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "data/slice.h"
+#include "base/slice.h"
 
 enum { SW_MOST_UNREAD_KEYS = 8, SW_UNREAD_KEY_BYTES = 40 };
 

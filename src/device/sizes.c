@@ -17,7 +17,7 @@ enum {
     COLUMN_BLOCKS = 64, /* at most */
 };
 
-int64_t sw_few_rows_stride(int64_t length) {
+int64_t sw_skinny_gemm_stride(int64_t length) {
     return (length + 31) / 32 * 32;
 }
 
@@ -66,7 +66,7 @@ int64_t sw_column_blocks(int64_t n_rows) {
 static bool multiplies(sw_kernel kernel, const int64_t *dim) {
     switch (kernel) {
     case SW_KERNEL_LINEAR:
-        return dim[0] > SW_FEW_ROWS;
+        return dim[0] > SW_SKINNY_ROWS;
     case SW_KERNEL_LINEAR_GRAD_INPUT:
     case SW_KERNEL_LINEAR_GRAD_WEIGHT:
     case SW_KERNEL_ATTENTION:
@@ -84,14 +84,14 @@ static bool multiplies(sw_kernel kernel, const int64_t *dim) {
 static int64_t scratch_elements(sw_kernel kernel, const int64_t *dim, bool widens, int64_t n_threads) {
     const int64_t out = dim[3] + dim[4] + dim[5]; /* of linear kernels */
     switch (kernel) {
-    case SW_KERNEL_LINEAR:        /* n in layout out0 out1 out2 */
-        if (dim[0] > SW_FEW_ROWS) /* biases of several products, side by side */
+    case SW_KERNEL_LINEAR:           /* n in layout out0 out1 out2 */
+        if (dim[0] > SW_SKINNY_ROWS) /* biases of several products, side by side */
             return dim[4] ? out : 0;
         if (dim[2] == 0) /* rows of x, dealt */
-            return widens ? dim[0] * sw_few_rows_stride(dim[1]) : 0;
+            return widens ? dim[0] * sw_skinny_gemm_stride(dim[1]) : 0;
         return dim[0] * out; /* sums */
     case SW_KERNEL_LOGITS:   /* n V C: rows of x, dealt */
-        return widens ? smaller(dim[0], SW_FEW_ROWS) * sw_few_rows_stride(dim[2]) : 0;
+        return widens ? smaller(dim[0], SW_SKINNY_ROWS) * sw_skinny_gemm_stride(dim[2]) : 0;
     case SW_KERNEL_CROSS_ENTROPY: /* n V C chunk: losses */
     case SW_KERNEL_CROSS_ENTROPY_GRAD:
         return dim[3];

@@ -31,7 +31,7 @@ int64_t sw_column_rows(int64_t n_rows);
 int64_t sw_column_blocks(int64_t n_rows);
 
 /* Rows of a linear operation up to which it is bound by reading the weight: then the weight is read once, as it lies. */
-#define SW_FEW_ROWS 8
-int64_t sw_few_rows_stride(int64_t length); /* elements from one such row to the next, in the order in which bf16 is widened */
+#define SW_SKINNY_ROWS 8
+int64_t sw_skinny_gemm_stride(int64_t length); /* elements from one such row to the next, in the order in which bf16 is widened */
 
 #endif

@@ -95,7 +95,7 @@ static inline sw_graph *make_run_graph(int64_t big_rows) {
     return graph;
 }
 
-enum { BIG_ROWS = 601, FEW_ROWS = 2 };
+enum { BIG_ROWS = 601, SKINNY_ROWS = 2 };
 
 /* Many small saves go where a sync costs nothing. Takes the graph over. */
 static inline void begin_run_with(saved_run *run, int n_ranks, sw_graph *graph, bool is_small) {

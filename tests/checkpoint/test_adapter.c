@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/adapter.h"
+#include "hf/adapter.h"
 
 static sw_status parse(const char *text, sw_adapter_config *config, sw_error *err) {
     return sw_adapter_config_parse("adapter_config.json", text, (int64_t)strlen(text), config, err);

@@ -1,8 +1,8 @@
 /* test_bad_models.c: model folders that must load and ones that must be refused, with the reason of each. */
 #include "bad_files.h"
 
-#include "checkpoint/model_files.h"
 #include "graph/graph.h"
+#include "hf/model_files.h"
 #include "model/model.h"
 
 static sw_status load_folder(const char *path, sw_error *err) {

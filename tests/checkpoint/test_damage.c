@@ -36,7 +36,7 @@ static void any_bit_that_flips_is_found(void **state) {
     saved_run run;
     sw_error err;
     uint64_t chance = 1;
-    begin_run_of(&run, 3, FEW_ROWS);
+    begin_run_of(&run, 3, SKINNY_ROWS);
     save_step(&run, 10);
     sw_checkpoint *checkpoint = open_step(&run, 10);
     for (int i = 0; i < 10000; i++) {
@@ -134,7 +134,7 @@ static void the_newest_good_one_is_taken(void **state) {
     sw_error err;
     rejections r = {0};
     int64_t step;
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     assert_int_equal(newest_good_step(run.folder, 2, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, -1);
     for (int i = 1; i <= 6; i++)
@@ -168,7 +168,7 @@ static void half_deleted_folders(void **state) {
                                         "second_moment.safetensors"};
     saved_run run;
     sw_error err;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     for (unsigned removed = 1; removed < 16; removed++) {
         save_step(&run, 10);
         for (int i = 0; i < 4; i++)
@@ -189,8 +189,8 @@ static void links_are_not_followed(void **state) {
     saved_run run, other;
     sw_error err;
     sw_steps steps;
-    begin_run_of(&run, 1, FEW_ROWS);
-    begin_run_of(&other, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
+    begin_run_of(&other, 1, SKINNY_ROWS);
     save_step(&run, 10);
     save_step(&other, 10);
     save_step(&other, 20);
@@ -233,7 +233,7 @@ static void latest_may_be_given(void **state) {
     saved_run run;
     sw_error err;
     sw_checkpoint *checkpoint;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     save_step(&run, 20);
     assert_int_equal(sw_checkpoint_open(join(run.folder, "latest"), &checkpoint, &err), SW_OK);
@@ -249,7 +249,7 @@ static void a_renamed_folder_is_not_taken(void **state) {
     sw_error err;
     int64_t step;
     rejections r = {0};
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     save_step(&run, 20);
     char from[SW_PATH_BYTES];
@@ -276,7 +276,7 @@ static void what_is_not_ours_stays(void **state) {
     saved_run run;
     sw_error err;
     sw_steps steps;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 20);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_int_equal(mkdir(join(run.folder, names[i]), 0777), 0);
@@ -313,7 +313,7 @@ static void notes_in_a_checkpoint_outlive_it(void **state) {
     (void)state;
     saved_run run;
     sw_error err;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     run.retention = (sw_retention){1, 0};
     for (int i = 1; i <= 2; i++) {
         char name[64];
@@ -345,7 +345,7 @@ static void only_links_give_way_to_latest(void **state) {
     static const char *const names[] = {"latest", ".latest.partial"};
     saved_run run;
     sw_error err;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     for (int i = 0; i < 4; i++) {
         const char *path = join(run.folder, names[i / 2]);
@@ -371,7 +371,7 @@ static void a_file_system_without_links(void **state) {
     (void)state;
     saved_run run;
     sw_storage storage = *sw_storage_system();
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     storage.link = no_link;
     run.storage = &storage;
     save_step(&run, 10);
@@ -389,7 +389,7 @@ static void a_newer_version_is_not_passed_over(void **state) {
     sw_steps steps;
     int64_t step, bytes;
     rejections r = {0};
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     save_step(&run, 20);
     char path[SW_PATH_BYTES], checksum[32], target[64] = "", *text = NULL;
@@ -420,7 +420,7 @@ static void left_overs_are_cleaned(void **state) {
     saved_run run;
     sw_error err;
     char target[64] = "";
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     save_step(&run, 10);
     save_step(&run, 20);
     run.step = 30;
@@ -454,7 +454,7 @@ static void no_file_descriptors_are_no_damage(void **state) {
     struct rlimit limit, less;
     rejections r = {0};
     int64_t step = -1;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     save_step(&run, 20);
     close_saves(&run);
@@ -482,7 +482,7 @@ static void another_model_is_named(void **state) {
     (void)state;
     saved_run run;
     sw_error err;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     sw_checkpoint *checkpoint = open_step(&run, 10);
     sw_parameter *norm = run.graph->parameters.item[7];
@@ -521,8 +521,8 @@ static void files_that_their_manifest_does_not_fit(void **state) {
     (void)state;
     saved_run run, other;
     sw_error err;
-    begin_run_of(&run, 1, FEW_ROWS);
-    begin_run_of(&other, 1, FEW_ROWS + 1);
+    begin_run_of(&run, 1, SKINNY_ROWS);
+    begin_run_of(&other, 1, SKINNY_ROWS + 1);
     save_step(&run, 10);
     save_step(&other, 10);
     char from[SW_PATH_BYTES];

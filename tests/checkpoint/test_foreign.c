@@ -66,7 +66,7 @@ static void stays_whoever_wants_its_name(void **state) {
         saved_run run;
         sw_error err;
         char before[1024], after[1024];
-        begin_run_of(&run, 1, FEW_ROWS);
+        begin_run_of(&run, 1, SKINNY_ROWS);
         save_step(&run, 10);
         save_step(&run, 20);
         const char *what = put(&run, way);
@@ -99,7 +99,7 @@ static void is_moved_to_a_free_name(void **state) {
     (void)state;
     saved_run run;
     char first[1024], now[1024];
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     save_step(&run, 10);
     for (int i = 0; i < 3; i++) {
         put(&run, 1);
@@ -128,7 +128,7 @@ static void other_names_are_not_looked_at(void **state) {
     saved_run run;
     sw_error err;
     char before[N][1024], after[1024], name[64];
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 5);
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof name, "steps/%s", names[i]);

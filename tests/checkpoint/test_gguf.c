@@ -17,11 +17,11 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "checkpoint/convert.h"
-#include "checkpoint/gguf_model.h"
-#include "checkpoint/gguf_tokenizer.h"
-#include "checkpoint/gguf_write.h"
-#include "checkpoint/safetensors.h"
+#include "formats/gguf_write.h"
+#include "formats/safetensors.h"
+#include "hf/convert.h"
+#include "hf/gguf_model.h"
+#include "hf/gguf_tokenizer.h"
 
 #define GOLDEN SW_SOURCE_FOLDER "/tests/checkpoint/gguf/"
 

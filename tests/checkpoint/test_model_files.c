@@ -17,8 +17,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "checkpoint/model_files.h"
-#include "checkpoint/safetensors.h"
+#include "formats/safetensors.h"
+#include "hf/model_files.h"
 
 static char scratch[] = "/tmp/sw-model-files-XXXXXX";
 static char model_path[256], partial_path[300], weights_path[300];

@@ -302,19 +302,19 @@ static void materialize(const disk *d, int at, const char *path) {
 
 static const char RESTATED[] = "{\"rows_left_out\": 20}";
 
-/* The states that a checkpoint may have; `restated`: that it must have the later one. */
-static void check_state(const saved_run *run, int64_t step, bool must_be_restated) {
+/* The states that a checkpoint may have; `replaced`: that it must have the later one. */
+static void check_state(const saved_run *run, int64_t step, bool must_be_replaced) {
     char saved[SAVED_STATE_BYTES];
     sw_checkpoint *checkpoint = open_step(run, step);
-    bool is_restated = strcmp(sw_checkpoint_state(checkpoint), RESTATED) == 0;
+    bool is_replaced = strcmp(sw_checkpoint_state(checkpoint), RESTATED) == 0;
     saved_state(step, saved);
-    assert_true(is_restated || (!must_be_restated && strcmp(sw_checkpoint_state(checkpoint), saved) == 0));
+    assert_true(is_replaced || (!must_be_replaced && strcmp(sw_checkpoint_state(checkpoint), saved) == 0));
     sw_checkpoint_close(checkpoint);
 }
 
 /* What the next start finds: every checkpoint that has a name is whole, bit for bit; the newest is at least `least`, and if it is
- * `restated` it has its new state; cleaning leaves nothing else; and saving goes on. */
-static void check_folder(const saved_run *run, const char *folder, int64_t least, int64_t restated) {
+ * `replaced` it has its new state; cleaning leaves nothing else; and saving goes on. */
+static void check_folder(const saved_run *run, const char *folder, int64_t least, int64_t replaced) {
     saved_run after = *run;
     sw_steps steps;
     sw_error err;
@@ -326,7 +326,7 @@ static void check_folder(const saved_run *run, const char *folder, int64_t least
         if (!steps.item[i].is_whole)
             fail_msg("%s", steps.item[i].reason);
         check_step(&after, steps.item[i].step);
-        check_state(&after, steps.item[i].step, steps.item[i].step == restated);
+        check_state(&after, steps.item[i].step, steps.item[i].step == replaced);
     }
     assert_true((steps.n ? steps.item[0].step : -1) >= least);
     if (sw_steps_clean(after.storage, folder, NULL, NULL, &err) != SW_OK)
@@ -366,7 +366,7 @@ static void remove_tree(const char *path) {
 }
 
 /* The disk after the first n changes but those that are left out. */
-static void look_at(world *w, int n, const bool *is_left_out, int64_t least, int64_t restated) {
+static void look_at(world *w, int n, const bool *is_left_out, int64_t least, int64_t replaced) {
     static disk d;
     memset(&d, 0, sizeof d);
     for (int i = 0; i < w->recorder->n_nodes; i++) {
@@ -377,7 +377,7 @@ static void look_at(world *w, int n, const bool *is_left_out, int64_t least, int
     for (int i = 0; i < n; i++)
         if (!is_left_out[i])
             apply(&d, &w->recorder->change[i]);
-    uint64_t hash = (hash_tree(&d, ROOT, true) + (uint64_t)(least * 1000 + restated) * 0x9e3779b97f4a7c15u) | 1;
+    uint64_t hash = (hash_tree(&d, ROOT, true) + (uint64_t)(least * 1000 + replaced) * 0x9e3779b97f4a7c15u) | 1;
     size_t slot = hash % (sizeof w->seen / sizeof *w->seen);
     while (w->seen[slot] && w->seen[slot] != hash)
         slot = (slot + 1) % (sizeof w->seen / sizeof *w->seen);
@@ -386,7 +386,7 @@ static void look_at(world *w, int n, const bool *is_left_out, int64_t least, int
         w->seen[slot] = hash;
         assert_true(++w->n_distinct < 60000);
         materialize(&d, ROOT, w->folder);
-        check_folder(w->run, w->folder, least, restated);
+        check_folder(w->run, w->folder, least, replaced);
         remove_tree(w->folder);
     }
     for (int i = 0; i < MOST_NODES; i++)
@@ -394,7 +394,7 @@ static void look_at(world *w, int n, const bool *is_left_out, int64_t least, int
 }
 
 /* A crash after the first n changes. */
-static void crash_at(world *w, int n, int64_t least, int64_t restated) {
+static void crash_at(world *w, int n, int64_t least, int64_t replaced) {
     static bool is_left_out[MOST_CHANGES];
     int open_change[MOST_CHANGES], n_open = 0;
     for (int i = 0; i < n; i++) {
@@ -418,7 +418,7 @@ static void crash_at(world *w, int n, int64_t least, int64_t restated) {
                                                  : ((chance >> (i % 60) ^ chance >> (i / 60)) & 1) != 0;
             is_left_out[open_change[i]] = left_out;
         }
-        look_at(w, n, is_left_out, least, restated);
+        look_at(w, n, is_left_out, least, replaced);
     }
 }
 
@@ -439,7 +439,7 @@ static void run_through(int n_ranks, int64_t keep, disk_kind kind, const int64_t
     saved_run run;
     sw_error err;
     int done[8], n = 0;
-    begin_run_of(&run, n_ranks, FEW_ROWS);
+    begin_run_of(&run, n_ranks, SKINNY_ROWS);
     sw_storage storage = recording_storage(&run);
     rec.cannot_exchange = kind & NO_EXCHANGE;
     rec.cannot_link = kind & NO_LINKS;
@@ -448,7 +448,7 @@ static void run_through(int n_ranks, int64_t keep, disk_kind kind, const int64_t
     for (int i = 0; i < n_saves; i++) {
         if (saves[i] >= 0)
             save_step(&run, saves[i]);
-        else if (sw_save_restate(run.save[0], -saves[i], RESTATED, &err) != SW_OK)
+        else if (sw_save_replace_state(run.save[0], -saves[i], RESTATED, &err) != SW_OK)
             fail_msg("%s", err.message);
         done[i] = rec.n_changes;
     }
@@ -456,17 +456,17 @@ static void run_through(int n_ranks, int64_t keep, disk_kind kind, const int64_t
     the_world.run = &run;
     the_world.recorder = &rec;
     snprintf(the_world.folder, sizeof the_world.folder, "%s-after", run.folder);
-    int64_t least = -1, restated = -1; /* what a save that has returned promises */
+    int64_t least = -1, replaced = -1; /* what a save that has returned promises */
     for (int i = 0; i < n_saves; i++) {
         /* Replacing by three renames may lose the step that is replaced, which is not the last good one. */
         int64_t promised = rec.cannot_exchange && i && saves[i] == saves[i - 1] ? saves[i - 2] : least;
         for (; n < done[i]; n++)
-            crash_at(&the_world, n, promised, restated);
+            crash_at(&the_world, n, promised, replaced);
         least = saves[i] >= 0 ? saves[i] : least;
-        restated = saves[i] < 0 ? -saves[i] : restated;
+        replaced = saves[i] < 0 ? -saves[i] : replaced;
     }
     for (; n <= rec.n_changes; n++)
-        crash_at(&the_world, n, least, restated);
+        crash_at(&the_world, n, least, replaced);
     print_message("%d changes, %d states of the disk, %d of them distinct\n", rec.n_changes, the_world.n_states,
                   the_world.n_distinct);
     for (int i = 0; i < rec.n_changes; i++)
@@ -492,7 +492,7 @@ static void a_step_is_replaced_where_folders_cannot_be_exchanged(void **state) {
 }
 
 /* After a rollback: the one checkpoint that is there is never lost, on any disk. */
-static void the_only_checkpoint_is_restated(void **state) {
+static void the_only_checkpoint_is_replaced(void **state) {
     (void)state;
     run_through(1, 1, USUAL_DISK, (int64_t[]){20, -20, 30}, 3);
     run_through(1, 1, NO_EXCHANGE_NO_LINKS, (int64_t[]){20, -20, -20}, 3);
@@ -508,7 +508,7 @@ int main(void) {
         cmocka_unit_test(two_ranks_keep_one_checkpoint),
         cmocka_unit_test(a_step_is_replaced),
         cmocka_unit_test(a_step_is_replaced_where_folders_cannot_be_exchanged),
-        cmocka_unit_test(the_only_checkpoint_is_restated),
+        cmocka_unit_test(the_only_checkpoint_is_replaced),
         cmocka_unit_test(a_disk_without_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

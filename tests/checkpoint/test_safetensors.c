@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/safetensors.h"
+#include "formats/safetensors.h"
 
 static char folder[] = "/tmp/sw-safetensors-XXXXXX";
 static char path[256];

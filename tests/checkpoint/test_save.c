@@ -236,7 +236,7 @@ static void frozen_parameters_may_be_left_out(void **state) {
     saved_run run;
     sw_error err;
     int64_t n_loaded = 0, n_trained = 0, with, without;
-    begin_run_of(&run, 3, FEW_ROWS);
+    begin_run_of(&run, 3, SKINNY_ROWS);
     save_step(&run, 10);
     close_saves(&run);
     run.leaves_out_frozen = true;
@@ -264,7 +264,7 @@ static void python_reads_it(void **state) {
     char command[2 * SW_PATH_BYTES];
     if (system("python3 -c '' 2>/dev/null") != 0)
         skip();
-    begin_run_of(&run, 3, FEW_ROWS);
+    begin_run_of(&run, 3, SKINNY_ROWS);
     save_step(&run, 70);
     snprintf(command, sizeof command, "python3 '%s/tests/checkpoint/check_safetensors.py' '%s'", SW_SOURCE_FOLDER,
              step_folder(&run, 70));

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "checkpoint/adopt.h"
+#include "checkpoint/copy.h"
 
 /* The system's calls, of which one, or all from one on, fail. */
 typedef struct faulty {
@@ -139,7 +139,7 @@ static void run_through(int error, bool goes_on, int64_t step, int64_t keep, boo
     faulty f = {.cannot_exchange = cannot_exchange};
     sw_storage storage = faulty_storage(&f);
     int n = 1;
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     run.storage = &storage;
     run.retention.keep = keep;
     for (; fail_once(&run, &f, n, error, goes_on, step); n++)
@@ -167,20 +167,20 @@ static void each_call_fails_while_a_step_is_replaced(void **state) {
 static const char RESTATED[] = "{\"rows_left_out\": 20}";
 
 /* The checkpoint of step 20 is whole, and has its first state or the other. */
-static bool check_restated(const saved_run *run) {
+static bool check_replaced(const saved_run *run) {
     char saved[SAVED_STATE_BYTES];
     check_step(run, 20);
     sw_checkpoint *checkpoint = open_step(run, 20);
-    bool is_restated = strcmp(sw_checkpoint_state(checkpoint), RESTATED) == 0;
+    bool is_replaced = strcmp(sw_checkpoint_state(checkpoint), RESTATED) == 0;
     saved_state(20, saved);
-    assert_true(is_restated || strcmp(sw_checkpoint_state(checkpoint), saved) == 0);
+    assert_true(is_replaced || strcmp(sw_checkpoint_state(checkpoint), saved) == 0);
     assert_true(sw_checkpoint_validation_loss(checkpoint) == 2.5);
     sw_checkpoint_close(checkpoint);
-    return is_restated;
+    return is_replaced;
 }
 
 /* A checkpoint gets another state, and each call of that fails in turn. */
-static void each_call_fails_while_one_is_restated(void **state) {
+static void each_call_fails_while_one_is_replaced(void **state) {
     (void)state;
     saved_run run;
     faulty f = {0};
@@ -188,7 +188,7 @@ static void each_call_fails_while_one_is_restated(void **state) {
     sw_error err;
     char saved[SAVED_STATE_BYTES];
     int64_t bytes, again_bytes;
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     run.storage = &storage;
     run.model_config = "{\"a\": \"\\u00e9\"}";
     run.validation_loss = 2.5;
@@ -196,34 +196,34 @@ static void each_call_fails_while_one_is_restated(void **state) {
     char *text = file_bytes(step_folder(&run, 20), "manifest.json", &bytes);
     for (int n = 1;; n++) {
         f = (faulty){.fails_at = n, .error = EIO};
-        sw_status status = sw_save_restate(run.save[0], 20, RESTATED, &err);
+        sw_status status = sw_save_replace_state(run.save[0], 20, RESTATED, &err);
         bool failed = f.n_calls >= n;
         f = (faulty){0};
-        bool is_restated = check_restated(&run);
+        bool is_replaced = check_replaced(&run);
         assert_false(is_there(&run, "steps/00000020/manifest.json.partial"));
         if (!failed) {
-            assert_true(status == SW_OK && is_restated);
+            assert_true(status == SW_OK && is_replaced);
             assert_true(n > 6); /* a name is freed; open, write, sync, close; rename; the folder is synced */
             break;
         }
         assert_int_equal(status, SW_NO_SPACE);
         assert_non_null(strstr(err.message, step_folder(&run, 20)));
         saved_state(20, saved);
-        assert_int_equal(sw_save_restate(run.save[0], 20, saved, &err), SW_OK);
-        assert_false(check_restated(&run));
+        assert_int_equal(sw_save_replace_state(run.save[0], 20, saved, &err), SW_OK);
+        assert_false(check_replaced(&run));
     }
     /* Nothing else of it has changed: with its first state it is what it was, to the byte. */
     saved_state(20, saved);
-    assert_int_equal(sw_save_restate(run.save[0], 20, saved, &err), SW_OK);
+    assert_int_equal(sw_save_replace_state(run.save[0], 20, saved, &err), SW_OK);
     char *again = file_bytes(step_folder(&run, 20), "manifest.json", &again_bytes);
     assert_int_equal(bytes, again_bytes);
     assert_memory_equal(text, again, (size_t)bytes);
     free(text);
     free(again);
     /* What cannot be a state, and what is not there. */
-    assert_int_equal(sw_save_restate(run.save[0], 20, "{", &err), SW_BUG);
-    assert_int_equal(sw_save_restate(run.save[0], 30, "{}", &err), SW_BAD_FILE);
-    assert_false(check_restated(&run));
+    assert_int_equal(sw_save_replace_state(run.save[0], 20, "{", &err), SW_BUG);
+    assert_int_equal(sw_save_replace_state(run.save[0], 30, "{}", &err), SW_BAD_FILE);
+    assert_false(check_replaced(&run));
     end_run(&run);
 }
 
@@ -235,7 +235,7 @@ static void each_call_fails_while_old_ones_are_removed(void **state) {
     sw_storage storage = faulty_storage(&f);
     sw_error err;
     int64_t step = 30;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     run.storage = &storage;
     run.retention.keep = 2;
     save_step(&run, 10);
@@ -258,21 +258,21 @@ static void each_call_fails_while_old_ones_are_removed(void **state) {
 }
 
 /* A checkpoint that another run takes is there whole or not at all, and the next try finds the way free. */
-static void each_call_fails_while_one_is_adopted(void **state) {
+static void each_call_fails_while_one_is_copied(void **state) {
     (void)state;
     saved_run run, other;
     faulty f = {0};
     sw_storage storage = faulty_storage(&f);
     sw_error err;
     int n = 0, n_failed = 0;
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     save_step(&run, 20);
     sw_checkpoint *checkpoint = open_step(&run, 20);
     for (bool is_over = false; !is_over;) {
-        begin_run_of(&other, 1, FEW_ROWS);
+        begin_run_of(&other, 1, SKINNY_ROWS);
         save_step(&other, 10);
         f = (faulty){.fails_at = ++n, .error = EIO};
-        sw_status status = sw_checkpoint_adopt(checkpoint, &storage, other.folder, 1, &err);
+        sw_status status = sw_checkpoint_copy(checkpoint, &storage, other.folder, 1, &err);
         is_over = f.n_calls < n;
         f = (faulty){0};
         n_failed += status != SW_OK;
@@ -282,7 +282,7 @@ static void each_call_fails_while_one_is_adopted(void **state) {
             check_all(&other, 10);
             assert_false(is_there(&other, "steps/.00000020.partial"));
             /* it has its name already, and the folder's entries were not synced, or `latest` was not set */
-            sw_status again = sw_checkpoint_adopt(checkpoint, &storage, other.folder, 1, &err);
+            sw_status again = sw_checkpoint_copy(checkpoint, &storage, other.folder, 1, &err);
             assert_int_equal(again, is_there(&other, "steps/00000020") && again ? SW_BAD_CONFIG : SW_OK);
         }
         assert_int_equal(check_all(&other, 20), 2);
@@ -299,8 +299,8 @@ static void short_and_interrupted_writes(void **state) {
     saved_run run, plain;
     faulty f = {.is_odd = true};
     sw_storage storage = faulty_storage(&f);
-    begin_run_of(&run, 3, FEW_ROWS);
-    begin_run_of(&plain, 2, FEW_ROWS);
+    begin_run_of(&run, 3, SKINNY_ROWS);
+    begin_run_of(&plain, 2, SKINNY_ROWS);
     run.storage = &storage;
     save_step(&run, 10);
     save_step(&plain, 10);
@@ -328,7 +328,7 @@ static void a_fetch_that_fails(void **state) {
     (void)state;
     saved_run run;
     sw_error err;
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     save_step(&run, 10);
     close_saves(&run);
     for (int r = 0; r < 2; r++) {
@@ -347,7 +347,7 @@ static void a_part_that_is_missing(void **state) {
     (void)state;
     saved_run run;
     sw_error err;
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     run.step = 10;
     assert_int_equal(open_saves(&run, &err), SW_OK);
     for (int r = 0; r < 2; r++)
@@ -370,7 +370,7 @@ static void a_state_that_is_no_object(void **state) {
     static const char *const bad[] = {"", "1", "{", "{}}", "{} ", "[{}]", "{\"a\": \"}"};
     saved_run run;
     sw_error err;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     assert_int_equal(open_saves(&run, &err), SW_OK);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(sw_save_begin(run.save[0], 10, &err), SW_OK);
@@ -388,9 +388,9 @@ int main(void) {
         cmocka_unit_test(each_call_runs_out_of_space),
         cmocka_unit_test(each_call_fails_once),
         cmocka_unit_test(each_call_fails_while_a_step_is_replaced),
-        cmocka_unit_test(each_call_fails_while_one_is_restated),
+        cmocka_unit_test(each_call_fails_while_one_is_replaced),
         cmocka_unit_test(each_call_fails_while_old_ones_are_removed),
-        cmocka_unit_test(each_call_fails_while_one_is_adopted),
+        cmocka_unit_test(each_call_fails_while_one_is_copied),
         cmocka_unit_test(short_and_interrupted_writes),
         cmocka_unit_test(a_fetch_that_fails),
         cmocka_unit_test(a_part_that_is_missing),

@@ -184,7 +184,7 @@ static sw_status read_again(saved_run *run, sw_error *err) {
 static void each_allocation_may_fail(void **state) {
     (void)state;
     saved_run run;
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     run.model_config = "{}";
     save_step(&run, 10);
     save_step(&run, 20);

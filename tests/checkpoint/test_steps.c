@@ -43,7 +43,7 @@ static void saving_removes_the_others(void **state) {
     sw_steps steps;
     sw_error err;
     char text[128] = "";
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     save_step(&run, 5); /* was there before this run */
     close_saves(&run);
     run.retention = (sw_retention){2, 40};
@@ -78,7 +78,7 @@ static void lists_beside_a_run_that_removes(void **state) {
     sw_error err;
     int outcome, n_lists = 0;
     int64_t step;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     run.retention.keep = 1;
     save_step(&run, 1);
     pid_t writer = fork();
@@ -106,7 +106,7 @@ static void reads_beside_a_run_that_saves_again(void **state) {
     saved_run run;
     sw_error err;
     int outcome, n_reads = 0;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     pid_t writer = fork();
     if (writer == 0) {
@@ -135,7 +135,7 @@ static void a_damaged_one_is_not_asked_twice(void **state) {
     sw_error err;
     sw_checkpoint *checkpoint;
     char path[SW_PATH_BYTES];
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     assert_int_equal(sw_path_join(path, step_folder(&run, 10), "first_moment.safetensors", &err), SW_OK);
     assert_int_equal(unlink(path), 0);
@@ -245,7 +245,7 @@ static void a_folder_that_is_not_read_is_not_empty(void **state) {
     enum { LEFT_OUT = 77 };
     saved_run run;
     sw_error err;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         int how;
@@ -271,7 +271,7 @@ static void what_cannot_be_looked_at_is_not_damaged(void **state) {
     saved_run run;
     sw_error err;
     int how;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     pid_t child = fork();
     if (child == 0) {

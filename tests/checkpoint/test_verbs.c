@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "checkpoint/run_lock.h"
-#include "checkpoint/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/model.h"
 
 static char printed[1 << 16];
@@ -47,7 +47,7 @@ static void flip(const saved_run *run, int64_t step, const char *name, int64_t o
 static void list_and_verify(void **state) {
     (void)state;
     saved_run run;
-    begin_run_of(&run, 2, FEW_ROWS);
+    begin_run_of(&run, 2, SKINNY_ROWS);
     assert_int_equal(run_command("list %s", run.folder), 3);
     says("is no run's folder");
     save_step(&run, 100);
@@ -110,8 +110,8 @@ static void save_with(saved_run *run, sw_fetch_state_fn fetch) {
 static void diff(void **state) {
     (void)state;
     saved_run a, b;
-    begin_run_of(&a, 2, FEW_ROWS);
-    begin_run_of(&b, 3, FEW_ROWS);
+    begin_run_of(&a, 2, SKINNY_ROWS);
+    begin_run_of(&b, 3, SKINNY_ROWS);
     save_with(&a, fetch_even);
     save_with(&b, fetch_even);
     assert_int_equal(run_command("diff %s %s/latest", a.folder, b.folder), 0);
@@ -128,7 +128,7 @@ static void diff(void **state) {
     says("\"different\": [{\"state\": \"parameters\", \"name\": \"layers.0.norm\", \"difference\": \"values\", \"elements\": 33, "
          "\"different\": 1, \"largest\": 1.0}]}\n");
     end_run(&b);
-    begin_run_of(&b, 1, FEW_ROWS + 1);
+    begin_run_of(&b, 1, SKINNY_ROWS + 1);
     b.kinds = 1u << SW_STATE_MASTER;
     save_step(&b, 20);
     assert_int_equal(run_command("diff %s %s", a.folder, b.folder), 0);
@@ -149,7 +149,7 @@ static void diff(void **state) {
 static void prune_leaves_a_good_one(void **state) {
     (void)state;
     saved_run run;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     for (int i = 1; i <= 4; i++)
         save_step(&run, i * 10);
     flip(&run, 30, "parameters.safetensors", 5000);
@@ -169,7 +169,7 @@ static void prune(void **state) {
     sw_steps steps;
     sw_run_lock lock;
     sw_error err;
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     for (int i = 1; i <= 6; i++) {
         run.validation_loss = i == 2 ? 1 : 3;
         save_step(&run, i * 10);
@@ -294,8 +294,8 @@ static void import_of_a_checkpoint(void **state) {
     saved_run a, b;
     sw_run_lock lock;
     sw_error err;
-    begin_run_of(&a, 3, FEW_ROWS);
-    begin_run_of(&b, 1, FEW_ROWS);
+    begin_run_of(&a, 3, SKINNY_ROWS);
+    begin_run_of(&b, 1, SKINNY_ROWS);
     save_step(&a, 10);
     save_step(&a, 20);
     save_step(&b, 15);
@@ -339,7 +339,7 @@ static void import_names_the_whole_path(void **state) {
     (void)state;
     saved_run run;
     char words[SW_PATH_BYTES + 64], here[SW_PATH_BYTES];
-    begin_run_of(&run, 1, FEW_ROWS);
+    begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(run.folder), 0);

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "checkpoint/model_files.h"
+#include "hf/model_files.h"
 
 enum { RANKS = 3 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "run/watch.h"
+#include "launch/watch.h"
 #include "support/comm_ranks.h"
 
 static sw_control *create(int n_ranks) {

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "data/corpus.h"
-#include "data/npy.h"
+#include "formats/npy.h"
 
 /* What came out. */
 typedef struct taken {

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 
 #include "data/dataset.h"
-#include "data/npy.h"
 #include "data/token_file.h"
+#include "formats/npy.h"
 
 #define MASKED SW_SOURCE_FOLDER "/tests/golden/llama-masked/"
 

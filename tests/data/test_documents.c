@@ -7,8 +7,8 @@
 #include "scratch.h"
 
 #include "data/dataset.h"
-#include "data/npy.h"
 #include "data/token_file.h"
+#include "formats/npy.h"
 
 enum { L = 64 };
 

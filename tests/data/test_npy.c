@@ -1,7 +1,7 @@
 /* test_npy.c: what a .npy header may say, and what is refused. */
 #include "scratch.h"
 
-#include "data/npy.h"
+#include "formats/npy.h"
 
 /* Parse a file of one header and n_data bytes after it. */
 static sw_status parse(int major, const char *dict, size_t n_data, sw_npy *npy, sw_error *err) {

@@ -9,10 +9,10 @@
 #include "base/file.h"
 #include "data/cache_entry.h"
 #include "data/dataset.h"
-#include "data/npy.h"
 #include "data/text_cache.h"
 #include "data/token_file.h"
-#include "data/tokenizer/tokenizer.h"
+#include "formats/npy.h"
+#include "tokenizer/tokenizer.h"
 
 #define JSONL SW_SOURCE_FOLDER "/tests/data/jsonl/"
 #define TOKENIZER SW_SOURCE_FOLDER "/tests/tokenizer/golden/llama3-style"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "checkpoint/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/model.h"
 #include "support/graph_interpreter.h"
 

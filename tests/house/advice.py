@@ -13,12 +13,12 @@ import sys
 # (file, what the string has in it): why
 ALLOWED = {
     ("src/base/file.c", "exists already and is not overwritten"): "says that nothing is lost",
-    ("src/checkpoint/adapter_merge.c", "exists already and is not overwritten"): "says that nothing is lost",
-    ("src/checkpoint/export.c", "exists already and is not overwritten"): "says that nothing is lost",
-    ("src/checkpoint/import.c", "exists already and is not overwritten"): "says that nothing is lost",
-    ("src/checkpoint/model_save.c", "exists already and is not overwritten"): "says that nothing is lost",
+    ("src/hf/adapter_merge.c", "exists already and is not overwritten"): "says that nothing is lost",
+    ("src/hf/export.c", "exists already and is not overwritten"): "says that nothing is lost",
+    ("src/hf/import.c", "exists already and is not overwritten"): "says that nothing is lost",
+    ("src/hf/model_save.c", "exists already and is not overwritten"): "says that nothing is lost",
     ("src/checkpoint/load.c", "was removed while it was opened"): "says what another process did",
-    ("src/checkpoint/steps_change.c", ".removed"): "a name of a folder",
+    ("src/checkpoint/steps_prune.c", ".removed"): "a name of a folder",
     ("src/cli/arguments.c", "remove one"): "a flag that is given twice",
     ("src/base/yaml.c", "remove one"): "a key of the text that is given twice",
     ("src/base/yaml.c", "remove it"): "a tag in the text",
@@ -32,7 +32,7 @@ ALLOWED = {
     ("src/data/jinja/attributes.c", "remove"): "a method of Python's lists",
     ("src/data/jinja/text_methods.c", "removeprefix"): "a method of Python's strings",
     ("src/data/jinja/text_methods.c", "removesuffix"): "a method of Python's strings",
-    ("src/data/tokenizer/pretokenize.c", "Removed"): "a word of tokenizer.json",
+    ("src/tokenizer/pretokenize.c", "Removed"): "a word of tokenizer.json",
 }
 WORDS = re.compile(r"remov|delet|overwr|eras(e|ing)\b|\bwip(e|ing)\b|discard|\brm\b|unlink|destroy|clean up|get rid|throw away", re.IGNORECASE)
 TEXT = r'"(?:\\.|[^"\\\n])*"'

@@ -1,34 +1,65 @@
 #!/usr/bin/env python3
-"""Check that includes between the folders of src/ point one way only.
+"""Check what the folders of src/ know of one another.
 
     dependencies.py SRC_FOLDER
 
-ORDER is the order of the folders; ONLY narrows what some may see. The command's folder comes last and sees everything.
+MAY_SEE is the table of the rooms: each sees base/ and what it names, all of it above itself. ONLY_HEADERS narrows what is seen of
+a folder to a few headers.
 """
 import pathlib
 import re
 import sys
 
-ORDER = "base optim config device comm graph model shard data checkpoint observe run plan cli".split()
-ONLY = {"optim": {"base"}, "config": {"base", "optim"}, "observe": {"base"}, "data": {"base"}, "model": {"base", "optim", "device", "graph"}, "graph": {"base", "device"}}
+MAY_SEE = {
+    "base": "",
+    "optim": "",
+    "config": "optim",
+    "device": "optim",
+    "comm": "device",
+    "graph": "device",
+    "model": "graph",
+    "shard": "optim device comm graph",
+    "observe": "",
+    "formats": "",
+    "tokenizer": "",
+    "data": "formats tokenizer",
+    "hf": "model shard formats data",
+    "checkpoint": "device comm graph model shard observe formats hf",
+    "plan": "config device comm model shard observe tokenizer hf checkpoint",
+    "launch": "comm",
+    "execute": "optim device comm shard launch",
+    "faults": "comm observe execute",
+    "infer": "device comm graph model shard tokenizer data hf plan execute",
+    "train": "optim config device comm observe tokenizer data hf checkpoint plan execute faults",
+    "cli": "config device comm shard observe formats tokenizer data hf checkpoint plan execute faults infer train",
+}
+ONLY_HEADERS = {("shard", "device"): {"device/device.h"}, ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    wrong, n_files = [], 0
+    order = list(MAY_SEE)
+    wrong = [f"MAY_SEE: {room} comes before {seen}, which it may see" for room in order for seen in MAY_SEE[room].split() if order.index(seen) > order.index(room)]
+    n_files, used = 0, set()
     for path in sorted(source.rglob("*.[ch]")):
         n_files += 1
-        folder = path.relative_to(source).parts[0]
-        if folder not in ORDER:
-            wrong.append(f"{path}: folder {folder} has no place in the order {ORDER}")
+        name = path.relative_to(source)
+        folder = name.parts[0]
+        if folder not in MAY_SEE:
+            wrong.append(f"{path}: folder {folder} is not in the table of rooms {order}")
             continue
-        allowed = ONLY.get(folder, set(ORDER[: ORDER.index(folder)])) | {folder}
+        allowed = set(MAY_SEE[folder].split()) | {"base", folder}
         for included in INCLUDE.findall(path.read_text()):
+            seen = pathlib.PurePath(included).parts[0]
+            used.add((folder, seen))
             if not (source / included).is_file():
                 wrong.append(f'{path}: "{included}" is not a path from src/')
-            elif pathlib.PurePath(included).parts[0] not in allowed:
+            elif seen not in allowed:
                 wrong.append(f'{path}: includes "{included}"; {folder}/ may see {sorted(allowed)}')
+            elif included not in ONLY_HEADERS.get((folder, seen), {included}):
+                wrong.append(f'{path}: includes "{included}"; of {seen}/, {folder}/ may see {sorted(ONLY_HEADERS[folder, seen])}')
+    wrong += [f"MAY_SEE: {folder} may see {seen}, and does not" for folder in order for seen in MAY_SEE[folder].split() if (folder, seen) not in used]
     print("\n".join(wrong) or f"{n_files} files in order")
     return 1 if wrong or n_files == 0 else 0
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "checkpoint/safetensors.h"
+#include "formats/safetensors.h"
 #include "graph/graph.h"
 #include "model/model.h"
 #include "support/graph_interpreter.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "run/agree.h"
+#include "execute/agree.h"
 
 /* Every rank has lines "line 0" to "line n-1"; the odd one out has another text in line `differs`, or n_fewer lines less. */
 typedef struct texts {

@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "checkpoint/model_files.h"
 #include "data/dataset.h"
-#include "run/decoder.h"
-#include "run/masters.h"
+#include "execute/masters.h"
+#include "hf/model_files.h"
+#include "infer/decoder.h"
 
 #include "support/comm_ranks.h"
 

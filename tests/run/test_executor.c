@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "run/assembly.h"
-#include "run/executor.h"
-#include "run/masters.h"
+#include "execute/executor.h"
+#include "execute/masters.h"
+#include "plan/assembly.h"
 
 enum { STEPS = 2, SLOTS = 3 };
 

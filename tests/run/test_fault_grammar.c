@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "run/faults.h"
+#include "faults/faults.h"
 
 static sw_fault parsed(const char *text) {
     sw_fault fault;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "run/majority.h"
+#include "train/majority.h"
 
 static void the_odd_ones_are_named_where_there_is_a_majority_and_all_where_there_is_none(void **state) {
     static const struct {

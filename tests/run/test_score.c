@@ -11,11 +11,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "checkpoint/bytes_tokenizer.h"
-#include "data/npy.h"
-#include "data/npy_writer.h"
-#include "run/decoder.h"
-#include "run/score.h"
+#include "formats/npy.h"
+#include "formats/npy_writer.h"
+#include "hf/bytes_tokenizer.h"
+#include "infer/decoder.h"
+#include "infer/score.h"
 
 #include "support/comm_ranks.h"
 

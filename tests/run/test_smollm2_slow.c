@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "run/decoder.h"
-#include "run/generate.h"
+#include "infer/decoder.h"
+#include "infer/generate.h"
 
 #include "run/smollm2.h"
 #include "support/comm_ranks.h"

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "run/assembly.h"
-#include "run/masters.h"
+#include "execute/masters.h"
+#include "plan/assembly.h"
 
 static const char settings_text[] =
     "model: {architecture: llama, layers: 3, hidden: 32, heads: 2, ffn: 48, vocab: 61, max_positions: 16}\n"

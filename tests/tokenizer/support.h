@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "data/tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define GOLDEN SW_SOURCE_FOLDER "/tests/tokenizer/"
 

@@ -1,5 +1,5 @@
 /* test_mixed.c: texts of which some ranges are plain text whatever they spell. Byte b has the id b. */
-#include "data/tokenizer/byte_alphabet.h"
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/support.h"
 
 #define ADDED(normalized)                                                                                         \

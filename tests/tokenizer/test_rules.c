@@ -2,9 +2,9 @@
  * byte alphabet's order: 0-255, as byte b has id b here. */
 #include <pthread.h>
 
-#include "data/tokenizer/byte_alphabet.h"
-#include "data/tokenizer/unicode.h"
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/support.h"
+#include "tokenizer/unicode.h"
 
 /* A byte-level BPE with the byte b as token b, further tokens and merges, and the rest of the file. */
 static sw_tokenizer *byte_tokenizer(const char *tokens, const char *merges, const char *model_flags, const char *rest) {

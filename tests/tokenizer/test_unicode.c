@@ -1,10 +1,10 @@
 /* test_unicode.c: every code point is in the classes that the reference puts it in. */
 #include <jansson.h>
 
-#include "data/tokenizer/normal_form.h"
-#include "data/tokenizer/pattern.h"
-#include "data/tokenizer/unicode.h"
+#include "tokenizer/normal_form.h"
+#include "tokenizer/pattern.h"
 #include "tokenizer/support.h"
+#include "tokenizer/unicode.h"
 
 static json_t *read_json(const char *name) {
     char path[512];

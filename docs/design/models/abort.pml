@@ -4,8 +4,8 @@
  * is. Who fails wins the abort word and writes the error in two steps; who waits follows. The supervisor looks at deaths first and
  * at the abort word then, raises it for a death, ends who does not leave, and says how the run went.
  *
- * stands for: sw_control_abort, sw_control_check (src/comm/control.c); finish_rank (src/run/launch.c); look_at_process, watch_over,
- *             end_all, sw_outcome, sw_supervise (src/run/supervisor.c)
+ * stands for: sw_control_abort, sw_control_check (src/comm/control.c); finish_rank (src/launch/launch.c); look_at_process, watch_over,
+ *             end_all, sw_outcome, sw_supervise (src/launch/supervisor.c)
  * right: N=2; N=3
  * wrong: N=2 LOOKS_AND_STORES       the abort word is looked at and stored, not swapped
  * wrong: N=2 READS_HALF_AN_ERROR    the error is read while it is being written

@@ -5,7 +5,7 @@
  * and to write a first fingerprint, then a lane that finds so could overwrite that of a post.
  *
  * stands for: sw_shm_channel_open, begin, compare, sw_shm_reduce_acquire, sw_shm_reduce_post, sw_shm_reduce_sum
- *             (src/comm/shm_collectives.c); open_channels (src/run/executor.c)
+ *             (src/comm/shm_collectives.c); open_channels (src/execute/executor.c)
  * right: N=2; N=3
  * wrong: N=2 FINDS_OUT_AT_FIRST_USE    each lane looks whether the channel is idle, and writes then
  * wrong: N=2 OPENS_LATE                the second lane is given its work before the channel is opened

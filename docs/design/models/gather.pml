@@ -6,7 +6,7 @@
  * slices where they lie, at any time until the exchange. Frozen units are published once: what is shown of an epoch here holds.
  *
  * stands for: sw_shm_gather_publish, sw_shm_gather, gather_from, compare (src/comm/shm_collectives.c); wait_for, advance,
- *             go_on (src/run/lanes.c); sw_updates_emit (src/shard/updates.c)
+ *             go_on (src/execute/lanes.c); sw_updates_emit (src/shard/updates.c)
  * right: N=2; N=3; N=2 COPY; N=3 COPY
  * wrong: N=2 NO_EXCHANGE                   a rank updates when it has gathered, whatever the others have
  * wrong: N=2 COPY NO_EXCHANGE

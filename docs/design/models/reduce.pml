@@ -8,7 +8,7 @@
  *
  * stands for: sw_shm_reduce_acquire, sw_shm_reduce_post, sw_shm_reduce_sum, compare (src/comm/shm_collectives.c);
  *             sw_reductions_before, sw_reductions_after, sw_reductions_end (src/shard/reductions.c); is_passed_over,
- *             wait_for (src/run/lanes.c)
+ *             wait_for (src/execute/lanes.c)
  * right: N=2; N=3; N=2 COPY; N=3 COPY
  * wrong: N=2 NO_ACQUIRE                 a buffer is filled without a look at its readers
  * wrong: N=2 COPY NO_ACQUIRE

@@ -5,9 +5,9 @@
  * both lanes of the rank come by. The supervisor sees the death, ends all others, reaps them, cleans the folder, and starts the second
  * life, with control memory of its own: what ranks of the first life wrote there nobody reads.
  *
- * stands for: start_ranks, watch_over, end_all, reap, send_end (src/run/supervisor.c); sw_launch (src/run/launch.c); launch,
- *             launch_until_done (src/run/restarts.c); claim (src/run/faults.c); write_part, publish, compare_parts,
- *             sw_saving_settle (src/run/saving.c)
+ * stands for: start_ranks, watch_over, end_all, reap, send_end (src/launch/supervisor.c); sw_launch (src/launch/launch.c); launch,
+ *             launch_until_done (src/train/restarts.c); claim (src/faults/faults.c); write_part, publish, compare_parts,
+ *             sw_saving_settle (src/checkpoint/saving.c)
  * right: N=2; N=3
  * wrong: N=2 LEAVES_THEM           the second life begins while a rank of the first may still write
  * wrong: N=2 PUBLISHES_ALONE       rank 0 publishes when its own part is written

@@ -7,8 +7,8 @@
  * between the two; here there may be no time at all, and the verdict must be right all the same. With DISAGREE one rank goes to
  * wait for sums that it has not worked for, so that all come to stand, and the verdict must come.
  *
- * stands for: sw_watch_look, look_at_rank (src/run/watch.c); sw_lane_wait_begins, sw_lane_wait_ends, sw_lane_is_blocked,
- *             sw_lane_load (src/comm/control.c); begin_sleep, rest, wait_until_taken, sw_lanes_give (src/run/lanes.c)
+ * stands for: sw_watch_look, look_at_rank (src/launch/watch.c); sw_lane_wait_begins, sw_lane_wait_ends, sw_lane_is_blocked,
+ *             sw_lane_load (src/comm/control.c); begin_sleep, rest, wait_until_taken, sw_lanes_give (src/execute/lanes.c)
  * right: N=2; N=3 VIEW; N=2 DISAGREE; N=3 VIEW DISAGREE
  * wrong: N=2 IDLE_IS_STUCK     a second lane that is in no wait is taken for one that has nothing to do
  * wrong: N=2 ONE_LOOK          what is seen at one look is believed

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "data/tokenizer/unicode.h"
+#include "tokenizer/unicode.h"
 
 typedef struct sw_case_run {
     uint32_t first, last, step;

@@ -19,7 +19,7 @@
 
 #include <shardwise/status.h>
 
-#include "data/slice.h"
+#include "base/slice.h"
 
 typedef struct sw_jinja sw_jinja;
 

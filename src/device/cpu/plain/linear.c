@@ -8,11 +8,11 @@
  * products; which weights lie together is settled by the layout, from their shapes, their order and which of them are trained,
  * and by nothing else.
  *
- * A product of at most SW_FEW_ROWS rows, as decoding has them, reads the weight as it lies (few_rows.h): the choice is by shape
- * alone.
+ * A product of at most SW_SKINNY_ROWS rows, as decoding has them, reads the weight as it lies (skinny_gemm.h): the choice is by
+ * shape alone.
  */
 #include "device/cpu/plain/columns.h"
-#include "device/cpu/plain/few_rows.h"
+#include "device/cpu/plain/skinny_gemm.h"
 #include "device/cpu/plain/turn.h"
 #include "device/sizes.h"
 
@@ -67,18 +67,18 @@ static sw_matrix weight_matrix(const shape *s, const product *p, const void *wei
 
 static void multiply_few(const sw_device *device, const shape *s, const sw_kernel_call *call, const activation *x,
                          const activation *residual, activation *y) {
-    few_rows products[PARTS];
+    skinny_gemm products[PARTS];
     int n = 0;
     for (int64_t first = 0; n < PARTS && s->outs[n] > 0; first += s->outs[n++])
-        products[n] = (few_rows){.n = s->n,
-                                 .in = s->in,
-                                 .out = s->outs[n],
-                                 .y_stride = s->out,
-                                 .weight = call->operand[1 + n],
-                                 .bias = call->operand[4 + n],
-                                 .residual = residual ? residual + first : NULL,
-                                 .y = y + first};
-    multiply_few_rows(device, n, products, s->is_out_in, x, call->scratch);
+        products[n] = (skinny_gemm){.n = s->n,
+                                    .in = s->in,
+                                    .out = s->outs[n],
+                                    .y_stride = s->out,
+                                    .weight = call->operand[1 + n],
+                                    .bias = call->operand[4 + n],
+                                    .residual = residual ? residual + first : NULL,
+                                    .y = y + first};
+    multiply_skinny(device, n, products, s->is_out_in, x, call->scratch);
 }
 
 /* [out] of reals, zero where a product has no bias; NULL if none has. One product alone has its own. */
@@ -95,7 +95,7 @@ static const real *biases_together(const sw_device *device, const shape *s, cons
     return together;
 }
 
-_Static_assert(SW_FEW_ROWS <= PIECE_ROWS, "few rows are turned by one task");
+_Static_assert(SW_SKINNY_ROWS <= PIECE_ROWS, "few rows are turned by one task");
 
 /* Where the product cannot do it as it stores. */
 static void turn_rows(void *arg, int64_t task, int worker) {
@@ -128,7 +128,7 @@ SW_KERNEL(LINEAR) {
     const activation *x = call->operand[0];        /* [n,in] */
     const activation *residual = call->operand[7]; /* [n,out]? */
     activation *y = call->operand[8];              /* [n,out] */
-    if (s.n <= SW_FEW_ROWS) {
+    if (s.n <= SW_SKINNY_ROWS) {
         multiply_few(device, &s, call, x, residual, y);
         if (call->operand[9])
             turn_rows((void *)(uintptr_t)call, 0, 0);

@@ -1,0 +1,16 @@
+/* agree.h: ranks compare what they are about to do before they do it. */
+#ifndef SW_EXECUTE_AGREE_H
+#define SW_EXECUTE_AGREE_H
+
+#include <shardwise/launch.h>
+
+/* The i-th line of what is compared, written into line [bytes], and cut there; returns the bytes of all of it, as snprintf does.
+ */
+typedef size_t (*sw_line_fn)(const void *self, int64_t i, char *line, size_t bytes);
+
+/* Collective: do all ranks have the same n lines, to their last bytes? If not, SW_MISMATCH names `what`, the first line that
+ * differs, and both versions of where it does: equal hashes cost one exchange, a difference is found by halving, first of lines
+ * and then of the line's bytes. SW_NO_MEMORY: for the longest line. */
+sw_status sw_agree(sw_comm *comm, const char *what, int64_t n_lines, sw_line_fn line, const void *self, sw_error *err);
+
+#endif

@@ -1,0 +1,307 @@
+/* supervisor.c: the parent of all ranks.
+ *
+ * It computes nothing and owns no thread, so nothing can hang it but the kernel. A death wakes it through a pidfd; stops are
+ * looked for at every tick, for no descriptor tells of them. When a rank is lost: say what it and the others were doing, raise
+ * the abort word, give the others half a second to leave by themselves, kill what is left, reap all. Should the supervisor itself
+ * die, the kernel kills the ranks (PR_SET_PDEATHSIG).
+ */
+#include "launch/supervisor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/stop_signal.h"
+#include "launch/deaths.h"
+#include "launch/watch.h"
+
+enum { TICK_MS = 50, STOP_IS_BELIEVED_MS = 20, MOST_WAITS = 100 };
+static const double LEAVE_SECONDS = 0.5; /* for ranks to leave by themselves */
+
+typedef struct rank_process {
+    pid_t pid;
+    int pidfd; /* -1: none to be had; ticks do */
+    bool is_gone;
+} rank_process;
+
+typedef struct supervisor {
+    const sw_launch_options *options;
+    sw_control *control;
+    int n_started;
+    rank_process process[SW_MAX_RANKS];
+    sw_watch watch;
+    sw_memory_kills memory_kills;
+} supervisor;
+
+/* ---- children ---- */
+
+/* A signal that the caller handles is the supervisor's business (it hands wishes on through control memory), and Ctrl-C reaches
+ * the whole terminal group: ranks ignore both. But a job manager may ask one rank alone to end: that stays pending, where
+ * sw_stop_requested sees it. A crash is a crash: the caller's handlers for those do not run in ranks. */
+static void set_signals_of_rank(void) {
+    sigset_t asks_for_end;
+    sigemptyset(&asks_for_end);
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
+    for (int number = 1; number < SIGRTMIN; number++) {
+        struct sigaction action;
+        if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
+            number == SIGCHLD)
+            continue;
+        const bool stays_pending = sw_stop_may_reach_a_rank(number);
+        if (stays_pending)
+            sigaddset(&asks_for_end, number);
+        signal(number, stays_pending ? SIG_DFL : SIG_IGN);
+    }
+    sigprocmask(SIG_BLOCK, &asks_for_end, NULL); /* before the rank starts threads */
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        signal(crashes[i], SIG_DFL);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f then fails with a reason */
+}
+
+static void become_rank(supervisor *s, int rank, pid_t parent, sw_child_fn child, void *context) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it died before the line above */
+        _exit(1);
+    set_signals_of_rank();
+    for (int r = 0; r < s->n_started; r++)
+        if (s->process[r].pidfd >= 0)
+            close(s->process[r].pidfd);
+    child(context, rank);
+    fflush(NULL);
+    _exit(0);
+}
+
+static sw_status start_ranks(supervisor *s, sw_child_fn child, void *context, sw_error *err) {
+    pid_t parent = getpid();
+    fflush(NULL); /* else every rank would write again what the caller has buffered */
+    for (int r = 0; r < s->options->n_ranks; r++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            return sw_fail(
+                err, SW_NO_MEMORY,
+                "rank %d of %d cannot be started: fork: %s; take fewer ranks, or raise the limit on processes (ulimit -u, the "
+                "container's pids limit)",
+                r, s->options->n_ranks, strerror(errno));
+        if (pid == 0)
+            become_rank(s, r, parent, child, context);
+        s->process[r] = (rank_process){.pid = pid, .pidfd = pidfd_open(pid, 0)};
+        s->n_started++;
+    }
+    return SW_OK;
+}
+
+/* ---- what happened to a rank ---- */
+
+static sw_status lose_rank(const supervisor *s, int rank, const char *what, const char *likely, const char *advice,
+                           sw_error *err) {
+    char doing[SW_MESSAGE_BYTES / 4], others[SW_MESSAGE_BYTES / 2];
+    sw_describe_rank(s->control, rank, doing, sizeof doing);
+    sw_describe_ranks(s->control, rank, others, sizeof others - 128);
+    return sw_fail(err, SW_LOST_RANK, "rank %d %s %s (%s)%s%s · %s", rank, what, doing, likely,
+                   s->control->n_ranks > 1 ? " · others: " : "", others, advice);
+}
+
+static sw_status judge_end(const supervisor *s, int rank, int status, const struct rusage *usage, sw_error *err) {
+    char what[64], name[SW_SIGNAL_NAME_BYTES];
+    if (WIFEXITED(status)) {
+        snprintf(what, sizeof what, "ended by itself with exit code %d while", WEXITSTATUS(status));
+        return lose_rank(s, rank, what, "it did not return", "its code must return a status, not exit", err);
+    }
+    sw_death death;
+    sw_death_explain(&s->control->rank[rank], WTERMSIG(status), usage, &s->memory_kills, &death);
+    snprintf(what, sizeof what, "was killed by %s while", sw_signal_name(WTERMSIG(status), name));
+    return lose_rank(s, rank, what, death.why, death.advice, err);
+}
+
+/* Has it ended, whether or not it can be waited for? */
+static bool has_ended(const rank_process *process) {
+    struct pollfd death = {.fd = process->pidfd, .events = POLLIN};
+    if (process->pidfd >= 0)
+        return poll(&death, 1, 0) > 0;
+    return kill(process->pid, 0) != 0 && errno == ESRCH;
+}
+
+/* Reap a rank if it ended. SW_LOST_RANK if it ended before it returned, or was stopped. */
+static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
+    rank_process *process = &s->process[rank];
+    struct rusage usage;
+    int status;
+    if (process->is_gone)
+        return SW_OK;
+    pid_t changed = wait4(process->pid, &status, WNOHANG | WUNTRACED, &usage);
+    int error = changed < 0 ? errno : 0;
+    if (error == ECHILD || (error && has_ended(process))) { /* ECHILD: the caller ignores SIGCHLD, so the kernel reaped it */
+        char likely[128];
+        process->is_gone = true;
+        if (atomic_load(&s->control->rank[rank].has_returned))
+            return SW_OK;
+        snprintf(likely, sizeof likely, "how is not known: %s", error == ECHILD ? "SIGCHLD is ignored here" : strerror(error));
+        return lose_rank(s, rank, "died while", likely,
+                         error == ECHILD ? "leave SIGCHLD at its default" : "is waiting for processes forbidden here?", err);
+    }
+    if (changed != process->pid)
+        return SW_OK;
+    if (!WIFSTOPPED(status)) {
+        process->is_gone = true;
+        return atomic_load(&s->control->rank[rank].has_returned) ? SW_OK : judge_end(s, rank, status, &usage, err);
+    }
+    /* Ctrl-Z stops the whole terminal group and `fg` continues it: the stop may be over by now. */
+    int stop = WSTOPSIG(status);
+    nanosleep(&(struct timespec){.tv_nsec = STOP_IS_BELIEVED_MS * 1000000L}, NULL);
+    if (wait4(process->pid, &status, WNOHANG | WCONTINUED, &usage) == process->pid) {
+        process->is_gone = !WIFCONTINUED(status);
+        return process->is_gone ? judge_end(s, rank, status, &usage, err) : SW_OK;
+    }
+    char text[64], name[SW_SIGNAL_NAME_BYTES];
+    sw_death death;
+    sw_death_explain(&s->control->rank[rank], stop, NULL, &s->memory_kills, &death);
+    snprintf(text, sizeof text, "was stopped by %s while", sw_signal_name(stop, name));
+    return lose_rank(s, rank, text, death.why, death.advice, err);
+}
+
+static bool all_are_gone(const supervisor *s) {
+    for (int r = 0; r < s->n_started; r++)
+        if (!s->process[r].is_gone)
+            return false;
+    return true;
+}
+
+static void sleep_until_a_death(const supervisor *s, int milliseconds) {
+    struct pollfd death[SW_MAX_RANKS];
+    for (int r = 0; r < s->n_started; r++)
+        death[r] = (struct pollfd){.fd = s->process[r].is_gone ? -1 : s->process[r].pidfd, .events = POLLIN};
+    poll(death, (nfds_t)s->n_started, milliseconds); /* interrupted: as good as a tick */
+}
+
+/* ---- the run ---- */
+
+void sw_serve_caller(const sw_launch_options *options, sw_control *control) {
+    if (options->stop_signal && *options->stop_signal)
+        atomic_store(&control->stop, (int32_t)*options->stop_signal);
+    if (options->save_request && *options->save_request) {
+        *options->save_request = 0;
+        atomic_fetch_add(&control->n_saves_asked, 1);
+    }
+    if (!options->report_request || !*options->report_request)
+        return;
+    *options->report_request = 0;
+    for (int r = 0; options->report && r < control->n_ranks; r++) {
+        char doing[SW_MESSAGE_BYTES / 2], line[SW_MESSAGE_BYTES];
+        sw_describe_rank(control, r, doing, sizeof doing);
+        snprintf(line, sizeof line, "rank %d: %s", r, doing);
+        options->report(options->report_to, line);
+    }
+}
+
+static int64_t cpu_time_of(pid_t pid) {
+    clockid_t clock;
+    struct timespec used;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return -1;
+    return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+}
+
+/* Until all have returned, or the first failure. */
+static sw_status watch_over(supervisor *s, sw_error *err) {
+    sw_watch_start(&s->watch, s->control, s->options->deadline_seconds);
+    while (!all_are_gone(s)) {
+        sw_status status = SW_OK;
+        int64_t cpu_ns[SW_MAX_RANKS];
+        sleep_until_a_death(s, TICK_MS);
+        sw_serve_caller(s->options, s->control);
+        sw_memory_kills_look(&s->memory_kills);
+        for (int r = 0; r < s->n_started && status == SW_OK; r++)
+            status = look_at_process(s, r, err);
+        /* Who is about to write the first error may be killed at it: then its death is the cause, and is seen above. */
+        if (status == SW_OK && atomic_load(&s->control->abort) == SW_HAS_ABORTED)
+            status = sw_control_check(s->control, err);
+        for (int r = 0; r < s->n_started; r++)
+            cpu_ns[r] = s->process[r].is_gone ? 0 : cpu_time_of(s->process[r].pid);
+        if (status == SW_OK)
+            status = sw_watch_look(&s->watch, cpu_ns, err);
+        if (status != SW_OK)
+            return status;
+    }
+    return SW_OK;
+}
+
+/* How it ended matters no more. */
+static void reap(rank_process *process, int flags) {
+    if (process->is_gone)
+        return;
+    pid_t ended = waitpid(process->pid, NULL, flags);
+    process->is_gone = ended == process->pid || (ended < 0 && (errno == ECHILD || has_ended(process)));
+}
+
+/* By its descriptor: where SIGCHLD is ignored the kernel reaps, and the number may be another process's by now. */
+static void send_end(const rank_process *process) {
+    if (process->is_gone)
+        return;
+    if (process->pidfd < 0 || pidfd_send_signal(process->pidfd, SIGKILL, NULL, 0) != 0)
+        kill(process->pid, SIGKILL);
+}
+
+/* No rank survives this. */
+static void end_all(supervisor *s) {
+    double give_up = sw_seconds_now() + LEAVE_SECONDS;
+    while (!all_are_gone(s) && sw_seconds_now() < give_up) {
+        sleep_until_a_death(s, TICK_MS);
+        for (int r = 0; r < s->n_started; r++)
+            reap(&s->process[r], WNOHANG);
+    }
+    for (int r = 0; r < s->n_started; r++)
+        send_end(&s->process[r]);
+    for (int r = 0; r < s->n_started; r++) {
+        for (int i = 0; i < MOST_WAITS && !s->process[r].is_gone; i++) { /* a wait may be interrupted */
+            reap(&s->process[r], 0);
+            if (!s->process[r].is_gone)
+                nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000L}, NULL);
+        }
+        if (s->process[r].pidfd >= 0)
+            close(s->process[r].pidfd);
+    }
+}
+
+sw_status sw_outcome(const sw_control *control, sw_error *err) {
+    const sw_error *first = NULL, *follows = NULL;
+    if (atomic_load(&control->abort) == SW_HAS_ABORTED)
+        first = &control->error;
+    for (int r = 0; r < control->n_ranks && !first; r++) {
+        const sw_control_rank *page = &control->rank[r];
+        if (!atomic_load(&page->has_returned) || page->final.status == SW_OK)
+            continue;
+        if (page->final.status != SW_ABORTED) /* which says that another one is the cause */
+            first = &page->final;
+        else if (!follows)
+            follows = &page->final;
+    }
+    first = first ? first : follows;
+    return first ? sw_fail(err, first->status, "%s", first->message) : SW_OK;
+}
+
+sw_status sw_supervise(const sw_launch_options *options, sw_control *control, sw_child_fn child, void *context, sw_error *err) {
+    supervisor s = {.options = options, .control = control};
+    sw_error own = {0};
+    sw_memory_kills_start(&s.memory_kills);
+    sw_status status = start_ranks(&s, child, context, &own);
+    if (status == SW_OK)
+        status = watch_over(&s, &own);
+    if (status != SW_OK && status != SW_ABORTED)
+        sw_control_abort(control, &own);
+    end_all(&s);
+    sw_status outcome = sw_outcome(control, err);
+    /* A rank that died while it wrote the first error leaves none: then what the supervisor saw is the cause. */
+    bool is_cause = status != SW_OK && status != SW_ABORTED && (outcome == SW_OK || outcome == SW_ABORTED);
+    return is_cause ? sw_fail(err, status, "%s", own.message) : outcome;
+}

@@ -1,0 +1,221 @@
+/* train.c: a run, before its ranks exist: everything is read, planned and checked here, so that a run that cannot work never
+ * starts and leaves nothing behind. No thread, no BLAS, no device in this process.
+ */
+#include "train/train.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <shardwise/launch.h>
+
+#include "base/options.h"
+#include "base/text.h"
+#include "checkpoint/saving.h"
+#include "comm/control.h"
+#include "execute/rank_device.h"
+#include "faults/faults.h"
+#include "hf/adapter.h"
+#include "hf/model_files.h"
+#include "plan/need.h"
+
+static int64_t divide_up(int64_t n, int64_t divisor) {
+    return n / divisor + (n % divisor != 0);
+}
+
+/* How long: steps, epochs or tokens. Epochs end exactly there; the others end with a whole step. */
+static sw_status find_length(sw_run *run, sw_error *err) {
+    const sw_settings *s = run->settings;
+    int64_t batch = s->train.batch_size, per_step = batch * s->data.sequence_length;
+    sw_dataset_facts facts = sw_dataset_describe(run->data);
+    if (s->train.steps > 0)
+        run->n_steps = s->train.steps;
+    else if (s->train.tokens > 0)
+        run->n_steps = divide_up(s->train.tokens, per_step);
+    else if (s->train.epochs > 0) {
+        if (__builtin_mul_overflow(facts.n_rows, s->train.epochs, &run->n_rows))
+            return sw_fail(err, SW_BAD_CONFIG, "train.epochs %" PRId64 " of %" PRId64 " rows are too many to count",
+                           s->train.epochs, facts.n_rows);
+        run->n_steps = divide_up(run->n_rows, batch);
+        return SW_OK;
+    } else
+        return sw_fail(err, SW_BAD_CONFIG, "none of train.steps, train.epochs and train.tokens is given; say how long to train");
+    if (__builtin_mul_overflow(run->n_steps, batch, &run->n_rows))
+        return sw_fail(err, SW_BAD_CONFIG, "train.steps %" PRId64 " of %" PRId64 " rows are too many to count", run->n_steps,
+                       batch);
+    return SW_OK;
+}
+
+int64_t sw_run_length(const sw_run *run, int64_t step, int64_t n_rows) {
+    const sw_settings *s = run->settings;
+    if (s->train.steps > 0 || s->train.tokens > 0)
+        return run->n_steps;
+    return step + divide_up(run->n_rows > n_rows ? run->n_rows - n_rows : 0, s->train.batch_size);
+}
+
+static sw_status check_settings(const sw_settings *s, sw_error *err) {
+    if (s->data.train.n == 0)
+        return sw_fail(err, SW_BAD_CONFIG, "data.train is empty; name files to train on");
+    if (!s->checkpoint.path)
+        return sw_fail(err, SW_BAD_CONFIG, "checkpoint.path is not given; name a new folder for the run's results");
+    if (s->train.reproducible && s->shard.accumulate == SW_ACCUMULATE_UNSHARDED)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "train.reproducible needs shard.accumulate: sharded, as unsharded sums depend on the number of ranks");
+    return SW_OK;
+}
+
+/* The adapter that the run starts from fits the model; the model's mark, for the adapter that the run will write. */
+static sw_status check_adapters(sw_run *run, sw_error *err) {
+    const sw_settings *s = run->settings;
+    const sw_assembly *a = &run->plan.assembly;
+    sw_status status = SW_OK;
+    if (s->model.lora.adapter)
+        status = sw_adapter_check(s->model.lora.adapter, &a->lora, a->graph, &a->lora_layers, err);
+    if (!status && s->model.lora.adapter)
+        status = sw_adapter_check_base(s->model.lora.adapter, s->model.path, &a->model, a->graph, err);
+    return status ? status : sw_model_mark(s->model.path, &a->model, a->graph, run->base_mark, err);
+}
+
+static sw_status prepare(sw_run *run, sw_error *err) {
+    const sw_settings *s = run->settings;
+    sw_assembly_choice choice;
+    sw_model_config model = {0};
+    sw_status status = check_settings(s, err);
+    if (!status)
+        status = sw_kernel_set_of(s, &run->plan.kernel_set, err);
+    sw_cores_find(&run->cores);
+    if (!status && !run->options->dry_run) /* which writes nothing */
+        status = sw_run_folder_look(run, err);
+    if (!status && !run->options->model)
+        status = sw_assembly_model(s, &model, err);
+    if (!status)
+        status = sw_run_data_open(run, run->options->model ? run->options->model->vocabulary : model.vocabulary, err);
+    if (!status)
+        status = sw_assembly_choose(s, run->cores.n, &choice, run->plan.why_ranks, sizeof run->plan.why_ranks, err);
+    if (!status)
+        status = sw_faults_check(run->faults, choice.n_ranks, err);
+    if (status)
+        return status;
+    choice.keeps_documents_apart = sw_run_has_documents(run);
+    if ((status = find_length(run, err)))
+        return status;
+    sw_run_settle(run);
+    s = run->settings;
+    status = sw_assembly_create(s, run->options->model, &choice, &run->plan.assembly, err);
+    if (!status && s->model.path && !run->options->model)
+        status = sw_model_files_check(s->model.path, &run->plan.assembly.model, run->plan.assembly.graph, err);
+    if (!status && choice.keeps_documents_apart && sw_program_buffer_of(run->plan.assembly.program, SW_PORT_DOCUMENTS) < 0)
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set "
+                         "data.packing: false for text without boundaries");
+    if (!status && run->plan.assembly.lora.rank)
+        status = check_adapters(run, err);
+    if (!status)
+        status = sw_run_data_look(run, err);
+    if (status)
+        return status;
+    run->schedule = (sw_schedule){.kind = (sw_schedule_kind)s->optimizer.schedule,
+                                  .peak = s->optimizer.learning_rate,
+                                  .warmup_steps = s->optimizer.warmup_steps,
+                                  .final_ratio = s->optimizer.final_ratio,
+                                  .decay_ratio = s->optimizer.decay_ratio};
+    sw_gemm_choose(run->plan.kernel_set, sw_sharding_numbers(&run->plan.assembly.sharding), s->train.reproducible,
+                   &run->plan.gemm);
+    status = sw_record_create(&run->plan.assembly, run->data, run->plan.kernel_set, run->plan.gemm.kind, &run->record, err);
+    if (!status && run->goes_on)
+        status = sw_run_folder_compare(run, err);
+    if (!status)
+        status = sw_plan_price(&run->plan, err);
+    if (status || run->is_finished) /* which takes nothing more */
+        return status;
+    status = sw_run_folder_room(run, err);
+    return status ? status : sw_plan_check_fit(&run->plan, err);
+}
+
+static sw_status enter_folder(sw_run *run, sw_error *err) {
+    sw_status status = run->goes_on ? sw_run_folder_clean(run, err) : sw_run_folder_create(run, err);
+    if (!status && run->lock.missing) {
+        char text[SW_MESSAGE_BYTES];
+        sw_run_lock_warning(&run->lock, run->settings->checkpoint.path, text, sizeof text);
+        sw_report_warning(run, "%s", text);
+    }
+    if (status || !run->goes_on)
+        return status;
+    sw_run_folder_tidy(run);
+    return sw_run_folder_renew(run, err);
+}
+
+sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
+    sw_run run = {.settings = settings, .options = options, .lock = {.descriptor = -1}};
+    sw_status status = sw_faults_open(options->faults, options->n_faults, &run.faults, err);
+    if (!status && run.faults && options->as_threads)
+        status = sw_fail(err, SW_BAD_CONFIG, "faults are injected into processes; ranks as threads would all be struck");
+    if (!status)
+        status = sw_faults_begin(run.faults, err);
+    if (!status)
+        status = prepare(&run, err);
+    if (status && run.has_begun) /* for tokens that had no other place */
+        sw_run_folder_leave(&run);
+    if (!status)
+        sw_report_start(&run);
+    if (!status && run.room_remark[0])
+        sw_report_warning(&run, "%s", run.room_remark);
+    if (!status && run.is_finished)
+        sw_report_line(&run, "%s is finished: its %lld %s done; ask for more with train.steps, or take another folder",
+                       settings->checkpoint.path, (long long)run.n_steps, sw_text_noun(run.n_steps, "step is", "steps are"));
+    else if (!status && !options->dry_run) {
+        status = enter_folder(&run, err);
+        if (!status) {
+            status = sw_run_launch(&run, err);
+            sw_run_folder_leave(&run);
+        }
+        for (int i = 0; run.faults && i < run.faults->n; i++)
+            if (!sw_fault_has_struck(run.faults, i))
+                sw_report_line(&run, "inject: %s has not struck", run.faults->item[i].text);
+    }
+    sw_run_lock_release(&run.lock);
+    sw_record_free(&run.record);
+    sw_run_data_close(&run);
+    sw_assembly_free(&run.plan.assembly);
+    sw_faults_close(run.faults);
+    return status;
+}
+
+/* A list that a caller hands in: n texts, none of them NULL. */
+static sw_status check_texts(const char *name, const char *const *texts, int n, sw_error *err) {
+    if (n < 0)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s are %d; their number is 0 or more", name, n);
+    for (int i = 0; i < n; i++)
+        if (!texts || !texts[i])
+            return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s, of which there are %d, are NULL at %d", name, n, i);
+    return SW_OK;
+}
+
+sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides, const sw_train_options *options,
+                        sw_error *err) {
+    if (!run_yaml || !options)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s",
+                       !run_yaml ? "run_yaml is NULL; name the file of settings"
+                                 : "options is NULL; start from SW_TRAIN_OPTIONS_INIT");
+    sw_train_options known = SW_TRAIN_OPTIONS_INIT;
+    sw_status status = sw_options_take(options, &known, sizeof known, "sw_train_options", "SW_TRAIN_OPTIONS_INIT", err);
+    if (!status)
+        status = check_texts("overrides", overrides, n_overrides, err);
+    if (!status)
+        status = check_texts("sw_train_options.faults", known.faults, known.n_faults, err);
+    if (status)
+        return status;
+    sw_settings settings;
+    status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
+    if (status)
+        return status;
+    if (!known.model)
+        status = sw_settings_name_model(&settings, run_yaml, err);
+    if (!status)
+        status = sw_settings_complete(&settings, run_yaml, err);
+    if (!status)
+        status = sw_settings_find_models(&settings, run_yaml, err);
+    if (!status)
+        status = sw_train(&settings, &known, err);
+    sw_settings_free(&settings);
+    return status;
+}
