@@ -263,7 +263,8 @@ static bool find_file_system(const char *path, struct statfs *info) {
 int64_t sw_file_space(const char *path) {
     struct statfs info;
     int64_t bytes;
-    if (!find_file_system(path, &info) || __builtin_mul_overflow((int64_t)info.f_bavail, (int64_t)info.f_frsize, &bytes))
+    if (!find_file_system(path, &info) || info.f_blocks == 0 || /* without a size, as some of FUSE and of memory: nobody knows */
+        __builtin_mul_overflow((int64_t)info.f_bavail, (int64_t)info.f_frsize, &bytes))
         return INT64_MAX;
     return bytes;
 }

@@ -23,7 +23,7 @@ static const row rows[] = {
     {EACCES, false, "give this user the right to read it", "choose a folder that this user may write to"},
     {EPERM, false, "give this user the right to read it", "choose a folder that this user may write to"},
     {EROFS, false, "the file system can only be read; write elsewhere", NULL},
-    {ENOSPC, false, "the disk is full; free some space", "free some space or write elsewhere"},
+    {ENOSPC, false, "the disk is full; free some space", "free some space, or entries for files (df -i), or write elsewhere"},
     {EDQUOT, false, "the quota is used up; free some space", "the quota is used up, free some space or write elsewhere"},
     {EFBIG, false, "it is larger than can be read here", "the file size limit (ulimit -f) or the file system forbids it"},
     {EMLINK, false, "the folder has as many entries as it can hold; use another one", NULL},

@@ -50,16 +50,23 @@ static bool is_of_a_start(const char *name) {
     return false;
 }
 
-/* Is there nothing in the folder but what a run makes before its run.yaml, or `checkpoint import` where no run was yet? */
+/* Is there nothing in the folder but what a run makes before its run.yaml, or `checkpoint import` where no run was yet? A run
+ * locks its folder before it writes a plan, and `latest` is a link into steps/. */
 static sw_status look_for_begun(const char *path, bool *is_begun, sw_error *err) {
     int error = 0;
     DIR *entries = opendir(path);
     if (!entries)
         return sw_cannot_read(path, errno, err);
-    *is_begun = true;
-    for (struct dirent *entry; (entry = sw_folder_next(entries, &error));)
-        *is_begun = *is_begun && is_of_a_start(entry->d_name);
+    bool all_known = true, has_lock = false, has_plan = false, has_steps = false, has_latest = false;
+    for (struct dirent *entry; (entry = sw_folder_next(entries, &error));) {
+        all_known = all_known && is_of_a_start(entry->d_name);
+        has_lock = has_lock || !strcmp(entry->d_name, ".lock");
+        has_plan = has_plan || !strcmp(entry->d_name, "plan.json");
+        has_steps = has_steps || !strcmp(entry->d_name, "steps");
+        has_latest = has_latest || !strcmp(entry->d_name, "latest");
+    }
     closedir(entries);
+    *is_begun = all_known && (has_lock || !has_plan) && (has_steps || !has_latest);
     return error ? sw_cannot_read(path, error, err) : SW_OK;
 }
 

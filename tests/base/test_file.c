@@ -201,6 +201,7 @@ static void space_is_asked_of_the_nearest_folder_that_exists(void **state) {
     assert_true(sw_file_space(folder) > 0);
     assert_true(sw_file_space(deeper) > 0 && sw_file_space(deeper) < INT64_MAX);
     assert_true(sw_file_space("not/there") < INT64_MAX);
+    assert_true(sw_file_space("/proc/self") == INT64_MAX); /* a file system that has no size */
     assert_true(sw_file_space("/nowhere/x") < INT64_MAX);
 }
 

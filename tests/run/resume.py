@@ -290,11 +290,13 @@ def a_start_that_was_killed_is_made_again():
         run = runs.train_well(case.config, "checkpoint.every=2", folder=folder)
         expect_same(run, case.straight, f"a folder with {names}")
         runs.expect(run.events[0]["event"] == "resume", f"a folder with {names}: {run.events}")
-    folder = runs.fresh()
-    folder.mkdir()
-    (folder / "thesis.tex").write_text("mine")
-    run = runs.train(case.config, folder=folder)
-    runs.expect(run.code == 2 and sorted(path.name for path in folder.iterdir()) == ["thesis.tex"], f"a folder of something else: {run.errors}")
+    for name in ("thesis.tex", "plan.json", "latest"):
+        folder = runs.fresh()
+        folder.mkdir()
+        (folder / name).write_text("mine")
+        run = runs.train(case.config, folder=folder)
+        runs.expect(run.code == 2 and [path.name for path in folder.iterdir()] == [name] and (folder / name).read_text() == "mine",
+                    f"a folder of something else, {name}: {run.errors}")
 
 
 def start(config, *settings, folder, stdin=subprocess.DEVNULL):
