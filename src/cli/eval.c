@@ -53,11 +53,11 @@ static sw_status from_run(const char *path, sw_settings *settings, char model[SW
                           sw_score_options *o, sw_error *err) {
     sw_status status = sw_settings_read(path, NULL, 0, settings, err);
     if (!status)
-        status = sw_settings_name_model(settings, path, err);
+        status = sw_settings_name_model(settings, err);
     if (!status)
         status = sw_path_join(model, settings->checkpoint.path, "model", err);
     if (!status && !sw_file_exists(model))
-        status = sw_settings_find_models(settings, path, err);
+        status = sw_settings_find_models(settings, err);
     if (status)
         return status;
     bool is_adapter = !o->adapter && sw_settings_train_lora(settings) && sw_file_exists(model);

@@ -59,10 +59,6 @@ static sw_status plan(int n_arguments, char **arguments, sw_error *err) {
     if (!status)
         status = sw_settings_read(others[0], others + 1, n_others - 1, &settings, err);
     if (!status)
-        status = sw_settings_name_model(&settings, others[0], err);
-    if (!status)
-        status = sw_settings_find_models(&settings, others[0], err);
-    if (!status)
         status = tell(&settings, print_program, as_json, err);
 done:
     sw_settings_free(&settings);

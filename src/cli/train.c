@@ -159,9 +159,7 @@ static sw_status train(int n_arguments, char **arguments, sw_error *err) {
     status = sw_settings_read(others[0], others + 1, n_others - 1, &settings, err);
     if (!status && print_only)
         status = print_config(&settings, err);
-    else if (!status && !(status = sw_settings_name_model(&settings, others[0], err)) &&
-             !(status = sw_settings_complete(&settings, others[0], err)) &&
-             !(status = sw_settings_find_models(&settings, others[0], err)))
+    else if (!status)
         status = start(&settings, is_dry, sw_show_for(stdout, is_quiet, is_json), &faults, err);
 done:
     sw_settings_free(&settings);

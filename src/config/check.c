@@ -219,6 +219,9 @@ sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, 
     if (!status && settings->train.validate_every && !settings->data.validation.n)
         status = sw_refuse(err, place_of(written, SW_OPTION_train_validate_every, SW_OPTION_data_validation),
                            "name held-out files in data.validation", "train.validate_every is given without data to validate on");
+    if (!status && settings->train.reproducible && settings->shard.accumulate == SW_ACCUMULATE_UNSHARDED)
+        status = sw_refuse(err, place_of(written, SW_OPTION_train_reproducible, SW_OPTION_shard_accumulate),
+                           "write shard.accumulate: sharded", "train.reproducible: unsharded sums depend on the number of ranks");
     if (!status)
         sw_settings_choose(settings);
     if (!status && settings->optimizer.momentum > 0 &&
@@ -258,8 +261,8 @@ static sw_status refuse_data_sets(const sw_settings *settings, sw_place place, c
     return status;
 }
 
-sw_status sw_settings_find_models(const sw_settings *settings, const char *name, sw_error *err) {
-    sw_place place = {name, 0};
+sw_status sw_settings_find_models(const sw_settings *settings, sw_error *err) {
+    sw_place place = {settings->name, 0};
     sw_status status = refuse_hub_name(settings, place, "model.path", settings->model.path, NULL, err);
     if (!status && !sw_settings_is_bytes(settings))
         status = refuse_hub_name(settings, place, "data.tokenizer", settings->data.tokenizer, "tokenizer*", err);
@@ -272,15 +275,15 @@ sw_status sw_settings_find_models(const sw_settings *settings, const char *name,
     return status;
 }
 
-sw_status sw_settings_name_model(const sw_settings *settings, const char *name, sw_error *err) {
-    sw_place place = {name, 0};
+sw_status sw_settings_name_model(const sw_settings *settings, sw_error *err) {
+    sw_place place = {settings->name, 0};
     if (!settings->model.path && settings->model.architecture == SW_ARCHITECTURE_UNSET)
         return sw_refuse(err, place, "write model.path, or model.architecture and dimensions", "no model is named");
     return SW_OK;
 }
 
-sw_status sw_settings_complete(const sw_settings *settings, const char *name, sw_error *err) {
-    sw_place place = {name, 0};
+sw_status sw_settings_complete(const sw_settings *settings, sw_error *err) {
+    sw_place place = {settings->name, 0};
     if (!settings->data.train.n)
         return sw_refuse(err, place, "write data.train", "there is no data to train on");
     if (!settings->train.steps && !settings->train.epochs && !settings->train.tokens)

@@ -164,7 +164,8 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
     reader in = {.name = name, .settings = settings, .err = err};
     in.written[SW_N_OPTIONS].name = name;
     settings->directory = sw_arena_text(&settings->arena, directory);
-    sw_status status = settings->directory ? read_defaults(&in) : no_memory(&in);
+    settings->name = sw_arena_text(&settings->arena, name);
+    sw_status status = settings->directory && settings->name ? read_defaults(&in) : no_memory(&in);
     const sw_settings untouched = *settings;
     if (!status)
         status = read_document(&in, text, strlen(text));

@@ -94,6 +94,7 @@ typedef struct sw_chosen {
     } section;
 typedef struct sw_settings {
     sw_arena arena;
+    const char *name;              /* of the file, for messages */
     const char *directory;         /* that relative paths count from: of run.yaml */
     sw_chosen chosen;              /* what `auto` was in the file, and is a number by now */
     SW_SECTIONS(SW_SECTION_STRUCT) /* settings.model.path, settings.train.steps ... */
@@ -112,13 +113,13 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
 void sw_settings_free(sw_settings *settings);
 
 /* Is a model named? And is everything else there that training cannot do without: data, a length and a folder? SW_BAD_CONFIG
- * names what is missing. `name` is that of the file. */
-sw_status sw_settings_name_model(const sw_settings *settings, const char *name, sw_error *err);
-sw_status sw_settings_complete(const sw_settings *settings, const char *name, sw_error *err);
+ * names what is missing. */
+sw_status sw_settings_name_model(const sw_settings *settings, sw_error *err);
+sw_status sw_settings_complete(const sw_settings *settings, sw_error *err);
 
 /* Are the model, the tokenizer, the data and the adapter paths, or names of the Hugging Face Hub? SW_BAD_FILE has the command
- * that fetches what is named so and not there. Looks at the file system; `name` is that of the file. */
-sw_status sw_settings_find_models(const sw_settings *settings, const char *name, sw_error *err);
+ * that fetches what is named so and not there. Looks at the file system. */
+sw_status sw_settings_find_models(const sw_settings *settings, sw_error *err);
 
 /* The learning rate, weight decay and warm-up that are `auto` are chosen when settings are read, by the kind of run; but the
  * warm-up stays SW_AUTO where train.steps is not given. Then this chooses it, for a run of `n_steps`. */

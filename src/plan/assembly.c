@@ -10,8 +10,7 @@
 #include "model/custom_model.h"
 #include "tokenizer/tokenizer.h"
 
-sw_status sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *choice, char *why, size_t why_bytes,
-                             sw_error *err) {
+void sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *choice, char *why, size_t why_bytes) {
     int64_t micro = s->train.micro_batch_size == SW_AUTO ? 1 : s->train.micro_batch_size;
     int64_t n_micro_batches = s->train.batch_size / micro;
     *choice = (sw_assembly_choice){.n_ranks = (int)s->shard.ranks,
@@ -47,10 +46,6 @@ sw_status sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choi
             if (s->train.batch_size % m == 0 && s->train.batch_size / m >= choice->n_ranks && m * s->data.sequence_length <= 4096)
                 choice->micro_batch_size = m;
     }
-    if (s->train.batch_size % choice->micro_batch_size)
-        return sw_fail(err, SW_BAD_CONFIG, "train.batch_size %" PRId64 " is no multiple of train.micro_batch_size %" PRId64,
-                       s->train.batch_size, choice->micro_batch_size);
-    return SW_OK;
 }
 
 /* vocab auto: the tokenizer's ids. */
@@ -59,9 +54,6 @@ static sw_status count_ids(const sw_settings *s, int64_t *n_ids, sw_error *err) 
     *n_ids = 256;
     if (sw_settings_is_bytes(s))
         return SW_OK;
-    if (!s->data.tokenizer)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "model.vocab is auto, and there is no tokenizer to ask · give the number of token ids, or data.tokenizer");
     sw_status status = sw_tokenizer_read(s->data.tokenizer, &tokenizer, err);
     if (status)
         return status;
@@ -72,9 +64,6 @@ static sw_status count_ids(const sw_settings *s, int64_t *n_ids, sw_error *err) 
 
 sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_error *err) {
     if (s->model.path) {
-        if (s->model.architecture != SW_ARCHITECTURE_UNSET)
-            return sw_fail(err, SW_BAD_CONFIG,
-                           "model.path and model.architecture are both given; a model in a directory brings its own dimensions");
         sw_status status = sw_model_config_read(s->model.path, model, err);
         if (!status && s->model.dropout != SW_AUTO)
             sw_model_drop(model, s->model.dropout);
@@ -82,10 +71,6 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
             status = sw_fail_within(err, "%s/config.json", s->model.path);
         return status;
     }
-    if (s->model.architecture == SW_ARCHITECTURE_UNSET)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "neither model.path nor model.architecture is given; name a Hugging Face directory, or llama or gpt2 with "
-                       "its dimensions");
     bool is_llama = s->model.architecture == SW_ARCHITECTURE_LLAMA;
     int64_t vocabulary = s->model.vocab;
     sw_status status = vocabulary == SW_AUTO ? count_ids(s, &vocabulary, err) : SW_OK;
@@ -96,11 +81,9 @@ sw_status sw_assembly_model(const sw_settings *s, sw_model_config *model, sw_err
         .layers = s->model.layers,
         .hidden = s->model.hidden,
         .heads = s->model.heads,
-        .kv_heads = s->model.kv_heads ? s->model.kv_heads : s->model.heads,
-        .head_channels = s->model.heads > 0 && s->model.hidden % s->model.heads == 0 ? s->model.hidden / s->model.heads : 0,
-        .ffn = s->model.ffn ? s->model.ffn
-               : is_llama   ? 0
-                            : 4 * s->model.hidden,
+        .kv_heads = s->model.kv_heads,
+        .head_channels = s->model.hidden / s->model.heads,
+        .ffn = s->model.ffn,
         .vocabulary = vocabulary,
         .max_positions = s->model.max_positions,
         .tied = s->model.tied,

@@ -38,10 +38,9 @@ enum { SW_PROGRAM_TRAIN, SW_PROGRAM_EVALUATE, SW_N_PROGRAMS };
 
 /* The choice that the settings make. Ranks and threads that are `auto` follow from the physical cores and the size of the run;
  * `why` (may be NULL) takes the reason in words. */
-sw_status sw_assembly_choose(const sw_settings *settings, int n_cores, sw_assembly_choice *choice, char *why, size_t why_bytes,
-                             sw_error *err);
+void sw_assembly_choose(const sw_settings *settings, int n_cores, sw_assembly_choice *choice, char *why, size_t why_bytes);
 
-/* The model's dimensions, from model.path or from the settings. */
+/* The model's dimensions, from model.path or from the settings, one of which is given (sw_settings_name_model). */
 sw_status sw_assembly_model(const sw_settings *settings, sw_model_config *model, sw_error *err);
 
 /* The adapters that the settings ask for: rank 0: none. Its texts are the settings'. */

@@ -61,7 +61,10 @@ sw_status sw_plan_price(sw_plan *plan, sw_error *err) {
 sw_status sw_plan_create(const sw_settings *settings, const sw_custom_model *custom, int n_cores, sw_plan *plan, sw_error *err) {
     sw_assembly_choice choice;
     *plan = (sw_plan){0};
-    sw_status status = sw_assembly_choose(settings, n_cores, &choice, plan->why_ranks, sizeof plan->why_ranks, err);
+    sw_assembly_choose(settings, n_cores, &choice, plan->why_ranks, sizeof plan->why_ranks);
+    sw_status status = sw_settings_find_models(settings, err);
+    if (!status && !custom)
+        status = sw_settings_name_model(settings, err);
     if (!status)
         status = sw_kernel_set_of(settings, &plan->kernel_set, err);
     if (!status)

@@ -31,14 +31,13 @@ static sw_status find_length(sw_run *run, sw_error *err) {
         run->n_steps = s->train.steps;
     else if (s->train.tokens > 0)
         run->n_steps = divide_up(s->train.tokens, per_step);
-    else if (s->train.epochs > 0) {
+    else {
         if (__builtin_mul_overflow(facts.n_rows, s->train.epochs, &run->n_rows))
             return sw_fail(err, SW_BAD_CONFIG, "train.epochs %" PRId64 " of %" PRId64 " rows are too many to count",
                            s->train.epochs, facts.n_rows);
         run->n_steps = divide_up(run->n_rows, batch);
         return SW_OK;
-    } else
-        return sw_fail(err, SW_BAD_CONFIG, "none of train.steps, train.epochs and train.tokens is given; say how long to train");
+    }
     if (__builtin_mul_overflow(run->n_steps, batch, &run->n_rows))
         return sw_fail(err, SW_BAD_CONFIG, "train.steps %" PRId64 " of %" PRId64 " rows are too many to count", run->n_steps,
                        batch);
@@ -50,17 +49,6 @@ int64_t sw_run_length(const sw_run *run, int64_t step, int64_t n_rows) {
     if (s->train.steps > 0 || s->train.tokens > 0)
         return run->n_steps;
     return step + divide_up(run->n_rows > n_rows ? run->n_rows - n_rows : 0, s->train.batch_size);
-}
-
-static sw_status check_settings(const sw_settings *s, sw_error *err) {
-    if (s->data.train.n == 0)
-        return sw_fail(err, SW_BAD_CONFIG, "data.train is empty; name files to train on");
-    if (!s->checkpoint.path)
-        return sw_fail(err, SW_BAD_CONFIG, "checkpoint.path is not given; name a new folder for the run's results");
-    if (s->train.reproducible && s->shard.accumulate == SW_ACCUMULATE_UNSHARDED)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "train.reproducible needs shard.accumulate: sharded, as unsharded sums depend on the number of ranks");
-    return SW_OK;
 }
 
 /* The adapter that the run starts from fits the model; the model's mark, for the adapter that the run will write. */
@@ -79,7 +67,11 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     const sw_settings *s = run->settings;
     sw_assembly_choice choice;
     sw_model_config model = {0};
-    sw_status status = check_settings(s, err);
+    sw_status status = run->options->model ? SW_OK : sw_settings_name_model(s, err);
+    if (!status)
+        status = sw_settings_complete(s, err);
+    if (!status)
+        status = sw_settings_find_models(s, err);
     if (!status)
         status = sw_kernel_set_of(s, &run->plan.kernel_set, err);
     sw_cores_find(&run->cores);
@@ -89,8 +81,7 @@ static sw_status prepare(sw_run *run, sw_error *err) {
         status = sw_assembly_model(s, &model, err);
     if (!status)
         status = sw_run_data_open(run, run->options->model ? run->options->model->vocabulary : model.vocabulary, err);
-    if (!status)
-        status = sw_assembly_choose(s, run->cores.n, &choice, run->plan.why_ranks, sizeof run->plan.why_ranks, err);
+    sw_assembly_choose(s, run->cores.n, &choice, run->plan.why_ranks, sizeof run->plan.why_ranks);
     if (!status)
         status = sw_faults_check(run->faults, choice.n_ranks, err);
     if (status)
@@ -208,14 +199,7 @@ sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int 
     status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
     if (status)
         return status;
-    if (!known.model)
-        status = sw_settings_name_model(&settings, run_yaml, err);
-    if (!status)
-        status = sw_settings_complete(&settings, run_yaml, err);
-    if (!status)
-        status = sw_settings_find_models(&settings, run_yaml, err);
-    if (!status)
-        status = sw_train(&settings, &known, err);
+    status = sw_train(&settings, &known, err);
     sw_settings_free(&settings);
     return status;
 }

@@ -385,12 +385,12 @@ static void what_a_run_cannot_do_without_is_asked_for(void **state) {
         sw_settings settings;
         sw_error err = {0};
         assert_int_equal(parse(texts[i], NULL, 0, &settings, &err), SW_OK);
-        if (!sw_settings_name_model(&settings, "run.yaml", &err))
-            sw_settings_complete(&settings, "run.yaml", &err);
+        if (!sw_settings_name_model(&settings, &err))
+            sw_settings_complete(&settings, &err);
         assert_int_equal(err.status, words[i] ? SW_BAD_CONFIG : SW_OK);
         if (words[i])
             assert_non_null(strstr(err.message, words[i]));
-        assert_int_equal(sw_settings_name_model(&settings, "run.yaml", &err), i ? SW_OK : SW_BAD_CONFIG);
+        assert_int_equal(sw_settings_name_model(&settings, &err), i ? SW_OK : SW_BAD_CONFIG);
         sw_settings_free(&settings);
     }
 }
@@ -601,9 +601,8 @@ static void every_starter_file_is_taken(void **state) {
     for (size_t i = 0; i < found.gl_pathc; i++) {
         sw_settings settings;
         sw_error err = {0};
-        if (sw_settings_read(found.gl_pathv[i], NULL, 0, &settings, &err) ||
-            sw_settings_name_model(&settings, found.gl_pathv[i], &err) ||
-            sw_settings_complete(&settings, found.gl_pathv[i], &err))
+        if (sw_settings_read(found.gl_pathv[i], NULL, 0, &settings, &err) || sw_settings_name_model(&settings, &err) ||
+            sw_settings_complete(&settings, &err))
             fail_msg("%s", err.message);
         assert_string_equal(settings.directory, SW_SOURCE_FOLDER "/examples");
         assert_prints_to_itself(&settings, found.gl_pathv[i]);
