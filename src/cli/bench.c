@@ -113,4 +113,4 @@ static sw_status bench(int n_arguments, char **arguments, sw_error *err) {
                    nearest ? "?" : "");
 }
 
-const sw_verb sw_verb_bench = {"bench", "step|comm|gemm|roofs ...", "measure what this machine does", bench};
+const sw_verb sw_verb_bench = {"bench", "step|comm|gemm|roofs ...", "measure what this machine can do", bench};

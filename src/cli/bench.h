@@ -25,15 +25,15 @@ typedef struct sw_bench_output {
 sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_error *err);
 
 /* The flags of every part. */
-#define SW_BENCH_OUTPUT_FLAGS(output)                                                     \
-    {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &(output).as_json}, {       \
-        "--save", "FILE", "write the JSON object there too", SW_FLAG_TEXT, &(output).save \
+#define SW_BENCH_OUTPUT_FLAGS(output)                                                        \
+    {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &(output).as_json}, {          \
+        "--save", "FILE", "also write the JSON object to FILE", SW_FLAG_TEXT, &(output).save \
     }
 
 /* The kernel set of this name; the widest that runs here for NULL. Errors: SW_BAD_CONFIG: there is no such set, or this CPU
  * cannot run it. */
 #define SW_BENCH_KERNELS_FLAG(name) \
-    { "--kernels", "SET", "baseline, x86-64-v3 or x86-64-v4; the widest that this CPU runs", SW_FLAG_TEXT, &(name) }
+    { "--kernels", "SET", "baseline, x86-64-v3 or x86-64-v4 (default: the widest that this CPU has)", SW_FLAG_TEXT, &(name) }
 sw_status sw_bench_kernels(const char *name, sw_kernel_set *set, sw_error *err);
 
 /* The median of `samples` [n], which are put in order. n is at least 1. */

@@ -331,12 +331,12 @@ static sw_status comm(int n_arguments, char **arguments, sw_error *err) {
     const char *least = "256", *most = "256MiB";
     plan p = {.n_ranks = 2, .seconds = 0.05};
     const sw_flag flags[] = {
-        {"--ranks", "N", "processes that take part; 2", SW_FLAG_COUNT, &p.n_ranks, 1, SW_MAX_RANKS},
-        {"--least", "BYTES", "smallest unit; 256", SW_FLAG_TEXT, &least},
-        {"--most", "BYTES", "largest unit; 256MiB", SW_FLAG_TEXT, &most},
-        {"--seconds", "S", "time for each line; 0.05", SW_FLAG_REAL, &p.seconds, 0, 60},
+        {"--ranks", "N", "processes that take part (default 2)", SW_FLAG_COUNT, &p.n_ranks, 1, SW_MAX_RANKS},
+        {"--least", "BYTES", "smallest unit (default 256)", SW_FLAG_TEXT, &least},
+        {"--most", "BYTES", "largest unit (default 256MiB)", SW_FLAG_TEXT, &most},
+        {"--seconds", "S", "seconds for each line (default 0.05)", SW_FLAG_REAL, &p.seconds, 0, 60},
         SW_BENCH_OUTPUT_FLAGS(output),
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     const int64_t largest = INT64_C(1) << 36;
@@ -374,4 +374,4 @@ done:
     return status;
 }
 
-const sw_verb sw_bench_comm = {"bench comm", "", "each collective beside a copy of as many bytes", comm};
+const sw_verb sw_bench_comm = {"bench comm", "", "each collective, compared with a plain copy of as many bytes", comm};

@@ -250,12 +250,13 @@ static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     double seconds = 0.02;
     sw_bench_output report_to = {0};
     const sw_flag flags[] = {
-        {"--output", "FILE", "the machine file; ~/.cache/shardwise/machine.json, which runs read, or none with --kernels",
+        {"--output", "FILE",
+         "the machine file to write (default ~/.cache/shardwise/machine.json, which runs read; with --kernels: none)",
          SW_FLAG_TEXT, &output},
         SW_BENCH_KERNELS_FLAG(kernels),
-        {"--seconds", "S", "for each of three rounds of each shape; 0.02", SW_FLAG_REAL, &seconds, 0, 10},
+        {"--seconds", "S", "seconds for each of three rounds of each shape (default 0.02)", SW_FLAG_REAL, &seconds, 0, 10},
         SW_BENCH_OUTPUT_FLAGS(report_to),
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     const char **others;
@@ -297,4 +298,5 @@ static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     return status;
 }
 
-const sw_verb sw_bench_gemm = {"bench gemm", "", "products of matrices, by every way to multiply; writes the machine file", gemm};
+const sw_verb sw_bench_gemm = {"bench gemm", "",
+                               "matrix products, by each way to multiply; writes the machine file, which later runs use", gemm};

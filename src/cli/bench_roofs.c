@@ -122,12 +122,12 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
     sw_bench_cores cores = {.n_ranks = 2, .n_threads = 1, .m = 1024, .n = 3072, .k = 576, .type = SW_BF16};
     sw_bench_output output = {0};
     const sw_flag flags[] = {
-        {"--ranks", "N", "processes; 2", SW_FLAG_COUNT, &cores.n_ranks, 1, SW_MAX_RANKS},
-        {"--threads", "N", "of each; 1", SW_FLAG_COUNT, &cores.n_threads, 1, SW_MAX_THREADS},
-        {"--fp32", NULL, "multiply matrices of fp32, not bf16", SW_FLAG_SWITCH, &is_fp32},
+        {"--ranks", "N", "processes (default 2)", SW_FLAG_COUNT, &cores.n_ranks, 1, SW_MAX_RANKS},
+        {"--threads", "N", "threads of each process (default 1)", SW_FLAG_COUNT, &cores.n_threads, 1, SW_MAX_THREADS},
+        {"--fp32", NULL, "multiply fp32 matrices, not bf16", SW_FLAG_SWITCH, &is_fp32},
         SW_BENCH_KERNELS_FLAG(kernels),
         SW_BENCH_OUTPUT_FLAGS(output),
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     const char **others;
@@ -173,4 +173,4 @@ json_t *sw_bench_roofs_json(const sw_bench_roofs *roofs) {
     return object;
 }
 
-const sw_verb sw_bench_roofs_part = {"bench roofs", "", "the most arithmetic that the cores do together", roofs};
+const sw_verb sw_bench_roofs_part = {"bench roofs", "", "the most arithmetic that the cores can do together (roofs)", roofs};

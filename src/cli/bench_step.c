@@ -365,15 +365,16 @@ static sw_status step(int n_arguments, char **arguments, sw_error *err) {
     sw_bench_output output = {0};
     bench b = {.n_ranks = 2, .n_threads = 1, .n_rows = 2, .n_tokens = 512, .n_steps = 6, .n_skip = 2, .n_rounds = 1};
     const sw_flag flags[] = {
-        {"--ranks", "N", "processes; 2", SW_FLAG_COUNT, &b.n_ranks, 1, SW_MAX_RANKS},
-        {"--threads", "N", "of each; 1", SW_FLAG_COUNT, &b.n_threads, 1, 256},
-        {"--rows", "N", "micro-batch of a rank, one a step; 2", SW_FLAG_COUNT, &b.n_rows, 1, 65536},
-        {"--sequence", "N", "tokens in a row; 512", SW_FLAG_COUNT, &b.n_tokens, 1, 1 << 20},
-        {"--steps", "N", "of each round; 6", SW_FLAG_COUNT, &b.n_steps, 1, 10000},
-        {"--skip", "N", "first steps that medians leave out; 2", SW_FLAG_COUNT, &b.n_skip, 0, 9999},
-        {"--rounds", "N", "how often it is trained; 1", SW_FLAG_COUNT, &b.n_rounds, 1, MOST_ROUNDS},
+        {"--ranks", "N", "processes (default 2)", SW_FLAG_COUNT, &b.n_ranks, 1, SW_MAX_RANKS},
+        {"--threads", "N", "threads of each process (default 1)", SW_FLAG_COUNT, &b.n_threads, 1, 256},
+        {"--rows", "N", "rows in a micro-batch; each rank computes one micro-batch a step (default 2)", SW_FLAG_COUNT, &b.n_rows,
+         1, 65536},
+        {"--sequence", "N", "tokens in a row (default 512)", SW_FLAG_COUNT, &b.n_tokens, 1, 1 << 20},
+        {"--steps", "N", "steps in each round (default 6)", SW_FLAG_COUNT, &b.n_steps, 1, 10000},
+        {"--skip", "N", "leave the first N steps out of the medians (default 2)", SW_FLAG_COUNT, &b.n_skip, 0, 9999},
+        {"--rounds", "N", "how many times to train (default 1)", SW_FLAG_COUNT, &b.n_rounds, 1, MOST_ROUNDS},
         SW_BENCH_OUTPUT_FLAGS(output),
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     const char **others;
@@ -406,4 +407,4 @@ done:
 }
 
 const sw_verb sw_bench_step = {"bench step", "MODEL [section.key=value ...]",
-                               "a training step, beside the roofs of the same cores", step};
+                               "a training step, compared with the most that the same cores can do", step};

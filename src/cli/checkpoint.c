@@ -66,4 +66,5 @@ static sw_status checkpoint(int n_arguments, char **arguments, sw_error *err) {
 }
 
 const sw_verb sw_verb_checkpoint = {"checkpoint", "list|verify|diff|prune|import|export|merge ...",
-                                    "checkpoints of runs; models from and to GGUF files; adapters into models", checkpoint};
+                                    "list, check, compare, thin out and convert checkpoints; merge adapters",
+                                    checkpoint};

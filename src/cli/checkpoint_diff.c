@@ -221,12 +221,12 @@ sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error 
     bool help = false, as_json = false, in_short = false, goes_on;
     const sw_flag flags[] = {
         {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
-        {"--summary", NULL, "one line for each kind of state, not for each tensor", SW_FLAG_SWITCH, &in_short},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+        {"--summary", NULL, "print one line for each kind of state, not for each tensor", SW_FLAG_SWITCH, &in_short},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help}};
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {"checkpoint diff", "RUN_DIR|CHECKPOINT_DIR RUN_DIR|CHECKPOINT_DIR",
-                                 "what differs between two checkpoints of any numbers of ranks; of a run, its newest is meant",
-                                 NULL};
+    static const sw_verb verb = {
+        "checkpoint diff", "RUN_DIR|CHECKPOINT_DIR RUN_DIR|CHECKPOINT_DIR",
+        "what differs between two checkpoints, whatever their numbers of ranks; for a run, its newest is taken", NULL};
     const char **others;
     int n_others;
     sw_checkpoint *checkpoint[2] = {NULL, NULL};

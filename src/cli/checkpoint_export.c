@@ -165,21 +165,22 @@ sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_erro
     bool help = false, without_tokenizer = false, goes_on;
     const char *format = NULL, *type_word = NULL, *size = NULL, *model = NULL;
     const sw_flag flags[] = {
-        {"--format", "FORMAT", "gguf or huggingface; as the name of the output says", SW_FLAG_TEXT, &format},
-        {"--type", "TYPE", "element type: F16, BF16 or F32; F16 of a GGUF file's matrices, F32 of a folder", SW_FLAG_TEXT,
-         &type_word},
-        {"--max-shard-size", "SIZE", "largest file of a folder; 5GiB", SW_FLAG_TEXT, &size},
+        {"--format", "FORMAT", "gguf or huggingface (default: by the name of the output)", SW_FLAG_TEXT, &format},
+        {"--type", "TYPE", "element type: F16, BF16 or F32 (default F16 for the matrices of a GGUF file, F32 for a folder)",
+         SW_FLAG_TEXT, &type_word},
+        {"--max-shard-size", "SIZE", "largest file of a folder (default 5GiB)", SW_FLAG_TEXT, &size},
         {"--model", "MODEL_DIR",
-         "the model that the run began with, where it is not where run.yaml says: it has the frozen weights", SW_FLAG_TEXT,
+         "the model that the run started from, if it has moved since; the frozen weights are taken from it", SW_FLAG_TEXT,
          &model},
         {"--no-tokenizer", NULL, "leave the tokenizer out", SW_FLAG_SWITCH, &without_tokenizer},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {"checkpoint export", "MODEL_DIR FILE.gguf | RUN_DIR|CHECKPOINT_DIR OUT_DIR",
-                                 "a Hugging Face folder as a GGUF file, or a checkpoint (of a run, its newest) as a Hugging Face "
-                                 "folder; of adapters, as PEFT's",
-                                 NULL};
+    static const sw_verb verb = {
+        "checkpoint export", "MODEL_DIR FILE.gguf | RUN_DIR|CHECKPOINT_DIR OUT_DIR",
+        "make a GGUF file of a Hugging Face folder, or a Hugging Face folder of a checkpoint (for a run, its "
+        "newest); adapters become a PEFT folder",
+        NULL};
     const char **others;
     int n_others;
     int64_t max_shard_size;

@@ -84,15 +84,16 @@ sw_status sw_checkpoint_action_import(int n_arguments, char **arguments, sw_erro
     bool help = false, goes_on;
     const char *dtype_word = NULL, *size = NULL;
     const sw_flag flags[] = {
-        {"--dtype", "TYPE", "element type of a model's folder: fp32, bf16 or fp16; fp32", SW_FLAG_TEXT, &dtype_word},
-        {"--max-shard-size", "SIZE", "largest file of a model's folder; 5GiB", SW_FLAG_TEXT, &size},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--dtype", "TYPE", "element type of a model's folder: fp32, bf16 or fp16 (default fp32)", SW_FLAG_TEXT, &dtype_word},
+        {"--max-shard-size", "SIZE", "largest file of a model's folder (default 5GiB)", SW_FLAG_TEXT, &size},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {"checkpoint import", "FILE.gguf|MODEL_DIR OUT_DIR | RUN_DIR|CHECKPOINT_DIR RUN_DIR",
-                                 "a GGUF file, or a Hugging Face folder in another element type, as a Hugging Face folder; or a "
-                                 "checkpoint (of a run, its newest), once all of it is verified, as one of another run",
-                                 NULL};
+    static const sw_verb verb = {
+        "checkpoint import", "FILE.gguf|MODEL_DIR OUT_DIR | RUN_DIR|CHECKPOINT_DIR RUN_DIR",
+        "make a Hugging Face folder of a GGUF file or, in another element type, of such a folder; or verify a "
+        "checkpoint (for a run, its newest) and copy it into another run",
+        NULL};
     const char **others;
     int n_others;
     sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 2,

@@ -6,9 +6,9 @@
 
 sw_status sw_checkpoint_action_merge(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
-    const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    const sw_flag flags[] = {{"--help", NULL, "print this help", SW_FLAG_SWITCH, &help}};
     static const sw_verb verb = {"checkpoint merge", "MODEL_DIR ADAPTER_DIR OUT_DIR",
-                                 "a model and an adapter that was trained for it, as one model", NULL};
+                                 "make one model of a model and an adapter that was trained for it", NULL};
     const char **others;
     int n_others;
     sw_status status =

@@ -107,10 +107,10 @@ static sw_status print_steps_json(const sw_steps *steps, sw_error *err) {
 sw_status sw_checkpoint_action_list(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, as_json = false, goes_on;
     const sw_flag flags[] = {{"--json", NULL, "print one JSON array", SW_FLAG_SWITCH, &as_json},
-                             {"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+                             {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help}};
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {"checkpoint list", "RUN_DIR", "the checkpoints of a run, newest first; their data are not read",
-                                 NULL};
+    static const sw_verb verb = {"checkpoint list", "RUN_DIR",
+                                 "list the checkpoints of a run, newest first; their data are not read", NULL};
     const char **others;
     int n_others;
     sw_steps steps = {0};
@@ -199,9 +199,9 @@ static sw_status verify_run(const char *folder, sw_error *err) {
 
 sw_status sw_checkpoint_action_verify(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, goes_on;
-    const sw_flag flags[] = {{"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+    const sw_flag flags[] = {{"--help", NULL, "print this help", SW_FLAG_SWITCH, &help}};
     static const sw_verb verb = {"checkpoint verify", "RUN_DIR|CHECKPOINT_DIR ...",
-                                 "read every byte of checkpoints and compare it with its checksum", NULL};
+                                 "read every byte of checkpoints and compare it with the checksums", NULL};
     const char **others;
     int n_others;
     sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, 1, 1, "shardwise checkpoint verify runs/x",
@@ -271,15 +271,15 @@ sw_status sw_checkpoint_action_prune(int n_arguments, char **arguments, sw_error
     sw_retention retention = {0};
     sw_run_lock lock = {.descriptor = -1};
     const sw_flag flags[] = {
-        {"--keep", "N", "so many of the newest stay", SW_FLAG_COUNT, &retention.keep, 1, 1e9},
-        {"--keep-every", "N", "and those of steps that are a multiple of N; 0: no more", SW_FLAG_COUNT, &retention.keep_every, 0,
-         1e18},
-        {"--dry-run", NULL, "say what would be removed", SW_FLAG_SWITCH, &is_dry},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--keep", "N", "keep the N newest checkpoints", SW_FLAG_COUNT, &retention.keep, 1, 1e9},
+        {"--keep-every", "N", "also keep those of steps that are a multiple of N (default 0: none)", SW_FLAG_COUNT,
+         &retention.keep_every, 0, 1e18},
+        {"--dry-run", NULL, "print what would be removed, and change nothing", SW_FLAG_SWITCH, &is_dry},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     static const sw_verb verb = {"checkpoint prune", "RUN_DIR --keep N",
-                                 "remove old checkpoints; the one with the best validation loss stays too", NULL};
+                                 "remove old checkpoints; the one with the best validation loss is kept too", NULL};
     const char **others;
     int n_others;
     sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 1,

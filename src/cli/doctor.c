@@ -203,7 +203,7 @@ static sw_status show_json(sw_error *err) {
 static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, as_json = false, goes_on;
     const sw_flag flags[] = {{"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
-                             {"--help", NULL, "this text", SW_FLAG_SWITCH, &help}};
+                             {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help}};
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     const char **others;
     int n_others = 0;
@@ -241,4 +241,4 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
     return SW_OK;
 }
 
-const sw_verb sw_verb_doctor = {"doctor", "", "what this machine has, what is missing, how to get it", doctor};
+const sw_verb sw_verb_doctor = {"doctor", "", "what this machine has, what is missing, and how to get it", doctor};

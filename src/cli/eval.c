@@ -88,23 +88,25 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
     int64_t sequence_length = 0, stride = 0, n_ranks = 1, most_rows = 0;
     sw_chat_options chat = {.format = NULL};
     const sw_flag flags[] = {
-        {"--adapter", "DIR", "a PEFT adapter for the model, added to its weights in memory", SW_FLAG_TEXT, &adapter},
+        {"--adapter", "DIR", "a PEFT adapter for the model; it is added to the weights in memory", SW_FLAG_TEXT, &adapter},
         {"--data", "FILE", "text (.txt, .jsonl) or tokens (.npy) to predict; may be given several times", SW_FLAG_TEXTS, &data},
         {"--choices", "FILE", "a .jsonl file of {\"prompt\", \"choices\", \"answer\"}", SW_FLAG_TEXT, &choices_path},
-        {"--sequence-length", "L", "tokens of a row; 1024, or what the model takes", SW_FLAG_COUNT, &sequence_length, 1, 1e9},
+        {"--sequence-length", "L", "tokens in a row (default 1024, or as many as the model takes)", SW_FLAG_COUNT,
+         &sequence_length, 1, 1e9},
         {"--stride", "N",
-         "tokens from one row's beginning to the next; fewer than L: all but the first N see at least L - N tokens "
-         "before them; L",
+         "tokens from the start of one row to the start of the next (default L: rows do not overlap); with fewer, all but "
+         "the first N tokens are predicted from at least L - N before them",
          SW_FLAG_COUNT, &stride, 1, 1e9},
-        {"--rows", "N", "rows of each source at most; all", SW_FLAG_COUNT, &most_rows, 1, 1e18},
-        {"--ranks", "N", "processes that the model is split over; 1", SW_FLAG_COUNT, &n_ranks, 1, 256},
-        {"--dtype", "TYPE", "of the weights in memory: fp32 or bf16; fp32", SW_FLAG_TEXT, &dtype},
-        {"--chat-format", "NAME", "of conversations; auto: the model's own", SW_FLAG_TEXT, &chat.format},
-        {"--chat-template", "FILE", "a Jinja template in place of the model's", SW_FLAG_TEXT, &chat.template_path},
-        {"--now", "TIME", "what strftime_now tells the template: 2025-06-30 or 2025-06-30 12:00:00; a run's own, else today",
+        {"--rows", "N", "at most N rows of each file (default: all)", SW_FLAG_COUNT, &most_rows, 1, 1e18},
+        {"--ranks", "N", "split the model over N processes (default 1)", SW_FLAG_COUNT, &n_ranks, 1, 256},
+        {"--dtype", "TYPE", "of the weights in memory: fp32 or bf16 (default fp32)", SW_FLAG_TEXT, &dtype},
+        {"--chat-format", "NAME", "the format of conversations (default auto: the model's own)", SW_FLAG_TEXT, &chat.format},
+        {"--chat-template", "FILE", "a Jinja template to use in place of the model's", SW_FLAG_TEXT, &chat.template_path},
+        {"--now", "TIME",
+         "the time that a chat template sees as now: 2025-06-30 or 2025-06-30 12:00:00 (default: the run's, else today)",
          SW_FLAG_TEXT, &chat.now},
         {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     sw_settings settings = {0};

@@ -61,8 +61,8 @@ void sw_print_error(const sw_error *err) {
 static void print_help(FILE *out) {
     fprintf(out, "shardwise %s: train and fine-tune transformers, split over ranks\n\n", sw_version());
     for (int i = 0; i < N_VERBS; i++)
-        fprintf(out, "  %-10s %-36s %s\n", verbs[i]->name, verbs[i]->arguments, verbs[i]->about);
-    fprintf(out, "\nshardwise help VERB says more; shardwise --version\n");
+        fprintf(out, "  %-10s %-47s %s\n", verbs[i]->name, verbs[i]->arguments, verbs[i]->about);
+    fprintf(out, "\nMore about one of them: shardwise help VERB. The version: shardwise --version\n");
 }
 
 static sw_status unknown_verb(const char *name, sw_error *err) {

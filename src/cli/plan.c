@@ -42,7 +42,7 @@ static sw_status plan(int n_arguments, char **arguments, sw_error *err) {
     const sw_flag flags[] = {
         {"--print-program", NULL, "print every instruction of a step", SW_FLAG_SWITCH, &print_program},
         {"--json", NULL, "print the plan as one JSON object", SW_FLAG_SWITCH, &as_json},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     sw_settings settings = {0};
     enum { N_FLAGS = sizeof flags / sizeof *flags };
@@ -67,4 +67,4 @@ done:
 }
 
 const sw_verb sw_verb_plan = {"plan", "RUN.yaml [section.key=value ...]",
-                              "does it fit? memory and work of a step, before it runs", plan};
+                              "memory and work of a step before it runs: does it fit?", plan};

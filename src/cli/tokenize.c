@@ -358,32 +358,35 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
         {"--tokenizer", "DIR", "a folder with tokenizer.json, or the file; bytes: every byte is a token", SW_FLAG_TEXT,
          &r.tokenizer},
         {"-o", "OUT",
-         "the token file to write (.npy, uint16 or uint32), and what its ids mean (OUT.json); with --decode the text, - or "
-         "nothing: on stdout",
+         "the token file to write (.npy, uint16 or uint32); OUT.json says what its ids mean. With --decode: the text file; "
+         "without it, or with -: standard output",
          SW_FLAG_TEXT, &r.out},
-        {"--documents", "OUT", "write the lengths of the documents too (.npy)", SW_FLAG_TEXT, &r.documents},
-        {"--mask", "OUT", "write which tokens are trained on too (.npy, 1 or 0 for each token)", SW_FLAG_TEXT, &r.mask},
-        {"--jsonl", "FILE", "rows, whatever the file is called: text, prompt and completion, or messages", SW_FLAG_TEXT, &r.rows},
-        {"--column", "NAME=KEY", "what the rows call text, prompt, messages and so on; may be given several times", SW_FLAG_TEXTS,
-         &columns},
-        {"--chat-format", "NAME", "chatml, llama2, llama3, mistral, mistral-v1, zephyr or gemma; auto: of the tokenizer's folder",
-         SW_FLAG_TEXT, &r.chat.format},
-        {"--chat-template", "FILE", "a Jinja template in place of the tokenizer's", SW_FLAG_TEXT, &r.chat.template_path},
-        {"--special-tokens", "JSON", "what the template sees in place of the tokenizer's: {\"bos_token\": \"<s>\"}", SW_FLAG_TEXT,
-         &r.chat.special_tokens},
-        {"--now", "TIME", "what strftime_now tells the template: 2025-06-30 or 2025-06-30 12:00:00", SW_FLAG_TEXT, &r.chat.now},
-        {"--set", "NAME=VALUE", "a name that the template sees, such as enable_thinking=false; may be given several times",
+        {"--documents", "OUT", "also write the lengths of the documents (.npy)", SW_FLAG_TEXT, &r.documents},
+        {"--mask", "OUT", "also write which tokens are trained on (.npy, 1 or 0 for each token)", SW_FLAG_TEXT, &r.mask},
+        {"--jsonl", "FILE", "read rows (text, prompt and completion, or messages), whatever the file is called", SW_FLAG_TEXT,
+         &r.rows},
+        {"--column", "NAME=KEY", "the key under which rows hold text, prompt, messages and so on; may be given several times",
+         SW_FLAG_TEXTS, &columns},
+        {"--chat-format", "NAME",
+         "chatml, llama2, llama3, mistral, mistral-v1, zephyr or gemma (default auto: from the tokenizer's folder)", SW_FLAG_TEXT,
+         &r.chat.format},
+        {"--chat-template", "FILE", "a Jinja template to use in place of the tokenizer's", SW_FLAG_TEXT, &r.chat.template_path},
+        {"--special-tokens", "JSON", "special tokens for the template, in place of the tokenizer's: {\"bos_token\": \"<s>\"}",
+         SW_FLAG_TEXT, &r.chat.special_tokens},
+        {"--now", "TIME", "the time that a chat template sees as now: 2025-06-30 or 2025-06-30 12:00:00", SW_FLAG_TEXT,
+         &r.chat.now},
+        {"--set", "NAME=VALUE", "a variable for the template, such as enable_thinking=false; may be given several times",
          SW_FLAG_TEXTS, &set},
-        {"--render", NULL, "one JSON object per row on stdout: its text, and which bytes of it are learned", SW_FLAG_SWITCH,
+        {"--render", NULL, "print one JSON object for each row: its text, and which bytes of it are trained on", SW_FLAG_SWITCH,
          &r.renders},
-        {"--print-ids", NULL, "one JSON array of ids per row or file on stdout, no special tokens added", SW_FLAG_SWITCH,
+        {"--print-ids", NULL, "print one JSON array of ids for each row or file, without added special tokens", SW_FLAG_SWITCH,
          &r.prints_ids},
         {"--special", NULL, "add what the tokenizer puts around a text, as -o does", SW_FLAG_SWITCH, &r.adds_specials},
-        {"--literal", NULL, "special tokens spelled in the text are plain text", SW_FLAG_SWITCH, &r.is_literal},
+        {"--literal", NULL, "treat special tokens that are spelled out in the text as plain text", SW_FLAG_SWITCH, &r.is_literal},
         {"--no-end", NULL, "put no end-of-text token after each document", SW_FLAG_SWITCH, &r.has_no_end},
-        {"--decode", NULL, "token files to text", SW_FLAG_SWITCH, &r.decodes},
-        {"--threads", "N", "0: one for each core", SW_FLAG_COUNT, &r.n_threads, 0, 64},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--decode", NULL, "turn token files back into text", SW_FLAG_SWITCH, &r.decodes},
+        {"--threads", "N", "threads to use (default 0: one for each core)", SW_FLAG_COUNT, &r.n_threads, 0, 64},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     const char **others;
@@ -416,5 +419,5 @@ done:
     return status;
 }
 
-const sw_verb sw_verb_tokenize = {"tokenize", "--tokenizer DIR INPUT... -o OUT", "text and jsonl to a token file, and back",
-                                  tokenize};
+const sw_verb sw_verb_tokenize = {"tokenize", "--tokenizer DIR INPUT... -o OUT",
+                                  "turn text and jsonl into a token file, and back", tokenize};

@@ -56,8 +56,9 @@ static void print_line(void *to, const char *text) {
 
 static void print_keys(bool as_markdown) {
     if (!as_markdown)
-        printf("\nKeys of RUN.yaml with their defaults. On the command line: section.key=value, the value as in YAML; relative\n"
-               "paths count from the folder of RUN.yaml in both.\n\n");
+        printf(
+            "\nThe settings of RUN.yaml with their defaults. On the command line they are written section.key=value, the value\n"
+            "as in YAML. Relative paths are relative to the folder of RUN.yaml in both places.\n\n");
     sw_settings_reference(print_line, stdout, as_markdown);
     sw_faults_reference(print_line, stdout, as_markdown);
 }
@@ -135,12 +136,13 @@ static sw_status train(int n_arguments, char **arguments, sw_error *err) {
     sw_flag_texts faults = {.n = 0};
     const sw_flag flags[] = {
         {"--dry-run", NULL, "print the settings and the plan, and stop", SW_FLAG_SWITCH, &is_dry},
-        {"--print-config", NULL, "print all settings, defaults too, as a RUN.yaml, and stop", SW_FLAG_SWITCH, &print_only},
+        {"--print-config", NULL, "print all settings, including defaults, as a RUN.yaml, and stop", SW_FLAG_SWITCH, &print_only},
         {"--quiet", NULL, "print nothing but errors and warnings", SW_FLAG_SWITCH, &is_quiet},
-        {"--json", NULL, "print the objects of metrics.jsonl and nothing else", SW_FLAG_SWITCH, &is_json},
-        {"--inject", "FAULT", "inject a fault on purpose, as listed below; may be repeated", SW_FLAG_TEXTS, &faults},
-        {"--markdown", NULL, "with --help: the keys as the page docs/reference.md", SW_FLAG_SWITCH, &as_markdown},
-        {"--help", NULL, "this text", SW_FLAG_SWITCH, &help},
+        {"--json", NULL, "print the lines of metrics.jsonl and nothing else", SW_FLAG_SWITCH, &is_json},
+        {"--inject", "FAULT", "cause a fault on purpose, to test recovery; listed below; may be repeated", SW_FLAG_TEXTS,
+         &faults},
+        {"--markdown", NULL, "with --help: print the settings as the page docs/reference.md", SW_FLAG_SWITCH, &as_markdown},
+        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     sw_settings settings = {0};

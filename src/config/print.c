@@ -66,14 +66,14 @@ void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const 
 
 static const char *const about_sections[] = {
     "the model: an existing one, or the dimensions of a new one",
-    "what it is trained on",
-    "how long, and in what portions",
-    "how parameters follow from gradients",
-    "how the model is split over ranks, and what that costs in memory and exchange",
+    "what the model is trained on",
+    "how long to train, and how many rows at a time",
+    "how gradients change the parameters",
+    "how the model is split over ranks",
     "other ways to split",
-    "the run's folder, and how the run goes on after an end that was not planned",
-    "when to step back, and when to stop",
-    "what is written while training",
+    "the run's folder, and how a run that was stopped continues",
+    "what to do when training goes wrong, and when to stop",
+    "what is written during training",
 };
 
 static bool has_built_option(const char *section) {
@@ -119,7 +119,7 @@ static void reference_section(int i_section, void (*line)(void *to, const char *
 static void reference_off(void (*line)(void *to, const char *text), void *to) {
     line(to, "## Not built yet");
     line(to, "");
-    line(to, "These keys are known and take no other value than the one shown, which is also their default.");
+    line(to, "These keys are reserved. The only value that they take now is the one shown, which is also their default.");
     line(to, "");
     line(to, "| key | value | what it will be for |");
     line(to, "|---|---|---|");
@@ -137,19 +137,20 @@ void sw_settings_reference(void (*line)(void *to, const char *text), void *to, b
     if (as_markdown) {
         line(to, "# Settings");
         line(to, "");
-        line(to, "The options of RUN.yaml, as `shardwise train --help --markdown` prints them. On the command line an option is "
-                 "written");
-        line(to, "`section.key=value`, the value as in YAML: `train.steps=100`, `data.train=[a.txt, b.txt]`.");
-        line(to,
-             "Relative paths count from the folder of RUN.yaml, those on the command line too. RUN.yaml may come through a pipe");
-        line(to,
-             "of the shell (`<(command)`, `command | shardwise train /dev/stdin`): then they count from the working directory.");
-        line(to, "Numbers are decimal (`32`, `0.5`, `1e-5`, `1e9`); what YAML's versions read in different ways, such as `010`, "
-                 "`0x10`,");
+        line(to, "The settings of a RUN.yaml. This page is printed by `shardwise train --help --markdown`. On the command line a "
+                 "setting is");
         line(
             to,
-            "`1_000` or `1:30`, is refused. true and false are the only booleans. Of two equal settings on the command line the");
-        line(to, "last one counts.");
+            "written `section.key=value`, the value as in YAML: `train.steps=100`, `data.train=[a.txt, b.txt]`. If a setting is");
+        line(to, "given twice there, the last one counts.");
+        line(to, "");
+        line(to, "Relative paths are relative to the folder of RUN.yaml, also on the command line. If RUN.yaml comes through a "
+                 "pipe of");
+        line(to, "the shell (`<(command)`, `command | shardwise train /dev/stdin`), they are relative to the working directory.");
+        line(
+            to,
+            "Numbers are decimal (`32`, `0.5`, `1e-5`, `1e9`). What different versions of YAML read differently, such as `010`,");
+        line(to, "`0x10`, `1_000` or `1:30`, is refused. The only booleans are true and false.");
         line(to, "");
     }
     for (int i = 0; sw_option_section(i); i++)

@@ -27,7 +27,7 @@ ALLOWED = {
     ("src/cli/checkpoint_steps.c", "remove old checkpoints"): "what prune does, with checkpoints of its own writing",
     ("src/cli/checkpoint_steps.c", "removed"): "what prune does, with checkpoints of its own writing",
     ("src/cli/checkpoint_steps.c", "would be removed"): "what prune would do",
-    ("src/cli/checkpoint_steps.c", "say what would be removed"): "what prune would do",
+    ("src/cli/checkpoint_steps.c", "print what would be removed"): "what prune would do",
     ("src/cli/checkpoint_steps.c", "nothing to remove"): "what prune has not done",
     ("src/data/jinja/attributes.c", "remove"): "a method of Python's lists",
     ("src/data/jinja/text_methods.c", "removeprefix"): "a method of Python's strings",
