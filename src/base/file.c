@@ -242,6 +242,23 @@ sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_er
                    sw_text_bytes(bytes, needed, sizeof needed), sw_text_bytes(sw_file_space(path), available, sizeof available));
 }
 
+/* The folder that the path's last name stands in. */
+static bool find_folder(const char *path, struct stat *info) {
+    char folder[SW_PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    const int n = slash ? (int)(slash - path) + 1 : 0;
+    return snprintf(folder, sizeof folder, "%.*s.", n, path) < (int)sizeof folder && stat(folder, info) == 0;
+}
+
+bool sw_file_is_same(const char *a, const char *b) {
+    struct stat x, y;
+    if (stat(a, &x) == 0 && stat(b, &y) == 0)
+        return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    const char *of_a = strrchr(a, '/'), *of_b = strrchr(b, '/');
+    return strcmp(of_a ? of_a + 1 : a, of_b ? of_b + 1 : b) == 0 && find_folder(a, &x) && find_folder(b, &y) &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 /* Of the file system of `path` or of its nearest folder that exists. */
 static bool find_file_system(const char *path, struct statfs *info) {
     char folder[SW_PATH_BYTES];

@@ -62,6 +62,9 @@ sw_status sw_file_write(const char *path, const void *data, int64_t bytes, sw_er
 int sw_reserve(int descriptor, int64_t bytes);
 sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_error *err);
 
+/* Do both paths lead to one file, or would they, once it is written? */
+bool sw_file_is_same(const char *a, const char *b);
+
 /* Bytes that an unprivileged writer can still put on the disk of `path` or of its nearest folder that exists; INT64_MAX if
  * unknown. */
 int64_t sw_file_space(const char *path);

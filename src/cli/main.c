@@ -90,7 +90,7 @@ static const sw_verb *find_verb(const char *name) {
 /* help; help VERB; help VERB PART, as in help checkpoint list. */
 static sw_status help(int n_arguments, char **arguments, sw_error *err) {
     char help_flag[] = "--help";
-    if (n_arguments < 1) {
+    if (n_arguments < 1 || !strcmp(arguments[0], "help")) {
         print_help(stdout);
         return SW_OK;
     }

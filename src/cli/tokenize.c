@@ -322,6 +322,29 @@ static sw_status decode(const request *r, const sw_tokenizer *t, const char *con
     return status;
 }
 
+/* What is written must not take the place of what is read, or of what is written beside it. */
+static sw_status check_outputs(const request *r, const char *const *others, int n_others, sw_error *err) {
+    const char *const outputs[] = {r->out, r->documents, r->mask};
+    enum { N_OUTPUTS = sizeof outputs / sizeof *outputs };
+    for (int i = 0; i < N_OUTPUTS; i++) {
+        if (!outputs[i])
+            continue;
+        for (int k = 0; k < i; k++)
+            if (outputs[k] && sw_file_is_same(outputs[i], outputs[k]))
+                return sw_fail(err, SW_BAD_CONFIG, "%s is to be written twice · shardwise tokenize · give each output a name",
+                               outputs[i]);
+        for (int k = -1; k < n_others; k++) {
+            const char *input = k < 0 ? r->rows : others[k];
+            if (input && sw_file_is_same(outputs[i], input))
+                return sw_fail(err, SW_BAD_CONFIG,
+                               "%s is read, and would be written over · shardwise tokenize · give the "
+                               "output another name",
+                               outputs[i]);
+        }
+    }
+    return SW_OK;
+}
+
 static sw_status check_request(const request *r, int n_others, sw_error *err) {
     static const char *const where = "shardwise tokenize";
     if (!r->tokenizer && !r->renders)
@@ -401,6 +424,8 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
     r.chat.set = set.item;
     r.chat.n_set = set.n;
     status = check_request(&r, n_others, err);
+    if (!status)
+        status = check_outputs(&r, others, n_others, err);
     if (!status)
         status = read_columns(&columns, &r.columns, names, err);
     if (!status && r.renders) {

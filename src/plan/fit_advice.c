@@ -50,6 +50,20 @@ static int other_ranks(int n, int step) {
     return step <= count ? list[step - 1] : 0;
 }
 
+/* The largest divisor of n below `than`, which is above 1; divisors come in pairs about the root. */
+static int64_t smaller_divisor(int64_t n, int64_t than) {
+    int64_t largest = 1;
+    for (int64_t d = 1; d * d <= n; d++) {
+        if (n % d)
+            continue;
+        if (d < than && d > largest)
+            largest = d;
+        if (n / d < than && n / d > largest)
+            largest = n / d;
+    }
+    return largest;
+}
+
 /* The `step`-th other value of one setting, from 1, the milder ones first; false when there is none. */
 static bool change(const sw_plan *plan, int which, int step, trial *t) {
     sw_assembly_choice *choice = &t->choice;
@@ -60,9 +74,7 @@ static bool change(const sw_plan *plan, int which, int step, trial *t) {
         return choice->recompute <= SW_RECOMPUTE_BLOCK;
     case MICRO_BATCH: /* the next smaller divisors of the batch */
         for (; step > 0 && choice->micro_batch_size > 1; step--)
-            do
-                choice->micro_batch_size--;
-            while (settings->train.batch_size % choice->micro_batch_size);
+            choice->micro_batch_size = smaller_divisor(settings->train.batch_size, choice->micro_batch_size);
         return step == 0;
     case STAGE:
         choice->stage += step;

@@ -15,7 +15,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(os.environ["SW_SOURCE"]) / "tests" / "run"))
 import runs
 
-CPU_SECONDS, MEMORY_BYTES = 20, 1 << 30
+CPU_SECONDS, MEMORY_BYTES = 6, 1 << 30
 MAX = 2**63 - 1
 folder = runs.fresh("folder")
 folder.mkdir()

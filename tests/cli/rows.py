@@ -146,6 +146,16 @@ check('id (3)' in done.stderr and 'messages.name (3)' in done.stderr and done.st
 *_, done = tokenize(CHATML, rows_file({'weight': 0.5, 'text': 'The tide.'}, {'weight': 1, 'text': 'The tide.'}, {'weight': 2.0, 'messages': [USER, SAYS]}))
 check('weight (2)' in done.stderr, done.stderr)
 
+# No output takes the place of an input, or of another output.
+text, ids = write('in.txt', 'The tide.'), os.path.join(SCRATCH, 'ids.npy')
+for outputs in (['-o', ids, '--mask', ids], ['-o', ids, '--documents', os.path.join(SCRATCH, '.', 'ids.npy')], ['-o', ids, '--mask', text]):
+    run('tokenize', '--tokenizer', 'bytes', text, *outputs, code=2)
+    check(open(text).read() == 'The tide.' and not os.path.exists(ids), outputs)
+run('tokenize', '--tokenizer', 'bytes', text, '-o', ids)
+before = open(ids, 'rb').read()
+run('tokenize', '--tokenizer', 'bytes', '--decode', ids, '-o', ids, code=2)
+check(open(ids, 'rb').read() == before, 'a token file is written over by its text')
+
 # Rows under another name are not taken for text.
 for name in ('rows.json', 'rows.ndjson', 'rows.JSONL', 'rows.jl'):
     done = tokenize(CHATML, rows_file({'messages': [USER, SAYS]}, name=name), code=3)

@@ -26,6 +26,7 @@ expect 2 'unknown flag --steps' 'a setting is written section.key=value, without
 
 # Help is found where people look for it.
 expect 0 train generate checkpoint -- "$shardwise" help
+expect 0 train generate checkpoint -- "$shardwise" help help
 expect 0 'shardwise 0.' -- "$shardwise" -V
 for verb in train generate eval tokenize plan checkpoint doctor bench; do
     "$shardwise" "$verb" --help >"$scratch/help"
