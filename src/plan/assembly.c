@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/integer.h"
 #include "base/text.h"
 #include "model/custom_model.h"
 #include "tokenizer/tokenizer.h"
@@ -41,10 +42,8 @@ void sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *c
     if (why && why_bytes)
         snprintf(why, why_bytes, "%s%s%s", ranks_why, ranks_why[0] && threads_why[0] ? "; " : "", threads_why);
     if (choice->micro_batch_size == SW_AUTO) { /* the largest divisor that leaves every rank one, within 4,096 tokens */
-        choice->micro_batch_size = 1;
-        for (int64_t m = 1; m <= s->train.batch_size; m++)
-            if (s->train.batch_size % m == 0 && s->train.batch_size / m >= choice->n_ranks && m * s->data.sequence_length <= 4096)
-                choice->micro_batch_size = m;
+        int64_t most = smaller(s->train.batch_size / choice->n_ranks, 4096 / s->data.sequence_length);
+        choice->micro_batch_size = largest_divisor(s->train.batch_size, larger(1, most));
     }
 }
 

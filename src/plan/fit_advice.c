@@ -9,11 +9,12 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/integer.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
 static const double MOST_SECONDS = 5; /* of trying: a large model takes a moment to plan */
-enum { SHORTEST_SEQUENCE = 16 };
+enum { SHORTEST_SEQUENCE = 16, MOST_DIVISORS = 512 /* no number up to 2^24 has as many */ };
 
 /* Settings as they might be. */
 typedef struct trial {
@@ -28,6 +29,8 @@ enum { MILD_CHANGES = (1 << PARAM_DTYPE) - 1, ALL_CHANGES = (1 << N_CHANGES) - 1
 typedef struct search {
     const sw_plan *plan;
     const sw_memory_limits *limits;
+    int64_t micro_batch[MOST_DIVISORS]; /* [n_micro_batches] the smaller divisors of the batch, the largest first */
+    int n_micro_batches;
     double until;
     int n_tried;
     bool is_cut; /* the time is over */
@@ -50,32 +53,18 @@ static int other_ranks(int n, int step) {
     return step <= count ? list[step - 1] : 0;
 }
 
-/* The largest divisor of n below `than`, which is above 1; divisors come in pairs about the root. */
-static int64_t smaller_divisor(int64_t n, int64_t than) {
-    int64_t largest = 1;
-    for (int64_t d = 1; d * d <= n; d++) {
-        if (n % d)
-            continue;
-        if (d < than && d > largest)
-            largest = d;
-        if (n / d < than && n / d > largest)
-            largest = n / d;
-    }
-    return largest;
-}
-
 /* The `step`-th other value of one setting, from 1, the milder ones first; false when there is none. */
-static bool change(const sw_plan *plan, int which, int step, trial *t) {
+static bool change(const search *s, int which, int step, trial *t) {
+    const sw_plan *plan = s->plan;
     sw_assembly_choice *choice = &t->choice;
     sw_settings *settings = &t->settings;
     switch (which) {
     case RECOMPUTE:
         choice->recompute += step;
         return choice->recompute <= SW_RECOMPUTE_BLOCK;
-    case MICRO_BATCH: /* the next smaller divisors of the batch */
-        for (; step > 0 && choice->micro_batch_size > 1; step--)
-            choice->micro_batch_size = smaller_divisor(settings->train.batch_size, choice->micro_batch_size);
-        return step == 0;
+    case MICRO_BATCH:
+        choice->micro_batch_size = step <= s->n_micro_batches ? s->micro_batch[step - 1] : 0;
+        return choice->micro_batch_size > 0;
     case STAGE:
         choice->stage += step;
         return choice->stage <= 3;
@@ -98,11 +87,11 @@ static bool change(const sw_plan *plan, int which, int step, trial *t) {
 }
 
 /* One setting as far as it goes. */
-static void exhaust(const sw_plan *plan, int which, trial *t) {
+static void exhaust(const search *s, int which, trial *t) {
     const trial from = *t;
-    for (int step = 1;; step++) {
+    for (int step = which == MICRO_BATCH && s->n_micro_batches ? s->n_micro_batches : 1;; step++) {
         trial other = from;
-        if (!change(plan, which, step, &other))
+        if (!change(s, which, step, &other))
             return;
         *t = other;
     }
@@ -133,16 +122,33 @@ static bool could_fit(search *s, unsigned changes, const trial *now) {
     const bool with_ranks = changes >> RANKS & 1;
     for (int step = with_ranks;; step++) {
         trial t = *now;
-        if (with_ranks && !change(s->plan, RANKS, step, &t))
+        if (with_ranks && !change(s, RANKS, step, &t))
             return false;
         for (int which = 0; which < N_CHANGES; which++)
             if (which != RANKS && changes >> which & 1)
-                exhaust(s->plan, which, &t);
+                exhaust(s, which, &t);
         if (fits(s, &t))
             return true;
         if (!with_ranks || s->is_cut)
             return false;
     }
+}
+
+/* The mildest micro-batch with which the settings of the set that come after it could fit. Smaller ones need less, so it is found
+ * by halving: a batch may have hundreds of divisors. */
+static int first_micro_batch(search *s, unsigned changes, const trial *from) {
+    const unsigned after = changes & ~((2u << MICRO_BATCH) - 1);
+    int none = 0, good = s->n_micro_batches + 1; /* up to `none` nothing fits */
+    while (good - none > 1) {
+        const int middle = good > s->n_micro_batches ? s->n_micro_batches : none + (good - none) / 2;
+        trial other = *from;
+        change(s, MICRO_BATCH, middle, &other);
+        if (could_fit(s, after, &other))
+            good = middle;
+        else
+            none = middle;
+    }
+    return good;
 }
 
 /* Each setting of the set in its steps. */
@@ -151,9 +157,9 @@ static bool try_steps(search *s, unsigned changes, int which, const trial *from)
         return fits(s, from);
     if (!(changes >> which & 1))
         return try_steps(s, changes, which + 1, from);
-    for (int step = 1; !s->is_cut; step++) {
+    for (int step = which == MICRO_BATCH ? first_micro_batch(s, changes, from) : 1; !s->is_cut; step++) {
         trial other = *from;
-        if (!change(s->plan, which, step, &other))
+        if (!change(s, which, step, &other))
             return false;
         if (try_steps(s, changes, which + 1, &other))
             return true;
@@ -223,6 +229,8 @@ void sw_plan_advise(const sw_plan *plan, const sw_memory_limits *limits, char *t
     const sw_memory_limits tighter = sw_memory_limits_for_advice(limits);
     search s = {.plan = plan, .limits = &tighter, .until = sw_seconds_now() + MOST_SECONDS};
     trial now = {*plan->assembly.settings, plan->assembly.choice};
+    for (int64_t m = now.choice.micro_batch_size; m > 1 && s.n_micro_batches < MOST_DIVISORS;)
+        s.micro_batch[s.n_micro_batches++] = m = largest_divisor(plan->assembly.settings->train.batch_size, m - 1);
     words w = {text, 0, bytes};
     if (find(&s, MILD_CHANGES, &now) || find(&s, ALL_CHANGES, &now))
         word(&s, &w);

@@ -86,5 +86,27 @@ for line in reference.splitlines():
         n_ends += 1
 runs.expect(n_ends > 60, f"{n_ends} ends of ranges were found in the reference")
 
+
+
+def advice_is_arithmetic_too():
+    """The mildest micro-batch that fits is found among hundreds of divisors without walking to it."""
+    one = ["shard.ranks=1", "shard.memory_limit=1GiB"]
+    for batch in (16777216, 14414400, 16777213):
+        done = subprocess.run([str(runs.COMMAND), "plan", "run.yaml", *one, f"train.batch_size={batch}", f"train.micro_batch_size={batch}"], cwd=folder, capture_output=True, text=True, preexec_fn=limit)
+        found = re.search(r" · train\.micro_batch_size=(\d+) would fit", done.stderr)
+        runs.expect(done.returncode == 4 and found, f"{batch}: {done.returncode} {done.stderr}")
+        if not found:
+            continue
+        micro = int(found[1])
+        larger = min(d for d in range(micro + 1, batch + 1) if batch % d == 0)
+        for size, code in ((micro, 0), (larger, 4)):
+            again = subprocess.run([str(runs.COMMAND), "plan", "run.yaml", *one, f"train.batch_size={batch}", f"train.micro_batch_size={size}"], cwd=folder, capture_output=True, text=True)
+            runs.expect(again.returncode == code, f"{batch}: a micro-batch of {size}: {again.returncode} {again.stderr}")
+    for ranks, length, micro in ((2, 64, 64), (2, 4096, 1), (256, 1, 4096), (3, 100, 32)):
+        text = subprocess.run([str(runs.COMMAND), "plan", "run.yaml", "--json", "train.batch_size=16777216", "train.micro_batch_size=auto", f"shard.ranks={ranks}", f"data.sequence_length={length}", "model.max_positions=4096"], cwd=folder, capture_output=True, text=True)
+        runs.expect(f'"micro_batch_size": {micro}' in text.stdout, f"auto, {ranks} ranks, rows of {length}: not {micro}: {text.stderr} {text.stdout[:400]}")
+
+
+advice_is_arithmetic_too()
 runs.both(plan, CASES)
 runs.finish()
