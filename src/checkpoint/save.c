@@ -77,9 +77,9 @@ sw_status sw_save_open(const sw_save_options *options, sw_save **save, sw_error 
             status = sw_fail(err, SW_NO_MEMORY, "no memory for the places of %d groups in a checkpoint", n_groups);
     if (status != SW_OK)
         goto done;
-    for (int rank = 0; rank < options->rank; rank++)
+    for (int rank = 0; rank < options->owner; rank++)
         s->table_first += sw_save_count_ranges(options, &s->files, rank, NULL);
-    s->table_length = sw_save_count_ranges(options, &s->files, options->rank, s);
+    s->table_length = sw_save_count_ranges(options, &s->files, options->owner, s);
     s->table = calloc((size_t)s->table_length, sizeof *s->table);
     if (!s->table) {
         status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " checksums", s->table_length);
@@ -87,7 +87,7 @@ sw_status sw_save_open(const sw_save_options *options, sw_save **save, sw_error 
     }
     if ((status = sw_bounce_open(options->storage, &s->bounce, err)) == SW_OK)
         status = make_steps_folder(options, err);
-    if (status == SW_OK && options->rank == 0)
+    if (status == SW_OK && options->owner == 0)
         status = sw_publisher_create(s, err);
     if (status == SW_OK) {
         *save = s;
@@ -119,11 +119,11 @@ int64_t sw_save_bytes(const sw_save_options *options) {
     if (plan_files(options, &parameters, &files, NULL) == SW_OK) {
         bytes = (int64_t)sizeof(sw_save) + sw_bounce_memory() + n * (int64_t)sizeof(sw_state_parameter) +
                 SW_N_STATE_KINDS * options->layout->n_groups * (int64_t)sizeof(int64_t) +
-                sw_save_count_ranges(options, &files, options->rank, NULL) * (int64_t)sizeof(uint64_t);
+                sw_save_count_ranges(options, &files, options->owner, NULL) * (int64_t)sizeof(uint64_t);
         for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
             if (files.file[kind].is_there)
                 bytes += files.file[kind].header_bytes + n * (int64_t)sizeof(int64_t);
-        if (options->rank == 0)
+        if (options->owner == 0)
             bytes += sw_publisher_bytes(options, parameters, &files);
     }
     sw_state_files_free(&files);
@@ -211,7 +211,7 @@ sw_status sw_save_begin(sw_save *save, int64_t step, sw_error *err) {
         if (!save->files.file[kind].is_there)
             continue;
         status = open_file(save, kind, err);
-        if (status == SW_OK && save->options.rank == 0)
+        if (status == SW_OK && save->options.owner == 0)
             status = lay_out_file(save, kind, err);
     }
     return status;
@@ -226,7 +226,7 @@ static sw_status write_ranges(sw_save *save, int group, int kind, sw_error *err)
     sw_range_part part;
     void *data = NULL;
     sw_status status = SW_OK;
-    sw_range_walk_begin(o->layout, save->files.file[kind].offset, group, o->rank, &walk);
+    sw_range_walk_begin(o->layout, save->files.file[kind].offset, group, o->owner, &walk);
     while (status == SW_OK && sw_range_walk_next(&walk, &part)) {
         if (begin < 0) {
             if ((status = sw_bounce_take(save->bounce, part.offset, &data, err)) != SW_OK)
@@ -300,7 +300,7 @@ sw_status sw_save_finish(sw_save *save, sw_error *err) {
         status = sw_save_write_file(storage, save->folder, SW_SAVE_TABLE_NAME, save->table,
                                     save->table_length * (int64_t)sizeof *save->table,
                                     save->table_first * (int64_t)sizeof *save->table, false, err);
-    if (status == SW_OK && save->options.rank != 0)
+    if (status == SW_OK && save->options.owner != 0)
         save->is_begun = false; /* rank 0 does the rest */
     return status;
 }
@@ -311,7 +311,7 @@ void sw_save_abandon(sw_save *save) {
     sw_bounce_wait(save->bounce, NULL);
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         close_file(save, kind, SW_OK, NULL);
-    if (save->options.rank == 0)
+    if (save->options.owner == 0)
         sw_step_folder_delete(save->options.storage, save->folder, NULL, NULL);
     save->is_begun = false;
 }

@@ -40,7 +40,7 @@ typedef struct sw_save_options {
     const char *folder;        /* the run's; exists */
     const sw_graph *graph;     /* the layout's */
     const sw_layout *layout;
-    int rank;
+    int owner;              /* of the shard that is written here: sw_layout_owner. Owner 0 publishes */
     unsigned kinds;         /* sw_state_kinds_of */
     bool leaves_out_frozen; /* frozen parameters are read again from where they came from, and not written */
     sw_fetch_state_fn fetch;

@@ -26,3 +26,10 @@ int sw_mesh_place(const sw_mesh *mesh, sw_axes axes, int rank) {
             place = place * mesh->size[axis] + sw_mesh_coordinate(mesh, (sw_axis)axis, rank);
     return place;
 }
+
+bool sw_mesh_counts(const sw_mesh *mesh, sw_axes axes, int rank) {
+    for (int axis = 0; axis < SW_N_AXES; axis++)
+        if (!(axes >> axis & 1) && sw_mesh_coordinate(mesh, (sw_axis)axis, rank) != 0)
+            return false;
+    return true;
+}

@@ -43,6 +43,10 @@ static inline int sw_mesh_coordinate(const sw_mesh *mesh, sw_axis axis, int rank
 int sw_mesh_size(const sw_mesh *mesh, sw_axes axes);
 int sw_mesh_place(const sw_mesh *mesh, sw_axes axes, int rank);
 
+/* Ranks that stand at the same place of `axes` hold the same: in sums over all ranks the first of them counts, and it alone
+ * writes what they hold. Does this one? */
+bool sw_mesh_counts(const sw_mesh *mesh, sw_axes axes, int rank);
+
 /* How the micro-batches of a step, or of an evaluation, are dealt: micro-batch k goes to place k mod n of the data axes, slot
  * k div n. Whatever asks who computes what, and when, asks here. */
 typedef struct sw_deal {

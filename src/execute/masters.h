@@ -3,6 +3,7 @@
 #define SW_EXECUTE_MASTERS_H
 
 #include "execute/executor.h"
+#include "shard/compile.h"
 
 /* Where pieces of one rank's slice lie among this rank's buffers: its own slice, or at stage 0 any rank's. */
 typedef struct sw_masters {
@@ -10,6 +11,9 @@ typedef struct sw_masters {
     const sw_states *states;
     int owner;
 } sw_masters;
+
+/* Those of this rank's own slice. */
+sw_masters sw_masters_own(sw_executor *executor, const sw_compiled *compiled, int rank);
 
 /* sw_piece_fn (hf/model_files.h): values into compute copy and low halves, and back. Frozen parameters have a compute
  * copy alone, to which values are rounded. Loading ends where a signal asks for it (sw_comm_check_stop). */

@@ -251,7 +251,8 @@ static sw_status fill(sw_sharded *s, sw_error *err) {
     sw_piece piece;
     for (int g = 0; g < s->compiled->layout.n_groups; g++) {
         float *slice = sw_executor_address(s->executor, 0, s->compiled->states.copy[g]);
-        for (int at = 0; sw_layout_next_piece(&s->compiled->layout, g, s->comm->rank, &at, &piece);) {
+        for (int at = 0;
+             sw_layout_next_piece(&s->compiled->layout, g, sw_layout_owner(&s->compiled->layout, s->comm->rank), &at, &piece);) {
             const sw_initial *initial = &s->initials.item[piece.parameter->id];
             float *values = slice + piece.shard_offset;
             if (!initial->fill) {

@@ -62,12 +62,13 @@ sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
     if (!status)
         status = sw_executor_create(comm, r->device, &r->compiled->states, r->compiled->readable, r->compiled->n_programs,
                                     &r->executor, err);
-    sw_masters masters = {r->executor, &r->compiled->states, comm->rank};
+    sw_masters masters = sw_masters_own(r->executor, r->compiled, comm->rank);
     if (!status && r->adapter)
-        status =
-            sw_adapted_load(&r->adapted, r->folder, &r->model, &r->compiled->layout, comm->rank, sw_masters_put, &masters, err);
+        status = sw_adapted_load(&r->adapted, r->folder, &r->model, &r->compiled->layout, masters.owner, sw_masters_put, &masters,
+                                 err);
     else if (!status)
-        status = sw_model_files_load(r->folder, &r->model, &r->compiled->layout, comm->rank, sw_masters_put, &masters, NULL, err);
+        status =
+            sw_model_files_load(r->folder, &r->model, &r->compiled->layout, masters.owner, sw_masters_put, &masters, NULL, err);
     return status ? status : sw_executor_publish(r->executor, err);
 }
 

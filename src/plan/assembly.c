@@ -219,7 +219,7 @@ sw_save_options sw_assembly_save_options(const sw_assembly *a, int rank) {
                              .folder = settings->checkpoint.path,
                              .graph = a->graph,
                              .layout = &a->compiled->layout,
-                             .rank = rank,
+                             .owner = sw_layout_owner(&a->compiled->layout, rank),
                              .kinds = sw_state_kinds_of(&a->sharding.optimizer),
                              .leaves_out_frozen = settings->model.path && !a->custom,
                              .retention = {.keep = settings->checkpoint.keep, .keep_every = settings->checkpoint.keep_every}};

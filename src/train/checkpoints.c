@@ -25,7 +25,7 @@ sw_status sw_training_open_saving(sw_training *t, sw_error *err) {
     const sw_assembly *a = &run->plan.assembly;
     sw_saving_options options = {
         .save = sw_assembly_save_options(a, t->comm->rank), .cores = &run->cores, .records = {t->metrics, t->events}};
-    t->saved_masters = (sw_masters){t->executor, &a->compiled->states, t->comm->rank};
+    t->saved_masters = sw_masters_own(t->executor, a->compiled, t->comm->rank);
     options.save.fetch = fetch;
     options.save.from = &t->saved_masters;
     options.save.settings = run->record.item;

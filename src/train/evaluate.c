@@ -48,8 +48,9 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err) {
     evaluation e = {.training = t};
     const sw_step_hooks hooks = {&e, fill, collect, NULL};
     const sw_run *run = t->run;
+    const sw_mesh *mesh = &run->plan.assembly.sharding.mesh;
     const int64_t micro = run->plan.assembly.choice.micro_batch_size, n = (run->n_validation_rows + micro - 1) / micro,
-                  round = (int64_t)ROUND * sw_mesh_size(&run->plan.assembly.sharding.mesh, SW_DATA_AXES);
+                  round = (int64_t)ROUND * sw_mesh_size(mesh, SW_DATA_AXES);
     int64_t n_supervised;
     tally *all = t->all;
     sw_status status = sw_dataset_supervised(run->validation, 0, run->n_validation_rows, &n_supervised, err);
@@ -67,7 +68,8 @@ sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err) {
         return status;
     t->has_validation = e.first >= n;
     for (int r = 1; r < t->comm->n_ranks; r++)
-        sw_wide_sum_merge(&all[0].loss, &all[r].loss);
+        if (sw_mesh_counts(mesh, SW_DATA_AXES, r))
+            sw_wide_sum_merge(&all[0].loss, &all[r].loss);
     *loss = n_supervised ? sw_wide_sum_value(&all[0].loss) / (double)n_supervised : NAN;
     return SW_OK;
 }

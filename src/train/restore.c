@@ -52,9 +52,10 @@ static sw_status put_parameter(void *to, int group, const sw_piece *piece, int64
 
 /* Where this rank keeps values: its own slices, or at stage 0 everyone's. */
 static void owners(const sw_training *t, int *first, int *end) {
+    const sw_layout *layout = &t->run->plan.assembly.compiled->layout;
     bool all = t->run->plan.assembly.sharding.stage == 0;
-    *first = all ? 0 : t->comm->rank;
-    *end = all ? t->comm->n_ranks : t->comm->rank + 1;
+    *first = all ? 0 : sw_layout_owner(layout, t->comm->rank);
+    *end = all ? layout->n_shards : *first + 1;
 }
 
 static int64_t n_share(const sw_training *t, bool is_of_model) {

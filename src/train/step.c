@@ -72,9 +72,12 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
     sw_status status = sw_exchange(t->comm, &mine, all, sizeof mine, err);
     if (status)
         return status;
+    const sw_layout *layout = &t->run->plan.assembly.compiled->layout;
     for (int r = 1; r < t->comm->n_ranks; r++) {
-        sw_wide_sum_merge(&all[0].loss, &all[r].loss);
-        sw_wide_sum_merge(&all[0].squares, &all[r].squares);
+        if (sw_mesh_counts(&layout->mesh, SW_DATA_AXES, r))
+            sw_wide_sum_merge(&all[0].loss, &all[r].loss);
+        if (sw_mesh_counts(&layout->mesh, layout->cut_over, r))
+            sw_wide_sum_merge(&all[0].squares, &all[r].squares);
         all[0].stop_signal = all[0].stop_signal ? all[0].stop_signal : all[r].stop_signal;
         all[0].n_saves_asked = all[0].n_saves_asked > all[r].n_saves_asked ? all[0].n_saves_asked : all[r].n_saves_asked;
     }

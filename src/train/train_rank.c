@@ -81,7 +81,7 @@ static sw_status write_model(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->plan.assembly;
     sw_model_output output = sw_run_folder_output(run);
-    sw_masters masters = {t->executor, &a->compiled->states, t->comm->rank};
+    sw_masters masters = sw_masters_own(t->executor, a->compiled, t->comm->rank);
     char folder[SW_PATH_BYTES];
     sw_status status = sw_path_join(folder, run->settings->checkpoint.path, "model", err);
     if (!status && t->comm->rank == 0)
@@ -90,8 +90,8 @@ static sw_status write_model(sw_training *t, sw_error *err) {
         status = begin_files(run, folder, output, err);
     if (!status)
         status = sw_barrier(t->comm, err);
-    if (!status)
-        status = sw_model_files_write(folder, &a->compiled->layout, t->comm->rank, output.dtype, sw_masters_fetch, &masters, err);
+    if (!status && sw_mesh_counts(&a->sharding.mesh, a->compiled->layout.cut_over, t->comm->rank))
+        status = sw_model_files_write(folder, &a->compiled->layout, masters.owner, output.dtype, sw_masters_fetch, &masters, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status && t->comm->rank == 0)

@@ -51,7 +51,8 @@ static uint64_t hash_of_states(const sw_training *t) {
     for (int g = 0; g < states->layout->n_groups; g++)
         for (int held = SW_HELD_COPY; held < SW_N_HELD; held++)
             if (held != SW_HELD_GRADIENT)
-                hash = hash_part(t, sw_states_updated_part(states, held, g, t->comm->rank), hash);
+                hash =
+                    hash_part(t, sw_states_updated_part(states, held, g, sw_layout_owner(states->layout, t->comm->rank)), hash);
     return hash;
 }
 
@@ -154,16 +155,16 @@ static sw_status compare_rest(sw_training *t, sw_error *err) {
 _Static_assert(SW_MAX_RANKS * sizeof(uint64_t) <= SW_PAYLOAD_BYTES, "a hash for every owner is exchanged");
 
 static sw_status compare_replicas(sw_training *t, sw_error *err) {
-    int n = t->comm->n_ranks;
+    const int n = t->comm->n_ranks, n_owners = t->run->plan.assembly.compiled->layout.n_shards;
     uint64_t mine[SW_PAYLOAD_BYTES / sizeof(uint64_t)] = {0}, *all = t->all, of_owner[SW_MAX_RANKS];
     if (t->run->plan.assembly.sharding.stage == 3 || n == 1)
         return SW_OK;
-    for (int owner = 0; owner < n; owner++)
+    for (int owner = 0; owner < n_owners; owner++)
         mine[owner] = hash_of_owner(t, owner);
-    sw_status status = sw_exchange(t->comm, mine, all, (size_t)n * sizeof *mine, err);
-    for (int owner = 0; owner < n && !status && !t->check.finding; owner++) {
+    sw_status status = sw_exchange(t->comm, mine, all, (size_t)n_owners * sizeof *mine, err);
+    for (int owner = 0; owner < n_owners && !status && !t->check.finding; owner++) {
         for (int r = 0; r < n; r++)
-            of_owner[r] = all[r * n + owner];
+            of_owner[r] = all[r * n_owners + owner];
         if (sw_majority(of_owner, n, t->check.is_suspect))
             t->check.finding = SW_FOUND_REPLICAS;
     }

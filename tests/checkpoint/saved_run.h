@@ -148,7 +148,7 @@ static inline sw_save_options save_options(saved_run *run, int rank) {
                              .folder = run->folder,
                              .graph = run->graph,
                              .layout = &run->layout,
-                             .rank = rank,
+                             .owner = rank,
                              .kinds = run->kinds,
                              .leaves_out_frozen = run->leaves_out_frozen,
                              .fetch = fetch_state,

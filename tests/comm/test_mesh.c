@@ -23,6 +23,9 @@ static void a_rank_has_one_coordinate_on_each_axis(void **state) {
         assert_int_equal(sw_mesh_place(&mesh, SW_AXES(SW_AXIS_REPLICATE), rank), replica);
         assert_int_equal(sw_mesh_place(&mesh, SW_DATA_AXES, rank), rank);
         assert_int_equal(sw_mesh_place(&mesh, 0, rank), 0);
+        assert_true(sw_mesh_counts(&mesh, SW_DATA_AXES, rank));
+        assert_int_equal(sw_mesh_counts(&mesh, SW_AXES(SW_AXIS_SHARD), rank), replica == 0);
+        assert_int_equal(sw_mesh_counts(&mesh, 0, rank), rank == 0);
     }
     assert_int_equal(sw_mesh_size(&mesh, 0), 1);
     assert_int_equal(sw_mesh_size(&mesh, SW_AXES(SW_AXIS_SHARD)), 4);
