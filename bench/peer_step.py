@@ -6,7 +6,7 @@
 --how  fsdp2   every block and the root sharded with fully_shard, resharded after forward (ZeRO stage 3); gloo between the ranks
        ddp     DistributedDataParallel over gloo, gradients as views of its buckets
        single  one process with all rows of the step; --compile: by torch.compile
-bf16   fsdp2: parameters are gathered and computed in bf16 beside fp32 masters, gradients reduced in fp32; others: autocast to bf16
+bf16   fsdp2: parameters are gathered and computed in bf16, with fp32 masters, gradients reduced in fp32; others: autocast to bf16
 
 Rank 0 prints a line "step N SECONDS" after each step, and one JSON object on the last line: loss and seconds of every step, begin (time of
 day at which step 1 began), versions.

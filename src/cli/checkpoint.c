@@ -13,7 +13,7 @@ static const struct {
     {"diff", "A B", "what differs between two checkpoints", sw_checkpoint_action_diff},
     {"prune", "RUN_DIR --keep N", "remove old checkpoints", sw_checkpoint_action_prune},
     {"import", "FILE.gguf|MODEL_DIR OUT_DIR", "make a Hugging Face folder of it", sw_checkpoint_action_import},
-    {"import", "RUN_DIR|CHECKPOINT_DIR RUN_DIR", "take a checkpoint into a run, which goes on from it",
+    {"import", "RUN_DIR|CHECKPOINT_DIR RUN_DIR", "take a checkpoint into a run, which continues from it",
      sw_checkpoint_action_import},
     {"export", "MODEL_DIR FILE.gguf", "make a GGUF file of a Hugging Face folder", sw_checkpoint_action_export},
     {"export", "RUN_DIR|CHECKPOINT_DIR OUT_DIR", "make a Hugging Face folder of a checkpoint", sw_checkpoint_action_export},
@@ -66,5 +66,4 @@ static sw_status checkpoint(int n_arguments, char **arguments, sw_error *err) {
 }
 
 const sw_verb sw_verb_checkpoint = {"checkpoint", "list|verify|diff|prune|import|export|merge ...",
-                                    "list, check, compare, thin out and convert checkpoints; merge adapters",
-                                    checkpoint};
+                                    "list, check, compare, thin out and convert checkpoints; merge adapters", checkpoint};

@@ -51,7 +51,7 @@ static sw_status import_checkpoint(const char *from, const char *to, sw_error *e
     if (status == SW_OK)
         status = sw_checkpoint_copy(checkpoint, sw_storage_system(), to, sw_cores_count(), err);
     if (status == SW_OK)
-        printf("checkpoint: %s/steps/%08" PRId64 "; shardwise train RUN.yaml checkpoint.path=%s goes on from it\n", to,
+        printf("checkpoint: %s/steps/%08" PRId64 "; shardwise train RUN.yaml checkpoint.path=%s continues from it\n", to,
                sw_checkpoint_step(checkpoint), whole);
     else if (is_new && lock.descriptor >= 0)
         remove_new_folder(to);

@@ -62,9 +62,9 @@ static sw_status add_input(sw_prompts *p, sw_error *err) {
     n_bytes -= n_bytes > 0 && text[n_bytes - 1] == '\n';
     n_bytes -= n_bytes > 0 && text[n_bytes - 1] == '\r';
     if (n_bytes == 0)
-        return sw_fail(
-            err, SW_BAD_CONFIG,
-            "there is no text to go on from: standard input is empty · %s · write --prompt TEXT, or pipe a text into it", where);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "there is no text to continue: standard input is empty · %s · write --prompt TEXT, or pipe a text into it",
+                       where);
     return add(p, text, n_bytes, err);
 }
 
@@ -104,7 +104,7 @@ sw_status sw_prompts_collect(const sw_flag_texts *given, const char *path, sw_pr
     int n_inputs = path && !strcmp(path, "-");
     *prompts = (sw_prompts){.n = 0};
     if (is_input_meant && isatty(STDIN_FILENO))
-        return sw_fail(err, SW_BAD_CONFIG, "there is no text to go on from · %s · write --prompt TEXT, or pipe a text into it",
+        return sw_fail(err, SW_BAD_CONFIG, "there is no text to continue · %s · write --prompt TEXT, or pipe a text into it",
                        where);
     for (int i = 0; i < given->n; i++)
         n_inputs += !strcmp(given->item[i], "-");

@@ -63,8 +63,8 @@ static void tell_of_slide(void *to, int64_t number, int64_t n_positions) {
         return;
     snprintf(text, sizeof text,
              "the text of prompt %" PRId64 " has outgrown the model's %" PRId64
-             " positions: from there on each token follows from the latest half of it alone · fewer --max-tokens or a shorter "
-             "prompt keep all of it in sight",
+             " positions: from there on each token depends only on the latest half of the text · use fewer --max-tokens or a "
+             "shorter prompt to keep all of it in view",
              number / out->n_samples + 1, n_positions);
     sw_print_warning(text);
     out->has_slid = true;

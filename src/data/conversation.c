@@ -161,10 +161,11 @@ static sw_status check_content(const json_t *message, int number, const char *ke
         json_object_foreach(
             (json_t *)message, other,
             value) if (strlen(other) < 48 &&
-                       sw_text_nearest(other, wanted,
-                                       1)) return sw_fail(err, SW_BAD_FILE,
-                                                          "message %d of `%s` has no `content`; did you mean it by `%s`?", number,
-                                                          key, other);
+                       sw_text_nearest(
+                           other, wanted,
+                           1)) return sw_fail(err, SW_BAD_FILE,
+                                              "message %d of `%s` has no `content`, but it has `%s`; is that a misspelling?",
+                                              number, key, other);
         return sw_fail(err, SW_BAD_FILE, "message %d of `%s` has no `content`", number, key);
     }
     if (json_is_string(content) || json_is_array(content) ||

@@ -261,7 +261,7 @@ static sw_status fill(sw_sharded *s, sw_error *err) {
             }
             sw_status status = initial->fill(initial->self, piece.parameter->name, piece.first, piece.length, values, err);
             if ((unsigned)status >= SW_N_STATUSES)
-                status = sw_fail(err, SW_BAD_CONFIG, "parameter \"%s\": its fill function returned %d, which is no sw_status",
+                status = sw_fail(err, SW_BAD_CONFIG, "parameter \"%s\": its fill function returned %d, which is not an sw_status",
                                  piece.parameter->name, (int)status);
             if (status != SW_OK)
                 return status;

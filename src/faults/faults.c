@@ -115,7 +115,7 @@ static sw_status set_timer(const sw_fault *fault, timer_t *timer, sw_error *err)
     if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0)
         when.it_value.tv_nsec = 1; /* zero would be never */
     if (timer_create(CLOCK_MONOTONIC, &event, timer) || timer_settime(*timer, 0, &when, NULL))
-        return sw_fail(err, SW_NO_MEMORY, "--inject %s: no timer is to be had", fault->text);
+        return sw_fail(err, SW_NO_MEMORY, "--inject %s: no timer is available", fault->text);
     return SW_OK;
 }
 

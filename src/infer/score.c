@@ -120,8 +120,7 @@ static void tell_of_time(const scoring *s) {
     if (!o->tell || o->chat.now || !s->has_codec || !has_rows || !sw_chat_asks_time(s->codec.chat, now))
         return;
     snprintf(line, sizeof line,
-             "the chat template tells the time, here %.10s, so these scores may be others on another day; --now TIME keeps them",
-             now);
+             "the chat template writes the date, here %.10s, so the scores may differ on another day; --now TIME fixes it", now);
     o->tell(o->told, line);
 }
 

@@ -21,17 +21,17 @@ typedef struct signal_advice {
 } signal_advice;
 
 static const signal_advice advice_on_signals[] = {
-    {SIGBUS, "likely out of memory: a page of shared memory could not be had",
+    {SIGBUS, "likely out of memory: a page of shared memory could not be allocated",
      "raise the container's memory limit or take fewer ranks"},
     {SIGSEGV, "a fault in its code", "please report it with the settings"},
     {SIGABRT, "its code gave up", "see what it printed last; please report it with the settings"},
-    {SIGILL, "an instruction that this CPU lacks", "rebuild on this machine, or take a lower kernel set"},
-    {SIGTERM, "someone or a job manager ended it", "end a run by a signal to the supervisor"},
+    {SIGILL, "an instruction that this CPU lacks", "rebuild on this machine, or choose a lower kernel set (train.kernels)"},
+    {SIGTERM, "someone or a job manager ended it", "to end a run, signal its first process, the supervisor"},
     {SIGXCPU, "its limit of CPU time is used up", "raise ulimit -t"},
-    {SIGSTOP, "a stopped rank holds up all others", "stop a run by a signal to the supervisor"},
-    {SIGTSTP, "a stopped rank holds up all others", "stop a run by a signal to the supervisor"},
-    {SIGTTIN, "a stopped rank holds up all others", "stop a run by a signal to the supervisor"},
-    {SIGTTOU, "a stopped rank holds up all others", "stop a run by a signal to the supervisor"},
+    {SIGSTOP, "a stopped rank holds up all others", "to stop a run, signal its first process, the supervisor"},
+    {SIGTSTP, "a stopped rank holds up all others", "to stop a run, signal its first process, the supervisor"},
+    {SIGTTIN, "a stopped rank holds up all others", "to stop a run, signal its first process, the supervisor"},
+    {SIGTTOU, "a stopped rank holds up all others", "to stop a run, signal its first process, the supervisor"},
 };
 
 static const signal_advice by_a_fault = {
@@ -41,7 +41,7 @@ static const signal_advice out_of_memory = {SIGKILL, "likely out of memory: the 
                                             "take fewer ranks, a smaller micro-batch or a higher memory limit"};
 static const signal_advice someone = {SIGKILL,
                                       "someone or a job manager ended it: the kernel has ended no process for lack of memory",
-                                      "end a run by a signal to the supervisor"};
+                                      "to end a run, signal its first process, the supervisor"};
 static const signal_advice someone_or_memory = {
     SIGKILL, "out of memory, or someone or a job manager ended it",
     "look at the kernel's log (dmesg); if it is memory: take fewer ranks, a smaller micro-batch or a higher limit"};

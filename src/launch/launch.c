@@ -47,7 +47,7 @@ static void run_rank(const launch *l, sw_bootstrap *bootstrap, sw_comm *comm) {
     if (status == SW_OK)
         status = l->fn(comm, l->arg, &error);
     if ((unsigned)status >= SW_N_STATUSES)
-        status = sw_fail(&error, SW_BAD_CONFIG, "the function of the ranks returned %d, which is no sw_status", (int)status);
+        status = sw_fail(&error, SW_BAD_CONFIG, "the function of the ranks returned %d, which is not an sw_status", (int)status);
     finish_rank(l, bootstrap->rank, status, &error);
 }
 

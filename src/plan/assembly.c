@@ -22,7 +22,7 @@ void sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *c
     if (s->shard.ranks == SW_AUTO) {
         int64_t threads = s->train.threads == SW_AUTO ? 1 : s->train.threads, room = n_cores / threads;
         int64_t n = room < 1 ? 1 : room < 8 ? room : 8;
-        const char *reason = n == 8        ? "8, the most that is chosen unasked"
+        const char *reason = n == 8        ? "8, the most that is chosen automatically"
                              : threads > 1 ? "one per train.threads cores"
                                            : "one per core";
         if (n > n_micro_batches)

@@ -236,8 +236,7 @@ void sw_plan_advise(const sw_plan *plan, const sw_memory_limits *limits, char *t
         word(&s, &w);
     else
         add(&w,
-            "no stage, number of ranks or threads, recompute, micro-batch or shorter sequence makes it fit%s; take a smaller "
-            "model "
-            "or a machine with more memory",
+            "no other stage, number of ranks or threads, recompute, micro-batch or shorter sequence makes it fit%s; take a "
+            "smaller model or a machine with more memory",
             s.is_cut ? ", of those that were tried" : "");
 }

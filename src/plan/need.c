@@ -118,7 +118,7 @@ sw_status sw_need_refuse(const sw_need *need, const sw_memory_limits *limits, co
     sw_text_bytes(need->plan, plan, sizeof plan);
     if (need->plan > limits->per_rank)
         return sw_fail(err, SW_NO_MEMORY,
-                       "%s does not fit: a rank needs %s, shard.memory_limit has %s · most of a rank's memory is %s · %s", what,
+                       "%s does not fit: a rank needs %s, shard.memory_limit is %s · most of a rank's memory is %s · %s", what,
                        plan, sw_text_bytes(limits->per_rank, have, sizeof have), most, advice);
     if (need->files)
         snprintf(of_files, sizeof of_files, " and %s of files, which lie in memory there",

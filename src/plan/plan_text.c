@@ -37,8 +37,7 @@ void sw_plan_tell(const sw_plan *plan, sw_plan_line_fn line, void *line_to) {
     sw_text_count(sw_program_flops(a->program, n_slots), flops, sizeof flops);
     say(&to,
         "%s parameters in %d %s, %d %s of %d %s, stage %d, micro-batches of %" PRId64
-        " %s, %d %s a step (micro-batches of a rank, "
-        "one after another)",
+        " %s, %d %s a step (micro-batches that a rank computes, one after another)",
         parameters, n_units, sw_text_noun(n_units, "unit", "units"), a->choice.n_ranks,
         sw_text_noun(a->choice.n_ranks, "rank", "ranks"), a->choice.n_threads,
         sw_text_noun(a->choice.n_threads, "thread", "threads"), a->choice.stage, a->choice.micro_batch_size,
@@ -47,7 +46,7 @@ void sw_plan_tell(const sw_plan *plan, sw_plan_line_fn line, void *line_to) {
         a->program->instructions.n, flops, sw_text_bytes(gather, gathered, sizeof gathered),
         sw_text_bytes(reduce, reduced, sizeof reduced));
     sw_plan_tell_memory(plan, NULL, line, line_to);
-    say(&to, "each process takes %s beside its plan: buffers to load and save with, stacks, the kernel's tables",
+    say(&to, "each process needs %s more than this plan: buffers for loading and saving, stacks, the kernel's tables",
         sw_text_bytes(plan->share, share, sizeof share));
 }
 
@@ -71,9 +70,9 @@ void sw_plan_tell_memory(const sw_plan *plan, const int64_t *measured, sw_plan_l
     }
     const sw_program *program = plan->assembly.program;
     if (measured)
-        say(&to, "measured: of each class, up to the highest byte that the run's instructions touched, on the rank that "
-                 "took most; code and stacks of a process come on top");
-    say(&to, "packing: activations, logits and scratch share %s, of which %.1f %% hold something at the busiest moment",
+        say(&to, "measured: for each kind, up to the highest byte that the run touched, on the rank that used most; the code and "
+                 "stacks of a process are not included");
+    say(&to, "packing: activations, logits and scratch share %s; %.1f %% of it is in use at the busiest moment",
         sw_text_bytes(program->packing_arena, planned, sizeof planned),
         100 * (double)program->packing_live / (double)program->packing_arena);
 }

@@ -81,7 +81,7 @@ static sw_status tell_of_rollback(const sw_training *t, const sw_guard_state *gu
     char path[SW_PATH_BYTES];
     sw_report_warning(t->run, "step %" PRId64 ": the loss %g is more than %g times the median %g of the last %d: %s", from_step,
                       loss, t->run->settings->guard.loss_spike.factor, median(guard), guard->n_losses,
-                      is_back ? "back to the newest checkpoint, and on with the rows after these"
+                      is_back ? "returning to the newest checkpoint and continuing with the rows after these"
                               : "the update is skipped, as there is no checkpoint to go back to");
     sw_detail details[] = {sw_detail_integer("from_step", from_step), sw_detail_real("loss", loss),
                            sw_detail_real("median", median(guard)), sw_detail_integer("first_row_left_out", first_row),

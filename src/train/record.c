@@ -160,14 +160,14 @@ sw_status sw_record_take_kernels(sw_record *record, const sw_checkpoint *checkpo
 
 static sw_status refuse_changed(const sw_setting_text *now, const char *then, const char *path, sw_error *err) {
     if (!strcmp(now->value, whole_packing) && !strcmp(then, "true"))
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "data.packing: conversations lie whole in rows now, and when %s was written they were cut where a row "
-                       "ended · take another checkpoint.path, or go on with the new rows: "
-                       "checkpoint.resume.force=[data.packing, data.train]",
-                       path);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "data.packing: conversations now stay whole in a row; when %s was written they were cut where a row ended · use "
+            "another checkpoint.path, or continue with the new rows: checkpoint.resume.force=[data.packing, data.train]",
+            path);
     return sw_fail(err, SW_BAD_CONFIG,
-                   "%s has changed since %s was written: it was %.200s, it is %.200s · take the old value, another "
-                   "checkpoint.path, or go on all the same with checkpoint.resume.force=[%s]",
+                   "%s has changed since %s was written: it was %.200s, it is %.200s · use the old value or another "
+                   "checkpoint.path, or continue anyway with checkpoint.resume.force=[%s]",
                    now->key, path, then, now->value, now->key);
 }
 

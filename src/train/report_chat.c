@@ -90,10 +90,10 @@ static void show_first(const sw_run *run, const char *path, const char *bytes, i
         if (row.form != SW_JSONL_MESSAGES)
             continue;
         if (sw_chat_render(run->chat, row.conversation, SW_SPANS_LEARNED, NULL, &text, NULL) == SW_OK) {
-            sw_report_line(run, "chat: written by %s", sw_chat_source(run->chat));
+            sw_report_line(run, "chat template: %s", sw_chat_source(run->chat));
             if (run->chat_now[0])
-                sw_report_line(run, "       it tells the time, which stays %s for this run (data.chat_now)", run->chat_now);
-            sw_report_line(run, "       line %" PRId64 " of %s; between ⟦ and ⟧: what is learned", row.line, path);
+                sw_report_line(run, "       it writes the date, which stays %s for this run (data.chat_now)", run->chat_now);
+            sw_report_line(run, "       line %" PRId64 " of %s; what is between ⟦ and ⟧ is learned", row.line, path);
             show_text(run, &text);
         }
         break;

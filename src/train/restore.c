@@ -175,7 +175,7 @@ static sw_status propose(sw_training *t, const sw_steps *steps, int i, int64_t *
 static sw_status tell_of_damage(sw_training *t, int64_t step, const char *message, sw_error *err) {
     if (t->comm->rank != 0)
         return SW_OK;
-    sw_report_warning(t->run, "the checkpoint of step %" PRId64 " is passed over: %s", step, message);
+    sw_report_warning(t->run, "the checkpoint of step %" PRId64 " is skipped: %s", step, message);
     return t->events ? sw_events_write(t->events, "fallback", step, message, NULL, 0, err) : SW_OK;
 }
 
@@ -208,7 +208,7 @@ static sw_status load_newest_good(sw_training *t, int64_t *step, sw_error *err) 
     }
     sw_steps_free(&steps);
     if (!status && *step < 0 && damage.message[0])
-        return sw_fail(err, SW_BAD_FILE, "no checkpoint of %s can be gone on from; the last that was tried: %s", folder,
+        return sw_fail(err, SW_BAD_FILE, "the run cannot continue from any checkpoint of %s; the last one tried: %s", folder,
                        damage.message);
     return status;
 }
@@ -223,7 +223,7 @@ sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err
     if (!status)
         status = load_newest_good(t, step, err);
     if (!status && *step < 0)
-        status = sw_fail(err, SW_BAD_FILE, "%s: its checkpoints have gone away", t->run->settings->checkpoint.path);
+        status = sw_fail(err, SW_BAD_FILE, "%s: its checkpoints have disappeared", t->run->settings->checkpoint.path);
     t->saved_step = *step;
     t->n_steps = sw_run_length(t->run, t->step, sw_training_rows_taken(t));
     if (!status && t->comm->rank == 0) {

@@ -164,7 +164,8 @@ static void remove_replaced(const sw_run *run, const char *before) {
     for (int i = 1; sw_path_join(kept, run->settings->checkpoint.path, name, NULL) == SW_OK && !lstat(kept, &info); i++)
         snprintf(name, sizeof name, "model.kept.%d", i);
     if (!rename(before, kept))
-        sw_report_warning(run, "%s/model held what no run writes; it is %s now", run->settings->checkpoint.path, kept);
+        sw_report_warning(run, "%s/model had files that no run writes; it has been renamed to %s", run->settings->checkpoint.path,
+                          kept);
 }
 
 sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {

@@ -29,7 +29,7 @@ static sw_status take_another(const char *path, const char *why, sw_error *err) 
 
 static sw_status is_no_runs_folder(const char *path, sw_error *err) {
     return sw_fail(err, SW_BAD_CONFIG,
-                   "%s exists and is no run's folder, and a run writes into a new folder or its own · take another "
+                   "%s exists and is not the folder of a run; a run writes only into a new folder or its own · take another "
                    "checkpoint.path, for example %s/run",
                    path, path);
 }
@@ -180,7 +180,7 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
 }
 
 static void tell_of_left_over(void *to, const char *path) {
-    sw_report_warning(to, "%s holds files that are no checkpoint's, and stays; move them away", path);
+    sw_report_warning(to, "%s has files that belong to no checkpoint, so it is kept; move them away", path);
 }
 
 sw_status sw_run_folder_clean(const sw_run *run, sw_error *err) {

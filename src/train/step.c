@@ -265,8 +265,9 @@ static sw_status judge_skipped(sw_training *t, sw_error *err) {
         return sw_fail(err, SW_GUARD, "%d %s skipped (guard.patience), %s because %s; %s", t->n_skipped_in_a_row,
                        sw_text_noun(t->n_skipped_in_a_row, "step was", "steps in a row were"),
                        t->n_skipped_in_a_row == 1 ? "this one" : "the last", t->skipped,
-                       is_blank ? "look at what the data count as a target (data.labels_mask, conversations), or shuffle them"
-                                : "lower the learning rate or look at the data");
+                       is_blank
+                           ? "check which tokens of the data are targets (data.labels_mask, conversations), or shuffle the rows"
+                           : "lower the learning rate or look at the data");
     return SW_OK;
 }
 

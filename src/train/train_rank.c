@@ -215,7 +215,7 @@ static sw_status early_end(const sw_training *t, sw_error *err) {
     const char *path = t->run->settings->checkpoint.path;
     char left[SW_PATH_BYTES + 96];
     if (t->saving)
-        snprintf(left, sizeof left, "%s/steps/%08" PRId64 " is saved, and the same command goes on from there", path,
+        snprintf(left, sizeof left, "%s/steps/%08" PRId64 " is saved, and the same command continues from there", path,
                  t->saved_step);
     else
         snprintf(left, sizeof left, "the model so far is saved in %s/model", path);

@@ -39,11 +39,11 @@ def each_kind_of_run_has_its_own():
     run = runs.train_well(new)
     has(run, "new", {"learning_rate": ("0.0003", usual), "weight_decay": ("0.1", usual), "warmup_steps": ("4", "a tenth of the steps")})
     runs.expect(rates(run)[:5] == [0.0003 * k / 4 for k in (1, 2, 3, 4)] + [0.0003], f"new: rates {rates(run)[:5]}")
-    runs.expect("rate: 0.0003 at the top (auto: usual for a new model), 4 steps of warm-up (auto: a tenth of the steps)" in run.output, run.output)
+    runs.expect("learning rate: at most 0.0003 (auto: usual for a new model), 4 steps of warm-up (auto: a tenth of the steps)" in run.output, run.output)
     whole = "usual for fine-tuning a whole model"
     run = runs.train_well(tuned)
     has(run, "whole", {"learning_rate": ("2e-05", whole), "weight_decay": ("0", whole), "warmup_steps": ("2", "3 % of the steps")})
-    runs.expect(f"rate: 2e-05 at the top (auto: {whole}), 2 steps of warm-up (auto: 3 % of the steps), weight decay 0 (auto: {whole})" in run.output, run.output)
+    runs.expect(f"learning rate: at most 2e-05 (auto: {whole}), 2 steps of warm-up (auto: 3 % of the steps), weight decay 0 (auto: {whole})" in run.output, run.output)
     runs.expect(rates(run)[:2] == [1e-05, 2e-05], f"whole: rates {rates(run)[:2]}")
     run = runs.train_well(tuned, "model.train=lora")
     usual = "usual for training adapters"

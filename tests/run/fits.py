@@ -79,7 +79,7 @@ def advice_is_true(n_ranks, share):
         followed = train(yaml, limit, *kept, *changes)
         runs.expect(followed.code == 0, f"{what}: {changes} does not fit: {followed.errors}")
     else:
-        runs.expect("no stage, number of ranks" in run.message, f"{what}: {run.message}")
+        runs.expect("no other stage, number of ranks" in run.message, f"{what}: {run.message}")
         alone = train(yaml, limit - 2 * MIB, "shard.ranks=1")
         runs.expect(alone.code == 4, f"{what}: nothing is advised, and one rank fits")
 

@@ -417,7 +417,7 @@ def damage_is_passed_over():
         expect_same(run, case.straight, f"a damaged {name}")
         passed = events(folder, "fallback")
         runs.expect(len(passed) == 1 and passed[0]["step"] == 5 and name in passed[0]["reason"], f"a damaged {name}: {passed}")
-        runs.expect("the checkpoint of step 5 is passed over" in run.output, f"a damaged {name}: {run.output}")
+        runs.expect("the checkpoint of step 5 is skipped" in run.output, f"a damaged {name}: {run.output}")
         runs.expect([e["step"] for e in events(folder, "resume")] == [4], f"a damaged {name}: {events(folder, 'resume')}")
         runs.expect(steps_left(folder) == ["00000002", "00000004", "00000006"], f"a damaged {name}: steps/ holds {steps_left(folder)}")
     folder = runs.fresh()

@@ -141,7 +141,7 @@ def with_things_of_somebody():
         (steps / name).mkdir()
     again = goes_on(run, "somebody's notes")
     for path in notes[:2]:
-        runs.expect(again.output.count(f"{path.parent} holds files") == 1, f"{path} is not told of once: {again.output}")
+        runs.expect(again.output.count(f"{path.parent} has files") == 1, f"{path} is not told of once: {again.output}")
     kept = [".00000001.removed", ".00000002.removed", ".00000007.partial", "00000004", "00000006", "00000008"]
     runs.expect(sorted(path.name for path in steps.iterdir()) == kept, f"other folders stay: {sorted(steps.iterdir())}")
     runs.expect(all(path.read_text() == "mine" for path in steps.rglob("notes")), "notes have changed")
@@ -197,14 +197,14 @@ def with_things_of_somebody_beside_the_model():
     again = goes_on(run, "notes beside the model")
     kept = run.folder / "model.kept"
     runs.expect(look(kept) == {"README.md": b"mine", "plots": None, "plots/loss.svg": b"mine too"}, f"notes beside the model: {look(run.folder)}")
-    runs.expect(again.output.count(f"it is {kept} now") == 1, f"notes beside the model are not told of: {again.output}")
+    runs.expect(again.output.count(f"it has been renamed to {kept}") == 1, f"notes beside the model are not told of: {again.output}")
     other = runs.fresh("moved")
     model.rename(other)
     model.symlink_to(other)
     before = look(other)
     last = runs.train_well(yaml, *SAVES, "train.steps=9", folder=run.folder)
     runs.expect(look(other) == before and os.readlink(run.folder / "model.kept.1") == str(other), f"a model that is a link: {look(run.folder)}")
-    runs.expect(not model.is_symlink() and "model.kept.1 now" in last.output and not (run.folder / "model.before").exists(), f"a model that is a link: {last.output}")
+    runs.expect(not model.is_symlink() and "renamed to " in last.output and "model.kept.1" in last.output and not (run.folder / "model.before").exists(), f"a model that is a link: {last.output}")
 
 
 # A wall clock that is ten years off, now before and now behind.

@@ -132,7 +132,7 @@ def a_run_of_rows_that_were_cut_is_not_gone_on_with():
     old = rewrite_manifest(run.folder / "steps" / "00000002" / "manifest.json", "data.packing", "true")
     runs.expect(old == "true (conversations whole)", f"data.packing is recorded as {old}")
     again = runs.train(CASES["epochs"], *more, "train.steps=4", folder=run.folder)
-    runs.expect(again.code == 2 and "data.packing: conversations lie whole" in again.message, f"cut rows: {again.code} {again.errors}")
+    runs.expect(again.code == 2 and "data.packing: conversations now stay whole" in again.message, f"cut rows: {again.code} {again.errors}")
     runs.expect("checkpoint.resume.force=[data.packing, data.train]" in again.message, f"no way out: {again.message}")
     again = runs.train(CASES["epochs"], *more, "train.steps=4", "checkpoint.resume.force=[data.packing, data.train]", folder=run.folder)
     runs.expect(again.code == 0 and len(again.metrics) == 4, f"forced: {again.code} {again.errors}")

@@ -39,7 +39,7 @@ def config(template, source=rows, more=""):
 def the_start_shows_what_is_learned():
     run = runs.train_well(config(plain), "train.steps=1")
     for words in (
-        f"chat: written by {plain}",
+        f"chat template: {plain}",
         f"line 2 of {rows}",
         "| <user>question 0</user>",
         "| <assistant>⟦an answer </assistant>⟧",
@@ -85,7 +85,7 @@ def a_run_is_evaluated_with_its_own_day():
         runs.expect(east == west and not east[1], f"of the run of {day}: {east} {west}")
         runs.expect(evaluate(run_yaml, "--now", day)[0] == east[0], f"not scored with the run's day, {day}")
         runs.expect(evaluate(run_yaml, "--now", "1999-12-31")[0] != east[0], "--now has no effect")
-    runs.expect("chat template tells the time" in evaluate(folder / "model", "--data", rows, "--chat-template", dated)[1], "nobody says that scores change with the day")
+    runs.expect("chat template writes the date" in evaluate(folder / "model", "--data", rows, "--chat-template", dated)[1], "nobody says that scores change with the day")
     quiet = evaluate(folder / "model", "--data", rows, "--chat-template", plain)
     runs.expect(not quiet[1], f"of a template without a time: {quiet[1]}")
     runs.expect(evaluate(run_yaml, "--chat-template", plain, "--data", rows) == quiet, "--chat-template has no effect beside RUN.yaml")

@@ -68,7 +68,7 @@ def one_rank_is_told():
     """The option is not without effect, and not what a reader may take it for."""
     for n_ranks in (1, 2):
         run = runs.train_well(yaml, f"guard.verify_every={EVERY}", f"shard.ranks={n_ranks}")
-        runs.expect(("one rank has no other" in run.output) == (n_ranks == 1), f"verify_every with {n_ranks} ranks: {run.output}")
+        runs.expect(("a single rank cannot be compared" in run.output) == (n_ranks == 1), f"verify_every with {n_ranks} ranks: {run.output}")
         runs.expect(run.weights() == straight.weights(), f"verify_every with {n_ranks} ranks changes the run")
 
 
