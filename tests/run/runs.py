@@ -149,9 +149,8 @@ def arguments(config, overrides, folder):
 def train(config, *overrides, **options):
     """Run to the end. An override `checkpoint.path=` of the caller's comes later and wins, but then `folder` must say so."""
     folder = options.pop("folder", None) or fresh()
-    done = subprocess.run(
-        arguments(config, overrides, folder), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, **options
-    )
+    options.setdefault("timeout", 240)
+    done = subprocess.run(arguments(config, overrides, folder), stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
     return Run(folder, done.returncode, done.stdout, done.stderr)
 
 
