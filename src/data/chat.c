@@ -64,12 +64,21 @@ static sw_status read_special_tokens(const char *text, sw_chat *chat, sw_error *
     return failed ? no_memory(err) : SW_OK;
 }
 
+/* Python's words for what JSON spells otherwise: as texts all of them would be true. */
+static const char *spelled_in_json(const char *value) {
+    return !strcmp(value, "True") ? "true" : !strcmp(value, "False") ? "false" : !strcmp(value, "None") ? "null" : NULL;
+}
+
 /* NAME=VALUE; the value is JSON, or else text as it stands. */
 static sw_status set_name(const char *text, sw_chat *chat, sw_error *err) {
     static const char *const others[] = {"messages", "tools", "documents"};
     const char *equals = strchr(text, '=');
     if (!equals || equals == text)
         return sw_fail(err, SW_BAD_CONFIG, "--set %.200s: write NAME=VALUE", text);
+    const char *meant = spelled_in_json(equals + 1);
+    if (meant)
+        return sw_fail(err, SW_BAD_CONFIG, "--set %.200s: values are JSON; write %.*s=%s, or \"%s\" in quotes for a text", text,
+                       (int)(equals - text < 200 ? equals - text : 200), text, meant, equals + 1);
     char *name = strndup(text, (size_t)(equals - text));
     json_t *value = json_loads(equals + 1, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
     sw_status status = SW_OK;

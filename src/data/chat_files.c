@@ -66,30 +66,24 @@ static sw_status take_token(sw_chat *chat, const char *name, const json_t *token
     return json_object_set_nocheck(chat->own, name, (json_t *)(uintptr_t)text) == 0 ? SW_OK : no_memory(err);
 }
 
-/* What a template sees of them: the names that every tokenizer has, and those of the model's own (extra_special_tokens). */
+/* What a template sees of them: every `..._token`, the usual ones and the model's own, and what extra_special_tokens names. */
 static sw_status take_tokens(sw_chat *chat, const json_t *config, sw_error *err) {
-    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                        "pad_token", "cls_token", "mask_token"};
+    static const char *const lists[] = {"extra_special_tokens", "model_specific_special_tokens"};
+    static const char ending[] = "_token";
+    enum { N_ENDING = sizeof ending - 1 };
     sw_status status = SW_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++)
-        status = take_token(chat, names[i], json_object_get(config, names[i]), err);
     const char *name;
     json_t *token;
-    json_object_foreach(json_object_get(config, "extra_special_tokens"), name, token) {
-        if (!status)
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        json_object_foreach(json_object_get(config, lists[i]), name, token) {
+            if (!status)
+                status = take_token(chat, name, token, err);
+        }
+    json_object_foreach((json_t *)(uintptr_t)config, name, token) {
+        const size_t n = strlen(name);
+        if (!status && n > N_ENDING && !strcmp(name + n - N_ENDING, ending))
             status = take_token(chat, name, token, err);
     }
-    const json_t *more = json_object_get(config, "additional_special_tokens");
-    if (status || !json_array_size(more) || is_set_already(chat, "additional_special_tokens"))
-        return status;
-    json_t *list = json_array();
-    size_t i;
-    json_array_foreach(more, i, token) {
-        if (text_of(token) && json_array_append(list, (json_t *)(uintptr_t)text_of(token)) != 0)
-            status = no_memory(err);
-    }
-    if (json_object_set_new_nocheck(chat->own, "additional_special_tokens", list) != 0)
-        status = no_memory(err);
     return status;
 }
 
@@ -134,9 +128,8 @@ static sw_status take_configured(const char *path, const json_t *config, sw_chat
     if (value && !json_is_null(value) && !json_is_array(value))
         return sw_fail(err, SW_BAD_FILE, "%s: chat_template must be a text or a list of templates, is %s", path,
                        sw_json_type_words(value));
-    size_t i;
-    json_t *one;
-    json_array_foreach(value, i, one) {
+    for (size_t i = json_array_size(value); i-- > 0;) { /* of two with one name the last one counts */
+        const json_t *one = json_array_get(value, i);
         const json_t *name = json_object_get(one, "name"), *text = json_object_get(one, "template");
         if (!json_is_string(name) || !json_is_string(text))
             return sw_fail(err, SW_BAD_FILE, "%s: chat_template[%zu] needs a `name` and a `template`", path, i);
@@ -168,10 +161,12 @@ sw_status sw_chat_read_folder(const char *folder, bool wants_template, sw_chat *
     sw_status status = read_config(folder, "tokenizer_config.json", config_path, &config, err);
     if (!status)
         status = read_config(folder, "special_tokens_map.json", tokens_path, &tokens, err);
+    /* as transformers does: the file of its own wins, and counts for nothing where tokenizer_config.json lists the added tokens
+     */
+    if (!status && !json_object_get(root_of(config), "added_tokens_decoder"))
+        status = take_tokens(chat, root_of(tokens), err);
     if (!status)
         status = take_tokens(chat, root_of(config), err);
-    if (!status) /* older folders name them there */
-        status = take_tokens(chat, root_of(tokens), err);
     if (!status && wants_template)
         status = read_template_files(folder, chat, &n_files, err);
     if (!status && wants_template && !n_files)

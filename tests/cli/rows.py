@@ -219,6 +219,10 @@ check([row['text'] for row in shown] == ['role content|thinking role content rea
                                          'role content|role content thinking reasoning_content|x',
                                          'role content|thinking role content reasoning reasoning_content|x'], shown)
 
+for value, meant in (('False', 'mood=false'), ('True', 'mood=true'), ('None', 'mood=null')):
+    _, done = render(rows, '--chat-template', MARKED, '--set', 'mood=' + value, code=2)
+    check(meant in done.stderr, value, done.stderr)
+
 refusing = write('refusing.jinja', "{% if messages | length > 1 %}{{ raise_exception('Only one, please: ' ~ messages[1].role) }}{% endif %}x")
 shown, done = render(rows_file({'messages': [USER]}, {'messages': [USER, SAYS]}), '--chat-template', refusing, code=3)
 check('Only one, please: assistant' in done.stderr and 'line 2' in done.stderr and len(shown) == 1, done)

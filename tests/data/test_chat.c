@@ -150,17 +150,25 @@ static void the_folders_template_is_run_with_its_tokens(void **state) {
         "{{ messages[0].content }}{{ eos_token }}{{ image_token }}{{ pad_token is defined }}{{ unk_token }}\"}");
     write_text(*state, "special_tokens_map.json", "{\"unk_token\": {\"content\": \"<unk>\"}, \"eos_token\": \"<other>\"}");
     const sw_chat_options options = {.folder = folder_of(*state)};
-    renders_by_options(&options, HI, "<s>hi</s><i>False<unk>");
+    renders_by_options(&options, HI, "<s>hi<other><i>False<unk>"); /* the map wins, as in transformers */
     /* a file of its own wins */
     write_text(*state, "chat_template.jinja", "{{ messages[0].role }}{{ eos_token }}\n");
-    renders_by_options(&options, HI, "user</s>");
+    renders_by_options(&options, HI, "user<other>");
+    /* a tokenizer_config.json that lists the added tokens has the whole of it; tokens of the model's own are named at top level
+     * too */
+    write_text(*state, "chat_template.jinja",
+               "{{ eos_token }}{{ unk_token }}{{ image_token }}{{ boi_token }}{{ additional_special_tokens }}");
+    write_text(*state, "tokenizer_config.json",
+               "{\"added_tokens_decoder\": {}, \"eos_token\": \"</s>\", \"image_token\": \"<i>\", \"add_bos_token\": true, "
+               "\"additional_special_tokens\": [\"<x>\"], \"model_specific_special_tokens\": {\"boi_token\": \"<b>\"}}");
+    renders_by_options(&options, HI, "</s><i><b>");
 }
 
 static void of_several_templates_tools_choose(void **state) {
-    write_text(
-        *state, "tokenizer_config.json",
-        "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"r\"}, {\"name\": \"default\", \"template\": \"d\"}, {\"name\": "
-        "\"tool_use\", \"template\": \"t\"}]}");
+    write_text(*state, "tokenizer_config.json",
+               "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"r\"}, {\"name\": \"default\", \"template\": \"first\"}, "
+               "{\"name\": \"default\", \"template\": \"d\"}, {\"name\": "
+               "\"tool_use\", \"template\": \"t\"}]}");
     const sw_chat_options options = {.folder = folder_of(*state)};
     renders_by_options(&options, HI, "d");
     renders_by_options(&options, HI_WITH_TOOLS, "t");
