@@ -1,4 +1,5 @@
 /* chat_span_end.c: where an answer ends: behind the token that ends its turn. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,17 @@ static sw_status end_before_header(sw_finder *f, int64_t last, int64_t *end) {
     return SW_OK;
 }
 
+/* Without the mark at its end, if that begins a header: it stands before the first message too, and "user" follows it. */
+static sw_slice without_header(const sw_jinja_rendering *part, sw_slice cut, char follows) {
+    int64_t k = cut.bytes - 1;
+    while (k > 0 && k + sw_mark_at((sw_slice){cut.text + k, cut.bytes - k}) != cut.bytes)
+        k--;
+    const int64_t n = part->n_origins && part->origins[0].first > 0 ? part->origins[0].first : 0;
+    if (k <= 0 || !isalpha((unsigned char)follows) || !memmem(part->text, (size_t)n, cut.text + k, (size_t)(cut.bytes - k)))
+        return cut;
+    return sw_without_blanks_behind((sw_slice){cut.text, k});
+}
+
 /* What follows the last byte of an answer that ends a conversation is more than a mark: the end of its turn, or something that
  * the template puts behind everything ("<|end|><|endoftext|>")? A further turn tells: the end of this one stands before it too.
  * tail->text is a copy. */
@@ -76,7 +88,9 @@ static sw_status cut_footer(sw_finder *f, int64_t start, sw_slice *tail) {
         last = start; /* an answer without a byte of its own */
     while (last >= 0 && common < tail->bytes && last + common < part->bytes && part->text[last + common] == tail->text[common])
         common++;
-    const sw_slice cut = sw_without_blanks_behind((sw_slice){tail->text, sw_before_mark(*tail, common)});
+    sw_slice cut = sw_without_blanks_behind((sw_slice){tail->text, sw_before_mark(*tail, common)});
+    if (last >= 0 && common < tail->bytes && last + common < part->bytes)
+        cut = without_header(part, cut, part->text[last + common]);
     if (common == tail->bytes || (!sw_ends_in_mark(cut) && sw_ends_in_mark(*tail)))
         return SW_OK; /* all of it, or the last turn has an end of its own */
     *tail = cut;

@@ -195,6 +195,11 @@ static void a_token_behind_everything_is_none_of_the_last_turn(void **state) {
     said(*state, footed, empty, "<|end|>");
     said(*state, close, NULL, "a<|end|>|b<|end|>");
     said(*state, close, empty, "<|end|>");
+    /* whoever is asked: a header behind everything */
+    said(*state, "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}{{ '<|start|>assistant\n' }}",
+         NULL, "a<|end|>|b<|end|>");
+    said(*state, "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}<|assistant|>", NULL,
+         "a<|end|>|b<|end|>");
 }
 
 /* The next turn's header is no end of this one, whatever that turn's words look like. */
