@@ -34,6 +34,14 @@ bool sw_file_exists(const char *path) {
     return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
+sw_status sw_file_must_be_new(const char *path, sw_error *err) {
+    struct stat info;
+    if (lstat(path, &info) == 0)
+        return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name",
+                       path);
+    return errno == ENOENT || errno == ENOTDIR ? SW_OK : sw_cannot_write(path, errno, err);
+}
+
 bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]) {
     struct stat info;
     struct passwd user, *found = NULL;

@@ -19,8 +19,13 @@
 /* "folder/name" into path. Errors: SW_BAD_CONFIG when it is too long. */
 sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char *name, sw_error *err);
 
-/* Is something of any kind there? */
+/* Is something of any kind there? Where nobody can tell, for want of a right, say, it counts as there: whoever opens it hears the
+ * reason. */
 bool sw_file_exists(const char *path);
+
+/* Shall be made, and nothing is overwritten. Errors: SW_BAD_CONFIG where something is there; SW_NO_SPACE where nobody can tell.
+ */
+sw_status sw_file_must_be_new(const char *path, sw_error *err);
 
 /* Does it belong to another user whose name is known? out: the name, then. A link is followed. */
 bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]);

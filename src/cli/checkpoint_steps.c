@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/json_number.h"
+#include "base/reason.h"
 #include "base/text.h"
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
@@ -56,7 +57,9 @@ static sw_status check_run_folder(const char *path, const char *action, sw_error
     struct stat info;
     if (sw_is_run_folder(path))
         return SW_OK;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode) && access(path, R_OK | X_OK) != 0) {
+    if (stat(path, &info) != 0)
+        return sw_cannot_read(path, errno, err);
+    if (S_ISDIR(info.st_mode) && access(path, R_OK | X_OK) != 0) {
         const char *reason = strerror(errno);
         return sw_fail(err, SW_BAD_CONFIG, "%s: cannot be read: %s%s%s; give this user the right to read it", path, reason,
                        sw_file_is_foreign(path, owner) ? "; it belongs to user " : "", owner);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -108,6 +109,7 @@ sw_status sw_token_record_parse(const char *name, const char *text, int64_t n_by
 /* One of another format is a record too: it is replaced by one that this version knows. */
 sw_status sw_token_record_look(const char *path, sw_error *err) {
     char name[SW_PATH_BYTES];
+    struct stat info;
     sw_json *document = NULL;
     int64_t number;
     sw_status status = record_path(path, name, err);
@@ -115,6 +117,8 @@ sw_status sw_token_record_look(const char *path, sw_error *err) {
         status = sw_file_check_name(name, err);
     if (status || !sw_file_exists(name))
         return status;
+    if (lstat(name, &info))
+        return sw_cannot_write(name, errno, err);
     status = sw_json_read(name, MOST_BYTES, &document, err);
     const sw_json_object root = document ? sw_json_root(document) : (sw_json_object){0};
     if (!status)

@@ -137,9 +137,8 @@ sw_status sw_adapter_merge(const char *base, const char *adapter, const char *ou
     merging m = {0};
     char partial[SW_PATH_BYTES];
     sw_status status = sw_model_files_partial(out, partial, err);
-    if (status == SW_OK && sw_file_exists(out))
-        status =
-            sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name", out);
+    if (status == SW_OK)
+        status = sw_file_must_be_new(out, err);
     if (status == SW_OK)
         status = open_all(&m, base, adapter, err);
     if (status != SW_OK)

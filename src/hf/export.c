@@ -246,11 +246,12 @@ static sw_status write_partial(exporter *e, sw_error *err) {
 
 sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype dtype, bool with_tokenizer, sw_error *err) {
     exporter e = {.folder = from, .dtype = dtype, .descriptor = -1};
-    if (sw_file_exists(to))
-        return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name", to);
+    sw_status status = sw_file_must_be_new(to, err);
+    if (status != SW_OK)
+        return status;
     if (snprintf(e.partial, sizeof e.partial, "%s.partial", to) >= (int)sizeof e.partial)
         return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", to);
-    sw_status status = sw_model_config_read(from, &e.config, err);
+    status = sw_model_config_read(from, &e.config, err);
     if (status == SW_OK)
         status = check_config(&e, err);
     if (status == SW_OK)

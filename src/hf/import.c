@@ -251,9 +251,9 @@ static sw_status import_folder(const char *from, const char *to, sw_dtype dtype,
 
 sw_status sw_checkpoint_import(const char *from, const char *to, sw_dtype dtype, int64_t max_shard_size, sw_error *err) {
     struct stat info;
-    if (sw_file_exists(to))
-        return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name", to);
-    sw_status status = sw_path_must_exist(from, NULL, err);
+    sw_status status = sw_file_must_be_new(to, err);
+    if (status == SW_OK)
+        status = sw_path_must_exist(from, NULL, err);
     if (status != SW_OK)
         return status;
     bool is_folder = stat(from, &info) == 0 && S_ISDIR(info.st_mode);

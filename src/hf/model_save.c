@@ -241,11 +241,10 @@ sw_status sw_model_files_begin(const char *directory, const sw_model_output *out
     char folder[SW_PATH_BYTES];
     int64_t need;
     sw_status status = sw_model_files_partial(directory, folder, err);
+    if (status == SW_OK)
+        status = sw_file_must_be_new(directory, err);
     if (status != SW_OK)
         return status;
-    if (sw_file_exists(directory))
-        return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name",
-                       directory);
     if ((status = sw_model_files_bytes(output, &need, err)) != SW_OK)
         return status;
     sw_model_files_abandon(directory);

@@ -1,6 +1,7 @@
 /* tokenizer.c: reading a tokenizer.json, what its ids are, and ids to text. The way of a text to ids is in encode.c. */
 #include "tokenizer/tokenizer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -8,6 +9,7 @@
 #include "base/hash.h"
 #include "base/hub_name.h"
 #include "base/json.h"
+#include "base/reason.h"
 #include "base/text.h"
 #include "tokenizer/internal.h"
 #include "tokenizer/missing.h"
@@ -122,6 +124,9 @@ static bool is_folder(const char *path) {
 sw_status sw_tokenizer_folder(const char *path, char folder[SW_PATH_BYTES], sw_error *err) {
     if (strlen(path) >= SW_PATH_BYTES)
         return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
+    struct stat facts;
+    if (stat(path, &facts) && errno != ENOENT && errno != ENOTDIR) /* nobody can tell which of both it is */
+        return sw_cannot_read(path, errno, err);
     strcpy(folder, path);
     char *slash = strrchr(folder, '/');
     if (!is_folder(path) && slash)

@@ -65,7 +65,7 @@ static void list_and_verify(void **state) {
     assert_int_equal(run_command("verify %s", run.folder), 3);
     says("steps/00000200: damaged");
     says("steps/00000100: good");
-    says("1 of 2 checkpoints are damaged");
+    says("1 of 2 checkpoints is damaged");
     assert_int_equal(run_command("verify %s/latest", run.folder), 3);
     says("first_moment.safetensors: bytes ");
     flip(&run, 100, "manifest.json", 5);
@@ -122,7 +122,7 @@ static void diff(void **state) {
                                  "\"different\": []}\n");
     save_with(&b, fetch_changed);
     assert_int_equal(run_command("diff %s %s", a.folder, b.folder), 0);
-    says("parameters layers.0.norm: 1 of 33 elements differ, by 1 at most\n");
+    says("parameters layers.0.norm: 1 of 33 elements differs, by 1 at most\n");
     says("1 of 22 tensors differ\n");
     assert_int_equal(run_command("diff %s %s --json", a.folder, b.folder), 0);
     says("\"different\": [{\"state\": \"parameters\", \"name\": \"layers.0.norm\", \"difference\": \"values\", \"elements\": 33, "
@@ -322,7 +322,7 @@ static void import_of_a_checkpoint(void **state) {
     assert_int_equal(run_command("import %s %s/one/two", step_folder(&a, 10), b.folder), 4);
     says("cannot be made");
     assert_int_equal(run_command("list %s/none", b.folder), 3);
-    says("is no run's folder");
+    says("No such file or directory");
     assert_int_equal(run_command("import %s %s/new2", a.folder, b.folder), 0); /* the newest that is good */
     says("passed over: ");
     says("new2/steps/00000010");
@@ -344,7 +344,7 @@ static void import_names_the_whole_path(void **state) {
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(run.folder), 0);
     assert_int_equal(run_command("import %s new", run.folder), 0);
-    snprintf(words, sizeof words, " checkpoint.path=%s/new goes on", run.folder);
+    snprintf(words, sizeof words, " checkpoint.path=%s/new continues from it", run.folder);
     says(words);
     assert_int_equal(chdir(here), 0);
     end_run(&run);

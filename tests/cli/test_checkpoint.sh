@@ -9,7 +9,7 @@ for action in list verify diff prune; do
     expect 0 "shardwise checkpoint $action" -- "$shardwise" checkpoint "$action" --help
     expect 2 'an argument is missing' -- "$shardwise" checkpoint "$action"
 done
-expect 3 'no run' -- "$shardwise" checkpoint list nowhere
+expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint list nowhere
 expect 3 'nowhere: cannot be read: No such file or directory; check the path' -- "$shardwise" checkpoint verify nowhere
 expect 2 'did you mean --keep?' -- "$shardwise" checkpoint prune . --kep 3
 expect 2 'an action is missing' -- "$shardwise" checkpoint

@@ -13,10 +13,6 @@ import sys
 # (file, what the string has in it): why
 ALLOWED = {
     ("src/base/file.c", "exists already and is not overwritten"): "says that nothing is lost",
-    ("src/hf/adapter_merge.c", "exists already and is not overwritten"): "says that nothing is lost",
-    ("src/hf/export.c", "exists already and is not overwritten"): "says that nothing is lost",
-    ("src/hf/import.c", "exists already and is not overwritten"): "says that nothing is lost",
-    ("src/hf/model_save.c", "exists already and is not overwritten"): "says that nothing is lost",
     ("src/checkpoint/load.c", "was removed while it was opened"): "says what another process did",
     ("src/checkpoint/steps_prune.c", ".removed"): "a name of a folder",
     ("src/cli/arguments.c", "remove one"): "a flag that is given twice",
