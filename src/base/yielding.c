@@ -38,7 +38,8 @@ static void before_fork(void) {
 
 static void in_child(void) {
     process = mix(process + n_forks);
-    n_forks = n_threads = 0;
+    n_forks = 0;
+    n_threads = 0;
     mine = (habits){0};
 }
 

@@ -38,7 +38,7 @@ yaml = runs.write_yaml(
     f"train: {{steps: {N_STEPS}, batch_size: 6, micro_batch_size: 1, reproducible: true}}\n"
     "optimizer: {schedule: cosine, learning_rate: 1e-3}\ncheckpoint: {path: run, every: 3, keep: 2}\nlog: {every: 1}\n"
 )
-shared_before = set(os.listdir("/dev/shm"))
+shared_before = runs.shared_memory()
 began = time.monotonic()
 straight = runs.train_well(yaml, "shard.ranks=2", "checkpoint.every=3")
 FULL_SECONDS = time.monotonic() - began
@@ -191,7 +191,7 @@ while sum(struck.values()) < options.count and not runs._failures[20:]:
     batch = max(1, min(8, -(-missing // KILLS_A_LIFE)))
     runs.both(live, [(options.seed * 100000 + n_lives + i, min(KILLS_A_LIFE, missing)) for i in range(batch)])
     n_lives += batch
-runs.expect(not {name for name in set(os.listdir("/dev/shm")) - shared_before if "shardwise" in name}, "left in /dev/shm")
+runs.expect(not {name for name in runs.shared_memory() - shared_before if "shardwise" in name}, "left in /dev/shm")
 print(f"{sum(struck.values())} kills in {n_lives} lives and {n_starts} starts, {time.monotonic() - began:.0f} s")
 for (victim, instant), n in sorted(struck.items()):
     print(f"  {victim:10} {instant:8} {n}")

@@ -353,7 +353,7 @@ def a_disk_fills_up():
 
 n_trials = int(os.environ.get("SW_FAULT_COUNT") or (sys.argv[1] if len(sys.argv) > 1 else 4))
 seed = int(os.environ.get("SW_FAULT_SEED") or 20)
-shared_before = set(os.listdir("/dev/shm"))
+shared_before = runs.shared_memory()
 runs.both(
     lose_a_rank,
     [(number, mode, seed * 1000 + i) for number in (signal.SIGKILL, signal.SIGSTOP) for mode in ("view", "copy") for i in range(n_trials)],
@@ -365,7 +365,8 @@ runs.both(lost_while_it_waits, [(mode, *what) for mode in ("view", "copy", "trap
 runs.both(paused_and_continued, [(signal.SIGTSTP,), (signal.SIGSTOP,)])
 for test in (a_rank_meets_damaged_data, asked_to_end_while_evaluating, signals_to_ranks_and_groups, asked_twice, files_hit_a_limit, a_disk_fills_up):
     runs.both(test, [()])
-runs.expect(set(os.listdir("/dev/shm")) <= shared_before, f"left in /dev/shm: {set(os.listdir('/dev/shm')) - shared_before}")
+left = runs.shared_memory() - shared_before
+runs.expect(not left, f"left in /dev/shm: {left}")
 for what, seconds in sorted(longest.items()):
     print(f"{what}: over within {seconds:.2f} s")
 runs.finish()

@@ -80,6 +80,11 @@ def kernel_sets():
     return [name for name in sets.strip().split(", ") if not name.startswith("no ")], used.split(",")[0]
 
 
+def shared_memory():
+    """What lies in /dev/shm, but for the folders of tests that save checkpoints there, which may run at the same time."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith("shardwise-run-")}
+
+
 def children(pid):
     """Of a process, in the order in which they were started, which is that of ranks."""
     try:
