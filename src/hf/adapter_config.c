@@ -4,6 +4,7 @@
  * arithmetic, which are refused by name where they are on; and those without effect, such as how A was first drawn.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/file.h"
 #include "base/hub_name.h"
 #include "base/json.h"
+#include "base/json_number.h"
 #include "base/text.h"
 #include "hf/adapter.h"
 
@@ -225,16 +227,6 @@ void sw_adapter_config_free(sw_adapter_config *config) {
 
 /* ---- writing ---- */
 
-static bool put_text(FILE *out, const char *text) {
-    char *quoted = malloc(6 * strlen(text) + 3);
-    if (!quoted)
-        return false;
-    sw_json_quote(text, quoted);
-    fputs(quoted, out);
-    free(quoted);
-    return true;
-}
-
 /* The name of layer i in a list of targets: whole, or its last word, which is empty if an earlier layer has the same. */
 static void name_target(const sw_lora_layers *layers, int i, bool as_last_word, char name[1024]) {
     char earlier[1024];
@@ -252,57 +244,42 @@ static void name_target(const sw_lora_layers *layers, int i, bool as_last_word, 
 }
 
 /* PEFT knows ends of names: ours, where they are that; for all layers, their last words; for patterns, the layers one by one. */
-static bool put_targets(FILE *out, const sw_lora *lora, const sw_lora_layers *layers) {
-    bool are_ends = true, are_all = false, is_done = true;
+static json_t *list_targets(const sw_lora *lora, const sw_lora_layers *layers) {
+    json_t *list = json_array();
+    bool are_ends = true, are_all = false, is_done = list;
     for (int i = 0; i < lora->n_targets; i++) {
         are_all = are_all || strcmp(lora->targets[i], SW_LORA_ALL) == 0;
         are_ends = are_ends && !strpbrk(lora->targets[i], "*?[");
     }
     are_ends = are_ends && !are_all;
     int n = are_ends ? lora->n_targets : layers->list.n;
-    const char *separator = "";
     for (int i = 0; i < n; i++) {
         char layer[1024];
         if (!are_ends)
             name_target(layers, i, are_all, layer);
         const char *name = are_ends ? lora->targets[i] : layer;
-        if (!*name)
-            continue;
-        fprintf(out, "%s\n    ", separator);
-        is_done = put_text(out, name) && is_done;
-        separator = ",";
+        if (*name)
+            is_done = json_array_append_new(list, json_string(name)) == 0 && is_done;
     }
-    return is_done;
+    if (is_done)
+        return list;
+    json_decref(list);
+    return NULL; /* which json_pack takes for its own failure */
 }
 
 sw_status sw_adapter_config_write(const sw_lora *lora, const sw_lora_layers *layers, const char *base, char **json_text,
                                   sw_error *err) {
-    char alpha[SW_TEXT_NUMBER_BYTES], dropout[SW_TEXT_NUMBER_BYTES];
-    size_t bytes;
-    bool is_transposed = false;
-    *json_text = NULL;
+    bool is_transposed = false, is_whole = lora->alpha == floor(lora->alpha) && fabs(lora->alpha) < 1e15;
     for (int i = 0; i < layers->list.n; i++)
         is_transposed = is_transposed || layers->list.item[i].layout == SW_IN_OUT;
-    FILE *out = open_memstream(json_text, &bytes);
-    if (!out)
-        return sw_fail(err, SW_NO_MEMORY, "no memory to write %s", SW_ADAPTER_CONFIG);
-    sw_text_exact_real(lora->alpha, alpha, sizeof alpha);
-    sw_text_exact_real(lora->dropout, dropout, sizeof dropout);
-    fprintf(out, "{\n  \"base_model_name_or_path\": ");
-    bool is_done = put_text(out, base);
-    fprintf(out,
-            ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"init_lora_weights\": true,\n"
-            "  \"layers_pattern\": null,\n  \"layers_to_transform\": null,\n  \"lora_alpha\": %s,\n  \"lora_dropout\": %s%s,\n"
-            "  \"modules_to_save\": null,\n  \"peft_type\": \"LORA\",\n  \"r\": %" PRId64 ",\n  \"revision\": null,\n"
-            "  \"target_modules\": [",
-            is_transposed ? "true" : "false", alpha, dropout, strpbrk(dropout, ".e") ? "" : ".0", lora->rank);
-    is_done = put_targets(out, lora, layers) && is_done;
-    fprintf(out, "\n  ],\n  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": false,\n  \"use_rslora\": %s\n}\n",
-            lora->is_rank_stabilised ? "true" : "false");
-    is_done = sw_text_close(out, json_text) && is_done;
-    if (is_done)
-        return SW_OK;
-    free(*json_text);
-    *json_text = NULL;
-    return sw_fail(err, SW_NO_MEMORY, "no memory to write %s", SW_ADAPTER_CONFIG);
+    json_t *config = json_pack("{s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:o, s:o, s:n, s:s, s:I, s:n, s:o, s:s, s:b, s:b}",
+                               "base_model_name_or_path", base, "bias", "none", "fan_in_fan_out", is_transposed, "inference_mode",
+                               true, "init_lora_weights", true, "layers_pattern", "layers_to_transform", "lora_alpha",
+                               is_whole ? json_integer((json_int_t)lora->alpha) : sw_json_number(lora->alpha), "lora_dropout",
+                               sw_json_number(lora->dropout), "modules_to_save", "peft_type", "LORA", "r", (json_int_t)lora->rank,
+                               "revision", "target_modules", list_targets(lora, layers), "task_type", "CAUSAL_LM", "use_dora",
+                               false, "use_rslora", lora->is_rank_stabilised);
+    *json_text = config ? sw_json_shortest(config) : NULL;
+    json_decref(config);
+    return *json_text ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory to write %s", SW_ADAPTER_CONFIG);
 }

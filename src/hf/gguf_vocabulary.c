@@ -1,4 +1,4 @@
-/* gguf_vocabulary.c: see gguf_vocabulary.h. Tokens are found by a hash table of open addressing, half full at most. */
+/* gguf_vocabulary.c: see gguf_vocabulary.h. */
 #include "hf/gguf_vocabulary.h"
 
 #include <inttypes.h>
@@ -13,37 +13,20 @@ int sw_gguf_token_kind(const sw_gguf_vocabulary *v, int64_t id) {
 
 /* ---- tokens by text ---- */
 
-static uint64_t hash_of(const char *text, size_t n) {
-    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 0x100000001B3u;
-    return hash ^ hash >> 29;
-}
-
-/* Where the token is, or would be. */
-static int64_t slot_of(const sw_gguf_vocabulary *v, const char *text, size_t n) {
-    int64_t slot = (int64_t)(hash_of(text, n) % (uint64_t)v->n_slots);
-    while (v->slot[slot] >= 0 && (strncmp(v->token[v->slot[slot]], text, n) != 0 || v->token[v->slot[slot]][n] != 0))
-        slot = slot + 1 < v->n_slots ? slot + 1 : 0;
-    return slot;
-}
-
 int32_t sw_gguf_token_id(const sw_gguf_vocabulary *v, const char *text, size_t n) {
-    return v->slot[slot_of(v, text, n)];
+    return sw_token_map_get(&v->ids, text, n);
 }
 
 static sw_status index_tokens(sw_gguf_vocabulary *v, sw_error *err) {
-    v->n_slots = 2 * v->n + 1;
-    v->slot = malloc((size_t)v->n_slots * sizeof *v->slot);
-    if (!v->slot)
+    if (!sw_token_map_create(&v->ids, (size_t)v->n))
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its tokens", v->file->path);
-    memset(v->slot, 0xff, (size_t)v->n_slots * sizeof *v->slot);
     for (int64_t id = 0; id < v->n; id++) {
-        int64_t slot = slot_of(v, v->token[id], strlen(v->token[id]));
-        if (v->slot[slot] >= 0)
-            return sw_fail(err, SW_BAD_FILE, "%s: tokens %d and %" PRId64 " are both \"%.80s\"", v->file->path, v->slot[slot], id,
+        size_t n_bytes = strlen(v->token[id]);
+        int32_t other = sw_token_map_get(&v->ids, v->token[id], n_bytes);
+        if (other >= 0)
+            return sw_fail(err, SW_BAD_FILE, "%s: tokens %d and %" PRId64 " are both \"%.80s\"", v->file->path, other, id,
                            v->token[id]);
-        v->slot[slot] = (int32_t)id;
+        sw_token_map_put(&v->ids, v->token[id], n_bytes, (int32_t)id);
     }
     return SW_OK;
 }
@@ -125,8 +108,7 @@ sw_status sw_gguf_vocabulary_read(sw_gguf_vocabulary *v, sw_error *err) {
 }
 
 void sw_gguf_vocabulary_free(sw_gguf_vocabulary *v) {
-    free(v->slot);
+    sw_token_map_free(&v->ids);
     free(v->quoted);
-    v->slot = NULL;
     v->quoted = NULL;
 }

@@ -2,6 +2,7 @@
 #ifndef SW_HF_GGUF_VOCABULARY_H
 #define SW_HF_GGUF_VOCABULARY_H
 
+#include "base/token_map.h"
 #include "formats/gguf.h"
 
 enum { SW_GGUF_LONGEST_TOKEN = 4096 };
@@ -15,8 +16,7 @@ typedef struct sw_gguf_vocabulary {
     const char **token; /* [n], in the arena */
     const sw_gguf_value *kinds, *scores;
     bool is_sentence_piece;
-    int32_t *slot; /* hash table of ids by token, -1 where empty */
-    int64_t n_slots;
+    sw_token_map ids;
     char *quoted;                       /* room for any token as JSON */
     int64_t bos, eos, unknown, padding; /* -1: none */
     bool adds_bos, adds_eos, adds_blank;

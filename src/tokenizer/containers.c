@@ -1,4 +1,4 @@
-/* containers.c: growing bytes, the map and the prefix set. */
+/* containers.c: growing bytes and the prefix set. */
 #include "tokenizer/containers.h"
 
 #include <stdlib.h>
@@ -33,38 +33,6 @@ void sw_bytes_free(sw_bytes *bytes) {
 void sw_bytes_put_code(sw_bytes *bytes, uint32_t code) {
     char utf8[4];
     sw_bytes_append(bytes, utf8, (size_t)sw_utf8_put(code, utf8));
-}
-
-bool sw_token_map_create(sw_token_map *map, size_t n_tokens) {
-    size_t n_slots = 16;
-    while (n_slots / 2 < n_tokens)
-        n_slots *= 2;
-    map->slots = calloc(n_slots, sizeof *map->slots);
-    map->mask = n_slots - 1;
-    return map->slots != NULL;
-}
-
-void sw_token_map_free(sw_token_map *map) {
-    free(map->slots);
-    *map = (sw_token_map){0};
-}
-
-static sw_token_text *find_slot(const sw_token_map *map, const char *text, size_t n_bytes) {
-    size_t at = sw_bytes_hash(text, n_bytes) & map->mask;
-    while (map->slots[at].text && (map->slots[at].n_bytes != n_bytes || memcmp(map->slots[at].text, text, n_bytes) != 0))
-        at = (at + 1) & map->mask;
-    return &map->slots[at];
-}
-
-void sw_token_map_put(sw_token_map *map, const char *text, size_t n_bytes, int32_t id) {
-    *find_slot(map, text, n_bytes) = (sw_token_text){text, (uint32_t)n_bytes, id};
-}
-
-int32_t sw_token_map_get(const sw_token_map *map, const char *text, size_t n_bytes) {
-    if (!map->slots)
-        return -1;
-    const sw_token_text *slot = find_slot(map, text, n_bytes);
-    return slot->text ? slot->id : -1;
 }
 
 static int compare_texts(const void *left, const void *right) {

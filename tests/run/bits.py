@@ -21,7 +21,6 @@ SETTINGS = {
     "shard.reshard_after_forward": ["true", "false"],
     "shard.ranks": [1, 2, 3, 4, 7, 8],
     "train.threads": [1, 2, 3],
-    "train.threads": [1, 2, 3],
 }
 
 
