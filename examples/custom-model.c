@@ -5,7 +5,7 @@
  *
  *     cc custom-model.c $(pkg-config --cflags --libs shardwise) -o custom-model && ./custom-model
  *
- * It writes custom-model.txt, custom-model.yaml and the run's folder custom-model-run where it is started;
+ * It writes custom-model.txt and the run's folder custom-model-run where it is started;
  * custom-model-run/model/model.safetensors has the weights by these names.
  */
 #include <stdio.h>
@@ -96,8 +96,8 @@ int main(void) {
                                    "shard: {ranks: 2, stage: 3}\n"
                                    "checkpoint: {path: custom-model-run}\n"
                                    "log: {every: 10}\n";
-    if (!write_file("custom-model.txt", text, 100) || !write_file("custom-model.yaml", settings, 1)) {
-        perror("custom-model: custom-model.txt, custom-model.yaml");
+    if (!write_file("custom-model.txt", text, 100)) {
+        perror("custom-model: custom-model.txt");
         return 1;
     }
     sw_custom_model model = {.trace = trace, .vocabulary = BYTES};
@@ -105,7 +105,7 @@ int main(void) {
     options.model = &model;
     options.listener.step = show_step;
     sw_error err;
-    sw_status status = sw_train_file("custom-model.yaml", NULL, 0, &options, &err);
+    sw_status status = sw_train_text(settings, NULL, NULL, 0, &options, &err);
     if (status != SW_OK)
         fprintf(stderr, "custom-model: %s\n", err.message);
     return sw_status_exit_code(status);

@@ -71,6 +71,11 @@ typedef struct sw_train_options {
 SW_API sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides,
                                const sw_train_options *options, sw_error *err);
 
+/* The same with the text that a run.yaml would hold; relative paths in it and in overrides count from `directory`, which is there
+ * already (NULL: the working directory). Messages call it "the settings' text". */
+SW_API sw_status sw_train_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                               const sw_train_options *options, sw_error *err);
+
 #ifdef __cplusplus
 }
 #endif

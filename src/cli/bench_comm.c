@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "comm/comm.h"
+#include "launch/launch.h"
 
 enum { MOST_CALLS = 2000, LEAST_CALLS = 7, WARM_UPS = 3, MOST_POINTS = 256, SIZE_STEP = 4, LEAST_BYTES = 256 };
 enum { GATHER_CHANNEL, REDUCE_CHANNEL, PUBLISH_CHANNEL, N_CHANNELS };
@@ -320,7 +321,7 @@ static sw_status run_modes(plan *p, sw_error *err) {
     sw_status status = SW_OK;
     for (p->mode = SW_SHM_VIEW; p->mode <= SW_SHM_TRAP && !status; p->mode++) {
         options.mode = p->mode;
-        status = sw_launch(&options, run_rank, p, err);
+        status = sw_launch_as(&sw_launch_plain_words, &options, run_rank, p, err);
     }
     return status;
 }

@@ -18,6 +18,7 @@
 #include "device/parallel.h"
 #include "device/sizes.h"
 #include "execute/rank_device.h"
+#include "launch/launch.h"
 
 static const double roof_seconds = 0.05, gemm_seconds = 0.1;
 
@@ -103,7 +104,7 @@ sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roo
     sw_cores_find(&s.found);
     sw_gemm_choose(cores->set, cores->type == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false, &s.gemm);
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
-    sw_status status = sw_launch(&options, sample_in_rank, &s, err);
+    sw_status status = sw_launch_as(&sw_launch_plain_words, &options, sample_in_rank, &s, err);
     *roofs = *s.roofs;
     munmap(s.roofs, sizeof *s.roofs);
     return status;

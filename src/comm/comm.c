@@ -74,10 +74,9 @@ sw_status sw_comm_protect(sw_comm *comm, void *address, size_t bytes, sw_page_ac
     if (bytes == 0 || mprotect(address, bytes, protection[access]) == 0)
         return SW_OK;
     if (errno == ENOMEM)
-        return sw_fail(
-            err, SW_NO_MEMORY,
-            "rank %d: the kernel allows no more mappings for `shard.mode: trap`; raise vm.max_map_count or take view mode",
-            comm->rank);
+        return sw_fail(err, SW_NO_MEMORY,
+                       "rank %d: the kernel allows no more mappings for trap mode; raise vm.max_map_count or take view mode",
+                       comm->rank);
     return sw_fail(err, SW_BUG, "rank %d: protecting %zu bytes at %p: %s; both must be multiples of the page size", comm->rank,
                    bytes, address, strerror(errno));
 }

@@ -88,7 +88,6 @@ sw_status sw_shm_trap_install(sw_comm *comm, sw_error *err) {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     trapped_comm = comm;
     if (memory == MAP_FAILED || sigaltstack(&stack, NULL) != 0 || sigaction(SIGSEGV, &action, NULL) != 0)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no stack for the handler of `shard.mode: trap`: %s", comm->rank,
-                       strerror(errno));
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no stack for the handler of trap mode: %s", comm->rank, strerror(errno));
     return SW_OK;
 }

@@ -191,6 +191,17 @@ sw_status sw_settings_read(const char *path, const char *const *overrides, int n
     return status;
 }
 
+sw_status sw_settings_read_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                                sw_settings *settings, sw_error *err) {
+    char *folder;
+    memset(settings, 0, sizeof *settings);
+    sw_status status = sw_settings_folder(directory, &folder, err);
+    if (!status)
+        status = sw_settings_parse("the settings' text", folder, text, overrides, n_overrides, settings, err);
+    free(folder);
+    return status;
+}
+
 void sw_settings_free(sw_settings *settings) {
     sw_arena_free(&settings->arena);
     memset(settings, 0, sizeof *settings);

@@ -110,6 +110,9 @@ sw_status sw_settings_read(const char *path, const char *const *overrides, int n
  * in overrides count from there too. */
 sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides,
                             int n_overrides, sw_settings *settings, sw_error *err);
+/* The same for a caller who has text and no file: `directory` may be relative, or NULL, which is the working directory. */
+sw_status sw_settings_read_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                                sw_settings *settings, sw_error *err);
 void sw_settings_free(sw_settings *settings);
 
 /* Is a model named? And is everything else there that training cannot do without: data, a length and a folder? SW_BAD_CONFIG

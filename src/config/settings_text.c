@@ -106,6 +106,31 @@ static char *folder_of(const char *path, bool is_pipe) {
     return folder;
 }
 
+static sw_status check_folder_name(const char *folder, const char *path, sw_error *err) {
+    if (sw_text_is_utf8(folder, strlen(folder)))
+        return SW_OK;
+    return sw_fail(err, SW_BAD_CONFIG, "the name of the folder is not UTF-8 · %s · run.yaml could not be written; rename it",
+                   path);
+}
+
+sw_status sw_settings_folder(const char *directory, char **folder, sw_error *err) {
+    const char *path = directory ? directory : ".";
+    struct stat info;
+    *folder = realpath(path, NULL);
+    if (!*folder)
+        return sw_fail(err, errno == ENOMEM ? SW_NO_MEMORY : SW_BAD_CONFIG,
+                       "cannot resolve the folder of the settings: %s · %s · %s", strerror(errno), path,
+                       errno == ENOENT ? "is the path right?" : sw_call_hint(SW_CALL_READ, errno));
+    sw_status status = stat(*folder, &info) || !S_ISDIR(info.st_mode)
+                           ? sw_fail(err, SW_BAD_CONFIG, "this is no folder · %s · name one that relative paths count from", path)
+                           : check_folder_name(*folder, path, err);
+    if (status) {
+        free(*folder);
+        *folder = NULL;
+    }
+    return status;
+}
+
 sw_status sw_settings_text(const char *path, char **text, char **folder, sw_error *err) {
     int descriptor = -1;
     bool is_pipe = false;
@@ -118,9 +143,8 @@ sw_status sw_settings_text(const char *path, char **text, char **folder, sw_erro
     if (!status && !(*folder = folder_of(path, is_pipe)))
         status = sw_fail(err, SW_BAD_CONFIG, "cannot resolve the folder of the settings: %s · %s · %s", strerror(errno), path,
                          sw_call_hint(SW_CALL_READ, errno));
-    if (!status && !sw_text_is_utf8(*folder, strlen(*folder)))
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "the name of the folder is not UTF-8 · %s · run.yaml could not be written; rename it", path);
+    if (!status)
+        status = check_folder_name(*folder, path, err);
     if (descriptor >= 0)
         close(descriptor);
     if (status) {

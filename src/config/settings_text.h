@@ -11,4 +11,8 @@
 #define SW_PIPE_SECONDS 10
 sw_status sw_settings_text(const char *path, char **text, char **folder, sw_error *err);
 
+/* The absolute name of the folder from which relative paths count in settings that are no file; NULL: the working directory.
+ * Errors: SW_BAD_CONFIG: it is no folder, or its name could not be written into run.yaml; SW_NO_MEMORY. free(*folder). */
+sw_status sw_settings_folder(const char *directory, char **folder, sw_error *err);
+
 #endif

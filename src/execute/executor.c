@@ -245,7 +245,8 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
         n_channels = programs[p]->n_channels > n_channels ? programs[p]->n_channels : n_channels;
     if (n_channels > SW_MAX_CHANNELS - comm->n_channels)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "%d units need %d channels, the transport has %d left; try shard.wrap: {min_parameters: N}",
+                       "%d units need %d channels, the transport has %d left; take fewer, larger units (of a run by "
+                       "shard.wrap: {min_parameters: N})",
                        states->layout->n_units, n_channels, SW_MAX_CHANNELS - comm->n_channels);
     sw_executor *e = calloc(1, sizeof *e);
     if (!e)

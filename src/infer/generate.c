@@ -19,6 +19,7 @@
 #include "hf/chat_template.h"
 #include "infer/decoder.h"
 #include "infer/streamed_text.h"
+#include "launch/launch.h"
 
 enum { MOST_ROWS = 256, USUAL_ROWS = 8, MOST_ENDS = 16 };
 
@@ -453,7 +454,7 @@ sw_status sw_generate(const sw_generate_options *options, sw_error *err) {
             release(&g);
             return sw_fail(err, SW_NO_MEMORY, "no memory that ranks share");
         }
-        status = sw_launch(&launch, generate_in_rank, &g, err);
+        status = sw_launch_as(&sw_launch_plain_words, &launch, generate_in_rank, &g, err);
         if (status && *g.is_not_finite)
             sw_runner_blame(&g.decoder.runner, err);
         munmap(g.is_not_finite, sizeof *g.is_not_finite);

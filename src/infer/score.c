@@ -20,6 +20,7 @@
 #include "hf/chat_template.h"
 #include "infer/questions.h"
 #include "infer/runner.h"
+#include "launch/launch.h"
 #include "tokenizer/missing.h"
 
 enum { USUAL_LENGTH = 1024, SHORTEST = 32, GROWTH = 4 };
@@ -497,7 +498,7 @@ sw_status sw_score(const sw_score_options *options, sw_source_score *scores, sw_
     if (!status)
         status = check_memory(&s, err);
     if (!status)
-        status = sw_launch(&launch, score_in_rank, &s, err);
+        status = sw_launch_as(&sw_launch_plain_words, &launch, score_in_rank, &s, err);
     if (!status) {
         *choices = s.results->choices;
         if (options->n_paths)

@@ -15,17 +15,21 @@
 
 static const double SECONDS_BETWEEN_LOOKS = 10; /* a large process that was killed takes seconds to go */
 
+/* Which of the caller's words belong to an advice: those for less memory come first, the others follow. */
+enum { NO_WORDS, LESS_MEMORY, FAULT, KERNELS };
+
 typedef struct signal_advice {
     int number;
     const char *why, *advice;
+    int words;
 } signal_advice;
 
 static const signal_advice advice_on_signals[] = {
-    {SIGBUS, "likely out of memory: a page of shared memory could not be allocated",
-     "raise the container's memory limit or take fewer ranks"},
-    {SIGSEGV, "a fault in its code", "please report it with the settings"},
-    {SIGABRT, "its code gave up", "see what it printed last; please report it with the settings"},
-    {SIGILL, "an instruction that this CPU lacks", "rebuild on this machine, or choose a lower kernel set (train.kernels)"},
+    {SIGBUS, "likely out of memory: a page of shared memory could not be allocated", "or raise the container's memory limit",
+     LESS_MEMORY},
+    {SIGSEGV, "a fault in its code", "", FAULT},
+    {SIGABRT, "its code gave up", "see what it printed last; ", FAULT},
+    {SIGILL, "an instruction that this CPU lacks", "rebuild on this machine", KERNELS},
     {SIGTERM, "someone or a job manager ended it", "to end a run, signal its first process, the supervisor"},
     {SIGXCPU, "its limit of CPU time is used up", "raise ulimit -t"},
     {SIGSTOP, "a stopped rank holds up all others", "to stop a run, signal its first process, the supervisor"},
@@ -38,13 +42,13 @@ static const signal_advice by_a_fault = {
     0, "as --inject asked for", "without --inject it would not have died; train.restarts says how often ranks are started again"};
 static const signal_advice out_of_time = {SIGKILL, "its limit of CPU time is used up", "raise ulimit -t"};
 static const signal_advice out_of_memory = {SIGKILL, "likely out of memory: the kernel has just ended a process for that",
-                                            "take fewer ranks, a smaller micro-batch or a higher memory limit"};
+                                            "or raise the memory limit", LESS_MEMORY};
 static const signal_advice someone = {SIGKILL,
                                       "someone or a job manager ended it: the kernel has ended no process for lack of memory",
                                       "to end a run, signal its first process, the supervisor"};
-static const signal_advice someone_or_memory = {
-    SIGKILL, "out of memory, or someone or a job manager ended it",
-    "look at the kernel's log (dmesg); if it is memory: take fewer ranks, a smaller micro-batch or a higher limit"};
+static const signal_advice someone_or_memory = {SIGKILL, "out of memory, or someone or a job manager ended it",
+                                                "or raise the memory limit, if the kernel's log (dmesg) says that it was memory",
+                                                LESS_MEMORY};
 
 const char *sw_signal_name(int number, char name[SW_SIGNAL_NAME_BYTES]) {
     const char *known = sigabbrev_np(number);
@@ -88,7 +92,7 @@ static const signal_advice *who_kills(const struct rusage *usage, const sw_memor
 }
 
 void sw_death_explain(const sw_control_rank *rank, int number, const struct rusage *usage, const sw_memory_kills *kills,
-                      sw_death *death) {
+                      const sw_launch_words *words, sw_death *death) {
     static const signal_advice unknown = {0, "no known cause", "see what it printed last"};
     const signal_advice *advice = number == SIGKILL ? who_kills(usage, kills) : &unknown;
     for (size_t i = 0; i < sizeof advice_on_signals / sizeof *advice_on_signals; i++)
@@ -96,7 +100,11 @@ void sw_death_explain(const sw_control_rank *rank, int number, const struct rusa
             advice = &advice_on_signals[i];
     if (sw_control_is_announced(rank, number, sw_seconds_now()))
         advice = &by_a_fault;
-    death->advice = advice->advice;
+    snprintf(death->advice, sizeof death->advice, "%s%s%s%s", advice->words == LESS_MEMORY ? words->less_memory : "",
+             advice->words == LESS_MEMORY ? " " : "", advice->advice,
+             advice->words == FAULT     ? words->fault
+             : advice->words == KERNELS ? words->lower_kernels
+                                        : "");
     snprintf(death->why, sizeof death->why, "%s", advice->why);
     size_t n = strlen(death->why);
     if (usage && advice != &by_a_fault)

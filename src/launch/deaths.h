@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "comm/control.h"
+#include "launch/launch.h"
 
 /* How many processes the kernel has ended for lack of memory, on the whole machine: now and some seconds ago. -1: it does not
  * say.
@@ -19,13 +20,12 @@ void sw_memory_kills_start(sw_memory_kills *kills);
 void sw_memory_kills_look(sw_memory_kills *kills);
 
 typedef struct sw_death {
-    char why[192];
-    const char *advice;
+    char why[192], advice[192];
 } sw_death;
 
 /* A rank was ended, or stopped, by this signal. `usage` may be NULL. */
 void sw_death_explain(const sw_control_rank *rank, int signal_number, const struct rusage *usage, const sw_memory_kills *kills,
-                      sw_death *death);
+                      const sw_launch_words *words, sw_death *death);
 
 /* "SIGKILL", "signal 42" */
 #define SW_SIGNAL_NAME_BYTES 24

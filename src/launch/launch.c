@@ -1,5 +1,5 @@
 /* launch.c: from options to ranks: as forked processes, or as threads for race checkers. Both run the same protocol. */
-#include <shardwise/launch.h>
+#include "launch/launch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,6 +15,7 @@
 #include "launch/watch.h"
 
 typedef struct launch {
+    const sw_launch_words *words;
     sw_launch_options options;
     sw_control *control;
     sw_rank_fn fn;
@@ -76,7 +77,7 @@ static sw_status launch_processes(launch *l, sw_error *err) {
     sw_status status = sw_fork_bootstrap_create(l->control, &p.bootstrap, err);
     if (status != SW_OK)
         return status;
-    status = sw_supervise(&l->options, l->control, run_in_child, &p, err);
+    status = sw_supervise(l->words, &l->options, l->control, run_in_child, &p, err);
     sw_fork_bootstrap_close(&p.bootstrap);
     return status;
 }
@@ -116,7 +117,7 @@ static void *run_in_thread(void *arg) {
 static void watch_threads(thread_launch *all, int n_started) {
     launch *l = all->launch;
     sw_watch watch;
-    sw_watch_start(&watch, l->control, l->options.deadline_seconds);
+    sw_watch_start(&watch, l->control, l->options.deadline_seconds, l->words);
     pthread_mutex_lock(&all->lock);
     while (all->n_returned < n_started) {
         int64_t cpu_ns[SW_MAX_RANKS];
@@ -168,16 +169,36 @@ static sw_status launch_threads(launch *l, sw_error *err) {
 
 enum { MOST_THREADS = 1 << 16 };
 
-static sw_status check_options(const sw_launch_options *options, sw_error *err) {
+static const sw_launch_words own_words = {
+    .n_ranks = "sw_launch_options.n_ranks",
+    .mode = "sw_launch_options.mode",
+    .deadline = "sw_launch_options.deadline_seconds",
+    .less_memory = "take fewer ranks, less memory in each",
+    .fault = "look at the function that ranks run first, in a debugger or with a sanitizer (as_threads)",
+    .lower_kernels = "",
+};
+
+const sw_launch_words sw_launch_plain_words = {
+    .n_ranks = "the number of ranks",
+    .mode = "the mode",
+    .less_memory = "take fewer ranks",
+    .fault = "please report it with the command",
+    .lower_kernels = "",
+};
+
+static sw_status check_options(const sw_launch_words *words, const sw_launch_options *options, sw_error *err) {
     if (options->n_ranks < 1 || options->n_ranks > SW_MAX_RANKS)
-        return sw_fail(err, SW_BAD_CONFIG, "shard.ranks is %d; 1 to %d ranks run on one host", options->n_ranks, SW_MAX_RANKS);
+        return sw_fail(err, SW_BAD_CONFIG, "%s is %d; 1 to %d ranks run on one host", words->n_ranks, options->n_ranks,
+                       SW_MAX_RANKS);
     if (options->mode != SW_SHM_VIEW && options->mode != SW_SHM_COPY && options->mode != SW_SHM_TRAP)
-        return sw_fail(err, SW_BAD_CONFIG, "shard.mode %d is none of view, copy, trap", (int)options->mode);
+        return sw_fail(err, SW_BAD_CONFIG, "%s %d is none of view, copy, trap", words->mode, (int)options->mode);
     if (options->as_threads && options->mode == SW_SHM_TRAP)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "shard.mode: trap needs ranks as processes: threads share what is protected; take view mode or processes");
+                       "%s: trap needs ranks as processes: threads share what is protected; take view mode or processes",
+                       words->mode);
     if (!(options->deadline_seconds > 0))
-        return sw_fail(err, SW_BAD_CONFIG, "shard.deadline is %g; seconds above 0 are needed", options->deadline_seconds);
+        return sw_fail(err, SW_BAD_CONFIG, "%s is %g; seconds above 0 are needed",
+                       words->deadline ? words->deadline : "the deadline", options->deadline_seconds);
     if (options->n_threads < 0 || options->n_threads > MOST_THREADS)
         return sw_fail(err, SW_BAD_CONFIG, "sw_launch_options: n_threads is %d; 1 to %d threads compute in a rank, 0 counts as 1",
                        options->n_threads, MOST_THREADS);
@@ -185,12 +206,16 @@ static sw_status check_options(const sw_launch_options *options, sw_error *err) 
 }
 
 sw_status sw_launch(const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_error *err) {
-    launch l = {.options = SW_LAUNCH_OPTIONS_INIT, .fn = fn, .arg = arg};
+    return sw_launch_as(&own_words, options, fn, arg, err);
+}
+
+sw_status sw_launch_as(const sw_launch_words *words, const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_error *err) {
+    launch l = {.words = words, .options = SW_LAUNCH_OPTIONS_INIT, .fn = fn, .arg = arg};
     if (!options || !fn)
         return sw_fail(err, SW_BAD_CONFIG, "sw_launch: %s is NULL", !options ? "options" : "fn, what a rank runs,");
     sw_status status = sw_options_take(options, &l.options, sizeof l.options, "sw_launch_options", "SW_LAUNCH_OPTIONS_INIT", err);
     if (status == SW_OK)
-        status = check_options(&l.options, err);
+        status = check_options(words, &l.options, err);
     if (status == SW_OK)
         status = sw_control_create(l.options.n_ranks, &l.control, err);
     if (status != SW_OK)

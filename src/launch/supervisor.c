@@ -34,6 +34,7 @@ typedef struct rank_process {
 } rank_process;
 
 typedef struct supervisor {
+    const sw_launch_words *words;
     const sw_launch_options *options;
     sw_control *control;
     int n_started;
@@ -119,7 +120,7 @@ static sw_status judge_end(const supervisor *s, int rank, int status, const stru
         return lose_rank(s, rank, what, "it did not return", "its code must return a status, not exit", err);
     }
     sw_death death;
-    sw_death_explain(&s->control->rank[rank], WTERMSIG(status), usage, &s->memory_kills, &death);
+    sw_death_explain(&s->control->rank[rank], WTERMSIG(status), usage, &s->memory_kills, s->words, &death);
     snprintf(what, sizeof what, "was killed by %s while", sw_signal_name(WTERMSIG(status), name));
     return lose_rank(s, rank, what, death.why, death.advice, err);
 }
@@ -165,7 +166,7 @@ static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
     }
     char text[64], name[SW_SIGNAL_NAME_BYTES];
     sw_death death;
-    sw_death_explain(&s->control->rank[rank], stop, NULL, &s->memory_kills, &death);
+    sw_death_explain(&s->control->rank[rank], stop, NULL, &s->memory_kills, s->words, &death);
     snprintf(text, sizeof text, "was stopped by %s while", sw_signal_name(stop, name));
     return lose_rank(s, rank, text, death.why, death.advice, err);
 }
@@ -214,7 +215,7 @@ static int64_t cpu_time_of(pid_t pid) {
 
 /* Until all have returned, or the first failure. */
 static sw_status watch_over(supervisor *s, sw_error *err) {
-    sw_watch_start(&s->watch, s->control, s->options->deadline_seconds);
+    sw_watch_start(&s->watch, s->control, s->options->deadline_seconds, s->words);
     while (!all_are_gone(s)) {
         sw_status status = SW_OK;
         int64_t cpu_ns[SW_MAX_RANKS];
@@ -290,8 +291,9 @@ sw_status sw_outcome(const sw_control *control, sw_error *err) {
     return first ? sw_fail(err, first->status, "%s", first->message) : SW_OK;
 }
 
-sw_status sw_supervise(const sw_launch_options *options, sw_control *control, sw_child_fn child, void *context, sw_error *err) {
-    supervisor s = {.options = options, .control = control};
+sw_status sw_supervise(const sw_launch_words *words, const sw_launch_options *options, sw_control *control, sw_child_fn child,
+                       void *context, sw_error *err) {
+    supervisor s = {.words = words, .options = options, .control = control};
     sw_error own = {0};
     sw_memory_kills_start(&s.memory_kills);
     sw_status status = start_ranks(&s, child, context, &own);

@@ -126,10 +126,11 @@ void sw_describe_ranks(const sw_control *control, int except, char *text, size_t
 
 /* ---- judgement ---- */
 
-void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline) {
+void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline, const sw_launch_words *words) {
     memset(watch, 0, sizeof *watch);
     watch->control = control;
     watch->deadline = deadline;
+    watch->words = words;
     watch->last_look = sw_seconds_now();
     for (int r = 0; r < control->n_ranks; r++)
         watch->rank[r] =
@@ -191,11 +192,11 @@ sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
         char others[SW_MESSAGE_BYTES / 2];
         sw_describe_rank(control, lost, text, sizeof text / 4);
         sw_describe_ranks(control, lost, others, sizeof others);
-        return sw_fail(
-            err, SW_TIMED_OUT,
-            "rank %d made no progress and used no CPU for %g s, %s%s%s · is a disk or network file system stuck? else raise "
-            "shard.deadline",
-            lost, watch->deadline, text, control->n_ranks > 1 ? " · others: " : "", others);
+        const char *name = watch->words->deadline;
+        return sw_fail(err, SW_TIMED_OUT,
+                       "rank %d made no progress and used no CPU for %g s, %s%s%s · is a disk or network file system stuck?%s%s",
+                       lost, watch->deadline, text, control->n_ranks > 1 ? " · others: " : "", others, name ? " else raise " : "",
+                       name ? name : "");
     }
     if (n_running > 0 && all_blocked && steady >= (STEADY_SECONDS < watch->deadline ? STEADY_SECONDS : watch->deadline)) {
         sw_describe_ranks(control, -1, text, sizeof text);

@@ -3,6 +3,7 @@
 #define SW_LAUNCH_WATCH_H
 
 #include "comm/control.h"
+#include "launch/launch.h"
 
 typedef struct sw_watched {
     bool has_returned;
@@ -15,11 +16,12 @@ typedef struct sw_watched {
 
 typedef struct sw_watch {
     const sw_control *control;
+    const sw_launch_words *words;
     double deadline, last_look;
     sw_watched rank[SW_MAX_RANKS];
 } sw_watch;
 
-void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline);
+void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline, const sw_launch_words *words);
 
 /* Look at all ranks, a few times a second. cpu_ns [n_ranks]: CPU time that each has used, -1 where it cannot be known: then
  * the rank counts as working.

@@ -10,12 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-#include <shardwise/launch.h>
-
 #include "base/clock.h"
 #include "base/stop_signal.h"
 #include "base/text.h"
 #include "checkpoint/steps.h"
+#include "launch/launch.h"
 
 static const double LONGEST_PAUSE_SECONDS = 60;
 
@@ -76,6 +75,16 @@ static void pause_for(double seconds, const volatile sig_atomic_t *stop_signal) 
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
+/* What users of a run call the options of its launch. */
+static const sw_launch_words words = {
+    .n_ranks = "shard.ranks",
+    .mode = "shard.mode",
+    .deadline = "shard.deadline",
+    .less_memory = "take fewer ranks, a smaller micro-batch",
+    .lower_kernels = ", or choose a lower kernel set (train.kernels)",
+    .fault = "please report it with the settings",
+};
+
 static sw_status launch(sw_run *run, sw_error *err) {
     const sw_train_options *options = run->options;
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
@@ -89,7 +98,7 @@ static sw_status launch(sw_run *run, sw_error *err) {
     launch.report = report_rank;
     launch.report_to = run;
     launch.save_request = options->save_request;
-    sw_status status = sw_launch(&launch, sw_train_rank, run, err);
+    sw_status status = sw_launch_as(&words, &launch, sw_train_rank, run, err);
     sw_error reason;
     /* What holds something else is for the next start to tell of, which also cleans again what cannot be cleaned now. */
     if (sw_steps_clean(sw_storage_system(), run->settings->checkpoint.path, NULL, NULL, &reason))

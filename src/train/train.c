@@ -172,34 +172,52 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
 }
 
 /* A list that a caller hands in: n texts, none of them NULL. */
-static sw_status check_texts(const char *name, const char *const *texts, int n, sw_error *err) {
+static sw_status check_texts(const char *function, const char *name, const char *const *texts, int n, sw_error *err) {
     if (n < 0)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s are %d; their number is 0 or more", name, n);
+        return sw_fail(err, SW_BAD_CONFIG, "%s: %s are %d; their number is 0 or more", function, name, n);
     for (int i = 0; i < n; i++)
         if (!texts || !texts[i])
-            return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s, of which there are %d, are NULL at %d", name, n, i);
+            return sw_fail(err, SW_BAD_CONFIG, "%s: %s, of which there are %d, are NULL at %d", function, name, n, i);
     return SW_OK;
+}
+
+static sw_status check_arguments(const char *function, const char *const *overrides, int n_overrides,
+                                 const sw_train_options *options, sw_train_options *known, sw_error *err) {
+    *known = (sw_train_options)SW_TRAIN_OPTIONS_INIT;
+    if (!options)
+        return sw_fail(err, SW_BAD_CONFIG, "%s: options is NULL; start from SW_TRAIN_OPTIONS_INIT", function);
+    sw_status status = sw_options_take(options, known, sizeof *known, "sw_train_options", "SW_TRAIN_OPTIONS_INIT", err);
+    if (!status)
+        status = check_texts(function, "overrides", overrides, n_overrides, err);
+    return status ? status : check_texts(function, "sw_train_options.faults", known->faults, known->n_faults, err);
 }
 
 sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides, const sw_train_options *options,
                         sw_error *err) {
-    if (!run_yaml || !options)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: %s",
-                       !run_yaml ? "run_yaml is NULL; name the file of settings"
-                                 : "options is NULL; start from SW_TRAIN_OPTIONS_INIT");
-    sw_train_options known = SW_TRAIN_OPTIONS_INIT;
-    sw_status status = sw_options_take(options, &known, sizeof known, "sw_train_options", "SW_TRAIN_OPTIONS_INIT", err);
+    sw_train_options known;
+    sw_settings settings = {0};
+    if (!run_yaml)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: run_yaml is NULL; name the file of settings");
+    sw_status status = check_arguments("sw_train_file", overrides, n_overrides, options, &known, err);
     if (!status)
-        status = check_texts("overrides", overrides, n_overrides, err);
+        status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
     if (!status)
-        status = check_texts("sw_train_options.faults", known.faults, known.n_faults, err);
-    if (status)
-        return status;
-    sw_settings settings;
-    status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
-    if (status)
-        return status;
-    status = sw_train(&settings, &known, err);
+        status = sw_train(&settings, &known, err);
+    sw_settings_free(&settings);
+    return status;
+}
+
+sw_status sw_train_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                        const sw_train_options *options, sw_error *err) {
+    sw_train_options known;
+    sw_settings settings = {0};
+    if (!text)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_train_text: text is NULL; pass what a run.yaml would hold");
+    sw_status status = check_arguments("sw_train_text", overrides, n_overrides, options, &known, err);
+    if (!status)
+        status = sw_settings_read_text(text, directory, overrides, n_overrides, &settings, err);
+    if (!status)
+        status = sw_train(&settings, &known, err);
     sw_settings_free(&settings);
     return status;
 }

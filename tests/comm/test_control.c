@@ -144,7 +144,7 @@ static sw_status watch(const sw_control *control, double deadline, bool uses_cpu
     sw_watch w;
     sw_status status = SW_OK;
     int64_t cpu_ns[SW_MAX_RANKS] = {0};
-    sw_watch_start(&w, control, deadline);
+    sw_watch_start(&w, control, deadline, &sw_launch_plain_words);
     for (int i = 0; i < 100 && status == SW_OK; i++) {
         usleep(20000);
         for (int r = 0; r < control->n_ranks; r++)
@@ -258,7 +258,7 @@ static void a_rank_that_has_just_returned_has_moved(void **state) {
     const int64_t cpu_ns[2] = {0};
     set_lane(control, 0, 0, SW_BARRIER, 1);
     set_lane(control, 1, 0, SW_IDLE, -1);
-    sw_watch_start(&w, control, 30);
+    sw_watch_start(&w, control, 30, &sw_launch_plain_words);
     for (int i = 0; i < 60; i++, usleep(20000))
         assert_int_equal(sw_watch_look(&w, cpu_ns, NULL), SW_OK);
     atomic_store(&control->rank[1].has_returned, 1);

@@ -48,6 +48,9 @@ static void expect(const sw_launch_options *options, sw_rank_fn fn, void *arg, s
     sw_status status = sw_launch(options, fn, arg, &err);
     if (status != expected)
         fail_msg("%s: %s", sw_status_name(status), err.message);
+    for (int i = 0; i < 2; i++) /* names of a run's settings, which a program of its own has not */
+        if (strstr(err.message, (const char *[]){"shard.", "train."}[i]))
+            fail_msg("settings of a run are named in: %s", err.message);
     for (const char *const *text = texts; *text; text++)
         if (!strstr(err.message, *text))
             fail_msg("'%s' is missing in: %s", *text, err.message);
@@ -135,7 +138,7 @@ static sw_status fail_on_rank(sw_comm *comm, void *arg, sw_error *err) {
     for (int step = 0; step < 6; step++) {
         sw_comm_enter(comm, 0, step, 0, 1, "forward layers.1");
         if (step == 3 && sw_comm_rank(comm) == *(int *)arg)
-            return sw_fail(err, SW_NO_MEMORY, "activations need 12 GiB, 8 GiB are free; halve train.micro_batch_size");
+            return sw_fail(err, SW_NO_MEMORY, "activations need 12 GiB, 8 GiB are free; halve the batch");
         sw_status status = sw_barrier(comm, err);
         if (status != SW_OK) {
             roll->value[sw_comm_rank(comm)] = (int)status;
@@ -154,7 +157,7 @@ static void an_error_on_one_rank_reaches_all_as_that_error(void **state) {
             sw_launch_options options = comm_options(4, as_threads);
             char where[64];
             snprintf(where, sizeof where, "rank %d at step 3 in \"forward layers.1\": activations need 12 GiB", failing);
-            EXPECT(&options, fail_on_rank, &failing, SW_NO_MEMORY, where, "halve train.micro_batch_size");
+            EXPECT(&options, fail_on_rank, &failing, SW_NO_MEMORY, where, "halve the batch");
             for (int r = 0; r < 4; r++)
                 if (r != failing)
                     assert_int_equal(roll->value[r], SW_ABORTED);
@@ -337,7 +340,7 @@ static void numbers_of_ranks_out_of_range_are_refused_by_name(void **state) {
     static const int wrong[] = {-1, 0, SW_MAX_RANKS + 1, 100000};
     for (int i = 0; i < 4; i++) {
         sw_launch_options options = comm_options(wrong[i], false);
-        EXPECT(&options, succeed, NULL, SW_BAD_CONFIG, "shard.ranks");
+        EXPECT(&options, succeed, NULL, SW_BAD_CONFIG, "sw_launch_options.n_ranks");
     }
 }
 

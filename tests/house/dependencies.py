@@ -29,9 +29,9 @@ MAY_SEE = {
     "launch": "comm",
     "execute": "optim device comm shard launch",
     "faults": "comm observe execute",
-    "infer": "device comm graph model shard tokenizer data hf plan execute",
-    "train": "optim config device comm observe tokenizer data hf checkpoint plan execute faults",
-    "cli": "config device comm shard observe formats tokenizer data hf checkpoint plan execute faults infer train",
+    "infer": "device comm graph model shard tokenizer data hf plan launch execute",
+    "train": "optim config device comm observe tokenizer data hf checkpoint plan launch execute faults",
+    "cli": "config device comm shard observe formats tokenizer data hf checkpoint plan launch execute faults infer train",
 }
 ONLY_HEADERS = {("shard", "device"): {"device/device.h"}, ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

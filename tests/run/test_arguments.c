@@ -501,13 +501,13 @@ static void row_launch(void) {
     } while (0)
     REFUSED_WITH("has size 0", size, 0);
     REFUSED_WITH("has size", size, sizeof o + 1);
-    REFUSED_WITH("1 to 256", n_ranks, 0);
+    REFUSED_WITH("sw_launch_options.n_ranks is 0; 1 to 256", n_ranks, 0);
     REFUSED_WITH("1 to 256", n_ranks, -1);
     REFUSED_WITH("1 to 256", n_ranks, 257);
     REFUSED_WITH("1 to 256", n_ranks, INT32_MAX);
-    REFUSED_WITH("view, copy, trap", mode, (sw_shm_mode)3);
+    REFUSED_WITH("sw_launch_options.mode 3 is none of view, copy, trap", mode, (sw_shm_mode)3);
     REFUSED_WITH("view, copy, trap", mode, (sw_shm_mode)-1);
-    REFUSED_WITH("seconds above 0", deadline_seconds, 0);
+    REFUSED_WITH("sw_launch_options.deadline_seconds is 0; seconds above 0", deadline_seconds, 0);
     REFUSED_WITH("seconds above 0", deadline_seconds, -1);
     REFUSED_WITH("seconds above 0", deadline_seconds, NAN);
     REFUSED_WITH("n_threads", n_threads, -1);
@@ -908,6 +908,28 @@ static void row_train_file(void) {
     HOLDS(access("new", F_OK) != 0);
 }
 
+static void row_train_text(void) {
+    const sw_train_options good = SW_TRAIN_OPTIONS_INIT;
+    const char *const settings[] = {"train.steps=1", NULL};
+    const char text[] = "data: {train: [text.txt], tokenizer: bytes, sequence_length: 8}\n"
+                        "checkpoint: {path: new}\n";
+    REFUSED("text is NULL", sw_train_text(NULL, NULL, NULL, 0, &good, err));
+    REFUSED("no model is named", sw_train_text("", NULL, NULL, 0, &good, err));
+    REFUSED("the settings' text:2", sw_train_text("data:\n  trian: [x]\n", NULL, NULL, 0, &good, err));
+    REFUSED("nowhere", sw_train_text(text, "nowhere", NULL, 0, &good, err));
+    REFUSED("no folder", sw_train_text(text, "text.txt", NULL, 0, &good, err));
+    REFUSED("sw_train_text: overrides, of which there are 3, are NULL at 0", sw_train_text(text, NULL, NULL, 3, &good, err));
+    REFUSED("sw_train_text: overrides are -1", sw_train_text(text, NULL, settings, -1, &good, err));
+    REFUSED("sw_train_text: options is NULL", sw_train_text(text, NULL, settings, 1, NULL, err));
+    sw_train_options with = good;
+    with.size = 0;
+    REFUSED("has size 0", sw_train_text(text, NULL, settings, 1, &with, err));
+    with = good;
+    with.n_faults = 1;
+    REFUSED("sw_train_text: sw_train_options.faults", sw_train_text(text, NULL, settings, 1, &with, err));
+    HOLDS(access("new", F_OK) != 0);
+}
+
 /* ---- the table ---- */
 
 static const struct {
@@ -973,6 +995,7 @@ static const struct {
     {"sw_sharded_step", row_sharded_step},
     {"sw_sharded_fetch", row_sharded_fetch},
     {"sw_train_file", row_train_file},
+    {"sw_train_text", row_train_text},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 

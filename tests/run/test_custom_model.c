@@ -146,6 +146,30 @@ static void its_weights_are_written_without_a_config(void **state) {
     assert_int_not_equal(access("run/model/config.json", F_OK), 0);
 }
 
+/* Settings without a file: paths count from the folder that is named, and the run is the same. */
+static void settings_may_be_text(void **state) {
+    (void)state;
+    plan p = {256, 300};
+    sw_custom_model model = {.trace = trace, .self = &p, .vocabulary = 256};
+    sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+    options.model = &model;
+    const char *const overrides[] = {"train.steps=1"};
+    sw_error err = {0};
+    char *folder = *state;
+    assert_int_equal(chdir("/"), 0);
+    sw_status status = sw_train_text("data: {train: [text.txt], tokenizer: bytes, sequence_length: 16}\n"
+                                     "train: {steps: 2, batch_size: 4, micro_batch_size: 1}\n"
+                                     "shard: {ranks: 1}\n"
+                                     "checkpoint: {path: of-text}\n",
+                                     folder, overrides, 1, &options, &err);
+    if (status || chdir(folder))
+        fail_msg("%s", err.message);
+    assert_int_equal(access("of-text/model/model.safetensors", R_OK), 0);
+    status = sw_train_text("data: {train: [text.txt]}\nmodel: {layers: none}\n", NULL, NULL, 0, &options, &err);
+    assert_int_equal(status, SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "the settings' text:2"));
+}
+
 static char *read_weights(const char *path, size_t *bytes) {
     FILE *file = fopen(path, "rb");
     char *weights = malloc(1 << 20);
@@ -184,6 +208,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(targets_cannot_be_embedded, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(data_beyond_the_vocabulary_is_refused, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(its_weights_are_written_without_a_config, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(settings_may_be_text, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(any_number_of_ranks_trains_it_to_the_same_bits, enter_folder, leave_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

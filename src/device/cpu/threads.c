@@ -182,7 +182,7 @@ sw_status sw_threads_start(int n_threads, bool may_spin, const int *cpus, sw_thr
     pthread_attr_destroy(&attributes);
     if (code) {
         sw_fail(err, SW_NO_MEMORY,
-                "opening the CPU: thread %d of %d could not be started: %s; lower train.threads or raise the limit on "
+                "opening the CPU: thread %d of %d could not be started: %s; take fewer threads or raise the limit on "
                 "processes (ulimit -u)",
                 t->n_workers + 2, n_threads, strerror(code));
         sw_threads_stop(t);
