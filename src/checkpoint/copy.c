@@ -61,7 +61,7 @@ static sw_status check_folder(const char *folder, int64_t step, sw_error *err) {
     sw_status status = sw_steps_list(folder, &steps, err);
     if (status == SW_OK && steps.n && steps.item[0].step >= step)
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "%s: has a checkpoint of step %" PRId64 " already, and would not go on from step %" PRId64
+                         "%s: has a checkpoint of step %" PRId64 " already, and would not continue from step %" PRId64
                          "; take another folder",
                          folder, steps.item[0].step, step);
     sw_steps_free(&steps);

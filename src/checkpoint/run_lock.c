@@ -68,8 +68,8 @@ sw_status sw_run_lock_take(const char *folder, sw_run_lock *lock, sw_error *err)
     if (error == EWOULDBLOCK) {
         read_holder(fd, holder);
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "%s: a run is going on in it (%s) · wait until it has ended, stop it, or take another checkpoint.path",
-                         folder, holder);
+                         "%s: a run is using it (%s) · wait until it has ended, stop it, or take another checkpoint.path", folder,
+                         holder);
     } else {
         status = cannot_lock(folder, error, err);
     }
@@ -79,8 +79,8 @@ sw_status sw_run_lock_take(const char *folder, sw_run_lock *lock, sw_error *err)
 
 void sw_run_lock_warning(const sw_run_lock *lock, const char *folder, char *text, size_t bytes) {
     snprintf(text, bytes,
-             "%s: its file system has no locks (flock: %s), so nothing keeps a second run out of it; take care to start only one",
-             folder, strerror(lock->missing));
+             "%s: its file system has no locks (flock: %s), so nothing stops a second run from using it; start only one", folder,
+             strerror(lock->missing));
 }
 
 void sw_run_lock_release(sw_run_lock *lock) {

@@ -179,9 +179,8 @@ sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
         is_odd = status == SW_OK && !steps->n && latest_leads_to_one(folder);
     }
     if (is_odd)
-        return sw_fail(err, SW_BAD_FILE,
-                       "%s: shows no entries, though %s/latest leads to one; look whether the disk is well, and try again", path,
-                       folder);
+        return sw_fail(err, SW_BAD_FILE, "%s: shows no entries, though %s/latest points to one; check the disk and try again",
+                       path, folder);
     if (steps->n)
         qsort(steps->item, (size_t)steps->n, sizeof *steps->item, newest_first);
     return status;

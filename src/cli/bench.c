@@ -88,7 +88,7 @@ static void print_parts(void) {
     printf("shardwise bench PART ...\n\n");
     for (int i = 0; i < N_PARTS; i++)
         printf("  %-6s %-30s %s\n", parts[i]->name + BEFORE_NAME, parts[i]->arguments, parts[i]->about);
-    printf("\nshardwise bench PART --help says more. For figures that mean something, let nothing else run.\n");
+    printf("\nshardwise bench PART --help says more. For meaningful figures, run nothing else at the same time.\n");
 }
 
 static sw_status bench(int n_arguments, char **arguments, sw_error *err) {

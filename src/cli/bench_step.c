@@ -100,7 +100,7 @@ static sw_status check_overrides(const bench *b, sw_error *err) {
     for (int i = 0; i < b->n_overrides; i++)
         for (size_t k = 0; k < sizeof held / sizeof *held; k++)
             if (!strncmp(b->overrides[i], held[k].key, strlen(held[k].key)))
-                return sw_fail(err, SW_BAD_CONFIG, "%.100s: a bench sets this itself · shardwise bench step · %s%s",
+                return sw_fail(err, SW_BAD_CONFIG, "%.100s: the benchmark sets this itself · shardwise bench step · %s%s",
                                b->overrides[i], held[k].instead ? "say it with " : "leave it out",
                                held[k].instead ? held[k].instead : "");
     return SW_OK;
@@ -357,7 +357,7 @@ static void print_shapes(void) {
     printf("\nMODEL is a Hugging Face directory, or the shape of a new model:");
     for (int i = 0; i < N_SHAPES; i++)
         printf(" %s", shapes[i].name);
-    printf(".\nMore settings go behind it, as for shardwise train: shard.stage=0 shard.mode=copy shard.param_dtype=fp32\n");
+    printf(".\nSettings may follow, as for shardwise train: shard.stage=0 shard.mode=copy shard.param_dtype=fp32\n");
 }
 
 static sw_status step(int n_arguments, char **arguments, sw_error *err) {

@@ -194,8 +194,7 @@ sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_erro
     if (!format)
         format = ends_with(others[1], ".gguf") ? "gguf" : "huggingface";
     if (n_others > 2)
-        status =
-            sw_fail(err, SW_BAD_CONFIG, "%.100s: one folder and one output are taken · shardwise checkpoint export", others[2]);
+        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: give one folder and one output · shardwise checkpoint export", others[2]);
     else if (strcmp(format, "gguf") && strcmp(format, "huggingface"))
         status = sw_fail(err, SW_BAD_CONFIG, "--format is gguf or huggingface, not %.100s · shardwise checkpoint export", format);
     else if ((status = sw_arguments_size("checkpoint export", "--max-shard-size", size ? size : "5GiB", &max_shard_size, err)))

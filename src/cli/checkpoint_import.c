@@ -41,8 +41,8 @@ static sw_status import_checkpoint(const char *from, const char *to, sw_error *e
         status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be made", to);
     else if (!is_new && !sw_is_run_folder(to))
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "%s: exists and is no run's folder, and a checkpoint is imported into a run's or a new one · shardwise "
-                         "checkpoint export makes a model's folder of it",
+                         "%s: exists and is not the folder of a run; a checkpoint is imported into a run's folder or a new one · "
+                         "to make a model's folder of it: shardwise checkpoint export",
                          to);
     if (status == SW_OK)
         status = sw_checkpoint_lock(to, &lock, err);

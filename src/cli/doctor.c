@@ -98,7 +98,7 @@ static void show_products(void) {
     if (sw_machine_path(path, &err))
         printf("measured   %s\n", err.message);
     else if (!sw_file_exists(path))
-        printf("measured   no machine file %s: shardwise bench gemm writes it\n", path);
+        printf("measured   there is no machine file %s; shardwise bench gemm writes one\n", path);
     else if (sw_machine_read(path, &machine, &err))
         printf("measured   not usable: %s\n", err.message);
     else if (!sw_machine_is_this(&machine, set))

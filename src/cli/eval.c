@@ -137,7 +137,8 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
                                 .tell = tell,
                                 .stop_signal = &stop_signal};
     if (n_others > 1)
-        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: one model is taken · shardwise eval · name data with --data", others[1]);
+        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: only one model can be given · shardwise eval · give data with --data",
+                         others[1]);
     else if (strcmp(dtype, "fp32") && strcmp(dtype, "bf16"))
         status = sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32 or bf16, not %.100s · shardwise eval", dtype);
     else if (is_run(others[0]))

@@ -74,8 +74,8 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     if (status || !goes_on)
         goto done;
     if (n_others > 1)
-        status =
-            sw_fail(err, SW_BAD_CONFIG, "%.100s: one folder is taken · shardwise generate · put the prompt in quotes", others[1]);
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "%.100s: only one folder can be given · shardwise generate · put the prompt in quotes", others[1]);
     else if (strcmp(dtype, "fp32") && strcmp(dtype, "bf16"))
         status = sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32 or bf16, not %.100s · shardwise generate", dtype);
     else if (is_greedy && temperature > 0)

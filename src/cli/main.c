@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
         status = run(argc - 1, argv + 1, &err);
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = sw_fail(&err, SW_NO_SPACE,
-                         "the output could not be written · standard output · is the disk full, or its reader gone?");
+                         "the output could not be written · standard output · is the disk full, or has its reader ended?");
     if (status)
         sw_print_error(&err);
     return sw_status_exit_code(status);

@@ -109,7 +109,7 @@ sw_status sw_prompts_collect(const sw_flag_texts *given, const char *path, sw_pr
     for (int i = 0; i < given->n; i++)
         n_inputs += !strcmp(given->item[i], "-");
     if (n_inputs > 1)
-        return sw_fail(err, SW_BAD_CONFIG, "there is one standard input, and - is given %d times · %s · write it once", n_inputs,
+        return sw_fail(err, SW_BAD_CONFIG, "- (standard input) is given %d times · %s · it can be read only once", n_inputs,
                        where);
     sw_status status = path ? read_lines(prompts, path, &n_bytes, err) : SW_OK;
     if (status)

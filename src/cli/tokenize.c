@@ -108,7 +108,7 @@ static void print_counts(const output *o, const char *path) {
     if (o->end >= 0)
         printf("Each document ends with token %d; conversations end as their format does.\n", o->end);
     else
-        printf("Nothing marks the ends of documents: the tokenizer names no eos_token, or --no-end is given.\n");
+        printf("Nothing marks the end of a document: the tokenizer has no eos_token, or --no-end is given.\n");
 }
 
 static void warn_of(const lack *l, const char *what) {
@@ -291,7 +291,7 @@ static sw_status decode_file(const sw_tokenizer *t, const char *path, FILE *out,
         if (id < 0 || id >= sw_tokenizer_n_ids(t))
             status = sw_fail(err, SW_BAD_FILE,
                              "%s: token %" PRId64 " is %" PRId64 "; the tokenizer's ids are below %" PRId64
-                             "; is it the tokenizer that the file was made with?",
+                             "; was the file made with this tokenizer?",
                              path, i, id, sw_tokenizer_n_ids(t));
         else
             ids[i] = (int32_t)id;
@@ -352,7 +352,8 @@ static sw_status check_request(const request *r, int n_others, sw_error *err) {
     if (r->rows && n_others)
         return sw_fail(err, SW_BAD_CONFIG, "--jsonl and other inputs are both given · %s · keep one of them", where);
     if (r->renders && (!r->rows || r->decodes || r->prints_ids || r->out || r->documents || r->mask))
-        return sw_fail(err, SW_BAD_CONFIG, "--render shows the rows of --jsonl FILE as text, and nothing else · %s", where);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--render only shows the rows of --jsonl FILE as text; it takes no other input or output · %s", where);
     if (r->renders)
         return SW_OK;
     if (!r->rows && !n_others)
@@ -360,13 +361,15 @@ static sw_status check_request(const request *r, int n_others, sw_error *err) {
                        "no input is given · %s · for example: shardwise tokenize --tokenizer DIR corpus.txt -o corpus.npy",
                        where);
     if (r->decodes && (r->prints_ids || r->rows || r->documents || r->mask || r->adds_specials || r->is_literal || r->has_no_end))
-        return sw_fail(err, SW_BAD_CONFIG, "--decode goes with --tokenizer, token files and -o alone · %s", where);
+        return sw_fail(err, SW_BAD_CONFIG, "--decode takes only --tokenizer, token files and -o · %s", where);
     if (!r->decodes && !r->prints_ids && !r->out)
         return sw_fail(err, SW_BAD_CONFIG, "there is nowhere to write to · %s · write -o OUT.npy or --print-ids", where);
     const char *ending = r->out ? strrchr(r->out, '.') : NULL;
     if (!r->decodes && r->out && (!ending || strcmp(ending, ".npy")))
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "-o %.200s: a token file ends in .npy, by which training knows it · %s · write -o OUT.npy", r->out, where);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "-o %.200s: the name of a token file must end in .npy, so that training recognises it · %s · write -o OUT.npy",
+            r->out, where);
     if (r->prints_ids && (r->out || r->documents || r->mask))
         return sw_fail(err, SW_BAD_CONFIG, "--print-ids and an output file are both given · %s · keep one of them", where);
     return SW_OK;

@@ -63,7 +63,7 @@ static sw_status agree_on_success(sw_comm *comm, const window_request *request, 
     for (int r = 0; r < comm->n_ranks && status == SW_OK; r++)
         if (all[r].error)
             status = sw_fail(err, SW_NO_MEMORY,
-                             "rank %d: shared memory for \"%s\" cannot be had: %" PRId64
+                             "rank %d: shared memory for \"%s\" cannot be allocated: %" PRId64
                              " bytes (%.1f MiB): %s; %s or take a smaller model",
                              r, request->name, request->bytes, (double)request->bytes / (1 << 20), strerror(all[r].error),
                              all[r].error == EFBIG ? "raise the limit on the size of files (ulimit -f)"

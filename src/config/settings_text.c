@@ -78,9 +78,8 @@ static sw_status read_all(const char *path, int descriptor, bool is_pipe, char *
             if (n_ready < 0 && !sw_is_interruption(errno, &n_tries))
                 return cannot_read(path, errno, err);
             if (n_ready == 0)
-                return sw_fail(err, SW_BAD_CONFIG,
-                               "nothing comes through the pipe for %d s · %s · write the settings into a file", SW_PIPE_SECONDS,
-                               path);
+                return sw_fail(err, SW_BAD_CONFIG, "nothing came through the pipe for %d s · %s · write the settings into a file",
+                               SW_PIPE_SECONDS, path);
         } else if (!sw_is_interruption(errno, &n_tries))
             return cannot_read(path, errno, err);
         n = 0;

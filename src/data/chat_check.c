@@ -111,7 +111,7 @@ static sw_status check_key(const sw_chat *chat, const sw_chat_template *t, sw_ch
         if (is_empty(value))
             return SW_OK;
         return sw_fail(err, SW_BAD_FILE,
-                       "message %d: `%s` would be lost: %s does not speak of it; leave it out, or give a template that writes it "
+                       "message %d: `%s` would be lost: %s does not use it; leave it out, or give a template that writes it "
                        "(data.chat_template, --chat-template)",
                        number, name, t->source);
     case KEY_SLIP:
@@ -141,11 +141,10 @@ static sw_status check_list(const sw_chat *chat, const sw_chat_template *t, bool
                             sw_error *err) {
     if (!list || json_array_size(list) == 0 || sw_chat_mentions(chat, with_tools, name))
         return SW_OK;
-    return sw_fail(
-        err, SW_BAD_FILE,
-        "`%s` would be lost: %s does not speak of it; leave it out, or give a template that writes it (data.chat_template, "
-        "--chat-template)",
-        name, t->source);
+    return sw_fail(err, SW_BAD_FILE,
+                   "`%s` would be lost: %s does not use it; leave it out, or give a template that writes it (data.chat_template, "
+                   "--chat-template)",
+                   name, t->source);
 }
 
 /* The thoughts' second name, put first into the message when it was read: the row has them under another one. */

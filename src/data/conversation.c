@@ -184,8 +184,7 @@ static sw_status read_weight(const json_t *message, int number, const char *key,
     *has_said = weight || train;
     if (weight && (!json_is_number(weight) || (value != 0 && value != 1)))
         return sw_fail(err, SW_BAD_FILE,
-                       "message %d of `%s`: `weight` can be 0 (nothing is learned from it) or 1; other weights are "
-                       "not honoured",
+                       "message %d of `%s`: `weight` can be 0 (the message is not learned) or 1; other weights are not supported",
                        number, key);
     if (train && !json_is_boolean(train))
         return sw_fail(err, SW_BAD_FILE, "message %d of `%s`: `train` must be true or false, is %s", number, key,
@@ -205,8 +204,8 @@ static sw_status note_targets(sw_conversation *c, int i, int number, const char 
         return status;
     if (has_said && says && !is_assistants)
         return sw_fail(err, SW_BAD_FILE,
-                       "message %d of `%s` asks to be learned (`%s`), and only what the assistant says is; leave that out", i + 1,
-                       key, json_object_get(message, "train") ? "train" : "weight");
+                       "message %d of `%s` asks to be learned (`%s`), but only messages of the assistant can be; leave that out",
+                       i + 1, key, json_object_get(message, "train") ? "train" : "weight");
     c->gives_targets[i] = gives && is_assistants && says;
     return SW_OK;
 }
@@ -282,7 +281,7 @@ sw_status sw_conversation_add_system(sw_conversation *c, const char *text, size_
     const json_t *role = json_object_get(json_array_get(c->messages, 0), "role");
     const size_t n = json_array_size(c->messages);
     if (role && !strcmp(json_string_value(role), "system"))
-        return sw_fail(err, SW_BAD_FILE, "a system text stands both in the row and in the first message; which is meant?");
+        return sw_fail(err, SW_BAD_FILE, "a system text is given both in the row and in the first message; keep one of them");
     sw_status status = make_room(c, n + 1, err);
     if (status)
         return status;

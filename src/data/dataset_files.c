@@ -261,8 +261,7 @@ static sw_status add_file(sw_dataset_opening *o, const char *path) {
     if (ends_with(path, ".json"))
         return sw_json_document_refuse_file(path, o->err);
     if (!is_text && !is_jsonl && !ends_with(path, ".npy"))
-        return sw_fail(o->err, SW_BAD_FILE, "%s: is neither .txt nor .jsonl nor .npy; the ending says how a data file is read",
-                       path);
+        return sw_fail(o->err, SW_BAD_FILE, "%s: is not .txt, .jsonl or .npy; the ending decides how a data file is read", path);
     if ((is_text || is_jsonl) && !options->is_bytes && !options->text.tokenizer)
         return sw_fail(o->err, SW_BAD_CONFIG,
                        "%s: is text, which needs a tokenizer; try data.tokenizer: bytes, or a folder with a tokenizer.json",

@@ -15,7 +15,7 @@ static sw_status add_mask(sw_dataset_opening *o) {
         return sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for its name", o->options->labels_mask);
     if (o->n_jsonl)
         return sw_fail(o->err, SW_BAD_CONFIG,
-                       "data.labels_mask stands beside token files, and %s says itself what counts; give one of them",
+                       "data.labels_mask is for token files, but %s itself says what is trained on; use only one of them",
                        o->first_jsonl);
     sw_status status = sw_dataset_check_marks(o, path, pieces->n_tokens, &marks);
     for (int i = 0; i < pieces->n && status == SW_OK; i++) {
@@ -32,7 +32,7 @@ static sw_status find_documents(sw_dataset_opening *o) {
     if (options->documents) {
         if (o->n_jsonl)
             return sw_fail(o->err, SW_BAD_CONFIG,
-                           "data.documents stands beside token files, and the rows of %s are documents; give one of them",
+                           "data.documents is for token files, but each row of %s is a document already; use only one of them",
                            o->first_jsonl);
         /* Tokens with a mask are conversations, of which a part is learned. */
         const sw_lengths lengths = {.path = options->documents,
@@ -146,7 +146,7 @@ static sw_status refuse_short(sw_dataset_opening *o, int s) {
                 "no document is left for a row of %" PRId64 " %s, as data.long: drop leaves longer ones out; try split",
                 o->options->sequence_length, sw_text_noun(o->options->sequence_length, "token", "tokens"));
     else
-        sw_fail(o->err, SW_BAD_FILE, "no document has the two tokens that it takes to predict one from another");
+        sw_fail(o->err, SW_BAD_FILE, "no document has at least two tokens, so there is nothing to predict");
     if (o->options->mix)
         return sw_fail_within(o->err, "%s", o->options->paths[s]);
     return o->n_files > 1 ? sw_fail_within(o->err, "%s and %d more %s", o->first_file, o->n_files - 1,

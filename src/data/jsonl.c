@@ -180,7 +180,7 @@ static sw_status read_row(sw_row_reader *r, sw_jsonl_row *row) {
     }
     sw_json_line_blanks(&r->json);
     if (r->json.at < r->json.end)
-        return sw_json_line_refuse(&r->json, "something stands after the object; a line holds one row and nothing else");
+        return sw_json_line_refuse(&r->json, "there is something after the object; a line must hold one row and nothing else");
     if ((status = check_keys(r)) != SW_OK)
         return status;
     const json_t *weight = r->values[SW_ROW_WEIGHT].tree;

@@ -130,7 +130,8 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
         if (strcmp(word, meaningful[i].key) == 0)
             return sw_row_refuse(r, "`%s` would have no effect; %s", word, meaningful[i].instead);
     if (strcmp(word, "label") == 0 && *r->json.at == 'f')
-        return sw_row_refuse(r, "`label` is false: what is not wanted is not trained on; leave the row out");
+        return sw_row_refuse(r,
+                             "`label` is false, which marks an unwanted answer; training would learn it, so leave the row out");
     const char *nearest = strlen(word) > 3 ? sw_unread_key_meant(word, near, sizeof near / sizeof *near) : NULL;
     for (int i = 0; nearest && i < SW_N_COLUMNS; i++) /* data.columns: {text: null}: it is left aside on purpose */
         if (strcmp(word, column_names[i]) == 0)
@@ -359,9 +360,8 @@ static sw_status refuse_two(const sw_row_reader *r) {
             snprintf(names + n, sizeof names - n, "%s`%.40s`", n ? ", " : "", r->values[keys[i]].key);
             first = first ? first : column_names[keys[i]];
         }
-    return sw_row_refuse(r,
-                         "two forms in one row (%s); it is not clear what to train on; data.columns: {%s: null} leaves one aside",
-                         names, first);
+    return sw_row_refuse(
+        r, "the row has two forms (%s), so it is not clear what to train on; data.columns: {%s: null} ignores one", names, first);
 }
 
 sw_status sw_row_make(sw_row_reader *r, sw_jsonl_row *row) {

@@ -88,7 +88,7 @@ sw_status sw_token_record_parse(const char *name, const char *text, int64_t n_by
     if (!status)
         status = sw_json_integer(&root, "format", SW_JSON_REQUIRED, &format, err);
     if (!status && format != FORMAT)
-        status = sw_fail(err, SW_BAD_FILE, "%s: has format %" PRId64 ", this version knows %d; make the token file anew", name,
+        status = sw_fail(err, SW_BAD_FILE, "%s: has format %" PRId64 ", this version reads %d; make the token file again", name,
                          format, FORMAT);
     if (!status)
         status = sw_json_integer(&root, "tokens", SW_JSON_REQUIRED, &record->n_tokens, err);
@@ -98,7 +98,8 @@ sw_status sw_token_record_parse(const char *name, const char *text, int64_t n_by
         status = sw_json_text(&root, "tokenizer", SW_JSON_REQUIRED, &tokenizer, err);
     if (!status && (record->n_tokens < 0 || record->n_ids < 1 || !is_hash(tokenizer)))
         status = sw_fail(err, SW_BAD_FILE,
-                         "%s: %" PRId64 " tokens of %" PRId64 " ids and the hash \"%.40s\" are no token file's; make that anew",
+                         "%s: %" PRId64 " tokens of %" PRId64
+                         " ids and the hash \"%.40s\" do not fit a token file; make the file again",
                          name, record->n_tokens, record->n_ids, tokenizer);
     if (!status)
         memcpy(record->tokenizer, tokenizer, sizeof record->tokenizer);

@@ -91,8 +91,8 @@ static sw_status take_descr(cursor *c, sw_dtype *dtype) {
             return SW_OK;
         }
     return sw_fail(c->err, SW_BAD_FILE,
-                   "%s: holds numbers of type '%s'%s; readable are uint8, uint16, int32, uint32 and int64, little-endian: "
-                   "convert with array.astype('<u4')",
+                   "%s: holds numbers of type '%s'%s; these types can be read: uint8, uint16, int32, uint32 and int64, "
+                   "little-endian: convert with array.astype('<u4')",
                    c->name, word, word[0] == '>' ? " (big-endian)" : "");
 }
 

@@ -198,7 +198,7 @@ sw_status sw_safetensors_read(sw_safetensors *file, const sw_tensor_entry *tenso
     case ELEMENT_F64:
         return read_doubles(file, tensor, first, n, out, err);
     default:
-        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" has dtype %s; F32, F16, BF16 and F64 can be computed with",
-                       file->path, tensor->name, tensor->dtype);
+        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" has dtype %s; only F32, F16, BF16 and F64 are read", file->path,
+                       tensor->name, tensor->dtype);
     }
 }

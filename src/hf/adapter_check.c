@@ -103,8 +103,9 @@ static sw_status refuse_surplus(const char *path, const char *name, sw_error *er
     if (kind)
         return sw_fail(err, SW_BAD_FILE, "%s: %.200s is %s", path, name, kind);
     if (strncmp(name, peft_prefix, sizeof peft_prefix - 1) != 0)
-        return sw_fail(err, SW_BAD_FILE, "%s: %.200s is not named as PEFT names adapters: base_model.model.LAYER.lora_A.weight",
-                       path, name);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: %.200s does not have the name that PEFT gives adapters: base_model.model.LAYER.lora_A.weight", path,
+                       name);
     return sw_fail(err, SW_BAD_FILE, "%s: %.200s belongs to no target; is the adapter for another model or other targets?", path,
                    name);
 }
@@ -153,7 +154,7 @@ sw_status sw_adapter_check_base(const char *directory, const char *base, const s
         status = sw_model_mark(base, model, graph, now, err);
     if (then && status == SW_OK && sw_model_marks_differ(then, now))
         status = sw_fail(err, SW_BAD_FILE,
-                         "%s: the adapter was trained beside other weights than those of %s; name the model that it is for "
+                         "%s: the adapter was trained for other weights than those of %s; name the model that it is for "
                          "(base_model_name_or_path in its %s)",
                          directory, base, SW_ADAPTER_CONFIG);
     sw_safetensors_close(file);

@@ -148,9 +148,9 @@ static void check_settings(reader *r) {
         for (size_t k = 0; k < sizeof known_settings / sizeof *known_settings; k++)
             is_known |= strncmp(key, r->architecture, length) == 0 && strcmp(key + length + 1, known_settings[k]) == 0;
         if (!is_known)
-            r->status =
-                sw_fail(r->err, SW_BAD_FILE, "%s: %.200s is a setting that is not known here, and may change the arithmetic",
-                        r->file->path, key);
+            r->status = sw_fail(r->err, SW_BAD_FILE,
+                                "%s: %.200s is a setting that shardwise does not know; it might change the arithmetic",
+                                r->file->path, key);
     }
 }
 
@@ -186,11 +186,10 @@ static void put_rope_of_tensor(reader *r, FILE *out, const sw_gguf_tensor *tenso
         return;
     double factor = divisor[n - 1]; /* the lowest frequency is scaled by all of it */
     if (!explains_divisors(divisor, n, base, factor)) {
-        r->status =
-            sw_fail(r->err, SW_BAD_FILE,
-                    "%s: tensor \"%s\" scales rotary frequencies otherwise than Llama 3 does; take the Hugging Face folder "
-                    "of this model",
-                    r->file->path, tensor->name);
+        r->status = sw_fail(
+            r->err, SW_BAD_FILE,
+            "%s: tensor \"%s\" scales rotary frequencies in another way than Llama 3; take the Hugging Face folder of this model",
+            r->file->path, tensor->name);
         return;
     }
     fprintf(out,

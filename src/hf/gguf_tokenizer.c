@@ -303,7 +303,7 @@ static sw_status find_split(sw_gguf *file, const sw_gguf_split **split, sw_error
             return SW_OK;
     return status != SW_OK ? status
                            : sw_fail(err, SW_BAD_FILE,
-                                     "%s: tokenizer.ggml.pre \"%.80s\" is a pre-tokenizer that is not known here; take the "
+                                     "%s: tokenizer.ggml.pre \"%.80s\" is a pre-tokenizer that shardwise does not know; take the "
                                      "tokenizer.json of this model",
                                      file->path, name);
 }

@@ -131,8 +131,8 @@ sw_status sw_hf_folder_check(const char *path, sw_error *err) {
         return refuse_gguf(path, name, err);
     if (has_file(path, "params.json"))
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: holds a model as its makers gave it (params.json), not as Hugging Face has it; fetch the folder with "
-                       "config.json: hf download OWNER/NAME --local-dir DIR",
+                       "%s: holds a model in its makers' format (params.json), not in that of Hugging Face; fetch the folder "
+                       "with config.json: hf download OWNER/NAME --local-dir DIR",
                        path);
     if (find_name(path, "*.safetensors", name) || find_name(path, "*.bin", name))
         return sw_fail(err, SW_BAD_FILE,
@@ -168,14 +168,15 @@ sw_status sw_hf_folder_refuse_weights(const char *folder, sw_error *err) {
                        "generate) or model.lora.adapter (train)",
                        folder, folder);
     if (find_name(folder, "consolidated*.safetensors", name))
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: holds weights under their makers' names (%s), not those of Hugging Face; fetch model.safetensors: hf "
+                       "download OWNER/NAME --local-dir %s",
+                       folder, name, folder);
+    if (find_name(folder, "*.safetensors", name))
         return sw_fail(
             err, SW_BAD_FILE,
-            "%s: holds weights by their makers' names (%s), not by Hugging Face's; fetch model.safetensors: hf download "
-            "OWNER/NAME --local-dir %s",
-            folder, name, folder);
-    if (find_name(folder, "*.safetensors", name))
-        return sw_fail(err, SW_BAD_FILE,
-                       "%s: holds %s, and model.safetensors is read; if it is the whole model, give it that name", folder, name);
+            "%s: holds %s, but only model.safetensors is read; if that is the whole model, rename it to model.safetensors",
+            folder, name);
     for (size_t i = 0; i < sizeof torch / sizeof *torch; i++)
         if (find_name(folder, torch[i], name) && strcmp(name, "training_args.bin") != 0)
             return refuse_torch(folder, name, err);

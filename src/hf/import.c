@@ -68,8 +68,9 @@ static sw_status check_tensors(const gguf_origin *o, sw_error *err) {
         if (!tensor)
             return sw_fail(err, SW_BAD_FILE, "%s: the tensor of %s is missing", o->file.path, parameter->name);
         if (!has_shape(tensor, parameter))
-            return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" has not the shape of %s; do its settings fit to its tensors?",
-                           o->file.path, tensor->name, parameter->name);
+            return sw_fail(err, SW_BAD_FILE,
+                           "%s: tensor \"%.200s\" does not have the shape of %s; do its settings fit its tensors?", o->file.path,
+                           tensor->name, parameter->name);
         if (!tensor->format->unpack)
             return sw_fail(
                 err, SW_BAD_FILE,

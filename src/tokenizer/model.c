@@ -63,7 +63,7 @@ void sw_model_free(sw_model *model) {
 static sw_status encode_piece(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
                               sw_token_list *out, sw_error *err) {
     if (n_bytes >= INT32_MAX)
-        return sw_fail(err, SW_BAD_FILE, "a piece of text of %zu bytes without a place to cut it is too long for this tokenizer",
+        return sw_fail(err, SW_BAD_FILE, "a piece of text of %zu bytes that cannot be cut is too long for this tokenizer",
                        n_bytes);
     if (model->bpe)
         return sw_bpe_encode(model, scratch, text, n_bytes, is_literal, out, err);

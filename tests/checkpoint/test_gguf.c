@@ -283,7 +283,7 @@ static void rotary_divisors_become_a_setting(void **state) {
     free(data);
     assert_int_equal(sw_gguf_open(path, &file, &err), SW_OK);
     assert_int_equal(sw_gguf_config(&file, SW_BF16, &text, &err), SW_BAD_FILE);
-    assert_non_null(strstr(err.message, "otherwise than Llama 3"));
+    assert_non_null(strstr(err.message, "in another way than Llama 3"));
     sw_gguf_close(&file);
 }
 
@@ -395,8 +395,8 @@ static void settings_are_read_refused_or_without_effect(void **state) {
         {{"expert_count", SW_GGUF_U32, 0}, {"expert_used_count", SW_GGUF_U32, 0}, NULL, NULL, NULL},
         {{"tensor_data_layout", SW_GGUF_TEXT, 0, "Meta AI original pth"}, {0}, NULL, NULL, NULL},
         {{"tensor_data_layout", SW_GGUF_TEXT, 0, "turned"}, {0}, "tensor_data_layout is not", NULL, NULL},
-        {{"logit_scale", SW_GGUF_F32, 2}, {0}, "logit_scale is a setting that is not known here", NULL, NULL},
-        {{"attention.clamp_kqv", SW_GGUF_F32, 8}, {0}, "attention.clamp_kqv is a setting that is not known here", NULL, NULL},
+        {{"logit_scale", SW_GGUF_F32, 2}, {0}, "logit_scale is a setting that shardwise does not know", NULL, NULL},
+        {{"attention.clamp_kqv", SW_GGUF_F32, 8}, {0}, "attention.clamp_kqv is a setting that shardwise does not know", NULL, NULL},
     };
     static const char *const architectures[] = {"llama", "qwen2", "qwen3"};
     for (size_t a = 0; a < 3; a++)
@@ -584,9 +584,9 @@ static void wrong_files_are_refused_with_the_reason(void **state) {
         {"general.architecture", 0, "\x04", 1, "byte"},
         {"llama.block_count", 4, "\2", 1, "model.layers.1.input_layernorm.weight is missing"},
         {"llama.block_count", 4, "\0", 1, "num_hidden_layers"},
-        {"llama.embedding_length", 4, "\x40", 1, "has not the shape of"},
+        {"llama.embedding_length", 4, "\x40", 1, "does not have the shape of"},
         {"llama.block_count", 0, "\6", 1, "llama.block_count is a fraction, an integer is needed"},
-        {"llama.rope.freq_bas", 0, "f", 1, "llama.rope.freq_basf is a setting that is not known here"},
+        {"llama.rope.freq_bas", 0, "f", 1, "llama.rope.freq_basf is a setting that shardwise does not know"},
         {"llama.rope.freq_base", 4, "\0\0\xc0\x7f", 4, "llama.rope.freq_base is not a finite number"},
         {"llama.rope.dimension_count", 4, "\4", 1, "q_proj"},
         {"tokenizer.ggml.tokens", 4, "\x09", 1, "is a list of lists"},
@@ -594,7 +594,7 @@ static void wrong_files_are_refused_with_the_reason(void **state) {
         {"tokenizer.ggml.tokens", 8, larger, 8, "than a file can have"},
         {"tokenizer.ggml.tokens", 8, "\0\0\0\0\0\1\0\0", 8, "beyond the end of the file"},
         {"tokenizer.ggml.model", 12, "gpt3", 4, "tokenizer.ggml.model \"gpt3\" is not read"},
-        {"tokenizer.ggml.pre", 12, "smollx", 6, "\"smollx\" is a pre-tokenizer that is not known"},
+        {"tokenizer.ggml.pre", 12, "smollx", 6, "\"smollx\" is a pre-tokenizer that shardwise does not know"},
         {"tokenizer.ggml.bos_token_id", 4, "\xff\xff\0\0", 4, "is 65535, there are 300 tokens"},
         {"tokenizer.ggml.merges", 24, "h q", 3, "merge 0 joins or makes what is no token"},
         {"tokenizer.ggml.merges", 24, "hhe", 3, "merge 0 is no pair"},

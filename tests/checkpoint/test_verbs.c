@@ -181,7 +181,7 @@ static void prune(void **state) {
     says("would be removed: step 30\n");
     assert_int_equal(sw_run_lock_take(run.folder, &lock, &err), SW_OK);
     assert_int_equal(run_command("prune %s --keep 1", run.folder), 2);
-    says("a run is going on");
+    says("a run is using it");
     sw_run_lock_release(&lock);
     assert_int_equal(run_command("prune %s --keep 1 --keep-every 40", run.folder), 0);
     says("removed: step 50\n");
@@ -311,7 +311,7 @@ static void import_of_a_checkpoint(void **state) {
     assert_int_equal(run_command("import %s %s --dtype bf16", a.folder, b.folder), 2);
     says("--dtype");
     assert_int_equal(run_command("import %s %s", a.folder, step_folder(&a, 10)), 2);
-    says("is no run's folder");
+    says("is not the folder of a run");
     /* a new folder is there whole or not at all */
     assert_int_equal(run_command("import %s %s/new", a.folder, b.folder), 0);
     assert_int_equal(run_command("verify %s/new", b.folder), 0);
@@ -328,7 +328,7 @@ static void import_of_a_checkpoint(void **state) {
     says("new2/steps/00000010");
     assert_int_equal(sw_run_lock_take(b.folder, &lock, &err), SW_OK);
     assert_int_equal(run_command("import %s %s", step_folder(&a, 10), b.folder), 2);
-    says("a run is going on");
+    says("a run is using it");
     sw_run_lock_release(&lock);
     end_run(&a);
     end_run(&b);

@@ -80,7 +80,7 @@ expect 2 'did you mean smollm2-135m?' -- "$shardwise" bench step smollm2-136m
 expect 2 'leaves none' -- "$shardwise" bench step llama-8m --steps 2
 expect 2 'did you mean mode?' -- "$shardwise" bench step llama-8m shard.modee=copy
 for key in checkpoint.path=$scratch/run log.metrics=false data.shuffle=true train.steps=4 shard.ranks=1; do
-    expect 2 'a bench sets this itself' -- "$shardwise" bench step llama-8m $key
+    expect 2 'the benchmark sets this itself' -- "$shardwise" bench step llama-8m $key
 done
 expect 2 'say it with --rows' -- "$shardwise" bench step llama-8m train.micro_batch_size=4
 mkdir "$scratch/temporary"

@@ -48,7 +48,7 @@ cmp -s stride-.loss stride-5.loss && complain 'windows that overlap have the los
 expect 2 'a stride of 33' 'rows of 32' -- "$shardwise" eval run/model --data held.txt --sequence-length 32 --stride 33
 expect 2 '--stride' -- "$shardwise" eval run/model --data held.txt --stride 0
 printf a >one.txt
-expect 3 'one.txt' 'no document has the two tokens' -- "$shardwise" eval run/model --data one.txt
+expect 3 'one.txt' 'no document has at least two tokens' -- "$shardwise" eval run/model --data one.txt
 expect 0 'held.txt: loss' '130 tokens in' 'short.txt: loss' 'all: loss' '135 tokens in' -- "$shardwise" eval run/model --data held.txt --data short.txt
 printf '{"prompt": "line", "choices": [" 1"], "answer": 0}\n' >alone.jsonl
 expect 3 'line 1: there is 1 choice; 2 to' -- "$shardwise" eval run/model --choices alone.jsonl

@@ -66,8 +66,8 @@ straight=$(said --prompt 'line 1' </dev/null)
 [ "$(printf 'one\n\ntwo' | said --prompts - --prompt zero)" = "$(said --prompt zero --prompt one --prompt two </dev/null)" ] || complain 'lines of standard input'
 expect 2 'standard input is empty' -- "$shardwise" generate $model
 expect 2 'standard input is empty' -- "$shardwise" generate $model --prompt -
-expect 2 'one standard input' -- "$shardwise" generate $model --prompt - --prompt -
-expect 2 'one standard input' -- "$shardwise" generate $model --prompt - --prompts -
+expect 2 'standard input) is given 2 times' -- "$shardwise" generate $model --prompt - --prompt -
+expect 2 'standard input) is given 2 times' -- "$shardwise" generate $model --prompt - --prompts -
 expect 2 'no line of it holds a prompt' -- "$shardwise" generate $model --prompts -
 printf '\xff\xfel\0i\0' >wide.txt
 expect 3 'UTF-16' -- "$shardwise" generate $model --prompts wide.txt

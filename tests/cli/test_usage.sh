@@ -145,6 +145,6 @@ fi
 expect 2 -- "$shardwise" train "$(printf 'a\033[31mb')"
 grep -q "$(printf '\033')" "$scratch/errors" && complain 'an escape reaches the terminal'
 wait
-grep -q 'nothing comes through the pipe for 10 s · /dev/stdin' "$scratch/silent" && grep -q 'exit code 2' "$scratch/silent" ||
+grep -q 'nothing came through the pipe for 10 s · /dev/stdin' "$scratch/silent" && grep -q 'exit code 2' "$scratch/silent" ||
     complain "a silent pipe: $(cat "$scratch/silent")"
 finish

@@ -366,7 +366,7 @@ static void a_window_that_cannot_be_had_is_refused_with_its_size(void **state) {
     skip(); /* limits on address space and shadow memory do not go together */
 #endif
     sw_launch_options options = comm_options(3, false);
-    EXPECT(&options, create_a_large_window, NULL, SW_NO_MEMORY, "shared memory for \"parameters\" cannot be had",
+    EXPECT(&options, create_a_large_window, NULL, SW_NO_MEMORY, "shared memory for \"parameters\" cannot be allocated",
            "8589934592 bytes", "rank 1");
 }
 

@@ -431,7 +431,7 @@ static void files_that_cannot_be_data_are_refused_by_name(void **state) {
     path = write_npy(s, "empty.npy", SW_U16, NULL, 0);
     assert_refused(&options, SW_BAD_FILE, "empty.npy: is empty");
     path = write_text(s, "t.csv", "1,2,3");
-    assert_refused(&options, SW_BAD_FILE, "t.csv: is neither .txt nor .jsonl nor .npy");
+    assert_refused(&options, SW_BAD_FILE, "t.csv: is not .txt, .jsonl or .npy");
     path = write_text(s, "not.npy", "just text");
     assert_refused(&options, SW_BAD_FILE, "not.npy: is plain text (\"just text\"), not a .npy file");
     path = scratch_path(s, "folder.txt");

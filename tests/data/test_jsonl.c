@@ -239,7 +239,7 @@ static void weights_are_honoured_or_refused(void **state) {
     is_refused("{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0, \"train\": true}]}", NULL,
                "contradict");
     is_refused("{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"train\": true}]}", NULL,
-               "only what the assistant says");
+               "only messages of the assistant");
     reads_as("{\"text\": \"a\", \"weight\": 0}", NULL, "a|| (weight 0)");
     reads_as("{\"text\": \"a\", \"train\": false}", NULL, "a|| (weight 0)");
     reads_as("{\"text\": \"a\", \"weight\": 0.5}", NULL, "a||");
@@ -270,7 +270,7 @@ static void what_goes_with_messages_is_checked(void **state) {
     is_refused("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": [{\"n\": 12345678901234567890}]}", NULL,
                "64 bits");
     is_refused("{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"x\": {\"y\": 1, \"y\": 2}}]}", NULL, "twice");
-    is_refused("{\"messages\": [{\"role\": \"system\", \"content\": \"a\"}], \"system\": \"s\"}", NULL, "which is meant");
+    is_refused("{\"messages\": [{\"role\": \"system\", \"content\": \"a\"}], \"system\": \"s\"}", NULL, "keep one of them");
     is_refused("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"chat_template_kwargs\": [1]}", NULL, "an object");
     is_refused("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"chat_template_kwargs\": {\"tools\": []}}", NULL,
                "tools");

@@ -90,7 +90,7 @@ def what_does_not_fit_is_named():
         (["modules_to_save"], with_more(**{"base_model.model.score.modules_to_save.weight": whole})),
         (["base_layer"], with_more(**{first.replace("lora_A.weight", "base_layer.weight"): whole})),
         (["another program than PEFT"], with_more(**{"lora_unet_x.lora_down.weight": whole})),
-        (["not named as PEFT names"], renamed(saved, lambda name: name.removeprefix("base_model.model."))),
+        (["have the name that PEFT gives adapters"], renamed(saved, lambda name: name.removeprefix("base_model.model."))),
         (["belongs to no target"], with_more(**{first.replace("lora_A.weight", "lora_A.second.weight"): whole})),
         (["is missing"], renamed(saved, lambda name: name.replace("lora_B.weight", "lora_B.other.default.weight"))),
         (["target_modules names lm_head", "output projection"], lora_files.changed(saved, {"target_modules": ["q_proj", "lm_head"]})),
@@ -112,10 +112,10 @@ def what_does_not_fit_is_named():
     # The adapter keeps a mark of the model that it was trained beside: another one of the same shapes is told from it, and a copy in another
     # element type is not. An adapter without a mark passes.
     other = runs.train_well(LLAMA / "run.yaml", "model.train=all", "model.lora=null", "train.steps=3").folder / "model"
-    refused(["was trained beside other weights"], *evaluate(saved, other))
-    refused(["was trained beside other weights"], "checkpoint", "merge", other, saved, runs.fresh("merged"))
+    refused(["was trained for other weights"], *evaluate(saved, other))
+    refused(["was trained for other weights"], "checkpoint", "merge", other, saved, runs.fresh("merged"))
     run = runs.train(LLAMA / "run.yaml", f"model.path={other}", f"model.lora.adapter={saved}")
-    runs.expect(run.code == 3 and "was trained beside other weights" in run.message, f"training beside another model: {run.code} {run.message}")
+    runs.expect(run.code == 3 and "was trained for other weights" in run.message, f"training beside another model: {run.code} {run.message}")
     unmarked = renamed(saved, lambda name: name)
     scores(other, data, "--adapter", unmarked)
     raw = (saved / ADAPTER_FILES[1]).read_bytes()

@@ -189,7 +189,7 @@ SAID = [
     (r"mmap|brk|mprotect|munmap|madvise|clone3?", r".*", r"no memory|no address space|could not be started|Resource temporarily unavailable|cannot be had|Cannot allocate memory|does not fit"),
     (r".*", r"EEXIST", r"exists|File exists|No such file"),
     (r".*", r"ENOENT", r"is not there|No such file|shows no entries"),
-    (r".*", r"EWOULDBLOCK|EAGAIN", r"a run is going on in it|Resource temporarily unavailable"),
+    (r".*", r"EWOULDBLOCK|EAGAIN", r"a run is using it|Resource temporarily unavailable"),
     (r"getcwd", r".*", r"Cannot allocate memory"),  # of realpath, by glibc
     (r"wait4", r"ECHILD", r"SIGCHLD is ignored"),
     (r"sendto|sendmsg|recvfrom|recvmsg", r"EPIPE|ECONNRESET", r"went away"),

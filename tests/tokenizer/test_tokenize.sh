@@ -26,7 +26,7 @@ expect 0 '[195,169]' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.
 expect 0 '9 tokens' 'of 1 document,' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o "$scratch/bytes.npy"
 "$shardwise" tokenize --tokenizer bytes --decode "$scratch/bytes.npy" -o - | cmp - "$scratch/bytes.txt" || complain '-o - is not standard output'
 [ -e - ] && complain '-o - makes a file that is called so'
-expect 2 'a token file ends in .npy' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o -
+expect 2 'the name of a token file must end in .npy' -- "$shardwise" tokenize --tokenizer bytes "$scratch/bytes.txt" -o -
 "$shardwise" tokenize --tokenizer bytes --decode "$scratch/bytes.npy" | cmp - "$scratch/bytes.txt" || complain 'bytes do not come back'
 echo '{"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]}' >"$scratch/chat.jsonl"
 expect 3 'needs a chat template' "there is no model's chat template" -- "$shardwise" tokenize --tokenizer bytes "$scratch/chat.jsonl" --print-ids
@@ -121,8 +121,8 @@ expect 2 'no input' -- "$shardwise" tokenize --tokenizer "$qwen" -o "$scratch/x.
 expect 4 'cannot be written' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" -o "$scratch/no/folder/x.npy"
 # Files that are no token file and no record are not taken for one, nor removed; a record that was written by other versions is replaced.
 printf '{"text": "mine"}\n' >"$scratch/corpus.json"
-expect 2 'ends in .npy' -- "$shardwise" tokenize --tokenizer "$qwen" -o "$scratch/corpus" "$scratch/corpus.json"
-expect 2 'ends in .npy' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" -o "$scratch/folder.npy/x"
+expect 2 'must end in .npy' -- "$shardwise" tokenize --tokenizer "$qwen" -o "$scratch/corpus" "$scratch/corpus.json"
+expect 2 'must end in .npy' -- "$shardwise" tokenize --tokenizer "$qwen" "$scratch/a.txt" -o "$scratch/folder.npy/x"
 [ "$(cat "$scratch/corpus.json")" = '{"text": "mine"}' ] || complain 'tokenize removes its own input'
 for text in '{"text": "mine"}' 'no JSON'; do
     echo "$text" >"$scratch/x.npy.json"
