@@ -396,7 +396,11 @@ static void settings_are_read_refused_or_without_effect(void **state) {
         {{"tensor_data_layout", SW_GGUF_TEXT, 0, "Meta AI original pth"}, {0}, NULL, NULL, NULL},
         {{"tensor_data_layout", SW_GGUF_TEXT, 0, "turned"}, {0}, "tensor_data_layout is not", NULL, NULL},
         {{"logit_scale", SW_GGUF_F32, 2}, {0}, "logit_scale is a setting that shardwise does not know", NULL, NULL},
-        {{"attention.clamp_kqv", SW_GGUF_F32, 8}, {0}, "attention.clamp_kqv is a setting that shardwise does not know", NULL, NULL},
+        {{"attention.clamp_kqv", SW_GGUF_F32, 8},
+         {0},
+         "attention.clamp_kqv is a setting that shardwise does not know",
+         NULL,
+         NULL},
     };
     static const char *const architectures[] = {"llama", "qwen2", "qwen3"};
     for (size_t a = 0; a < 3; a++)
