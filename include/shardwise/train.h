@@ -14,7 +14,9 @@
 extern "C" {
 #endif
 
-/* A model that is not one of the library's: a C function that records its forward pass and ends in sw_cross_entropy. */
+/* A model that is not one of the library's: a C function that records its forward pass and ends in sw_cross_entropy. Where
+ * model.path is set, its weights come from there: a folder with model.safetensors (or its index and parts), or a .safetensors
+ * file, that has a tensor for each parameter, by its name and of its shape, and no other. */
 typedef struct sw_custom_model {
     sw_status (*trace)(void *self, sw_graph *graph, sw_error *err);
     void *self;
@@ -75,6 +77,12 @@ SW_API sw_status sw_train_file(const char *run_yaml, const char *const *override
  * already (NULL: the working directory). Messages call it "the settings' text". */
 SW_API sw_status sw_train_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
                                const sw_train_options *options, sw_error *err);
+
+/* What a run of those settings would need, before anything is read, written or started: *json is the object of plan.json, free()
+ * it; of the options the model alone counts. SW_NO_MEMORY, with *json, if the run would not fit; after other errors *json is
+ * NULL. Errors: as sw_train_text's, of settings and model. */
+SW_API sw_status sw_plan_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                              const sw_train_options *options, char **json, sw_error *err);
 
 #ifdef __cplusplus
 }

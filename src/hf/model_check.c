@@ -89,7 +89,7 @@ static sw_status compare_tied(const sw_model_source *source, sw_tensor_place hea
 static sw_status check_unclaimed(const sw_model_source *source, const sw_model_config *config, sw_safetensors *file,
                                  const sw_tensor_entry *tensor, complaint *surplus, complaint *misshapen, sw_error *err) {
     const char *must_equal;
-    if (!sw_model_ignores_tensor(config, tensor->name, &must_equal)) {
+    if (!config || !sw_model_ignores_tensor(config, tensor->name, &must_equal)) {
         complain(surplus, "%.80s", tensor->name);
         return SW_OK;
     }
@@ -106,7 +106,8 @@ static sw_status check_unclaimed(const sw_model_source *source, const sw_model_c
 }
 
 /* One message for all complaints. */
-static sw_status sum_up(const sw_model_source *source, const complaint *complaints, int n_complaints, sw_error *err) {
+static sw_status sum_up(const sw_model_source *source, bool has_config, const complaint *complaints, int n_complaints,
+                        sw_error *err) {
     char text[SW_MESSAGE_BYTES] = "";
     size_t used = 0;
     for (int i = 0; i < n_complaints && used < sizeof text; i++) {
@@ -120,7 +121,11 @@ static sw_status sum_up(const sw_model_source *source, const complaint *complain
     }
     if (used == 0)
         return SW_OK;
-    return sw_fail(err, SW_BAD_FILE, "%s: does not fit config.json: %s", source->path, text);
+    return has_config ? sw_fail(err, SW_BAD_FILE, "%s: does not fit config.json: %s", source->path, text)
+                      : sw_fail(err, SW_BAD_FILE,
+                                "%s: does not fit the program's own model: %s (a folder that is there for its tokenizer alone is "
+                                "named in data.tokenizer, not in model.path)",
+                                source->path, text);
 }
 
 static sw_status check_source(const sw_model_source *source, const sw_model_config *config, const sw_graph *graph, bool *claimed,
@@ -157,7 +162,7 @@ static sw_status check_source(const sw_model_source *source, const sw_model_conf
             if (!*claimed++)
                 status = check_unclaimed(source, config, source->files[f], sw_safetensors_at(source->files[f], i), surplus,
                                          misshapen, err);
-    return status == SW_OK ? sum_up(source, complaints, sizeof complaints / sizeof *complaints, err) : status;
+    return status == SW_OK ? sum_up(source, config, complaints, sizeof complaints / sizeof *complaints, err) : status;
 }
 
 sw_status sw_model_files_check(const char *directory, const sw_model_config *config, const sw_graph *graph, sw_error *err) {

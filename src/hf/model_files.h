@@ -13,9 +13,13 @@
 typedef sw_status (*sw_piece_fn)(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
                                  sw_error *err);
 
+/* Is it a file of weights, and no folder? */
+bool sw_is_safetensors(const char *path);
+
 /* Compare config and graph with the directory's model.safetensors (or model.safetensors.index.json and its files): missing,
  * surplus, and misshapen tensors are named; a stored head of a tied model must equal the embedding. Reads headers only (and the
- * tied head). Adapters are not looked for. */
+ * tied head). Adapters are not looked for. config NULL, here and below: a program's own model, whose tensors have the parameters'
+ * names; `directory` may then be a .safetensors file, too. */
 sw_status sw_model_files_check(const char *directory, const sw_model_config *config, const sw_graph *graph, sw_error *err);
 
 /* Read this rank's pieces of every group through put. Memory: one buffer of SW_PIECE_ELEMENTS. *bytes_read (may be NULL) counts

@@ -41,11 +41,12 @@ sw_status sw_model_fingerprint(const char *directory, const sw_model_config *con
     char *config_json = NULL;
     uint64_t frozen = SW_HASH_START;
     bool has_frozen = false;
-    sw_status status = sw_model_config_write(config, SW_F32, &config_json, err);
+    sw_status status = config ? sw_model_config_write(config, SW_F32, &config_json, err) : SW_OK;
     if (status)
         return status;
-    int n =
-        snprintf(text, SW_FINGERPRINT_BYTES, "a model with config.json %016" PRIx64, sw_hash_text(SW_HASH_START, config_json));
+    int n = config_json ? snprintf(text, SW_FINGERPRINT_BYTES, "a model with config.json %016" PRIx64,
+                                   sw_hash_text(SW_HASH_START, config_json))
+                        : snprintf(text, SW_FINGERPRINT_BYTES, "weights of a program's own model");
     free(config_json);
     for (int i = 0; i < graph->parameters.n; i++)
         has_frozen = has_frozen || !graph->parameters.item[i]->is_trainable;

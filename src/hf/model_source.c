@@ -1,13 +1,16 @@
 /* model_source.c: see model_source.h. */
 #include "hf/model_source.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "hf/adapter.h"
 #include "hf/hf_folder.h"
+#include "hf/model_files.h"
 
 enum { MAX_INDEX_BYTES = 64 << 20 };
 
@@ -87,6 +90,13 @@ static sw_status open_files_of_map(sw_model_source *source, const char *director
     return status;
 }
 
+bool sw_is_safetensors(const char *path) {
+    static const char ending[] = ".safetensors";
+    const size_t n = strlen(path);
+    struct stat info;
+    return n >= sizeof ending && !strcmp(path + n - sizeof ending + 1, ending) && !stat(path, &info) && !S_ISDIR(info.st_mode);
+}
+
 sw_status sw_model_source_open(const char *directory, sw_model_source *source, sw_error *err) {
     char path[SW_PATH_BYTES];
     sw_json *index = NULL;
@@ -95,7 +105,9 @@ sw_status sw_model_source_open(const char *directory, sw_model_source *source, s
     sw_status status = sw_path_join(path, directory, "model.safetensors", err);
     if (status != SW_OK)
         return status;
-    bool is_single = sw_file_exists(path);
+    bool is_file = sw_is_safetensors(directory), is_single = is_file || sw_file_exists(path);
+    if (is_file && (size_t)snprintf(path, sizeof path, "%s", directory) >= sizeof path)
+        return sw_fail(err, SW_BAD_FILE, "%.200s...: the path is too long", directory);
     if (!is_single && (status = sw_path_join(path, directory, "model.safetensors.index.json", err)) != SW_OK)
         return status;
     if (!is_single && !sw_file_exists(path))

@@ -17,8 +17,9 @@ typedef struct sw_tensor_place {
     const sw_tensor_entry *tensor; /* NULL: there is none */
 } sw_tensor_place;
 
-/* Open model.safetensors, or else every file that model.safetensors.index.json names; then weight_map and files must agree, name
- * by name. Errors: SW_BAD_FILE. Ownership: sw_model_source_close, also after an error. */
+/* Open the file that `directory` is, if it is one with that ending; else model.safetensors in it, or every file that
+ * model.safetensors.index.json names; then weight_map and files must agree, name by name. Errors: SW_BAD_FILE. Ownership:
+ * sw_model_source_close, also after an error. */
 sw_status sw_model_source_open(const char *directory, sw_model_source *source, sw_error *err);
 /* The same of an adapter: the one file adapter_model.safetensors. */
 sw_status sw_model_source_open_adapter(const char *directory, sw_model_source *source, sw_error *err);

@@ -209,6 +209,10 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
     return status;
 }
 
+const sw_model_config *sw_assembly_files_config(const sw_assembly *a) {
+    return a->custom ? NULL : &a->model;
+}
+
 int sw_assembly_slots(const sw_assembly *a) {
     return sw_deal_slots(sw_mesh_deal(&a->sharding.mesh, a->settings->train.batch_size / a->choice.micro_batch_size));
 }

@@ -46,6 +46,9 @@ sw_status sw_assembly_model(const sw_settings *settings, sw_model_config *model,
 /* The adapters that the settings ask for: rank 0: none. Its texts are the settings'. */
 sw_lora sw_assembly_lora(const sw_settings *settings);
 
+/* What says how the files of the model name its tensors; NULL: a caller's model, as its parameters do. */
+const sw_model_config *sw_assembly_files_config(const sw_assembly *assembly);
+
 /* Slots of a step: the most micro-batches that a rank has in it. */
 int sw_assembly_slots(const sw_assembly *assembly);
 

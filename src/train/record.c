@@ -108,8 +108,8 @@ static sw_status add_data(sw_record *record, sw_dataset *data, sw_error *err) {
 static sw_status add_model(sw_record *record, const sw_assembly *a, sw_error *err) {
     char text[SW_FINGERPRINT_BYTES] = "null";
     sw_status status = SW_OK;
-    if (a->settings->model.path && !a->custom)
-        status = sw_model_fingerprint(a->settings->model.path, &a->model, a->graph, text, err);
+    if (a->settings->model.path)
+        status = sw_model_fingerprint(a->settings->model.path, sw_assembly_files_config(a), a->graph, text, err);
     return status ? status : add(record, SW_MODEL_PATH_KEY, text, err);
 }
 

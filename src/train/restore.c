@@ -88,8 +88,9 @@ static sw_status load_first_values(sw_training *t, sw_error *err) {
     owners(t, &first, &end);
     for (int owner = first; owner < end && !status; owner++) {
         sw_masters masters = l.masters = (sw_masters){t->executor, &a->compiled->states, owner};
-        if (s->model.path && !run->options->model)
-            status = sw_model_files_load(s->model.path, &a->model, &a->compiled->layout, owner, put_parameter, &l, NULL, err);
+        if (s->model.path)
+            status = sw_model_files_load(s->model.path, sw_assembly_files_config(a), &a->compiled->layout, owner, put_parameter,
+                                         &l, NULL, err);
         else
             status =
                 sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);

@@ -48,13 +48,18 @@ static sw_status open_chat(sw_run *run, const char *folder, sw_error *err) {
     return status;
 }
 
+/* The folder of the model that the run starts from, which may have a tokenizer; NULL: there is none. */
+static const char *model_folder(const sw_settings *s) {
+    return s->model.path && !sw_is_safetensors(s->model.path) ? s->model.path : NULL;
+}
+
 static sw_status open_tokenizer(sw_run *run, sw_error *err) {
     const sw_settings *s = run->settings;
     if (!(needs_tokenizer(s, &s->data.train) || needs_tokenizer(s, &s->data.validation)))
         return SW_OK;
     if (sw_settings_is_bytes(s))
         return open_chat(run, NULL, err);
-    const char *path = s->data.tokenizer ? s->data.tokenizer : s->model.path;
+    const char *path = s->data.tokenizer ? s->data.tokenizer : model_folder(s);
     if (!path)
         return sw_fail(
             err, SW_BAD_CONFIG,
@@ -118,7 +123,7 @@ static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training,
         .seed = (uint64_t)s->train.seed,
         .tokenizer_path = sw_settings_is_bytes(s) ? NULL
                           : s->data.tokenizer     ? s->data.tokenizer
-                                                  : s->model.path,
+                                                  : model_folder(s),
         .text = {.tokenizer = run->tokenizer,
                  .tokenizer_file = run->tokenizer ? run->tokenizer_file : NULL,
                  .chat = run->chat,
@@ -138,7 +143,7 @@ static sw_status choose_template(sw_run *run, sw_error *err) {
     const sw_settings *s = run->settings;
     const sw_chat_options options = {.folder = sw_settings_is_bytes(s) ? NULL
                                                : run->tokenizer        ? run->tokenizer_folder
-                                                                       : s->model.path,
+                                                                       : model_folder(s),
                                      .format = sw_settings_chat_format(s),
                                      .template_path = s->data.chat_template};
     return sw_chat_chosen(&options, &run->chat_template, err);

@@ -8,7 +8,6 @@
 
 #include <shardwise/launch.h>
 
-#include "base/options.h"
 #include "base/text.h"
 #include "checkpoint/saving.h"
 #include "comm/control.h"
@@ -92,8 +91,9 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     sw_run_settle(run);
     s = run->settings;
     status = sw_assembly_create(s, run->options->model, &choice, &run->plan.assembly, err);
-    if (!status && s->model.path && !run->options->model)
-        status = sw_model_files_check(s->model.path, &run->plan.assembly.model, run->plan.assembly.graph, err);
+    if (!status && s->model.path)
+        status =
+            sw_model_files_check(s->model.path, sw_assembly_files_config(&run->plan.assembly), run->plan.assembly.graph, err);
     if (!status && choice.keeps_documents_apart && sw_program_buffer_of(run->plan.assembly.program, SW_PORT_DOCUMENTS) < 0)
         status = sw_fail(err, SW_BAD_CONFIG,
                          "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set "
@@ -168,56 +168,5 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
     sw_run_data_close(&run);
     sw_assembly_free(&run.plan.assembly);
     sw_faults_close(run.faults);
-    return status;
-}
-
-/* A list that a caller hands in: n texts, none of them NULL. */
-static sw_status check_texts(const char *function, const char *name, const char *const *texts, int n, sw_error *err) {
-    if (n < 0)
-        return sw_fail(err, SW_BAD_CONFIG, "%s: %s are %d; their number is 0 or more", function, name, n);
-    for (int i = 0; i < n; i++)
-        if (!texts || !texts[i])
-            return sw_fail(err, SW_BAD_CONFIG, "%s: %s, of which there are %d, are NULL at %d", function, name, n, i);
-    return SW_OK;
-}
-
-static sw_status check_arguments(const char *function, const char *const *overrides, int n_overrides,
-                                 const sw_train_options *options, sw_train_options *known, sw_error *err) {
-    *known = (sw_train_options)SW_TRAIN_OPTIONS_INIT;
-    if (!options)
-        return sw_fail(err, SW_BAD_CONFIG, "%s: options is NULL; start from SW_TRAIN_OPTIONS_INIT", function);
-    sw_status status = sw_options_take(options, known, sizeof *known, "sw_train_options", "SW_TRAIN_OPTIONS_INIT", err);
-    if (!status)
-        status = check_texts(function, "overrides", overrides, n_overrides, err);
-    return status ? status : check_texts(function, "sw_train_options.faults", known->faults, known->n_faults, err);
-}
-
-sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int n_overrides, const sw_train_options *options,
-                        sw_error *err) {
-    sw_train_options known;
-    sw_settings settings = {0};
-    if (!run_yaml)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_train_file: run_yaml is NULL; name the file of settings");
-    sw_status status = check_arguments("sw_train_file", overrides, n_overrides, options, &known, err);
-    if (!status)
-        status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
-    if (!status)
-        status = sw_train(&settings, &known, err);
-    sw_settings_free(&settings);
-    return status;
-}
-
-sw_status sw_train_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
-                        const sw_train_options *options, sw_error *err) {
-    sw_train_options known;
-    sw_settings settings = {0};
-    if (!text)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_train_text: text is NULL; pass what a run.yaml would hold");
-    sw_status status = check_arguments("sw_train_text", overrides, n_overrides, options, &known, err);
-    if (!status)
-        status = sw_settings_read_text(text, directory, overrides, n_overrides, &settings, err);
-    if (!status)
-        status = sw_train(&settings, &known, err);
-    sw_settings_free(&settings);
     return status;
 }

@@ -930,6 +930,27 @@ static void row_train_text(void) {
     HOLDS(access("new", F_OK) != 0);
 }
 
+static void row_plan_text(void) {
+    const sw_train_options good = SW_TRAIN_OPTIONS_INIT;
+    const char text[] = "data: {sequence_length: 8}\n";
+    char *json = (char *)text;
+    REFUSED("text is NULL", sw_plan_text(NULL, NULL, NULL, 0, &good, &json, err));
+    HOLDS(!json);
+    REFUSED("json is NULL", sw_plan_text(text, NULL, NULL, 0, &good, NULL, err));
+    REFUSED("no model is named", sw_plan_text(text, NULL, NULL, 0, &good, &json, err));
+    REFUSED("nowhere", sw_plan_text(text, "nowhere", NULL, 0, &good, &json, err));
+    REFUSED("sw_plan_text: overrides, of which there are 1, are NULL at 0", sw_plan_text(text, NULL, NULL, 1, &good, &json, err));
+    REFUSED("sw_plan_text: options is NULL", sw_plan_text(text, NULL, NULL, 0, NULL, &json, err));
+    sw_train_options with = good;
+    with.size = 1;
+    REFUSED("has size 1", sw_plan_text(text, NULL, NULL, 0, &with, &json, err));
+    with = good;
+    sw_custom_model model = {trace_with, NULL, 0};
+    with.model = &model;
+    REFUSED("vocabulary of at least 1", sw_plan_text(text, NULL, NULL, 0, &with, &json, err));
+    HOLDS(!json);
+}
+
 /* ---- the table ---- */
 
 static const struct {
@@ -996,6 +1017,7 @@ static const struct {
     {"sw_sharded_fetch", row_sharded_fetch},
     {"sw_train_file", row_train_file},
     {"sw_train_text", row_train_text},
+    {"sw_plan_text", row_plan_text},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 

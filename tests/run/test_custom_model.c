@@ -19,13 +19,14 @@ static sw_parameter *table(sw_graph *g, sw_unit *unit, const char *name, int64_t
 
 typedef struct plan {
     int64_t embedding_rows, head_rows;
-    bool embeds_targets, has_no_loss;
+    bool embeds_targets, has_no_loss, shares_head;
 } plan;
 
 static sw_status trace(void *self, sw_graph *g, sw_error *err) {
     const plan *p = self;
     sw_unit *root = sw_unit_declare(g, NULL, "root");
-    sw_parameter *embedding = table(g, root, "embedding", p->embedding_rows), *head = table(g, root, "head", p->head_rows);
+    sw_parameter *embedding = table(g, root, "embedding", p->embedding_rows),
+                 *head = p->shares_head ? embedding : table(g, root, "head", p->head_rows);
     sw_value *x = sw_embedding(g, p->embeds_targets ? sw_targets(g) : sw_tokens(g), embedding);
     if (!p->has_no_loss)
         sw_cross_entropy(g, x, head, sw_targets(g));
@@ -200,6 +201,65 @@ static void any_number_of_ranks_trains_it_to_the_same_bits(void **state) {
     free(weights[1]);
 }
 
+static char *try_with_weights(const char *path, plan p, bool must_fail) {
+    static sw_error err;
+    static char override[128];
+    snprintf(override, sizeof override, "model.path=%s", path);
+    const char *const overrides[] = {override, "checkpoint.path=tuned", "model.save_dtype=fp32", "optimizer.learning_rate=0"};
+    err = (sw_error){0};
+    sw_status status = train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, overrides, 4, &err);
+    if (must_fail != (status == SW_BAD_FILE))
+        fail_msg("%s: %s", sw_status_name(status), err.message);
+    return err.message;
+}
+
+/* With a learning rate of 0 the weights that a run ends with are those that it began with. */
+static void its_weights_are_loaded_by_name(void **state) {
+    (void)state;
+    plan p = {256, 300};
+    sw_error err = {0};
+    const char *const overrides[] = {"model.save_dtype=fp32"};
+    if (train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, overrides, 1, &err) != SW_OK)
+        fail_msg("%s", err.message);
+    size_t bytes[2];
+    char *first = read_weights("run/model/model.safetensors", &bytes[0]);
+    static const char *const from[] = {"run/model", "run/model/model.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        try_with_weights(from[i], p, false);
+        char *then = read_weights("tuned/model/model.safetensors", &bytes[1]);
+        assert_int_equal(bytes[0], bytes[1]);
+        assert_memory_equal(first, then, bytes[0]);
+        free(then);
+        assert_int_equal(system("rm -rf tuned"), 0);
+    }
+    free(first);
+    plan wider = {256, 301}, one_table = {256, 300, .shares_head = true};
+    assert_non_null(strstr(try_with_weights("run/model", wider, true), "1 tensor has another shape: head [300, 8] instead of"));
+    assert_non_null(strstr(try_with_weights("run/model", one_table, true), "1 tensor is not part of the model: head"));
+    assert_int_not_equal(access("tuned", F_OK), 0);
+}
+
+static void it_is_planned_without_a_run(void **state) {
+    (void)state;
+    plan p = {256, 300};
+    sw_custom_model model = {.trace = trace, .self = &p, .vocabulary = 256};
+    sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+    options.model = &model;
+    static const char text[] = "data: {sequence_length: 16}\ntrain: {batch_size: 4, micro_batch_size: 1}\nshard: {ranks: 2}\n";
+    const char *const limit[] = {"shard.memory_limit=1KiB"};
+    sw_error err = {0};
+    char *json;
+    if (sw_plan_text(text, NULL, NULL, 0, &options, &json, &err))
+        fail_msg("%s", err.message);
+    assert_non_null(strstr(json, "\"ranks\": 2"));
+    assert_non_null(strstr(json, "\"parameters\": 4448")); /* (256 + 300) 8 */
+    assert_non_null(strstr(json, "\"memory\""));
+    free(json);
+    assert_int_equal(sw_plan_text(text, NULL, limit, 1, &options, &json, &err), SW_NO_MEMORY);
+    assert_non_null(json); /* what it would need is known all the same */
+    free(json);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(its_own_errors_come_through, enter_folder, leave_folder),
@@ -208,6 +268,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(targets_cannot_be_embedded, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(data_beyond_the_vocabulary_is_refused, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(its_weights_are_written_without_a_config, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(its_weights_are_loaded_by_name, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(it_is_planned_without_a_run, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(settings_may_be_text, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(any_number_of_ranks_trains_it_to_the_same_bits, enter_folder, leave_folder),
     };
