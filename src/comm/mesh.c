@@ -2,13 +2,21 @@
 #include "comm/mesh.h"
 
 sw_mesh sw_mesh_flat(int n_ranks) {
-    return (sw_mesh){.n_ranks = n_ranks,
-                     .size = {[SW_AXIS_REPLICATE] = 1, [SW_AXIS_SHARD] = n_ranks},
-                     .stride = {[SW_AXIS_REPLICATE] = n_ranks, [SW_AXIS_SHARD] = 1}};
+    sw_mesh mesh = {.n_ranks = n_ranks};
+    for (int axis = SW_N_AXES - 1, stride = 1; axis >= 0; axis--) {
+        mesh.size[axis] = axis == SW_AXIS_SHARD ? n_ranks : 1;
+        mesh.stride[axis] = stride;
+        stride *= mesh.size[axis];
+    }
+    return mesh;
 }
 
 const char *sw_axis_name(sw_axis axis) {
-    static const char *const names[SW_N_AXES] = {[SW_AXIS_REPLICATE] = "replicate", [SW_AXIS_SHARD] = "shard"};
+    static const char *const names[] = {
+#define SW_MESH_AXIS_NAME(name, text, is_data) text,
+        SW_MESH_AXES(SW_MESH_AXIS_NAME)
+#undef SW_MESH_AXIS_NAME
+    };
     return names[axis];
 }
 

@@ -15,13 +15,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From the outermost, whose neighbours lie furthest apart. */
-typedef enum sw_axis { SW_AXIS_REPLICATE, SW_AXIS_SHARD, SW_N_AXES } sw_axis;
+/* The axes, from the outermost, whose neighbours lie furthest apart. Adding one is a row here: of size 1 until a mesh is made
+ * with more. X(NAME, "name", 1: ranks along it take different micro-batches) */
+#define SW_MESH_AXES(X)          \
+    X(REPLICATE, "replicate", 1) \
+    X(SHARD, "shard", 1)
+
+typedef enum sw_axis {
+#define SW_MESH_AXIS(name, text, is_data) SW_AXIS_##name,
+    SW_MESH_AXES(SW_MESH_AXIS)
+#undef SW_MESH_AXIS
+        SW_N_AXES
+} sw_axis;
 
 /* Axes as a set: bit i is axis i. */
 typedef unsigned sw_axes;
 #define SW_AXES(axis) (1u << (axis))
-#define SW_DATA_AXES (SW_AXES(SW_AXIS_REPLICATE) | SW_AXES(SW_AXIS_SHARD)) /* along these, ranks take different micro-batches */
+
+/* Along these, ranks take different micro-batches. */
+#define SW_MESH_DATA_BIT(name, text, is_data) ((is_data)*SW_AXES(SW_AXIS_##name)) |
+#define SW_DATA_AXES (SW_MESH_AXES(SW_MESH_DATA_BIT) 0u)
 
 typedef struct sw_mesh {
     int n_ranks;           /* product of the sizes */
