@@ -292,7 +292,7 @@ sw_status sw_graph_recompute_blocks(sw_graph *graph, sw_error *err);
  * and whose own inputs are kept anyway or made again: outputs of norms, activations and rotations, mostly. */
 sw_status sw_graph_recompute_selective(sw_graph *graph, sw_number_kind numbers, sw_error *err);
 
-/* Let outputs take the bytes of inputs that die there, where the kernel allows it (device/kernel.h, "in place"). Sets storage. */
+/* Let outputs take the bytes of inputs that die there, where the kernel allows it (device/kernel.h, "over"). Sets storage. */
 sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err);
 
 /* The whole list, one operation a line, for people and tests. */

@@ -1,35 +1,12 @@
 /* in_place.c: outputs that take the bytes of inputs which die.
  *
  * A residual sum may be written over the branch that it adds, a rotation over its input, a gradient over the one that it is made
- * from. It is possible where the kernel allows it (device/kernel.h, "in place", repeated in the table below) and nothing reads
+ * from. It is possible where the kernel allows it (device/kernel.h, "over") and nothing reads
  * those bytes later: neither the input nor any value that shares its storage, nor what is read from outside or kept from step to
  * step. The pass walks the final list once and sets sw_value.storage to the value whose bytes are used; no bit changes.
  */
+#include "device/operands.h"
 #include "graph/graph.h"
-
-/* Output operand `output` of `kernel` may take the bytes of an input operand in `inputs` (a bit each). Only outputs that are
- * written, not added to, are considered, so "when not accumulating" needs no column. */
-static const struct {
-    sw_kernel kernel;
-    int output;
-    unsigned inputs;
-} ALLOWED[] = {
-    {SW_KERNEL_ADD_POSITIONS, 2, 1u << 0},
-    {SW_KERNEL_LINEAR, 8, 1u << 7},
-    {SW_KERNEL_RMSNORM_GRAD, 4, 1u << 0},
-    {SW_KERNEL_LAYERNORM_GRAD, 5, 1u << 0},
-    {SW_KERNEL_ROTARY, 2, 1u << 0},
-    {SW_KERNEL_ACTIVATION, 1, 1u << 0},
-    {SW_KERNEL_ACTIVATION_GRAD, 2, 1u << 0},
-    {SW_KERNEL_ROTARY_PLACED, 3, 1u << 0},
-    {SW_KERNEL_ADD_POSITIONS_PLACED, 3, 1u << 0},
-    {SW_KERNEL_SWIGLU, 2, 1u << 0 | 1u << 1},
-    {SW_KERNEL_SWIGLU_GRAD, 3, 1u << 0 | 1u << 1 | 1u << 2},
-    {SW_KERNEL_SWIGLU_GRAD, 4, 1u << 0 | 1u << 1 | 1u << 2},
-    {SW_KERNEL_ADD, 2, 1u << 0 | 1u << 1},
-    {SW_KERNEL_DROPOUT, 1, 1u << 0},
-    {SW_KERNEL_SCALE, 1, 1u << 0},
-};
 
 typedef struct storage_use {
     int last;        /* place in the list of the last operation that touches the bytes */
@@ -105,9 +82,11 @@ sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err) {
     }
     for (int i = 0; i < graph->ops.n; i++) {
         sw_op *op = graph->ops.item[i];
-        for (size_t row = 0; row < sizeof ALLOWED / sizeof *ALLOWED && !op->is_dropped; row++)
-            if (ALLOWED[row].kernel == op->kernel)
-                reuse(use, op, i, ALLOWED[row].output, ALLOWED[row].inputs);
+        sw_kernel_row row;
+        sw_kernel_describe(op->kernel, &row);
+        for (int k = 0; k < op->n_operands && !op->is_dropped; k++)
+            if (row.operand[k].lies_over)
+                reuse(use, op, i, k, row.operand[k].lies_over);
     }
     return SW_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef SW_SHARD_BUILDER_H
 #define SW_SHARD_BUILDER_H
 
+#include "device/operands.h"
 #include "shard/program.h"
 #include "shard/stretches.h"
 
@@ -67,6 +68,9 @@ int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool gr
 
 /* shard/lower.c: the kernel instruction of an operation. */
 void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment);
+
+/* Is the complete instruction a call as the table of kernels has it (device/operands.h)? `written`: bits of operands. */
+void sw_check_kernel(sw_builder *b, const sw_instruction *instruction, const sw_element *elements, uint32_t written);
 
 /* shard/gathers.c: before and after operation `i`; and at the end of the slot: what the first gather into each place of the ring
  * waits for, which is the last touch of that place in the slot before. */

@@ -5,6 +5,8 @@
  */
 #include "shard/builder.h"
 
+#include <string.h>
+
 static sw_reference value_reference(sw_builder *b, const sw_operand *operand) {
     const sw_value *storage = operand->value->storage;
     int *buffer = &b->buffer_of_value[storage->id];
@@ -56,10 +58,38 @@ static void wait_for_parameters(sw_builder *b, const sw_op *op, sw_instruction *
     b->waited = wait;
 }
 
+static sw_element element_of(const sw_operand *operand) {
+    static const sw_element of_value[] = {[SW_VALUE_REAL] = SW_ELEMENT_A,
+                                          [SW_VALUE_STATISTIC] = SW_ELEMENT_R,
+                                          [SW_VALUE_INDEX] = SW_ELEMENT_I32,
+                                          [SW_VALUE_LOGITS] = SW_ELEMENT_R,
+                                          [SW_VALUE_LOSS] = SW_ELEMENT_F64};
+    return operand->kind == SW_OPERAND_VALUE       ? of_value[operand->value->kind]
+           : operand->kind == SW_OPERAND_PARAMETER ? SW_ELEMENT_P
+                                                   : SW_ELEMENT_R;
+}
+
+void sw_check_kernel(sw_builder *b, const sw_instruction *instruction, const sw_element *elements, uint32_t written) {
+    sw_given_call call = {.n_operands = instruction->n_operands,
+                          .accumulate = instruction->accumulate | instruction->accumulate_later_slots};
+    memcpy(call.dim, instruction->dim, sizeof call.dim);
+    memcpy(call.attribute, instruction->attribute, sizeof call.attribute);
+    for (int i = 0; i < call.n_operands; i++) {
+        const sw_reference *r = &instruction->operand[i];
+        call.operand[i] = (sw_given_operand){r->buffer, r->offset, r->bytes, elements[i], written >> i & 1};
+    }
+    if (!b->status && sw_kernel_check(instruction->kernel, sw_sharding_numbers(&b->sharding), &call, b->err)) {
+        b->status = SW_BUG;
+        sw_fail_within(b->err, "%s", instruction->label);
+    }
+}
+
 void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
     static const char *const phases[] = {
         [SW_SEGMENT_PREPARE] = "prepare", [SW_SEGMENT_FORWARD] = "forward", [SW_SEGMENT_BACKWARD] = "backward"};
     sw_reference operands[SW_MAX_OPERANDS];
+    sw_element elements[SW_MAX_OPERANDS];
+    uint32_t written = 0;
     for (int i = 0; i < op->n_operands; i++)
         operands[i] = lower_operand(b, &op->operand[i]);
     int64_t scratch_bytes =
@@ -78,6 +108,8 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
     instruction->scratch = (sw_reference){scratch, 0, scratch_bytes};
     for (int i = 0; i < op->n_operands; i++) {
         instruction->operand[i] = operands[i];
+        elements[i] = element_of(&op->operand[i]);
+        written |= op->operand[i].access == SW_READ ? 0 : 1u << i;
         if (op->operand[i].access == SW_UPDATE)
             instruction->accumulate |= 1u << i;
         else if (op->operand[i].access == SW_WRITE && op->operand[i].kind == SW_OPERAND_GRADIENT &&
@@ -88,6 +120,7 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
         instruction->dim[i] = op->dim[i];
     for (int i = 0; i < SW_MAX_ATTRIBUTES; i++)
         instruction->attribute[i] = op->attribute[i];
+    sw_check_kernel(b, instruction, elements, written);
     if (op->family && op->family->cost)
         op->family->cost(op, &instruction->flops, &instruction->bytes);
 }

@@ -84,6 +84,8 @@ static void emit_update(sw_builder *b, int group) {
     }
     update->dim[0] = n;
     sw_optimizer_attributes(optimizer, update->attribute);
+    const sw_element elements[SW_MAX_OPERANDS] = {SW_ELEMENT_P, SW_ELEMENT_U16}; /* and the rest in R */
+    sw_check_kernel(b, update, elements, ~(1u << SW_HELD_GRADIENT));
 }
 
 void sw_updates_emit(sw_builder *b) {

@@ -34,7 +34,7 @@ MAY_SEE = {
     "embed": "config device plan train",
     "cli": "config device comm shard observe formats tokenizer data hf checkpoint plan launch execute faults infer train",
 }
-ONLY_HEADERS = {("shard", "device"): {"device/device.h"}, ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"}}
+ONLY_HEADERS = {("shard", "device"): {"device/device.h", "device/operands.h"}, ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "device/operands.h"
 
 double device_random(uint64_t *state) {
     uint64_t z = *state += 0x9E3779B97F4A7C15u;
@@ -68,7 +69,7 @@ static void make_documents(double *value, int64_t B, int64_t T, uint64_t seed) {
 }
 
 static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
-    device_case c = {.kernel = kernel, .attribute = {1e-5}, .scalars = {.proceed = 1}};
+    device_case c = {.kernel = kernel, .scalars = {.proceed = 1}};
     const bool is_grad = kernel == SW_KERNEL_RMSNORM_GRAD || kernel == SW_KERNEL_LAYERNORM_GRAD;
     const bool is_layer = kernel == SW_KERNEL_LAYERNORM || kernel == SW_KERNEL_LAYERNORM_GRAD;
     DIMS(s->n, s->C);
@@ -79,6 +80,7 @@ static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_sha
         x[i] = 2 * x[i] + 0.3;
     ADD(PARAMETER, s->C, IN, "");
     if (!is_grad) {
+        c.attribute[0] = 1e-5;
         if (is_layer)
             ADD(PARAMETER, s->C, IN, "?");
         ADD(ACTIVATION, s->n * s->C, OUT, "");
@@ -394,7 +396,7 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         return make_decoding(arena, kernel, s, seed);
     case SW_KERNEL_ZERO:
         DIMS(n);
-        ADD(REAL, n, OUT, "");
+        ADD(REAL, n, OUT, "+");
         break;
     case SW_KERNEL_FOLD:
         DIMS(block);
@@ -516,6 +518,27 @@ static void check_guards(const device_case *c, const char *what, const char *p, 
         }
 }
 
+/* The case is a call as the table of kernels has it, and may do all that the table allows. */
+static void check_table(const device_case *c, sw_number_kind numbers, const sw_kernel_call *call) {
+    static const sw_element elements[] = {
+        [DEVICE_REAL] = SW_ELEMENT_R,    [DEVICE_ACTIVATION] = SW_ELEMENT_A, [DEVICE_PARAMETER] = SW_ELEMENT_P,
+        [DEVICE_MASTER] = SW_ELEMENT_P,  [DEVICE_LOW] = SW_ELEMENT_U16,      [DEVICE_INDEX] = SW_ELEMENT_I32,
+        [DEVICE_DOUBLE] = SW_ELEMENT_F64};
+    sw_given_call given = {.n_operands = c->n_operands, .accumulate = c->accumulate};
+    memcpy(given.dim, c->dim, sizeof given.dim);
+    memcpy(given.attribute, c->attribute, sizeof given.attribute);
+    for (int i = 0; i < c->n_operands; i++)
+        given.operand[i] = (sw_given_operand){.buffer = !call->operand[i] ? -1
+                                                        : c->shares[i]    ? c->shares[i] - 1
+                                                                          : i,
+                                              .bytes = (int64_t)element_bytes(c->operand[i].type, numbers) * c->operand[i].n,
+                                              .element = elements[c->operand[i].type],
+                                              .is_written = c->operand[i].is_written};
+    sw_error err;
+    if (sw_kernel_check(c->kernel, numbers, &given, &err) != SW_OK)
+        fatal(err.message);
+}
+
 void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers, const device_case *c,
                 double *result[SW_MAX_OPERANDS]) {
     sw_kernel_call call = {.accumulate = c->accumulate, .scalars = &c->scalars};
@@ -533,6 +556,7 @@ void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers
             for (int64_t j = 0; j < o->n; j++)
                 write_value(o->type, numbers, j, o->type == DEVICE_LOW ? c->operand[i - 1].value[j] : o->value[j], at[i]);
     }
+    check_table(c, numbers, &call);
     const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers, device->n_threads);
     char *space = guarded(arena, scratch, 0);
     call.scratch = space;

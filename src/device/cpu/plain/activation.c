@@ -261,5 +261,6 @@ static void clear(void *arg, int64_t task, int worker) {
 }
 
 SW_KERNEL(ZERO) {
-    run_pieces(device, call, n_pieces(call->dim[0], PIECE), clear);
+    if (!(call->accumulate & 1u))
+        run_pieces(device, call, n_pieces(call->dim[0], PIECE), clear);
 }

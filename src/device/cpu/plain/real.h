@@ -27,7 +27,7 @@
 #define SW_EXPAND(name, kind, set) SW_PASTE(name, kind, set)
 #define SW_LOCAL(name) SW_EXPAND(name, SW_KIND, SW_SET)
 #define SW_DECLARE_KERNEL(NAME, ...) void SW_LOCAL(NAME)(const sw_device *, const sw_kernel_call *);
-SW_KERNELS(SW_DECLARE_KERNEL)
+SW_KERNELS(SW_DECLARE_KERNEL, SW_DECLARE_KERNEL)
 void SW_LOCAL(multiply_plain)(const sw_device *device, const sw_product *product);
 #define SW_KERNEL(NAME) \
     void SW_LOCAL(NAME)(const sw_device *device __attribute__((unused)), const sw_kernel_call *call __attribute__((unused)))
