@@ -56,7 +56,7 @@ bool sw_retention_keeps(const sw_retention *retention, const sw_kept_step *list,
 /* ---- the list ---- */
 
 static int newest_first(const void *a, const void *b) {
-    int64_t left = ((const sw_step *)a)->step, right = ((const sw_step *)b)->step;
+    int64_t left = ((const sw_step_entry *)a)->step, right = ((const sw_step_entry *)b)->step;
     return left > right ? -1 : left < right;
 }
 
@@ -73,7 +73,7 @@ static bool has_gone(const char *path) {
 }
 
 /* Errors: no memory, which says nothing about the checkpoint. */
-static sw_status look_at(const char *path, sw_step *step, sw_error *err) {
+static sw_status look_at(const char *path, sw_step_entry *step, sw_error *err) {
     sw_checkpoint *checkpoint;
     sw_error reason;
     struct stat info;
@@ -124,7 +124,7 @@ static sw_status enter_into_list(sw_steps *steps, const char *folder, const char
     char path[SW_PATH_BYTES];
     if (steps->n == steps->capacity) {
         int capacity = steps->capacity ? 2 * steps->capacity : 16;
-        sw_step *more = realloc(steps->item, (size_t)capacity * sizeof *more);
+        sw_step_entry *more = realloc(steps->item, (size_t)capacity * sizeof *more);
         if (!more)
             return sw_fail(err, SW_NO_MEMORY, "no memory for a list of %d checkpoints", capacity);
         steps->item = more;
@@ -133,7 +133,7 @@ static sw_status enter_into_list(sw_steps *steps, const char *folder, const char
     sw_status status = sw_path_join(path, folder, name, err);
     if (status != SW_OK)
         return status;
-    steps->item[steps->n] = (sw_step){.step = step};
+    steps->item[steps->n] = (sw_step_entry){.step = step};
     status = look_at(path, &steps->item[steps->n], err);
     steps->n += steps->item[steps->n].is_whole || !has_gone(path);
     return status;
@@ -197,7 +197,7 @@ static sw_status find_good(const char *folder, const sw_steps *steps, int n_thre
     sw_error reason;
     char path[SW_PATH_BYTES];
     for (int i = 0; i < steps->n && !*checkpoint; i++) {
-        const sw_step *item = &steps->item[i];
+        const sw_step_entry *item = &steps->item[i];
         sw_status status = sw_step_path(folder, item->step, path, err);
         if (status != SW_OK)
             return status;

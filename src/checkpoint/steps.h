@@ -29,7 +29,7 @@ typedef struct sw_kept_step {
 /* Does the i-th of the checkpoints list [n], in order of their steps, stay? */
 bool sw_retention_keeps(const sw_retention *retention, const sw_kept_step *list, int n, int i);
 
-typedef struct sw_step {
+typedef struct sw_step_entry {
     int64_t step;
     bool is_whole;          /* manifest, sizes and headers are right; the data were not read */
     bool is_unknown;        /* it may be whole: of a newer format, or not to be read by this user */
@@ -37,10 +37,10 @@ typedef struct sw_step {
     int64_t bytes;          /* of its files; 0 if it is not whole */
     double validation_loss; /* NAN: none, or not whole */
     double seconds;         /* when it was written, since 1970, by its manifest's file */
-} sw_step;
+} sw_step_entry;
 
 typedef struct sw_steps {
-    sw_step *item; /* [n] newest step first */
+    sw_step_entry *item; /* [n] newest step first */
     int n, capacity;
 } sw_steps;
 

@@ -217,7 +217,7 @@ int64_t sw_steps_left_over_bytes(const char *folder) {
 }
 
 /* Remove the manifest that was to take the place of a checkpoint's. */
-static sw_status remove_half_replaced(const sw_storage *storage, const char *folder, const sw_step *step, sw_error *err) {
+static sw_status remove_half_replaced(const sw_storage *storage, const char *folder, const sw_step_entry *step, sw_error *err) {
     char path[SW_PATH_BYTES], partial[SW_PATH_BYTES];
     sw_status status = sw_step_path(folder, step->step, path, err);
     if (status == SW_OK)

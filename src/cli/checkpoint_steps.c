@@ -70,7 +70,7 @@ static sw_status check_run_folder(const char *path, const char *action, sw_error
 
 /* ---- list ---- */
 
-static void print_step(const sw_step *step) {
+static void print_step(const sw_step_entry *step) {
     char bytes[SW_TEXT_NUMBER_BYTES], when[32] = "", loss[SW_TEXT_NUMBER_BYTES] = "";
     time_t seconds = (time_t)step->seconds;
     struct tm local;
@@ -90,7 +90,7 @@ static sw_status print_steps_json(const sw_steps *steps, sw_error *err) {
     json_t *list = json_array();
     bool is_whole = list != NULL;
     for (int i = 0; i < steps->n && is_whole; i++) {
-        const sw_step *step = &steps->item[i];
+        const sw_step_entry *step = &steps->item[i];
         const char *state = step->is_whole ? "whole" : step->is_unknown ? "unreadable" : "damaged";
         json_t *entry = step->is_whole ? json_pack("{s:I, s:s, s:I, s:I, s:o}", "step", (json_int_t)step->step, "state", state,
                                                    "bytes", (json_int_t)step->bytes, "seconds", (json_int_t)step->seconds,
@@ -168,7 +168,7 @@ static sw_status verify_run(const char *folder, sw_error *err) {
     int n_damaged = 0, n_unreadable = 0;
     sw_status status = sw_steps_list(folder, &steps, err);
     for (int i = 0; i < steps.n && status == SW_OK; i++) {
-        const sw_step *step = &steps.item[i];
+        const sw_step_entry *step = &steps.item[i];
         sw_error reason;
         if ((status = sw_step_path(folder, step->step, path, err)) != SW_OK)
             break;

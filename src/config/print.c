@@ -31,7 +31,7 @@ char *sw_settings_yaml(const sw_settings *settings) {
             fprintf(out, "%s:\n", option->section);
         section = option->section;
         fprintf(out, "  %s: ", option->key);
-        is_done = sw_value_print(settings, option, out) && is_done;
+        is_done = sw_setting_print(settings, option, out) && is_done;
         const char *reason = reason_of(settings, (sw_option_id)i);
         fprintf(out, "%s%s\n", reason ? "  # auto: " : "", reason ? reason : "");
     }
@@ -56,7 +56,7 @@ void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const 
                 continue;
             fprintf(out, "%s%s%s ", n ? "" : option->section, n ? ", " : ": ", option->key);
             n++;
-            sw_value_print(settings, option, out);
+            sw_setting_print(settings, option, out);
         }
         if (sw_text_close(out, &text) && n)
             line(to, text);
@@ -103,7 +103,7 @@ static void reference_section(int i_section, void (*line)(void *to, const char *
         const sw_option *option = &sw_option_table[i];
         if (strcmp(option->section, section) || option->kind == SW_KIND_OFF)
             continue;
-        sw_value_describe(option, takes, sizeof takes);
+        sw_setting_describe(option, takes, sizeof takes);
         char setting[160];
         snprintf(setting, sizeof setting, "%s: %s", option->key, option->fallback);
         if (as_markdown)

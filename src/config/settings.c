@@ -40,8 +40,8 @@ static sw_status read_defaults(reader *in) {
     sw_status status = sw_yaml_parse("defaults", defaults, sizeof defaults - 1, &in->scratch, &list, in->err);
     for (int i = 0; !status && i < SW_N_OPTIONS; i++)
         if (sw_option_table[i].kind != SW_KIND_OFF) /* those have no field to fill */
-            status = sw_value_read(in->settings, &sw_option_table[i], list->item[i], (sw_place){"defaults", list->item[i]->line},
-                                   in->err);
+            status = sw_setting_read(in->settings, &sw_option_table[i], list->item[i],
+                                     (sw_place){"defaults", list->item[i]->line}, in->err);
     return status;
 }
 
@@ -53,7 +53,7 @@ static sw_status read_option(reader *in, const char *section, const char *key, c
         return sw_refuse(in->err, place, remedy, "section %s has no key %.100s", section, key);
     }
     in->written[option - sw_option_table] = place;
-    return sw_value_read(in->settings, option, value, place, in->err);
+    return sw_setting_read(in->settings, option, value, place, in->err);
 }
 
 static bool is_section(const char *name) {

@@ -110,7 +110,7 @@ static sw_status refuse_value(const reading *in, const sw_yaml *value) {
     char text[128], remedy[400], described[300], meant[32];
     const sw_option *option = in->option;
     const char *what = sw_option_unbuilt(option, value);
-    sw_value_describe(option, described, sizeof described);
+    sw_setting_describe(option, described, sizeof described);
     if (what) {
         snprintf(remedy, sizeof remedy, "write %s", described);
         return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s: %s is not built yet", option->section, option->key, what);
@@ -359,7 +359,7 @@ static sw_status read_parts(const reading *in, const sw_yaml *map) {
         if (part == n_parts)
             return unknown_part(in, map, i, names, n_parts);
         sw_place place = {in->place.name, in->place.line ? map->key_line[i] : 0};
-        status = sw_value_read(in->settings, &parts[part], map->item[i], place, in->err);
+        status = sw_setting_read(in->settings, &parts[part], map->item[i], place, in->err);
     }
     return status;
 }
@@ -387,7 +387,7 @@ static sw_status read_usual_parts(const reading *in) {
         sw_yaml *usual;
         status = sw_yaml_parse("default", parts[part].fallback, strlen(parts[part].fallback), &scratch, &usual, in->err);
         if (!status)
-            status = sw_value_read(in->settings, &parts[part], usual, (sw_place){"default", 0}, in->err);
+            status = sw_setting_read(in->settings, &parts[part], usual, (sw_place){"default", 0}, in->err);
     }
     sw_arena_free(&scratch);
     return status;
@@ -498,7 +498,7 @@ static sw_status read_off(const reading *in, const sw_yaml *value) {
     return status;
 }
 
-sw_status sw_value_read(sw_settings *settings, const sw_option *option, const sw_yaml *value, sw_place place, sw_error *err) {
+sw_status sw_setting_read(sw_settings *settings, const sw_option *option, const sw_yaml *value, sw_place place, sw_error *err) {
     static sw_status (*const readers[])(const reading *, const sw_yaml *) = {
         [SW_KIND_REAL_AUTO] = read_real_auto, [SW_KIND_PATH] = read_path,
         [SW_KIND_COUNT] = read_count,         [SW_KIND_COUNT_AUTO] = read_count_auto,

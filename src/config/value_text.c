@@ -40,7 +40,7 @@ static bool print_parts(const sw_settings *settings, const sw_option *option, FI
     bool is_done = true;
     for (int i = 0; i < n_parts; i++) {
         fprintf(out, "%s%s: ", i ? ", " : "{", parts[i].key);
-        is_done = sw_value_print(settings, &parts[i], out) && is_done;
+        is_done = sw_setting_print(settings, &parts[i], out) && is_done;
     }
     fputc('}', out);
     return is_done;
@@ -57,13 +57,13 @@ static bool print_columns(const sw_settings *settings, const sw_option *option, 
         if (name && !strcmp(name, parts[i].key))
             continue;
         fprintf(out, "%s%s: ", n++ ? ", " : "", parts[i].key);
-        is_done = sw_value_print(settings, &parts[i], out) && is_done;
+        is_done = sw_setting_print(settings, &parts[i], out) && is_done;
     }
     fputc('}', out);
     return is_done;
 }
 
-bool sw_value_print(const sw_settings *settings, const sw_option *option, FILE *out) {
+bool sw_setting_print(const sw_settings *settings, const sw_option *option, FILE *out) {
     const void *field = (const char *)settings + option->offset;
     char first[SW_TEXT_NUMBER_BYTES], second[SW_TEXT_NUMBER_BYTES];
     switch (option->kind) {
@@ -208,7 +208,7 @@ static char *describe_words(const char *words, char *buffer, size_t bytes) {
     return buffer;
 }
 
-char *sw_value_describe(const sw_option *option, char *buffer, size_t bytes) {
+char *sw_setting_describe(const sw_option *option, char *buffer, size_t bytes) {
     char numbers[128];
     const char *text = "";
     switch (option->kind) {

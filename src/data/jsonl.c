@@ -1,4 +1,4 @@
-/* jsonl.c: from the words of a line (json_line.h) to the values under its keys; jsonl_row.c makes a row of them.
+/* jsonl.c: from the words of a line (json_cursor.h) to the values under its keys; jsonl_row.c makes a row of them.
  *
  * The keys of the line are kept and sorted at the end, to find one that came twice.
  */
@@ -52,14 +52,14 @@ static bool put_slice(sw_slice **list, int *n, int *capacity, sw_slice slice) {
 
 static sw_status read_key(sw_row_reader *r, sw_slice *key) {
     sw_jsonl *rows = r->rows;
-    sw_status status = sw_json_line_string(&r->json, key);
+    sw_status status = sw_json_cursor_string(&r->json, key);
     if (status != SW_OK)
         return status;
     if (!put_slice(&rows->keys, &rows->n_keys, &rows->key_capacity, *key))
         return no_memory(rows, r->json.err);
-    if (!sw_json_line_pass(&r->json, ':'))
-        return sw_json_line_refuse(&r->json, "not JSON: a colon is needed after a key");
-    sw_json_line_blanks(&r->json);
+    if (!sw_json_cursor_pass(&r->json, ':'))
+        return sw_json_cursor_refuse(&r->json, "not JSON: a colon is needed after a key");
+    sw_json_cursor_blanks(&r->json);
     return SW_OK;
 }
 
@@ -89,10 +89,10 @@ static sw_status wrong_kind(const sw_row_reader *r, int key, int takes) {
                          : takes & SW_TAKES_NUMBER ? "a number or a boolean"
                          : key == SW_COLUMN_tools  ? "a list of objects"
                                                    : "a string or a list of messages",
-                         sw_json_line_value(&r->json));
+                         sw_json_cursor_value(&r->json));
 }
 
-static int kind_here(const sw_json_line *json) {
+static int kind_here(const sw_json_cursor *json) {
     switch (*json->at) {
     case '"':
         return SW_TAKES_TEXT;
@@ -114,14 +114,14 @@ static sw_status read_value(sw_row_reader *r, int key) {
     value->is_there = true;
     if (kind == 0) { /* null, or no JSON */
         value->is_null = true;
-        return r->json.at < r->json.end ? sw_json_line_scalar(&r->json)
-                                        : sw_json_line_refuse(&r->json, "not JSON: the line ends before the object does");
+        return r->json.at < r->json.end ? sw_json_cursor_scalar(&r->json)
+                                        : sw_json_cursor_refuse(&r->json, "not JSON: the line ends before the object does");
     }
     if (!(kind & takes))
         return wrong_kind(r, key, takes);
     if (kind == SW_TAKES_TEXT)
-        return sw_json_line_string(&r->json, &value->text);
-    return sw_json_line_tree(&r->json, &value->tree);
+        return sw_json_cursor_string(&r->json, &value->text);
+    return sw_json_cursor_tree(&r->json, &value->tree);
 }
 
 static sw_status read_member(sw_row_reader *r) {
@@ -140,47 +140,47 @@ static sw_status read_member(sw_row_reader *r) {
         if (!put_slice(&rows->unread, &rows->n_unread, &rows->unread_capacity, key))
             return no_memory(rows, r->json.err);
     }
-    return sw_json_line_skip(&r->json);
+    return sw_json_cursor_skip(&r->json);
 }
 
 /* ---- a row ---- */
 
 static sw_status begin_object(sw_row_reader *r) {
-    sw_json_line_blanks(&r->json);
+    sw_json_cursor_blanks(&r->json);
     if (*r->json.at == '{') {
         r->json.at++;
         return SW_OK;
     }
     if (*r->json.at == '<')
-        return sw_json_line_refuse(&r->json, "not JSON; it looks like a web page: is it an error page saved as data?");
+        return sw_json_cursor_refuse(&r->json, "not JSON; it looks like a web page: is it an error page saved as data?");
     if (r->json.end - r->json.at >= 3 && memcmp(r->json.at, "\xEF\xBB\xBF", 3) == 0)
-        return sw_json_line_refuse(&r->json, "a byte order mark where a row should begin; were two files joined?");
-    sw_json_line value = r->json; /* a value of another kind, and nothing behind it? */
+        return sw_json_cursor_refuse(&r->json, "a byte order mark where a row should begin; were two files joined?");
+    sw_json_cursor value = r->json; /* a value of another kind, and nothing behind it? */
     value.err = NULL;
-    if (sw_json_line_skip(&value) == SW_OK && (sw_json_line_blanks(&value), value.at == value.end))
-        return sw_row_refuse(r, "a row must be an object ({...}), this is %s", sw_json_line_value(&r->json));
-    return sw_json_line_refuse(&r->json, "not JSON: a row is an object ({...})");
+    if (sw_json_cursor_skip(&value) == SW_OK && (sw_json_cursor_blanks(&value), value.at == value.end))
+        return sw_row_refuse(r, "a row must be an object ({...}), this is %s", sw_json_cursor_value(&r->json));
+    return sw_json_cursor_refuse(&r->json, "not JSON: a row is an object ({...})");
 }
 
 static sw_status read_row(sw_row_reader *r, sw_jsonl_row *row) {
-    sw_status status = sw_json_line_check(&r->json);
+    sw_status status = sw_json_cursor_check(&r->json);
     if (status == SW_OK)
         status = begin_object(r);
     if (status != SW_OK)
         return status;
-    if (!sw_json_line_pass(&r->json, '}')) {
+    if (!sw_json_cursor_pass(&r->json, '}')) {
         do
             if ((status = read_member(r)) != SW_OK)
                 return status;
-        while (sw_json_line_pass(&r->json, ','));
-        if (!sw_json_line_pass(&r->json, '}'))
-            return sw_json_line_refuse(&r->json, r->json.at == r->json.end
-                                                     ? "not JSON: the line ends before the object does; a row is one line"
-                                                     : "not JSON: a comma or } is needed here");
+        while (sw_json_cursor_pass(&r->json, ','));
+        if (!sw_json_cursor_pass(&r->json, '}'))
+            return sw_json_cursor_refuse(&r->json, r->json.at == r->json.end
+                                                       ? "not JSON: the line ends before the object does; a row is one line"
+                                                       : "not JSON: a comma or } is needed here");
     }
-    sw_json_line_blanks(&r->json);
+    sw_json_cursor_blanks(&r->json);
     if (r->json.at < r->json.end)
-        return sw_json_line_refuse(&r->json, "there is something after the object; a line must hold one row and nothing else");
+        return sw_json_cursor_refuse(&r->json, "there is something after the object; a line must hold one row and nothing else");
     if ((status = check_keys(r)) != SW_OK)
         return status;
     const json_t *weight = r->values[SW_ROW_WEIGHT].tree;
@@ -259,7 +259,7 @@ sw_status sw_jsonl_next(sw_jsonl *rows, sw_jsonl_row *row, bool *is_end, sw_erro
                            .rows = rows};
         rows->at = end ? end + 1 : rows->end;
         rows->line++;
-        sw_json_line_blanks(&r.json);
+        sw_json_cursor_blanks(&r.json);
         if (r.json.at == r.json.end)
             continue;
         sw_status status = read_line(&r, row);

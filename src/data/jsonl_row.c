@@ -84,7 +84,7 @@ int sw_row_takes(int key) {
 /* ---- keys that are not read ---- */
 
 /* Nothing, in whatever spelling. */
-static bool is_empty_here(const sw_json_line *json) {
+static bool is_empty_here(const sw_json_cursor *json) {
     const char *at = json->at;
     if (*at == 'n')
         return true;

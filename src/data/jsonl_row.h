@@ -2,7 +2,7 @@
 #ifndef SW_DATA_JSONL_ROW_H
 #define SW_DATA_JSONL_ROW_H
 
-#include "data/json_line.h"
+#include "data/json_cursor.h"
 #include "data/jsonl.h"
 
 /* The keys of a row: columns (role and content are none of a row's), and those whose names are fixed. */
@@ -19,7 +19,7 @@ typedef struct sw_row_value {
 } sw_row_value;
 
 typedef struct sw_row_reader {
-    sw_json_line json;
+    sw_json_cursor json;
     sw_jsonl *rows;
     sw_row_value values[SW_N_ROW_KEYS];
 } sw_row_reader;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/kernel_text.h"
+#include "base/proc_text.h"
 
 static const double SECONDS_BETWEEN_LOOKS = 10; /* a large process that was killed takes seconds to go */
 
@@ -60,9 +60,9 @@ const char *sw_signal_name(int number, char name[SW_SIGNAL_NAME_BYTES]) {
 }
 
 static int64_t count_memory_kills(void) {
-    char text[SW_KERNEL_TEXT_BYTES];
+    char text[SW_PROC_TEXT_BYTES];
     int64_t n;
-    return sw_kernel_text_read("/proc/vmstat", text) && sw_kernel_text_find(text, "oom_kill ", &n) ? n : -1;
+    return sw_proc_text_read("/proc/vmstat", text) && sw_proc_text_find(text, "oom_kill ", &n) ? n : -1;
 }
 
 void sw_memory_kills_start(sw_memory_kills *kills) {

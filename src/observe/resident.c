@@ -6,28 +6,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/kernel_text.h"
+#include "base/proc_text.h"
 
 enum { PATH_BYTES = 4096 };
 
 /* ---- a process ---- */
 
 sw_status sw_resident_read(pid_t pid, sw_resident *resident, sw_error *err) {
-    char folder[32], path[64], text[SW_KERNEL_TEXT_BYTES];
+    char folder[32], path[64], text[SW_PROC_TEXT_BYTES];
     int64_t kilobytes, peak_kilobytes;
     snprintf(folder, sizeof folder, pid ? "/proc/%lld" : "/proc/self", (long long)pid);
 
     snprintf(path, sizeof path, "%s/status", folder);
-    if (!sw_kernel_text_read(path, text) || !sw_kernel_text_find(text, "VmRSS:", &kilobytes) ||
-        !sw_kernel_text_find(text, "VmHWM:", &peak_kilobytes))
+    if (!sw_proc_text_read(path, text) || !sw_proc_text_find(text, "VmRSS:", &kilobytes) ||
+        !sw_proc_text_find(text, "VmHWM:", &peak_kilobytes))
         return sw_fail(err, SW_BAD_CONFIG, "%s: does not tell how much memory the process has; is it alive, and /proc mounted?",
                        path);
     resident->resident = kilobytes * 1024;
     resident->peak = peak_kilobytes * 1024;
 
     snprintf(path, sizeof path, "%s/smaps_rollup", folder);
-    resident->proportional =
-        sw_kernel_text_read(path, text) && sw_kernel_text_find(text, "Pss:", &kilobytes) ? kilobytes * 1024 : -1;
+    resident->proportional = sw_proc_text_read(path, text) && sw_proc_text_find(text, "Pss:", &kilobytes) ? kilobytes * 1024 : -1;
     return SW_OK;
 }
 
@@ -51,17 +50,17 @@ static void apply_group(void *to, const char *root, const char folder[SW_GROUP_F
     };
     const group_files *files = &versions[is_version_1];
     sw_available_memory *available = to;
-    char path[2 * PATH_BYTES], text[SW_KERNEL_TEXT_BYTES];
+    char path[2 * PATH_BYTES], text[SW_PROC_TEXT_BYTES];
     int64_t limit, usage, bytes, least = INT64_MAX;
     const char *name = NULL;
     snprintf(path, sizeof path, "%s%s/%s", root, folder, files->usage);
     if (!sw_kernel_number_read(path, &usage))
         return;
     snprintf(path, sizeof path, "%s%s/memory.stat", root, folder);
-    if (sw_kernel_text_read(path, text)) {
+    if (sw_proc_text_read(path, text)) {
         for (int i = 0; i < 3 && files->given_back[i]; i++)
-            usage -= sw_kernel_text_find(text, files->given_back[i], &bytes) ? bytes : 0;
-        if (files->hierarchical && sw_kernel_text_find(text, files->hierarchical, &bytes))
+            usage -= sw_proc_text_find(text, files->given_back[i], &bytes) ? bytes : 0;
+        if (files->hierarchical && sw_proc_text_find(text, files->hierarchical, &bytes))
             least = bytes, name = "memory.stat";
     }
     for (int i = 0; i < 2 && files->limit[i]; i++) {
@@ -77,10 +76,10 @@ static void apply_group(void *to, const char *root, const char folder[SW_GROUP_F
 }
 
 sw_status sw_available_memory_read(const char *root, sw_available_memory *available, sw_error *err) {
-    char path[PATH_BYTES], text[SW_KERNEL_TEXT_BYTES];
+    char path[PATH_BYTES], text[SW_PROC_TEXT_BYTES];
     int64_t kilobytes;
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
-    if (!sw_kernel_text_read(path, text) || !sw_kernel_text_find(text, "MemAvailable:", &kilobytes))
+    if (!sw_proc_text_read(path, text) || !sw_proc_text_find(text, "MemAvailable:", &kilobytes))
         return sw_fail(err, SW_BAD_CONFIG, "%s: does not tell how much memory is available; is /proc mounted?", path);
     available->bytes = kilobytes * 1024;
     snprintf(available->limit, sizeof available->limit, "MemAvailable of /proc/meminfo");

@@ -68,7 +68,7 @@ static sw_status add_setting(sw_record *record, const sw_settings *settings, sw_
     char key[128], *value = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&value, &bytes);
-    bool is_done = out && sw_value_print(settings, option, out);
+    bool is_done = out && sw_setting_print(settings, option, out);
     is_done = sw_text_close(out, &value) && is_done;
     snprintf(key, sizeof key, "%s.%s", option->section, option->key);
     sw_status status = is_done ? add(record, key, value, err) : no_memory(err);

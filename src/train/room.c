@@ -84,7 +84,7 @@ static void count_checkpoints(const sw_run *run, disk *d, int64_t *newest) {
             (best < 0 || steps.item[i].validation_loss <= steps.item[best].validation_loss))
             best = i;
     for (int i = 0; i < steps.n; i++) {
-        const sw_step *item = &steps.item[i];
+        const sw_step_entry *item = &steps.item[i];
         bool stays = i == best || (s->checkpoint.keep_every && item->step % s->checkpoint.keep_every == 0);
         d->there_all += item->is_whole;
         d->there += item->is_whole && !stays;

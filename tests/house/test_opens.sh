@@ -6,7 +6,7 @@ list=$(mktemp)
 trap 'rm -f "$list"' EXIT
 cat >"$list" <<'END'
 base/file.c                 the place for it
-base/kernel_text.c          files of /proc and /sys
+base/proc_text.c            files of /proc and /sys
 config/settings_text.c      RUN.yaml, which may be a pipe of the shell: O_NONBLOCK
 cli/main.c                  /dev/null
 cli/bench.c                 /proc/cpuinfo

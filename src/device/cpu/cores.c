@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/kernel_text.h"
+#include "base/proc_text.h"
 
 static void add(sw_cores *cores, int cpu) {
     if (cpu >= 0 && cores->n_found < SW_MAX_CORES)
@@ -52,11 +52,11 @@ static void read_machine(sw_cores *cores) {
 
 /* Lower the quota `to` to that of the group: microseconds of running in a period of so many. */
 static void apply_quota(void *to, const char *root, const char folder[SW_GROUP_FOLDER_BYTES], bool is_version_1) {
-    char path[2 * SW_GROUP_FOLDER_BYTES], text[SW_KERNEL_TEXT_BYTES];
+    char path[2 * SW_GROUP_FOLDER_BYTES], text[SW_PROC_TEXT_BYTES];
     double *quota = to;
     int64_t running, period = 0;
     snprintf(path, sizeof path, "%s%s/%s", root, folder, is_version_1 ? "cpu.cfs_quota_us" : "cpu.max");
-    if (!sw_kernel_text_read(path, text) || !sw_kernel_text_find(text, "", &running) || running <= 0)
+    if (!sw_proc_text_read(path, text) || !sw_proc_text_find(text, "", &running) || running <= 0)
         return; /* "max", -1, or no such file: no limit */
     snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", root, folder);
     if (is_version_1 ? sw_kernel_number_read(path, &period) : sscanf(text, "%*s %" SCNd64, &period) == 1)

@@ -1,19 +1,19 @@
-/* kernel_text.h: what the kernel tells in small text files of /proc and /sys, read into buffers on the stack: nothing is
+/* proc_text.h: what the kernel tells in small text files of /proc and /sys, read into buffers on the stack: nothing is
  * allocated.
  */
-#ifndef SW_BASE_KERNEL_TEXT_H
-#define SW_BASE_KERNEL_TEXT_H
+#ifndef SW_BASE_PROC_TEXT_H
+#define SW_BASE_PROC_TEXT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SW_KERNEL_TEXT_BYTES = 16384, SW_GROUP_FOLDER_BYTES = 2048 };
+enum { SW_PROC_TEXT_BYTES = 16384, SW_GROUP_FOLDER_BYTES = 2048 };
 
 /* A small file as text. What does not fit is left out: what is looked for stands near the beginning. */
-bool sw_kernel_text_read(const char *path, char text[SW_KERNEL_TEXT_BYTES]);
+bool sw_proc_text_read(const char *path, char text[SW_PROC_TEXT_BYTES]);
 
 /* The number after `name` at the beginning of a line; "" for the first number. */
-bool sw_kernel_text_find(const char *text, const char *name, int64_t *number);
+bool sw_proc_text_find(const char *text, const char *name, int64_t *number);
 
 /* The first number of a file. */
 bool sw_kernel_number_read(const char *path, int64_t *number);

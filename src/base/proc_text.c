@@ -1,5 +1,5 @@
-/* kernel_text.c: see kernel_text.h. */
-#include "base/kernel_text.h"
+/* proc_text.c: see proc_text.h. */
+#include "base/proc_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,15 +10,15 @@
 
 #include "base/reason.h"
 
-bool sw_kernel_text_read(const char *path, char text[SW_KERNEL_TEXT_BYTES]) {
+bool sw_proc_text_read(const char *path, char text[SW_PROC_TEXT_BYTES]) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
         return false;
     size_t n = 0;
     ssize_t got = 0;
     int n_tries = 0;
-    while (n < SW_KERNEL_TEXT_BYTES - 1) {
-        got = read(descriptor, text + n, SW_KERNEL_TEXT_BYTES - 1 - n);
+    while (n < SW_PROC_TEXT_BYTES - 1) {
+        got = read(descriptor, text + n, SW_PROC_TEXT_BYTES - 1 - n);
         if (got < 0 && sw_is_interruption(errno, &n_tries))
             continue;
         if (got <= 0)
@@ -30,7 +30,7 @@ bool sw_kernel_text_read(const char *path, char text[SW_KERNEL_TEXT_BYTES]) {
     return got >= 0;
 }
 
-bool sw_kernel_text_find(const char *text, const char *name, int64_t *number) {
+bool sw_proc_text_find(const char *text, const char *name, int64_t *number) {
     size_t n = strlen(name);
     for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         if (strncmp(line, name, n) == 0) {
@@ -42,8 +42,8 @@ bool sw_kernel_text_find(const char *text, const char *name, int64_t *number) {
 }
 
 bool sw_kernel_number_read(const char *path, int64_t *number) {
-    char text[SW_KERNEL_TEXT_BYTES];
-    return sw_kernel_text_read(path, text) && sw_kernel_text_find(text, "", number);
+    char text[SW_PROC_TEXT_BYTES];
+    return sw_proc_text_read(path, text) && sw_proc_text_find(text, "", number);
 }
 
 /* ---- control groups ---- */
@@ -66,11 +66,11 @@ static void visit_upwards(const char *root, const char *mount, const char *withi
 }
 
 void sw_control_groups_visit(const char *root, const char *controller, sw_group_fn visit, void *to) {
-    char path[SW_GROUP_FOLDER_BYTES], mount[64], text[SW_KERNEL_TEXT_BYTES];
+    char path[SW_GROUP_FOLDER_BYTES], mount[64], text[SW_PROC_TEXT_BYTES];
     /* Lines "0::/path" (version 2) and "4:memory:/path" (version 1; several controllers may share a line). */
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controller);
-    if (!sw_kernel_text_read(path, text))
+    if (!sw_proc_text_read(path, text))
         return; /* a kernel without control groups */
     char *rest = text;
     for (char *line; (line = strsep(&rest, "\n"));) {
