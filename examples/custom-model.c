@@ -6,7 +6,7 @@
  *     cc custom-model.c $(pkg-config --cflags --libs shardwise) -o custom-model && ./custom-model
  *
  * It writes custom-model.txt and the run's folder custom-model-run where it is started;
- * custom-model-run/model/model.safetensors has the weights by these names.
+ * custom-model-run/model/model.safetensors has the weights by these names. At the end it goes on from two words.
  */
 #include <stdio.h>
 
@@ -70,7 +70,7 @@ static sw_status trace(void *self, sw_graph *g, sw_error *err) {
         layer l = declare_layer(g, unit, i);
         x = sw_call(g, unit, block, &l, x);
     }
-    sw_cross_entropy(g, sw_rmsnorm(g, x, norm(g, root, "norm"), 1e-5), table, sw_targets(g));
+    sw_predict(g, sw_rmsnorm(g, x, norm(g, root, "norm"), 1e-5), table);
     return sw_graph_status(g, err);
 }
 
@@ -79,6 +79,10 @@ static void show_step(void *to, const sw_progress *p) {
     (void)to;
     if (p->is_logged)
         printf("step %2d of %d: loss %.3f\n", (int)p->step, (int)p->n_steps, p->loss), fflush(stdout);
+}
+
+static void show_text(void *to, const char *bytes, size_t n_bytes) {
+    fwrite(bytes, 1, n_bytes, to), fflush(to);
 }
 
 static int write_file(const char *path, const char *text, int times) {
@@ -106,6 +110,13 @@ int main(void) {
     options.listener.step = show_step;
     sw_error err;
     sw_status status = sw_train_text(settings, NULL, NULL, 0, &options, &err);
+    sw_writing_options how = SW_WRITING_OPTIONS_INIT;
+    how.max_tokens = 40, how.temperature = 0, how.text = show_text, how.to = stdout;
+    if (status == SW_OK)
+        printf("She sells"), fflush(stdout);
+    if (status == SW_OK)
+        status = sw_generate_text(settings, NULL, NULL, 0, &options, "She sells", &how, &err);
+    printf("\n");
     if (status != SW_OK)
         fprintf(stderr, "custom-model: %s\n", err.message);
     return sw_status_exit_code(status);

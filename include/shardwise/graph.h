@@ -174,6 +174,10 @@ SW_API sw_value *sw_dropout(sw_graph *graph, sw_value *x, double probability);
  * A graph has one loss. */
 SW_API sw_value *sw_cross_entropy(sw_graph *graph, sw_value *x, sw_parameter *head, sw_value *targets);
 
+/* The end of a model that is trained and generates: the loss over sw_targets, as sw_cross_entropy records it, or, where the graph
+ * is recorded to go on from a text, the logits after each row's last token. */
+SW_API sw_value *sw_predict(sw_graph *graph, sw_value *x, sw_parameter *head);
+
 /* For generation, in place of the loss: the logits [B, V] at one position of each row, which is chosen when the graph runs. */
 SW_API sw_value *sw_logits_at_position(sw_graph *graph, sw_value *x, sw_parameter *head);
 

@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* A model that is not one of the library's: a C function that records its forward pass and ends in sw_cross_entropy. Where
+/* A model that is not one of the library's: a C function that records its forward pass and ends in sw_predict, or in
+ * sw_cross_entropy if it is not to generate. Where
  * model.path is set, its weights come from there: a folder with model.safetensors (or its index and parts), or a .safetensors
  * file, that has a tensor for each parameter, by its name and of its shape, and no other. */
 typedef struct sw_custom_model {
@@ -83,6 +84,34 @@ SW_API sw_status sw_train_text(const char *text, const char *directory, const ch
  * NULL. Errors: as sw_train_text's, of settings and model. */
 SW_API sw_status sw_plan_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
                               const sw_train_options *options, char **json, sw_error *err);
+
+/* What a run's model makes of the run's data.validation: *loss, nats per token predicted, of all files together; *n_tokens, how
+ * many (may be NULL). The model is that in the run's folder, or before it is trained the one of model.path; ranks and numbers are
+ * the run's. Of the options count the model, listener.line, as_threads and stop_signal. Ranks are forked here too. */
+SW_API sw_status sw_evaluate_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                                  const sw_train_options *options, double *loss, int64_t *n_tokens, sw_error *err);
+
+typedef struct sw_writing_options {
+    size_t size;        /* sizeof(sw_writing_options) */
+    int64_t max_tokens; /* to write, at least 1 */
+    double temperature; /* 0: always the likeliest token */
+    int64_t top_k;      /* of the likeliest tokens, so many are drawn from; 0: all */
+    double top_p;       /* the likeliest that have this share together; 1: all */
+    uint64_t seed;
+    /* Takes what is written, piece by piece, whole characters: called in a rank, which is another process. */
+    void (*text)(void *to, const char *bytes, size_t n_bytes);
+    void *to;
+} sw_writing_options;
+
+#define SW_WRITING_OPTIONS_INIT \
+    { .size = sizeof(sw_writing_options), .max_tokens = 100, .temperature = 1, .top_p = 1, .seed = 1234 }
+
+/* Go on from `prompt` with a run's model, found as sw_evaluate_text finds it; its folder has the tokenizer. A text longer than
+ * data.sequence_length (of a model with a name: its positions) goes on from its latest half. A program's own model must end in
+ * sw_predict, with as many rows in its head as the vocabulary has ids. */
+SW_API sw_status sw_generate_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                                  const sw_train_options *options, const char *prompt, const sw_writing_options *how,
+                                  sw_error *err);
 
 #ifdef __cplusplus
 }

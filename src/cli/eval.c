@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/eval_scores.h"
 #include "config/check.h"
+#include "embed/of_run.h"
 #include "infer/score.h"
 #include "train/train.h"
 
@@ -35,45 +36,11 @@ static void tell(void *told, const char *line) {
     sw_print_warning(line);
 }
 
-/* How a run writes conversations, and which day it tells. */
-static void take_chat(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES], sw_chat_options *chat) {
-    if (!chat->format && !chat->template_path) {
-        chat->format = sw_settings_chat_format(settings);
-        chat->template_path = settings->data.chat_template;
-    }
-    if (!chat->now)
-        chat->now = settings->data.chat_now;
-    if (!chat->now && sw_run_kept_day(settings, day))
-        chat->now = day;
-}
-
-/* A run's model, or before it is trained the one that it starts from; where adapters are trained that one too, and with it the
- * adapter; its validation data; its row length; its chat template and the day that it tells. Whatever the flags say stays. */
+/* What the run says; whatever the flags say stays. */
 static sw_status from_run(const char *path, sw_settings *settings, char model[SW_PATH_BYTES], char day[SW_CHAT_TIME_BYTES],
                           sw_score_options *o, sw_error *err) {
     sw_status status = sw_settings_read(path, NULL, 0, settings, err);
-    if (!status)
-        status = sw_settings_name_model(settings, err);
-    if (!status)
-        status = sw_path_join(model, settings->checkpoint.path, "model", err);
-    if (!status && !sw_file_exists(model))
-        status = sw_settings_find_models(settings, err);
-    if (status)
-        return status;
-    bool is_adapter = !o->adapter && sw_settings_train_lora(settings) && sw_file_exists(model);
-    o->adapter = is_adapter ? model : o->adapter;
-    o->model = sw_file_exists(model) && !is_adapter ? model : settings->model.path;
-    if (!o->model)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "%s: %s does not exist yet, and there is no model.path · shardwise eval · train it first", path, model);
-    if (!o->n_paths && !o->choices) {
-        o->paths = settings->data.validation.item;
-        o->n_paths = settings->data.validation.n;
-    }
-    take_chat(settings, day, &o->chat);
-    o->columns = &settings->data.columns;
-    o->sequence_length = o->sequence_length ? o->sequence_length : settings->data.sequence_length;
-    return SW_OK;
+    return status ? status : sw_score_of_run(settings, model, day, o, err);
 }
 
 static bool is_run(const char *path) {
@@ -121,8 +88,7 @@ static sw_status eval(int n_arguments, char **arguments, sw_error *err) {
         sw_arguments_help(&sw_verb_eval, flags, N_FLAGS);
     if (status || !goes_on)
         goto done;
-    sw_score_options options = {.model = others[0],
-                                .adapter = adapter,
+    sw_score_options options = {.model = {.folder = others[0], .adapter = adapter},
                                 .paths = data.item,
                                 .n_paths = data.n,
                                 .choices = choices_path,

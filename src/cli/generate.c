@@ -99,8 +99,7 @@ static sw_status generate(int n_arguments, char **arguments, sw_error *err) {
     sw_text_output out = {
         .prompts = &list, .n_samples = n_samples, .seed = (uint64_t)seed, .is_chat = is_chat, .is_json = is_json};
     sw_generate_options options = {
-        .model = others[0],
-        .adapter = adapter,
+        .model = {.folder = others[0], .adapter = adapter},
         .prompts = list.item,
         .n_prompts = list.n,
         .n_samples = n_samples,

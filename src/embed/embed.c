@@ -4,9 +4,15 @@
  */
 #include <shardwise/train.h>
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/options.h"
 #include "config/settings.h"
 #include "device/cpu/cores.h"
+#include "embed/of_run.h"
+#include "infer/generate.h"
 #include "plan/plan.h"
 #include "train/train.h"
 
@@ -85,6 +91,115 @@ sw_status sw_plan_text(const char *text, const char *directory, const char *cons
         status = *json ? sw_plan_check_fit(&plan, err) : sw_fail(err, SW_NO_MEMORY, "no memory for the plan's text");
         sw_plan_free(&plan);
     }
+    sw_settings_free(&settings);
+    return status;
+}
+
+/* Ranks and numbers as the run has them. */
+static int ranks_of(const sw_settings *settings) {
+    sw_cores cores;
+    sw_assembly_choice choice;
+    sw_cores_find(&cores);
+    sw_assembly_choose(settings, cores.n, &choice, NULL, 0);
+    return choice.n_ranks;
+}
+
+static sw_dtype dtype_of(const sw_settings *settings) {
+    return settings->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32;
+}
+
+static sw_status evaluate(const sw_settings *settings, const sw_train_options *known, double *loss, int64_t *n_tokens,
+                          sw_error *err) {
+    char folder[SW_PATH_BYTES], day[SW_CHAT_TIME_BYTES];
+    sw_score_options options = {.model = {.custom = known->model},
+                                .n_ranks = ranks_of(settings),
+                                .parameter_dtype = dtype_of(settings),
+                                .as_threads = known->as_threads,
+                                .tell = known->listener.line,
+                                .told = known->listener.to,
+                                .stop_signal = known->stop_signal};
+    sw_choices_score none;
+    sw_status status = sw_score_of_run(settings, folder, day, &options, err);
+    if (!status && !options.n_paths)
+        status = sw_fail(err, SW_BAD_CONFIG, "%s: there is nothing to evaluate · write data.validation", settings->name);
+    sw_source_score *scores = status ? NULL : calloc((size_t)options.n_paths, sizeof *scores);
+    if (!status && !scores)
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for the scores of %d sources", options.n_paths);
+    if (!status)
+        status = sw_score(&options, scores, &none, err);
+    double sum = 0;
+    int64_t n = 0;
+    for (int i = 0; i < options.n_paths && !status; i++) {
+        sum += scores[i].loss;
+        n += scores[i].n_targets;
+    }
+    if (!status)
+        *loss = n ? sum / (double)n : NAN;
+    if (!status && n_tokens)
+        *n_tokens = n;
+    free(scores);
+    return status;
+}
+
+sw_status sw_evaluate_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                           const sw_train_options *options, double *loss, int64_t *n_tokens, sw_error *err) {
+    sw_train_options known;
+    sw_settings settings;
+    if (!loss)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_evaluate_text: loss is NULL, where the result is put");
+    sw_status status = read_text("sw_evaluate_text", text, directory, overrides, n_overrides, options, &known, &settings, err);
+    if (!status)
+        status = evaluate(&settings, &known, loss, n_tokens, err);
+    sw_settings_free(&settings);
+    return status;
+}
+
+/* Who takes the text, in the shape that generation gives it. */
+static sw_status pass_text(void *to, int64_t text, const char *bytes, size_t n_bytes, sw_error *err) {
+    const sw_writing_options *how = to;
+    (void)text;
+    (void)err;
+    how->text(how->to, bytes, n_bytes);
+    return SW_OK;
+}
+
+static sw_status generate(const sw_settings *settings, const sw_train_options *known, const char *prompt, sw_writing_options *how,
+                          sw_error *err) {
+    char folder[SW_PATH_BYTES];
+    const sw_prompt given = {.text = prompt, .n_bytes = strlen(prompt)};
+    sw_generate_options options = {.model = {.custom = known->model},
+                                   .prompts = &given,
+                                   .n_prompts = 1,
+                                   .max_tokens = how->max_tokens,
+                                   .temperature = how->temperature,
+                                   .top_k = how->top_k,
+                                   .top_p = how->top_p,
+                                   .seed = how->seed,
+                                   .n_ranks = ranks_of(settings),
+                                   .parameter_dtype = dtype_of(settings),
+                                   .as_threads = known->as_threads,
+                                   .sink = {.to = how, .text = pass_text},
+                                   .stop_signal = known->stop_signal};
+    sw_status status = sw_model_of_run(settings, folder, &options.model, err);
+    return status ? status : sw_generate(&options, err);
+}
+
+sw_status sw_generate_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+                           const sw_train_options *options, const char *prompt, const sw_writing_options *how, sw_error *err) {
+    sw_train_options known;
+    sw_writing_options known_how = SW_WRITING_OPTIONS_INIT;
+    sw_settings settings;
+    if (!prompt || !how)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_generate_text: %s",
+                       !prompt ? "prompt is NULL; give a text to go on from" : "how is NULL; start from SW_WRITING_OPTIONS_INIT");
+    sw_status status = sw_options_take(how, &known_how, sizeof known_how, "sw_writing_options", "SW_WRITING_OPTIONS_INIT", err);
+    if (!status && !known_how.text)
+        status = sw_fail(err, SW_BAD_CONFIG, "sw_generate_text: sw_writing_options.text is NULL, which takes what is written");
+    if (status)
+        return status;
+    status = read_text("sw_generate_text", text, directory, overrides, n_overrides, options, &known, &settings, err);
+    if (!status)
+        status = generate(&settings, &known, prompt, &known_how, err);
     sw_settings_free(&settings);
     return status;
 }

@@ -24,12 +24,12 @@ static sw_status add_program(sw_decoder *d, int64_t n_rows, int64_t n_tokens, sw
 
 sw_status sw_decoder_create(const sw_decoder_choice *choice, sw_decoder *d, sw_error *err) {
     *d = (sw_decoder){.choice = *choice};
-    sw_status status = sw_runner_begin(choice->model, choice->adapter, choice->n_ranks, choice->parameter_dtype, &d->runner, err);
+    sw_status status = sw_runner_begin(&choice->model, choice->n_ranks, choice->parameter_dtype, &d->runner, err);
     if (!status && d->runner.model.mask != SW_MASK_CAUSAL)
         status = sw_fail(err, SW_BAD_FILE,
                          "%s/config.json: is_causal is false: every token of this model sees those that come after it, so text "
                          "cannot be continued token by token; shardwise eval scores it",
-                         choice->model);
+                         choice->model.folder);
     if (!status)
         status = add_program(d, choice->n_rows, 1, err);
     if (!status)

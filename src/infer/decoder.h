@@ -11,12 +11,11 @@
 #include "infer/runner.h"
 
 typedef struct sw_decoder_choice {
-    const char *model; /* a Hugging Face folder */
+    sw_runner_model model;
     int n_ranks;
     int64_t n_rows;      /* of each rank */
     int64_t n_positions; /* of each row; at most the model's */
     sw_dtype parameter_dtype;
-    const char *adapter; /* a PEFT folder; NULL: none */
 } sw_decoder_choice;
 
 enum { SW_DECODE_ROWS, SW_DECODE_SHORT, SW_DECODE_LONG, SW_N_DECODER_PROGRAMS };

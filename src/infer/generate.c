@@ -108,7 +108,7 @@ static sw_status read_ends(generation *g, sw_error *err) {
     for (int i = 0; i < 2 && !g->n_ends; i++) {
         char path[SW_PATH_BYTES];
         sw_json *document;
-        sw_status status = sw_path_join(path, g->options->model, files[i], err);
+        sw_status status = sw_path_join(path, g->options->model.folder, files[i], err);
         if (status)
             return status;
         if (!sw_file_exists(path))
@@ -187,21 +187,21 @@ static sw_status read_prompt(generation *g, const sw_model_config *model, int64_
 
 static sw_status build(generation *g, sw_error *err) {
     const sw_generate_options *o = g->options;
-    sw_model_config model;
+    sw_model_config model = {0};
     bool has_text = o->n_stops > 0;
     for (int64_t i = 0; i < o->n_prompts; i++)
         has_text = has_text || o->prompts[i].text;
-    sw_status status = sw_model_config_read(o->model, &model, err);
+    sw_status status = sw_runner_dimensions(&o->model, &model, err);
     if (!status)
         status = read_ends(g, err);
     if (!status && has_text)
-        status = sw_codec_open(o->model, model.vocabulary, &g->codec, err);
+        status = sw_codec_open(o->model.folder, model.vocabulary, &g->codec, err);
     if (!status && o->is_chat) {
         sw_chat_options chat = o->chat;
         int32_t turn_end = -1;
         char path[SW_PATH_BYTES];
-        chat.folder = o->model;
-        sw_chat_template_of_adapter(o->adapter, path, &chat);
+        chat.folder = o->model.folder;
+        sw_chat_template_of_adapter(o->model.adapter, path, &chat);
         status = sw_codec_open_chat(&g->codec, &chat, err);
         if (!status)
             status = sw_codec_turn_end(&g->codec, &turn_end, err);
@@ -221,7 +221,6 @@ static sw_status build(generation *g, sw_error *err) {
     int64_t of_rank = (g->n_texts + o->n_ranks - 1) / o->n_ranks, n_rows = o->n_rows ? o->n_rows : USUAL_ROWS;
     sw_decoder_choice choice = {
         .model = o->model,
-        .adapter = o->adapter,
         .n_ranks = o->n_ranks,
         .n_rows = n_rows < of_rank ? n_rows : of_rank,
         .n_positions = g->longest + o->max_tokens < model.max_positions ? g->longest + o->max_tokens : model.max_positions,

@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "data/chat.h"
+#include "infer/runner.h"
 
 typedef struct sw_prompt {
     const char *text; /* [n_bytes], at least one; NULL: ids are given */
@@ -42,8 +43,7 @@ typedef struct sw_text_sink {
 } sw_text_sink;
 
 typedef struct sw_generate_options {
-    const char *model;   /* a Hugging Face folder */
-    const char *adapter; /* a PEFT folder, added to the model's weights while they are loaded; NULL: none */
+    sw_runner_model model;
     const sw_prompt *prompts;
     int64_t n_prompts;         /* at least 1 */
     int64_t n_samples;         /* texts for each prompt; 0: 1 */

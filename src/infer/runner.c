@@ -9,9 +9,21 @@
 #include "execute/rank_device.h"
 #include "hf/model_files.h"
 
-sw_status sw_runner_begin(const char *folder, const char *adapter, int n_ranks, sw_dtype parameter_dtype, sw_runner *r,
-                          sw_error *err) {
-    *r = (sw_runner){.folder = folder, .adapter = adapter, .kernel_set = sw_kernel_set_best()};
+/* What says how the folder names tensors; NULL: as the parameters are called. */
+static const sw_model_config *files_config(const sw_runner *r) {
+    return r->source.custom ? NULL : &r->model;
+}
+
+sw_status sw_runner_dimensions(const sw_runner_model *m, sw_model_config *config, sw_error *err) {
+    if (!m->custom)
+        return sw_model_config_read(m->folder, config, err);
+    *config =
+        (sw_model_config){.vocabulary = m->custom->vocabulary, .max_positions = m->n_positions, .bos_token = -1, .eos_token = -1};
+    return SW_OK;
+}
+
+sw_status sw_runner_begin(const sw_runner_model *model, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
+    *r = (sw_runner){.source = *model, .kernel_set = sw_kernel_set_best()};
     sw_cores_find(&r->cores);
     sw_sharding sharding = {.mesh = sw_mesh_flat(n_ranks),
                             .n_threads = r->cores.n > n_ranks ? r->cores.n / n_ranks : 1,
@@ -20,17 +32,18 @@ sw_status sw_runner_begin(const char *folder, const char *adapter, int n_ranks, 
                             .parameter_dtype = parameter_dtype,
                             .mode = SW_SHM_VIEW};
     sw_gemm_choose(r->kernel_set, sw_sharding_numbers(&sharding), false, &r->gemm);
-    sw_status status = sw_model_config_read(folder, &r->model, err);
+    sw_status status = sw_runner_dimensions(model, &r->model, err);
     sw_model_drop(&r->model, 0); /* a model is used as it is, whatever it was trained with */
-    if (!status && adapter)
-        status = sw_adapted_open(folder, &r->model, adapter, &r->adapted, err);
+    if (!status && model->adapter)
+        status = sw_adapted_open(model->folder, &r->model, model->adapter, &r->adapted, err);
     return status ? status : sw_compiled_create(&sharding, &r->compiled, err);
 }
 
 sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_error *err) {
-    sw_status status = sw_model_trace(&r->model, end, graph, err);
+    const sw_custom_model *custom = r->source.custom;
+    sw_status status = custom ? sw_custom_model_trace(custom, end, graph, err) : sw_model_trace(&r->model, end, graph, err);
     if (!status && r->compiled->n_programs == 0)
-        status = sw_model_files_check(r->folder, &r->model, graph, err);
+        status = sw_model_files_check(r->source.folder, files_config(r), graph, err);
     if (!status)
         return sw_compile(r->compiled, graph, SW_COMPILE_FORWARD, NULL, err);
     sw_graph_free(graph);
@@ -63,12 +76,12 @@ sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
         status = sw_executor_create(comm, r->device, &r->compiled->states, r->compiled->readable, r->compiled->n_programs,
                                     &r->executor, err);
     sw_masters masters = sw_masters_own(r->executor, r->compiled, comm->rank);
-    if (!status && r->adapter)
-        status = sw_adapted_load(&r->adapted, r->folder, &r->model, &r->compiled->layout, masters.owner, sw_masters_put, &masters,
-                                 err);
+    if (!status && r->source.adapter)
+        status = sw_adapted_load(&r->adapted, r->source.folder, &r->model, &r->compiled->layout, masters.owner, sw_masters_put,
+                                 &masters, err);
     else if (!status)
-        status =
-            sw_model_files_load(r->folder, &r->model, &r->compiled->layout, masters.owner, sw_masters_put, &masters, NULL, err);
+        status = sw_model_files_load(r->source.folder, files_config(r), &r->compiled->layout, masters.owner, sw_masters_put,
+                                     &masters, NULL, err);
     return status ? status : sw_executor_publish(r->executor, err);
 }
 
@@ -107,12 +120,12 @@ void sw_runner_blame(const sw_runner *r, sw_error *err) {
     sw_error found;
     bool is_found = false;
     for (int owner = 0; owner < layout->n_shards && !is_found; owner++)
-        if (r->adapter)
-            sw_adapted_load(&r->adapted, r->folder, &r->model, layout, owner, look_at, &is_found, &found);
+        if (r->source.adapter)
+            sw_adapted_load(&r->adapted, r->source.folder, &r->model, layout, owner, look_at, &is_found, &found);
         else
-            sw_model_files_load(r->folder, &r->model, layout, owner, look_at, &is_found, NULL, &found);
+            sw_model_files_load(r->source.folder, files_config(r), layout, owner, look_at, &is_found, NULL, &found);
     if (is_found)
         sw_fail(err, err->status, "%.600s: %.300s: the model's files are damaged", err->message, found.message);
     else
-        sw_fail(err, err->status, "%.800s, though every weight in %.100s is a number", err->message, r->folder);
+        sw_fail(err, err->status, "%.800s, though every weight in %.100s is a number", err->message, r->source.folder);
 }

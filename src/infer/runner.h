@@ -11,13 +11,22 @@
 #include "execute/executor.h"
 #include "graph/graph.h"
 #include "hf/adapted.h"
+#include "model/custom_model.h"
 #include "model/model.h"
 #include "plan/need.h"
 #include "shard/compile.h"
 
+/* Which model. */
+typedef struct sw_runner_model {
+    const char *folder;  /* a Hugging Face folder; the caller's, as all here */
+    const char *adapter; /* a PEFT folder; NULL: none */
+    /* A program's own model, whose weights the folder has: what no config.json says. NULL: one with a name. */
+    const sw_custom_model *custom;
+    int64_t n_positions; /* of it: the longest row */
+} sw_runner_model;
+
 typedef struct sw_runner {
-    const char *folder;  /* a Hugging Face folder; the caller's */
-    const char *adapter; /* a PEFT folder; the caller's; NULL: none */
+    sw_runner_model source;
     sw_adapted adapted;
     sw_model_config model;
     sw_cores cores;
@@ -29,10 +38,12 @@ typedef struct sw_runner {
     sw_executor *executor;
 } sw_runner;
 
+/* Its dimensions; of a program's own model, vocabulary and positions. Errors: SW_BAD_FILE. */
+sw_status sw_runner_dimensions(const sw_runner_model *model, sw_model_config *config, sw_error *err);
+
 /* Before ranks exist: read the model's dimensions, and check that the adapter (NULL: none) fits; then add programs. Ownership:
  * sw_runner_free, on {0} too. Errors: SW_BAD_FILE. */
-sw_status sw_runner_begin(const char *folder, const char *adapter, int n_ranks, sw_dtype parameter_dtype, sw_runner *runner,
-                          sw_error *err);
+sw_status sw_runner_begin(const sw_runner_model *model, int n_ranks, sw_dtype parameter_dtype, sw_runner *runner, sw_error *err);
 void sw_runner_free(sw_runner *runner);
 
 /* Add a program. `graph` is empty but for what is wanted of it (decoding, token losses); it is the runner's from now on, also

@@ -61,18 +61,18 @@ static int64_t rows_of(const scoring *s, int source) {
 
 static sw_status open_codec(scoring *s, sw_error *err) {
     char tokenizer[SW_PATH_BYTES], vocabulary[SW_PATH_BYTES], path[SW_PATH_BYTES];
-    sw_status status = sw_path_join(tokenizer, s->options->model, "tokenizer.json", err);
+    sw_status status = sw_path_join(tokenizer, s->options->model.folder, "tokenizer.json", err);
     if (!status)
-        status = sw_path_join(vocabulary, s->options->model, "vocab.json", err);
+        status = sw_path_join(vocabulary, s->options->model.folder, "vocab.json", err);
     if (status || (!sw_file_exists(tokenizer) && !sw_file_exists(vocabulary)))
         return status;
-    status = sw_codec_open(s->options->model, s->runner.model.vocabulary, &s->codec, err);
+    status = sw_codec_open(s->options->model.folder, s->runner.model.vocabulary, &s->codec, err);
     s->has_codec = !status;
     sw_chat_options options = s->options->chat;
     char day[SW_CHAT_TIME_BYTES];
     sw_chat_today(day);
-    options.folder = s->options->model;
-    sw_chat_template_of_adapter(s->options->adapter, path, &options);
+    options.folder = s->options->model.folder;
+    sw_chat_template_of_adapter(s->options->model.adapter, path, &options);
     options.now = options.now ? options.now : day;
     return status ? status : sw_chat_open(&options, &s->codec.chat, err);
 }
@@ -81,12 +81,12 @@ static sw_status open_source(scoring *s, int source, sw_error *err) {
     char file[SW_PATH_BYTES];
     const char *path = s->options->paths[source], *ending = strrchr(path, '.');
     if (!s->has_codec && (!ending || strcmp(ending, ".npy"))) {
-        sw_tokenizer_refuse_folder(s->options->model, err);
+        sw_tokenizer_refuse_folder(s->options->model.folder, err);
         return sw_fail_within(err, "%.400s is text (token ids are a .npy file)", path);
     }
-    sw_status status = sw_path_join(file, s->options->model, "tokenizer.json", err);
+    sw_status status = sw_path_join(file, s->options->model.folder, "tokenizer.json", err);
     if (!status && !sw_file_exists(file))
-        status = sw_path_join(file, s->options->model, "vocab.json", err);
+        status = sw_path_join(file, s->options->model.folder, "vocab.json", err);
     if (status)
         return status;
     sw_dataset_options options = {.paths = &s->options->paths[source],
@@ -174,7 +174,7 @@ static sw_status build(scoring *s, sw_error *err) {
     const sw_score_options *o = s->options;
     if (o->n_paths < 1 && !o->choices)
         return sw_fail(err, SW_BAD_CONFIG, "there is nothing to score; name data or a file of choices");
-    sw_status status = sw_runner_begin(o->model, o->adapter, o->n_ranks, o->parameter_dtype, &s->runner, err);
+    sw_status status = sw_runner_begin(&o->model, o->n_ranks, o->parameter_dtype, &s->runner, err);
     int64_t positions = s->runner.model.max_positions;
     if (!status && o->sequence_length > positions)
         status = sw_fail(err, SW_BAD_CONFIG, "rows of %" PRId64 " tokens are asked for, and this model has %" PRId64 " %s",
@@ -196,7 +196,7 @@ static sw_status build(scoring *s, sw_error *err) {
     if (!status)
         tell_of_time(s);
     if (!status && o->choices && !s->has_codec)
-        status = sw_tokenizer_refuse_folder(o->model, err);
+        status = sw_tokenizer_refuse_folder(o->model.folder, err);
     if (!status && o->choices)
         status = sw_questions_read(o->choices, &s->codec, positions, &s->questions, err);
     return status ? status : add_programs(s, err);
@@ -214,8 +214,7 @@ static sw_status build_other(const scoring *s, const int value[], scoring *other
     options->parameter_dtype = value[DTYPE] ? SW_BF16 : options->parameter_dtype;
     options->n_ranks >>= value[RANKS];
     other->row_length >>= value[LENGTH];
-    sw_status status =
-        sw_runner_begin(options->model, options->adapter, options->n_ranks, options->parameter_dtype, &other->runner, err);
+    sw_status status = sw_runner_begin(&options->model, options->n_ranks, options->parameter_dtype, &other->runner, err);
     other->runner.model.keeps_documents_apart = s->runner.model.keeps_documents_apart;
     return status ? status : add_programs(other, err);
 }

@@ -11,10 +11,10 @@
 #include "base/columns.h"
 #include "base/dtype.h"
 #include "data/chat.h"
+#include "infer/runner.h"
 
 typedef struct sw_score_options {
-    const char *model;        /* a Hugging Face folder */
-    const char *adapter;      /* a PEFT folder, added to the model's weights while they are loaded; NULL: none */
+    sw_runner_model model;
     const char *const *paths; /* [n_paths] sources: .txt, .jsonl, .npy or a pattern; each is scored by itself */
     int n_paths;              /* 0: none */
     const char *choices;      /* a .jsonl file of {"prompt", "choices", "answer"}; NULL: none */

@@ -28,7 +28,20 @@ static sw_status check_op(const sw_graph *graph, const sw_op *op, const sw_custo
     return check_table(op, "embedding", op->operand[1].parameter, model, err);
 }
 
-sw_status sw_custom_model_trace(const sw_custom_model *model, sw_graph *graph, sw_error *err) {
+/* Ids beyond the vocabulary are nobody's: a head that has logits for them could produce them. */
+static sw_status check_logits(const sw_graph *graph, const sw_custom_model *model, sw_error *err) {
+    const sw_value *logits = sw_graph_port(graph, SW_PORT_LOGITS);
+    if (!logits)
+        return sw_fail(err, SW_BAD_CONFIG, "the custom model cannot generate: its trace function must end in sw_predict");
+    if (logits->dimension[1] != model->vocabulary)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "the custom model cannot generate: its head has %" PRId64
+                       " rows, and sw_custom_model.vocabulary is %" PRId64 "; make them equal",
+                       logits->dimension[1], model->vocabulary);
+    return SW_OK;
+}
+
+sw_status sw_custom_model_trace(const sw_custom_model *model, sw_model_end end, sw_graph *graph, sw_error *err) {
     sw_error own = {SW_OK, ""};
     if (!model->trace || model->vocabulary < 1)
         return sw_fail(err, SW_BAD_CONFIG,
@@ -42,8 +55,11 @@ sw_status sw_custom_model_trace(const sw_custom_model *model, sw_graph *graph, s
                        own.message[0] ? own.message : "the custom model's trace function failed and left no message");
     if ((status = sw_graph_status(graph, err)))
         return status;
-    if (!sw_graph_port(graph, SW_PORT_LOSS))
-        return sw_fail(err, SW_BAD_CONFIG, "the custom model has no loss; its trace function must end in sw_cross_entropy");
+    if (end == SW_ENDS_IN_LOGITS)
+        status = check_logits(graph, model, err);
+    else if (!sw_graph_port(graph, SW_PORT_LOSS))
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "the custom model has no loss; its trace function must end in sw_predict or sw_cross_entropy");
     for (int i = 0; i < graph->ops.n && !status; i++)
         status = check_op(graph, graph->ops.item[i], model, err);
     return status;

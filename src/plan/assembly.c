@@ -131,7 +131,7 @@ static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
 
 static sw_status record(sw_assembly *a, bool is_training, sw_graph *graph, sw_error *err) {
     if (a->custom)
-        return sw_custom_model_trace(a->custom, graph, err);
+        return sw_custom_model_trace(a->custom, SW_ENDS_IN_LOSS, graph, err);
     if (a->lora.rank)
         return sw_lora_trace(&a->model, &a->lora, SW_ENDS_IN_LOSS, graph, is_training ? &a->lora_layers : NULL, err);
     return sw_model_trace(&a->model, SW_ENDS_IN_LOSS, graph, err);

@@ -472,6 +472,15 @@ static void row_cross_entropy(void) {
     NOT_RECORDED("has one", (sw_cross_entropy(c.g, c.x, c.table, c.targets), sw_cross_entropy(c.g, c.x, c.table, c.targets)));
 }
 
+static void row_predict(void) {
+    NO_GRAPH(sw_predict(NULL, c.x, c.table));
+    NOT_RECORDED("x is NULL", sw_predict(c.g, NULL, c.table));
+    NOT_RECORDED("head is NULL", sw_predict(c.g, c.x, NULL));
+    NOT_RECORDED("another graph", sw_predict(c.g, c.x, other.table));
+    NOT_RECORDED("another graph", sw_predict(c.g, other.x, c.table));
+    NOT_RECORDED("has one", (sw_predict(c.g, c.x, c.table), sw_predict(c.g, c.x, c.table)));
+}
+
 static void row_logits_at_position(void) {
     NO_GRAPH(sw_logits_at_position(NULL, c.x, c.table));
     NOT_RECORDED("x is NULL", sw_logits_at_position(c.g, NULL, c.table));
@@ -951,6 +960,64 @@ static void row_plan_text(void) {
     HOLDS(!json);
 }
 
+static void row_evaluate_text(void) {
+    const sw_train_options good = SW_TRAIN_OPTIONS_INIT;
+    const char text[] = "data: {sequence_length: 8}\ncheckpoint: {path: new}\n";
+    double loss;
+    int64_t n;
+    REFUSED("text is NULL", sw_evaluate_text(NULL, NULL, NULL, 0, &good, &loss, &n, err));
+    REFUSED("loss is NULL", sw_evaluate_text(text, NULL, NULL, 0, &good, NULL, &n, err));
+    REFUSED("nowhere", sw_evaluate_text(text, "nowhere", NULL, 0, &good, &loss, &n, err));
+    REFUSED("sw_evaluate_text: overrides are -1", sw_evaluate_text(text, NULL, NULL, -1, &good, &loss, NULL, err));
+    REFUSED("sw_evaluate_text: options is NULL", sw_evaluate_text(text, NULL, NULL, 0, NULL, &loss, NULL, err));
+    REFUSED("no model is named", sw_evaluate_text(text, NULL, NULL, 0, &good, &loss, NULL, err));
+    sw_train_options with = good;
+    with.size = 1;
+    REFUSED("has size 1", sw_evaluate_text(text, NULL, NULL, 0, &with, &loss, NULL, err));
+    with = good;
+    sw_custom_model model = {trace_with, NULL, 256};
+    with.model = &model;
+    REFUSED("new/model does not exist yet", sw_evaluate_text(text, NULL, NULL, 0, &with, &loss, NULL, err));
+}
+
+static void drop_text(void *to, const char *bytes, size_t n_bytes) {
+    (void)to;
+    (void)bytes;
+    (void)n_bytes;
+}
+
+static void row_generate_text(void) {
+    sw_train_options good = SW_TRAIN_OPTIONS_INIT;
+    sw_custom_model model = {trace_with, NULL, 256};
+    const char text[] = "data: {sequence_length: 8}\ncheckpoint: {path: new}\n";
+    sw_writing_options how = SW_WRITING_OPTIONS_INIT;
+    how.text = drop_text;
+    good.model = &model;
+    REFUSED("text is NULL", sw_generate_text(NULL, NULL, NULL, 0, &good, "a", &how, err));
+    REFUSED("prompt is NULL", sw_generate_text(text, NULL, NULL, 0, &good, NULL, &how, err));
+    REFUSED("how is NULL", sw_generate_text(text, NULL, NULL, 0, &good, "a", NULL, err));
+    REFUSED("nowhere", sw_generate_text(text, "nowhere", NULL, 0, &good, "a", &how, err));
+    REFUSED("sw_generate_text: overrides are -1", sw_generate_text(text, NULL, NULL, -1, &good, "a", &how, err));
+    REFUSED("sw_generate_text: options is NULL", sw_generate_text(text, NULL, NULL, 0, NULL, "a", &how, err));
+    REFUSED("new/model does not exist yet", sw_generate_text(text, NULL, NULL, 0, &good, "a", &how, err));
+    const char *const there[] = {"model.path=."};
+#define WRITING_WITH(words, member, wrong)                                              \
+    do {                                                                                \
+        sw_writing_options with = how;                                                  \
+        with.member = wrong;                                                            \
+        REFUSED(words, sw_generate_text(text, NULL, there, 1, &good, "a", &with, err)); \
+    } while (0)
+    WRITING_WITH("has size 0", size, 0);
+    WRITING_WITH("sw_writing_options.text is NULL", text, NULL);
+    WRITING_WITH("at least 1", max_tokens, 0);
+    WRITING_WITH("temperature", temperature, -1);
+    WRITING_WITH("temperature", temperature, NAN);
+    WRITING_WITH("top_k", top_k, -1);
+    WRITING_WITH("top_p", top_p, 0);
+    WRITING_WITH("top_p", top_p, NAN);
+    REFUSED("prompt 1 is empty", sw_generate_text(text, NULL, there, 1, &good, "", &how, err));
+}
+
 /* ---- the table ---- */
 
 static const struct {
@@ -995,6 +1062,7 @@ static const struct {
     {"sw_add", row_add},
     {"sw_dropout", row_dropout},
     {"sw_cross_entropy", row_cross_entropy},
+    {"sw_predict", row_predict},
     {"sw_logits_at_position", row_logits_at_position},
     {"sw_launch", row_launch},
     {"sw_comm_rank", row_comm_rank},
@@ -1018,6 +1086,8 @@ static const struct {
     {"sw_train_file", row_train_file},
     {"sw_train_text", row_train_text},
     {"sw_plan_text", row_plan_text},
+    {"sw_evaluate_text", row_evaluate_text},
+    {"sw_generate_text", row_generate_text},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 

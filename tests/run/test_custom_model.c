@@ -1,10 +1,12 @@
 /* A model that the caller brings: what is wrong with it is said by name, before anything is written. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,7 +21,7 @@ static sw_parameter *table(sw_graph *g, sw_unit *unit, const char *name, int64_t
 
 typedef struct plan {
     int64_t embedding_rows, head_rows;
-    bool embeds_targets, has_no_loss, shares_head;
+    bool embeds_targets, has_no_loss, shares_head, predicts;
 } plan;
 
 static sw_status trace(void *self, sw_graph *g, sw_error *err) {
@@ -28,7 +30,9 @@ static sw_status trace(void *self, sw_graph *g, sw_error *err) {
     sw_parameter *embedding = table(g, root, "embedding", p->embedding_rows),
                  *head = p->shares_head ? embedding : table(g, root, "head", p->head_rows);
     sw_value *x = sw_embedding(g, p->embeds_targets ? sw_targets(g) : sw_tokens(g), embedding);
-    if (!p->has_no_loss)
+    if (p->predicts)
+        sw_predict(g, x, head);
+    else if (!p->has_no_loss)
         sw_cross_entropy(g, x, head, sw_targets(g));
     return sw_graph_status(g, err);
 }
@@ -260,6 +264,168 @@ static void it_is_planned_without_a_run(void **state) {
     free(json);
 }
 
+/* ---- its use ---- */
+
+enum { LAYERS = 2, HEADS = 2, POSITIONS = 16 };
+
+typedef struct small_layer {
+    sw_parameter *norm, *q, *k, *v, *out;
+} small_layer;
+
+static sw_value *attend(sw_graph *g, void *self, sw_value *x) {
+    const small_layer *l = self;
+    sw_value *n = sw_rmsnorm(g, x, l->norm, 1e-5);
+    sw_value *q = sw_rotary(g, sw_linear(g, n, l->q, NULL, SW_OUT_IN), CHANNELS / HEADS, 1e4);
+    sw_value *k = sw_rotary(g, sw_linear(g, n, l->k, NULL, SW_OUT_IN), CHANNELS / HEADS, 1e4);
+    sw_value *v = sw_linear(g, n, l->v, NULL, SW_OUT_IN);
+    const sw_attention_options options = {.documents = sw_documents(g)};
+    return sw_add(g, x, sw_linear(g, sw_attention_with(g, q, k, v, HEADS, HEADS, &options), l->out, NULL, SW_OUT_IN));
+}
+
+/* Positions that are learned, and others that are turned; attention that keeps documents apart. */
+static sw_status trace_whole(void *self, sw_graph *g, sw_error *err) {
+    char name[32];
+    (void)self;
+    sw_unit *root = sw_unit_declare(g, NULL, "root");
+    sw_parameter *wte = table(g, root, "wte", 256), *wpe = table(g, root, "wpe", POSITIONS);
+    sw_value *x = sw_add_positions(g, sw_embedding(g, sw_tokens(g), wte), wpe);
+    for (int i = 0; i < LAYERS; i++) {
+        small_layer l;
+        sw_parameter **matrix[] = {&l.q, &l.k, &l.v, &l.out};
+        snprintf(name, sizeof name, "layer.%d", i);
+        sw_unit *unit = sw_unit_declare(g, root, name);
+        snprintf(name, sizeof name, "%d.norm", i);
+        l.norm = sw_parameter_declare(g, unit, name, 1, (int64_t[]){CHANNELS}, SW_INIT_ONES, 0);
+        for (int m = 0; m < 4; m++) {
+            snprintf(name, sizeof name, "%d.%d", i, m);
+            *matrix[m] = table(g, unit, name, CHANNELS);
+        }
+        x = sw_call(g, unit, attend, &l, x);
+    }
+    sw_predict(g, x, wte);
+    return sw_graph_status(g, err);
+}
+
+static const char whole_settings[] = "data: {train: [text.txt], validation: [text.txt], tokenizer: bytes, sequence_length: 16}\n"
+                                     "train: {steps: 60, batch_size: 8, micro_batch_size: 2}\n"
+                                     "optimizer: {learning_rate: 3e-2}\n"
+                                     "checkpoint: {path: run}\n";
+
+typedef struct collected {
+    size_t n;
+    char text[256];
+    double validation_loss;
+} collected;
+
+static void collect(void *to, const char *bytes, size_t n_bytes) {
+    collected *c = to;
+    for (size_t i = 0; i < n_bytes && c->n + 1 < sizeof c->text; i++)
+        c->text[c->n++] = bytes[i];
+}
+
+static void look_at_step(void *to, const sw_progress *progress) {
+    collected *c = to;
+    if (progress->has_validation)
+        c->validation_loss = progress->validation_loss;
+}
+
+/* What a rank finds comes back through memory that it shares with the test. */
+static collected *share(void) {
+    collected *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    return shared;
+}
+
+static void it_is_evaluated_and_generates_as_models_with_a_name_do(void **state) {
+    (void)state;
+    const sw_custom_model model = {.trace = trace_whole, .vocabulary = 256};
+    sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+    sw_error err = {0};
+    collected *c = share();
+    const char *const save[] = {"shard.ranks=2", "model.save_dtype=fp32"};
+    options.model = &model;
+    options.listener.step = look_at_step;
+    options.listener.to = c;
+    if (sw_train_text(whole_settings, NULL, save, 2, &options, &err))
+        fail_msg("%s", err.message);
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const ranks[] = {i ? "shard.ranks=3" : "shard.ranks=1"};
+        int64_t n = 0;
+        if (sw_evaluate_text(whole_settings, NULL, ranks, 1, &options, &loss[i], &n, &err))
+            fail_msg("%s", err.message);
+        assert_int_equal(n, 100 * 24 - 1); /* all but the first byte */
+    }
+    assert_true(loss[0] == loss[1]);
+    assert_true(loss[0] < 2 && fabs(loss[0] - c->validation_loss) < 0.1); /* which cuts rows otherwise */
+    char texts[2][256];
+    sw_writing_options how = SW_WRITING_OPTIONS_INIT;
+    how.max_tokens = 40; /* beyond its positions */
+    how.temperature = 0;
+    how.text = collect;
+    how.to = c;
+    for (int i = 0; i < 2; i++) {
+        const char *const ranks[] = {i ? "shard.ranks=2" : "shard.ranks=1"};
+        c->n = 0;
+        if (sw_generate_text(whole_settings, NULL, ranks, 1, &options, "one two t", &how, &err))
+            fail_msg("%s", err.message);
+        snprintf(texts[i], sizeof texts[i], "%.*s", (int)c->n, c->text);
+        assert_int_equal(strlen(texts[i]), 40);
+    }
+    assert_string_equal(texts[0], texts[1]);
+    munmap(c, sizeof *c);
+}
+
+/* The cache of keys and values, and positions behind the prompt, give what rows of training gave: the text goes on as learned. */
+static void what_it_has_learned_by_heart_it_writes(void **state) {
+    (void)state;
+    const sw_custom_model model = {.trace = trace_whole, .vocabulary = 256};
+    sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+    sw_error err = {0};
+    collected *c = share();
+    options.model = &model;
+    /* rows begin at every other letter: so does the prompt */
+    FILE *cycle = fopen("cycle.txt", "w");
+    assert_non_null(cycle);
+    for (int i = 0; i < 200; i++)
+        fputs("abcdefghij", cycle);
+    assert_int_equal(fclose(cycle), 0);
+    const char *const overrides[] = {"shard.ranks=1", "train.steps=300", "data.validation=[cycle.txt]", "data.train=[cycle.txt]"};
+    if (sw_train_text(whole_settings, NULL, overrides, 4, &options, &err))
+        fail_msg("%s", err.message);
+    double loss;
+    if (sw_evaluate_text(whole_settings, NULL, overrides, 4, &options, &loss, NULL, &err) || loss > 0.1)
+        fail_msg("%g: %s", loss, err.message);
+    sw_writing_options how = SW_WRITING_OPTIONS_INIT;
+    how.max_tokens = 10;
+    how.temperature = 0;
+    how.text = collect;
+    how.to = c;
+    if (sw_generate_text(whole_settings, NULL, overrides, 4, &options, "ghijab", &how, &err))
+        fail_msg("%s", err.message);
+    c->text[c->n] = 0;
+    assert_string_equal(c->text, "cdefghijab");
+    munmap(c, sizeof *c);
+}
+
+static void a_model_that_cannot_generate_is_refused_by_name(void **state) {
+    (void)state;
+    plan p = {256, 300}, wide = {256, 300, .predicts = true};
+    sw_error err = {0};
+    if (train((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, &err))
+        fail_msg("%s", err.message);
+    sw_writing_options how = SW_WRITING_OPTIONS_INIT;
+    how.text = collect;
+    static const char text[] = "checkpoint: {path: run}\nshard: {ranks: 1}\n";
+    for (int i = 0; i < 2; i++) {
+        const sw_custom_model model = {.trace = trace, .self = i ? &wide : &p, .vocabulary = 256};
+        sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+        options.model = &model;
+        assert_int_equal(sw_generate_text(text, NULL, NULL, 0, &options, "one", &how, &err), SW_BAD_CONFIG);
+        assert_non_null(strstr(err.message, i ? "its head has 300 rows" : "must end in sw_predict"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(its_own_errors_come_through, enter_folder, leave_folder),
@@ -270,6 +436,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(its_weights_are_written_without_a_config, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(its_weights_are_loaded_by_name, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(it_is_planned_without_a_run, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(it_is_evaluated_and_generates_as_models_with_a_name_do, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(what_it_has_learned_by_heart_it_writes, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(a_model_that_cannot_generate_is_refused_by_name, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(settings_may_be_text, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(any_number_of_ranks_trains_it_to_the_same_bits, enter_folder, leave_folder),
     };

@@ -138,7 +138,7 @@ static void *shared(size_t bytes) {
 static void decode(decoding *c, int n_ranks) {
     sw_error err = {SW_OK, ""};
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
-    const sw_decoder_choice choice = {c->model, n_ranks, N_ROWS, N_TOKENS, SW_F32};
+    const sw_decoder_choice choice = {{.folder = c->model}, n_ranks, N_ROWS, N_TOKENS, SW_F32};
     launch.n_ranks = n_ranks;
     memset(c->decoded, 0, sizeof *c->decoded);
     if (sw_decoder_create(&choice, &c->decoder, &err) || sw_launch(&launch, decode_in_rank, c, &err))

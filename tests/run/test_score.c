@@ -43,7 +43,7 @@ static void losses_are_those_of_pytorch_on_any_number_of_ranks(void **state) {
             sw_error err;
             sw_source_score score;
             sw_choices_score choices;
-            const sw_score_options options = {.model = model,
+            const sw_score_options options = {.model = {.folder = model},
                                               .paths = paths,
                                               .n_paths = 1,
                                               .sequence_length = cases[i].length,
@@ -145,7 +145,7 @@ static void windows_are_scored_as_transformers_does(void **state) {
             sw_error err;
             sw_source_score score;
             sw_choices_score choices;
-            const sw_score_options options = {.model = folder,
+            const sw_score_options options = {.model = {.folder = folder},
                                               .paths = paths,
                                               .n_paths = 1,
                                               .sequence_length = WINDOWS[i].length,
@@ -231,7 +231,7 @@ static void questions_are_won_by_the_likeliest_choice(void **state) {
     assert_int_equal(sw_bytes_tokenizer_write(folder, &err), SW_OK);
     a.totals = mmap(NULL, N_CHOICES * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(a.totals, MAP_FAILED);
-    const sw_decoder_choice choice = {folder, 1, 1, 100, SW_F32};
+    const sw_decoder_choice choice = {{.folder = folder}, 1, 1, 100, SW_F32};
     if (sw_decoder_create(&choice, &a.decoder, &err) || sw_launch(&launch, ask, &a, &err))
         fail_msg("%s", err.message);
     sw_decoder_free(&a.decoder);
@@ -250,8 +250,11 @@ static void questions_are_won_by_the_likeliest_choice(void **state) {
     fclose(file);
     for (int n_ranks = 1; n_ranks <= 3; n_ranks++) {
         sw_choices_score score;
-        const sw_score_options options = {
-            .model = folder, .choices = path, .chat = {.format = "auto"}, .n_ranks = n_ranks, .parameter_dtype = SW_F32};
+        const sw_score_options options = {.model = {.folder = folder},
+                                          .choices = path,
+                                          .chat = {.format = "auto"},
+                                          .n_ranks = n_ranks,
+                                          .parameter_dtype = SW_F32};
         if (sw_score(&options, NULL, &score, &err))
             fail_msg("%s", err.message);
         assert_int_equal(score.n_questions, N_CHOICES + 1);

@@ -41,7 +41,7 @@ static void greedy_continuations_are_those_of_pytorch(void **state) {
     for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
         taken t = {.n = {0}};
         sw_error err;
-        const sw_generate_options options = {.model = folder,
+        const sw_generate_options options = {.model = {.folder = folder},
                                              .prompts = prompts,
                                              .n_prompts = N_PROMPTS,
                                              .max_tokens = N_NEW,
@@ -91,7 +91,7 @@ static void log_probabilities_of_a_passage_are_those_of_pytorch(void **state) {
     sw_error err;
     sw_decoder decoder;
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
-    const sw_decoder_choice choice = {folder, 1, 1, COUNT(passage), SW_F32};
+    const sw_decoder_choice choice = {{.folder = folder}, 1, 1, COUNT(passage), SW_F32};
     if (sw_decoder_create(&choice, &decoder, &err) || sw_launch(&launch, score_passage, &decoder, &err))
         fail_msg("%s", err.message);
     sw_decoder_free(&decoder);

@@ -141,12 +141,10 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
     const int64_t dim[DIMENSIONS] = {graph->n_rows, graph->n_tokens, n_heads, n_kv_heads, head_channels,
                                      q_stride,      kv_stride,       span,    mask};
     const bool decodes = sw_graph_port(graph, SW_PORT_PLACES);
-    if (decodes && documents)
-        return sw_graph_fail(graph, "attention: a graph that decodes has one document in a row");
     if (decodes && mask != SW_MASK_CAUSAL)
         return sw_graph_fail(graph, "attention: a graph that decodes is causal: a token cannot see those that are not there yet");
     if (decodes)
-        return sw_decode_attention(graph, q, k, v, dim, scale); /* where nothing is dropped */
+        return sw_decode_attention(graph, q, k, v, dim, scale); /* where nothing is dropped, and a row is one document */
     sw_value *out =
         sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows * graph->n_tokens, n_heads * head_channels});
     sw_value *log_sum = sw_value_create(graph, SW_VALUE_STATISTIC, 3, (int64_t[]){graph->n_rows, n_heads, graph->n_tokens});
