@@ -113,8 +113,12 @@ static sw_status lose_rank(const supervisor *s, int rank, const char *what, cons
                    s->control->n_ranks > 1 ? " · others: " : "", others, advice);
 }
 
-static sw_status judge_end(const supervisor *s, int rank, int status, const struct rusage *usage, sw_error *err) {
+/* It has ended, and is reaped. */
+static sw_status judge_end(supervisor *s, int rank, int status, const struct rusage *usage, sw_error *err) {
     char what[64], name[SW_SIGNAL_NAME_BYTES];
+    s->process[rank].is_gone = true;
+    if (atomic_load(&s->control->rank[rank].has_returned))
+        return SW_OK;
     if (WIFEXITED(status)) {
         snprintf(what, sizeof what, "ended by itself with exit code %d while", WEXITSTATUS(status));
         return lose_rank(s, rank, what, "it did not return", "its code must return a status, not exit", err);
@@ -153,17 +157,13 @@ static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
     }
     if (changed != process->pid)
         return SW_OK;
-    if (!WIFSTOPPED(status)) {
-        process->is_gone = true;
-        return atomic_load(&s->control->rank[rank].has_returned) ? SW_OK : judge_end(s, rank, status, &usage, err);
-    }
+    if (!WIFSTOPPED(status))
+        return judge_end(s, rank, status, &usage, err);
     /* Ctrl-Z stops the whole terminal group and `fg` continues it: the stop may be over by now. */
     int stop = WSTOPSIG(status);
     nanosleep(&(struct timespec){.tv_nsec = STOP_IS_BELIEVED_MS * 1000000L}, NULL);
-    if (wait4(process->pid, &status, WNOHANG | WCONTINUED, &usage) == process->pid) {
-        process->is_gone = !WIFCONTINUED(status);
-        return process->is_gone ? judge_end(s, rank, status, &usage, err) : SW_OK;
-    }
+    if (wait4(process->pid, &status, WNOHANG | WCONTINUED, &usage) == process->pid)
+        return WIFCONTINUED(status) ? SW_OK : judge_end(s, rank, status, &usage, err);
     char text[64], name[SW_SIGNAL_NAME_BYTES];
     sw_death death;
     sw_death_explain(&s->control->rank[rank], stop, NULL, &s->memory_kills, s->words, &death);

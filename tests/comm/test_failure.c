@@ -1,8 +1,11 @@
 /* Whatever happens to a rank: one error names it and what it did, the run is over soon, and nothing is left behind.
  *
  * Deadlines are 30 s here: a run that ends within BOUND seconds did not wait for one. */
+#include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +102,34 @@ static void a_stopped_rank_is_named_at_once(void **state) {
     pid_t stopper = comm_send_later(roll, 4, 30, SIGSTOP, 0, 1);
     EXPECT(&options, be_busy, NULL, SW_LOST_RANK, "rank 1 was stopped by SIGSTOP", "at step");
     comm_reap(stopper);
+}
+
+/* The supervisor's pause before it believes a stop: the rank that stopped goes on, and is over, before the pause is. */
+static _Atomic pid_t *goes_on; /* shared; 0: nobody */
+
+int nanosleep(const struct timespec *pause, struct timespec *left) {
+    pid_t pid = goes_on ? atomic_exchange(goes_on, 0) : 0;
+    siginfo_t end;
+    if (pid > 0 && (kill(pid, SIGCONT) != 0 || waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT) != 0))
+        abort();
+    int error = clock_nanosleep(CLOCK_MONOTONIC, 0, pause, left);
+    errno = error;
+    return error ? -1 : 0;
+}
+
+static sw_status stop_and_return(sw_comm *comm, void *arg, sw_error *err) {
+    (void)comm, (void)arg, (void)err;
+    atomic_store(goes_on, getpid());
+    raise(SIGSTOP);
+    return SW_OK;
+}
+
+static void a_rank_that_is_continued_and_returns_is_not_lost(void **state) {
+    (void)state;
+    sw_launch_options options = comm_options(1, false);
+    goes_on = &roll->pid[0];
+    EXPECT(&options, stop_and_return, NULL, SW_OK, "");
+    goes_on = NULL;
 }
 
 static sw_status abort_on_rank_1(sw_comm *comm, void *arg, sw_error *err) {
@@ -408,6 +439,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_killed_rank_is_named_with_what_it_did),
         TEST(a_stopped_rank_is_named_at_once),
+        TEST(a_rank_that_is_continued_and_returns_is_not_lost),
         TEST(a_rank_that_aborts_is_named),
         TEST(a_rank_that_exits_early_is_named_even_with_code_0),
         TEST(an_error_on_one_rank_reaches_all_as_that_error),
