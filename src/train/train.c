@@ -137,6 +137,8 @@ static sw_status enter_folder(sw_run *run, sw_error *err) {
 
 sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
     sw_run run = {.settings = settings, .options = options, .lock = {.descriptor = -1}};
+    sw_error unseen = {0};
+    err = err ? err : &unseen;
     sw_status status = sw_faults_open(options->faults, options->n_faults, &run.faults, err);
     if (!status && run.faults && options->as_threads)
         status = sw_fail(err, SW_BAD_CONFIG, "faults are injected into processes; ranks as threads would all be struck");

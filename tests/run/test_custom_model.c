@@ -175,6 +175,19 @@ static void settings_may_be_text(void **state) {
     assert_non_null(strstr(err.message, "the settings' text:2"));
 }
 
+/* Who does not want the message gets the status alone, also of a run that fails when it has begun. */
+static void an_error_may_go_unseen(void **state) {
+    (void)state;
+    plan p = {256, 300};
+    sw_custom_model model = {.trace = trace, .self = &p, .vocabulary = 256};
+    const char *const faults[] = {"kill:rank=0,step=1"}, *const overrides[] = {"train.restarts=0"};
+    sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+    options.model = &model;
+    options.faults = faults;
+    options.n_faults = 1;
+    assert_int_equal(sw_train_file("run.yaml", overrides, 1, &options, NULL), SW_LOST_RANK);
+}
+
 static char *read_weights(const char *path, size_t *bytes) {
     FILE *file = fopen(path, "rb");
     char *weights = malloc(1 << 20);
@@ -440,6 +453,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_it_has_learned_by_heart_it_writes, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(a_model_that_cannot_generate_is_refused_by_name, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(settings_may_be_text, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(an_error_may_go_unseen, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(any_number_of_ranks_trains_it_to_the_same_bits, enter_folder, leave_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
