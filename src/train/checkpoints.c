@@ -30,10 +30,9 @@ sw_status sw_training_open_saving(sw_training *t, sw_error *err) {
     options.save.from = &t->saved_masters;
     options.save.settings = run->record.item;
     options.save.n_settings = run->record.n;
-    if (!a->custom && sw_model_config_write(&a->model, SW_F32, &t->model_config, err))
-        return err ? err->status : SW_NO_MEMORY;
+    sw_status status = a->custom ? SW_OK : sw_model_config_write(&a->model, SW_F32, &t->model_config, err);
     options.save.model_config = t->model_config;
-    return sw_saving_open(&options, t->comm, &t->saving, err);
+    return status ? status : sw_saving_open(&options, t->comm, &t->saving, err);
 }
 
 static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {

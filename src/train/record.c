@@ -171,7 +171,7 @@ static sw_status refuse_changed(const sw_setting_text *now, const char *then, co
                    now->key, path, then, now->value, now->key);
 }
 
-static bool is_forced(const sw_settings *settings, const char *key) {
+bool sw_record_is_forced(const sw_settings *settings, const char *key) {
     const sw_texts *force = &settings->checkpoint.resume.force;
     for (int i = 0; i < force->n; i++)
         if (!strcmp(force->item[i], key))
@@ -187,7 +187,7 @@ sw_status sw_record_compare(const sw_record *record, const sw_settings *settings
         bool counts = strcmp(now->key, kernels_key) != 0 || settings->train.reproducible;
         if (!counts || !then || !strcmp(then, now->value)) /* a setting that an older version did not have is at its default */
             continue;
-        if (!is_forced(settings, now->key))
+        if (!sw_record_is_forced(settings, now->key))
             return refuse_changed(now, then, sw_checkpoint_path(checkpoint), err);
         char line[SW_MESSAGE_BYTES];
         snprintf(line, sizeof line, "%s has changed as checkpoint.resume.force allows: it was %.200s, it is %.200s", now->key,

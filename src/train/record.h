@@ -20,8 +20,7 @@ typedef struct sw_record {
     int n;
 } sw_record;
 
-/* Ownership: sw_record_free, also after an error. Errors: SW_BAD_FILE: data or model
- * cannot be read; SW_NO_MEMORY. */
+/* Ownership: sw_record_free, also after an error. Errors: SW_BAD_FILE: data or model cannot be read; SW_NO_MEMORY. */
 sw_status sw_record_create(const sw_assembly *assembly, sw_dataset *data, sw_kernel_set set, sw_gemm_kind gemm, sw_record *record,
                            sw_error *err);
 void sw_record_free(sw_record *record);
@@ -30,6 +29,9 @@ void sw_record_free(sw_record *record);
  * they were. Else all stays. `is_named`: settings name the set, and only that one is taken. */
 sw_status sw_record_take_kernels(sw_record *record, const sw_checkpoint *checkpoint, bool is_named, sw_kernel_set *set,
                                  sw_gemm_kind *gemm, sw_error *err);
+
+/* Does checkpoint.resume.force list this setting? */
+bool sw_record_is_forced(const sw_settings *settings, const char *key);
 
 /* May a run with this record go on from the checkpoint? SW_BAD_CONFIG names the first setting that has changed, with both values,
  * unless settings->checkpoint.resume.force lists it; `forced` (may be NULL) hears of those that it lists. The kernels count where

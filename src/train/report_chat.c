@@ -4,13 +4,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "data/jsonl.h"
 #include "train/train.h"
-
-#include <unistd.h>
 
 enum { LOOK_BYTES = 1 << 20, LOOK_ROWS = 1000, SHOWN_BYTES = 2000, SHOWN_LINES = 40 };
 

@@ -48,12 +48,10 @@ static int64_t newest_step(const sw_run *run) {
     return newest;
 }
 
-/* Plan anew for so many ranks. */
-static sw_status plan_for(sw_run *run, int n_ranks, sw_error *err) {
-    sw_assembly_choice choice = run->plan.assembly.choice;
-    choice.n_ranks = n_ranks;
+/* Plan anew. */
+static sw_status plan_for(sw_run *run, const sw_assembly_choice *choice, sw_error *err) {
     sw_assembly_free(&run->plan.assembly);
-    sw_status status = sw_assembly_create(run->settings, run->options->model, &choice, &run->plan.assembly, err);
+    sw_status status = sw_assembly_create(run->settings, run->options->model, choice, &run->plan.assembly, err);
     if (!status)
         status = sw_plan_price(&run->plan, err);
     if (!status)
@@ -63,9 +61,11 @@ static sw_status plan_for(sw_run *run, int n_ranks, sw_error *err) {
 
 /* train.elastic: one rank less, where that fits into memory. */
 static sw_status leave_one_out(sw_run *run, sw_error *err) {
-    int n_ranks = run->plan.assembly.choice.n_ranks;
-    sw_status status = plan_for(run, n_ranks - 1, err);
-    return status == SW_NO_MEMORY ? plan_for(run, n_ranks, err) : status;
+    const sw_assembly_choice now = run->plan.assembly.choice; /* which goes with the assembly */
+    sw_assembly_choice fewer = now;
+    fewer.n_ranks--;
+    sw_status status = plan_for(run, &fewer, err);
+    return status == SW_NO_MEMORY ? plan_for(run, &now, err) : status;
 }
 
 /* Sleep, unless a signal asks for an end. */

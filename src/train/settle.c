@@ -3,25 +3,15 @@
  * A run that goes on keeps what it began with, though other data or more steps would now give another warm-up: its updates so far
  * were made with that. Asking for more steps is then no change of any setting. checkpoint.resume.force chooses anew.
  */
-#include <string.h>
-
 #include "base/text.h"
 #include "checkpoint/load.h"
 #include "train/train.h"
-
-static bool is_forced(const sw_settings *s, const char *key) {
-    const sw_texts *force = &s->checkpoint.resume.force;
-    for (int i = 0; i < force->n; i++)
-        if (!strcmp(force->item[i], key))
-            return true;
-    return false;
-}
 
 /* The number that the checkpoint has for `key`, where it differs from the one that would be chosen now. */
 static void keep(const sw_checkpoint *checkpoint, const sw_settings *s, const char *key, double *value, const char **reason) {
     const char *then = sw_checkpoint_find_setting(checkpoint, key);
     double number;
-    if (!then || is_forced(s, key) || !sw_text_parse_real(then, &number) || number == *value)
+    if (!then || sw_record_is_forced(s, key) || !sw_text_parse_real(then, &number) || number == *value)
         return;
     *value = number;
     *reason = "as when the run began";

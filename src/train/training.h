@@ -83,7 +83,7 @@ typedef struct sw_training {
     sw_limit_seen limit_seen;                  /* rank 0's, to be told with the next decision */
     char limit_text[128];
     double step_seconds[SW_GUARD_SPEED_STEPS]; /* of the last steps, in a ring */
-    int n_step_seconds;
+    int64_t n_step_seconds;
 
     /* the step that is running */
     int64_t first_row, n_rows; /* logical rows of the step */
