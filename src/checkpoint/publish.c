@@ -69,7 +69,7 @@ static int by_offset(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* The ranges of one file in order, and where their checksums come from. Takes list.item over. */
+/* The ranges of one file in order, and where their checksums come from. */
 static sw_status keep_ranges(sw_publisher *p, int kind, const sw_state_file *file, range_list list, sw_error *err) {
     sw_manifest_file *to = &p->manifest.file[kind];
     *to = (sw_manifest_file){true, file->bytes, list.n, malloc((size_t)(list.n + 1) * sizeof *to->range)};
@@ -206,7 +206,7 @@ static sw_status read_table(sw_save *save, sw_error *err) {
             status = sw_fail(err, SW_BUG, "%s: rank %d has not finished its part of step %" PRId64, path, rank, save->step);
         first += sw_save_count_ranges(o, &save->files, rank, NULL);
     }
-    for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
+    for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++)
         for (int64_t i = 0; i < p->manifest.file[kind].n_ranges; i++)
             p->manifest.file[kind].range[i].checksum = p->table[p->place[kind][i]];
     return status;

@@ -134,8 +134,8 @@ sw_status sw_control_check(const sw_control *control, sw_error *err) {
     uint32_t abort = atomic_load_explicit(&control->abort, memory_order_acquire);
     if (abort == SW_RUNNING)
         return SW_OK;
-    for (int i = 0; abort == SW_ABORTING && i < 1000;
-         i++) { /* the message is on its way, unless its writer was killed just now */
+    /* The message is on its way, unless its writer was killed just now. */
+    for (int i = 0; abort == SW_ABORTING && i < 1000; i++) {
         sched_yield();
         abort = atomic_load_explicit(&control->abort, memory_order_acquire);
     }

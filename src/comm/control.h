@@ -91,9 +91,10 @@ typedef struct sw_control_rank {
     _Alignas(64) _Atomic uint32_t waiters; /* who asks to hear the bell */
     sw_control_lane lane[SW_LANES];
     _Alignas(64) _Atomic uint64_t arrived; /* exchanges entered */
-    sw_control_print
-        exchange_print[2]; /* by parity of the exchange's count, as is the slot: a rank fills a slot again only after */
-    char exchange_slot[2][SW_EXCHANGE_BYTES];   /* the exchange in between, which all enter after reading this one */
+    /* By parity of the exchange's count: a slot is filled again only after the exchange in between, which all enter after reading
+     * this one. */
+    sw_control_print exchange_print[2];
+    char exchange_slot[2][SW_EXCHANGE_BYTES];
     _Alignas(64) _Atomic uint32_t has_returned; /* fn returned; `final` is valid */
     /* Faults on purpose: from when on this rank's own SIGKILL, SIGSTOP may strike it, in nanoseconds of the clock that only goes
      * forward; 0: not at all. So that nobody looks for another cause. */

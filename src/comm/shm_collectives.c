@@ -117,8 +117,8 @@ static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw
     }
     const char *source = c->window + c->offset + peer * c->rank_stride;
     char *destination = c->destination ? (char *)c->destination + peer * c->shard_bytes : NULL;
-    if (status == SW_OK && destination && c->shard_bytes > 0 &&
-        destination != source) /* own slices may lie in place, and peers read them */
+    bool lies_there = destination == source; /* an own slice may, and peers read it */
+    if (status == SW_OK && destination && c->shard_bytes > 0 && !lies_there)
         sw_copy_past_caches(destination, source, (size_t)c->shard_bytes);
     return status;
 }

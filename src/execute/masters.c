@@ -12,11 +12,11 @@ typedef struct place {
     uint16_t *low; /* NULL: fp32, or frozen */
 } place;
 
-/* Where this rank keeps what is held of element `first` of the piece. NULL: it is not kept. */
 sw_masters sw_masters_own(sw_executor *executor, const sw_compiled *compiled, int rank) {
     return (sw_masters){executor, &compiled->states, sw_layout_owner(&compiled->layout, rank)};
 }
 
+/* Where this rank keeps what is held of element `first` of the piece. NULL: it is not kept. */
 static void *address(const sw_masters *m, int held, int group, const sw_piece *piece, int64_t first) {
     sw_reference part = sw_states_part(m->states, held, group, m->owner);
     char *base = sw_executor_address(m->executor, 0, part.buffer);

@@ -7,9 +7,7 @@
 #include "comm/control.h"
 #include "launch/launch.h"
 
-/* How many processes the kernel has ended for lack of memory, on the whole machine: now and some seconds ago. -1: it does not
- * say.
- */
+/* How many processes the kernel has ended for lack of memory, on the whole machine: now and some seconds ago. -1: not known. */
 typedef struct sw_memory_kills {
     int64_t before, latest;
     double since; /* when `latest` was read */

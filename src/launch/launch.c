@@ -138,10 +138,10 @@ static void watch_threads(thread_launch *all, int n_started) {
 
 static sw_status launch_threads(launch *l, sw_error *err) {
     thread_launch all = {.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER};
-    sw_condition_init(&all.returned);
     sw_status status = sw_thread_meeting_create(l->control, &all.meeting, err);
     if (status != SW_OK)
         return status;
+    sw_condition_init(&all.returned);
     int n_started = 0;
     for (; n_started < l->options.n_ranks; n_started++) {
         rank_thread *rank = &all.rank[n_started];
@@ -161,6 +161,7 @@ static sw_status launch_threads(launch *l, sw_error *err) {
         pthread_join(all.rank[r].thread, NULL);
     for (int r = 0; r < n_started; r++)
         close_comm(&all.rank[r].comm);
+    pthread_cond_destroy(&all.returned);
     sw_thread_meeting_free(&all.meeting);
     return sw_outcome(l->control, err);
 }

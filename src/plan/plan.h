@@ -33,7 +33,7 @@ void sw_plan_free(sw_plan *plan);
  * set and the way to multiply are there. */
 sw_status sw_plan_price(sw_plan *plan, sw_error *err);
 
-/* fit.c: what a run of that assembly, another choice than the plan's perhaps, needs of the machine. */
+/* What a run of that assembly, another choice than the plan's perhaps, needs of the machine. */
 sw_need sw_plan_need(const sw_plan *plan, const sw_assembly *assembly);
 
 /* fit.c: does it fit into shard.memory_limit, and all ranks into what the machine has? SW_NO_MEMORY with what is short and what

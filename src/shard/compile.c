@@ -76,10 +76,10 @@ sw_status sw_compile(sw_compiled *c, sw_graph *graph, sw_compile_purpose purpose
 int64_t sw_compiled_bytes(const sw_compiled *c, int64_t by_class[SW_N_MEMORY_CLASSES]) {
     int64_t end[SW_N_MEMORY_CLASSES] = {0}, bytes[SW_N_MEMORY_CLASSES], sum = 0;
     for (int i = 0; i < c->n_programs; i++)
-        for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++)
-            end[class] = c->programs[i]->class_end[class] > end[class] ? c->programs[i]->class_end[class] : end[class];
+        for (int k = 0; k < SW_N_MEMORY_CLASSES; k++)
+            end[k] = c->programs[i]->class_end[k] > end[k] ? c->programs[i]->class_end[k] : end[k];
     sw_memory_figures(end, by_class ? by_class : bytes);
-    for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++)
-        sum += (by_class ? by_class : bytes)[class];
+    for (int k = 0; k < SW_N_MEMORY_CLASSES; k++)
+        sum += (by_class ? by_class : bytes)[k];
     return sum;
 }

@@ -1,4 +1,4 @@
-/* placement.h: where transient buffers may lie, for the files that give them their places: shard/memory_map.c, idle_rings.c. */
+/* placement.h: where buffers may lie, for the files that give them their places: shard/states.c, memory_map.c, idle_rings.c. */
 #ifndef SW_SHARD_PLACEMENT_H
 #define SW_SHARD_PLACEMENT_H
 

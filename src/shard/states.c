@@ -11,7 +11,7 @@
  *
  * In fp32 the compute copy is the master. Masters of frozen parameters do not exist: their compute copy is all there is.
  */
-#include "shard/program.h"
+#include "shard/placement.h"
 
 #include <unistd.h>
 
@@ -20,10 +20,6 @@ int64_t sw_sharding_cut(const sw_sharding *s) {
         return SW_BLOCK;
     int64_t elements = sysconf(_SC_PAGESIZE) / sw_dtype_bytes(s->parameter_dtype);
     return elements > SW_BLOCK ? elements : SW_BLOCK;
-}
-
-static int64_t aligned(int64_t bytes) {
-    return (bytes + SW_BUFFER_ALIGNMENT - 1) / SW_BUFFER_ALIGNMENT * SW_BUFFER_ALIGNMENT;
 }
 
 static int add_buffer(sw_states *states, const char *what, const sw_group *group, sw_memory_class memory_class,
@@ -61,8 +57,7 @@ sw_reference sw_states_part(const sw_states *states, int held, int group, int ow
         buffer = states->whole_gradient[group];
     int64_t bytes = states->layout->groups[group].shard * sw_held_bytes(states, held);
     sw_reference part = {buffer, owner != SW_OWN && is_whole ? owner * bytes : 0, bytes};
-    if (owner == SW_OWN &&
-        is_sliced) /* a place of the axes that the layout is cut over: the last one's coordinate counts fastest */
+    if (owner == SW_OWN && is_sliced) /* a place of the axes that the layout is cut over: the last one counts fastest */
         for (int axis = SW_N_AXES - 1; axis >= 0; axis--)
             if (states->layout->cut_over >> axis & 1) {
                 part.own_stride[axis] = bytes;
@@ -131,7 +126,7 @@ sw_status sw_states_create(const sw_layout *layout, const sw_sharding *sharding,
         if (!buffer->name)
             goto short_of_memory;
         buffer->address = address[buffer->memory_class];
-        address[buffer->memory_class] += aligned(buffer->bytes);
+        address[buffer->memory_class] += sw_buffer_aligned(buffer->bytes);
     }
     return SW_OK;
 short_of_memory:
@@ -155,7 +150,7 @@ sw_status sw_states_keep(sw_states *states, const sw_graph *graph, sw_error *err
         int64_t address = 0;
         for (int b = 0; b < id; b++)
             if (grown[b].memory_class == SW_MEMORY_ACTIVATIONS)
-                address = aligned(grown[b].address + grown[b].bytes);
+                address = sw_buffer_aligned(grown[b].address + grown[b].bytes);
         grown[id] = (sw_buffer){.id = id,
                                 .name = name,
                                 .memory_class = SW_MEMORY_ACTIVATIONS,
