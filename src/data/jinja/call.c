@@ -109,7 +109,7 @@ bool sw_jinja_call_builtin(jinja_run *run, const jinja_builtin *builtin, const j
         return defer(run, builtin, self, arguments, out);
     if (builtin->call_freely)
         return builtin->call_freely(run, self, arguments, out);
-    jinja_value values[JINJA_MAX_PARAMETERS];
+    jinja_value values[JINJA_MAX_PARAMETERS] = {{0}};
     return bind(run, builtin, arguments, values) && builtin->call(run, self, values, out);
 }
 

@@ -264,7 +264,7 @@ bool sw_jinja_hash(jinja_run *run, const jinja_value *value, uint64_t *hash) {
         bool is_done = sw_jinja_enter(run);
         *hash = SW_HASH_START;
         for (int64_t i = 0; i < value->as.list->n && is_done; i++) {
-            uint64_t part;
+            uint64_t part = 0;
             is_done = sw_jinja_spend(run, 1) && sw_jinja_hash(run, &value->as.list->items[i], &part);
             if (is_done)
                 *hash = sw_hash_bytes(*hash, &part, sizeof part);

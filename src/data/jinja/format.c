@@ -116,7 +116,7 @@ static bool format_number(formatter *fm, const jinja_value *value, jinja_field *
 }
 
 static bool format_value(formatter *fm, const jinja_value *value, const jinja_text *spec) {
-    jinja_field field;
+    jinja_field field = {0};
     jinja_text *text;
     if (spec->n_bytes == 0) {
         text = sw_jinja_str(fm->run, value);
@@ -229,7 +229,7 @@ static bool format_field(formatter *fm, const char *first, const char *end, int 
         spec += 2;
     }
     spec += spec < end;
-    jinja_value value;
+    jinja_value value = {0};
     if (!find_field(fm, first, name_end, &value))
         return false;
     jinja_start start = sw_jinja_start(fm->run);

@@ -272,7 +272,7 @@ bool sw_jinja_round(jinja_run *run, const jinja_value *value, int64_t digits, ji
     if (digits >= 0)
         return true;
     jinja_value ten = sw_jinja_integer(10), two = sw_jinja_integer(2), n = sw_jinja_integer(-larger(digits, -6000));
-    jinja_value unit, quotient, rest, twice;
+    jinja_value unit = ten, quotient = ten, rest = ten, twice = ten;
     if (n.as.integer > 4900) {
         *out = sw_jinja_integer(0);
         return true;
@@ -283,7 +283,7 @@ bool sw_jinja_round(jinja_run *run, const jinja_value *value, int64_t digits, ji
         !sw_jinja_calculate(run, JINJA_MULTIPLY, &two, &rest, &twice))
         return false;
     int order = sw_jinja_number_order(&twice, &unit);
-    jinja_value parity, one = sw_jinja_integer(1);
+    jinja_value parity = ten, one = sw_jinja_integer(1);
     if (!sw_jinja_calculate(run, JINJA_MODULO, &quotient, &two, &parity))
         return false;
     if ((order > 0 || (order == 0 && parity.as.integer == 1)) && !sw_jinja_calculate(run, JINJA_ADD, &quotient, &one, &quotient))

@@ -24,7 +24,7 @@ int sw_jinja_print_real(double real, char *buffer) {
             break;
     }
     /* -d.ddde+xx: the digits without the zeros at their end, and where their point is */
-    char digits[20];
+    char digits[20] = "";
     int n = 0, exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
     for (const char *at = text; *at != 'e'; at++)
         if (*at >= '0' && *at <= '9')

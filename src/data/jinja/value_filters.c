@@ -132,7 +132,7 @@ static bool filter_attr(jinja_run *run, const jinja_value *self, const jinja_val
 static bool filter_filesizeformat(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
     static const char prefixes[] = "kMGTPEZY";
     bool is_binary = sw_jinja_is_set(&values[0]), is_number = true;
-    double bytes = 0, base = is_binary ? 1024 : 1000, unit = base;
+    double bytes = 0, base = is_binary ? 1024 : 1000, unit;
     if (self->kind == JINJA_UNDEFINED)
         return sw_jinja_fail_undefined(run, self);
     if (self->kind == JINJA_TEXT ? !sw_jinja_read_real(run, self->as.text, &is_number, &bytes)
