@@ -3,6 +3,7 @@
 #   make demo       train a small model on real text with 4 ranks, and show what came of it
 #   make test       the whole test suite
 #   make install    PREFIX=/usr/local
+#   make aarch64    build for aarch64, and run fast tests there under qemu
 #   make lint | asan | tsan | yield (YIELD_SECONDS=120) | fuzz (FUZZ_SECONDS=30 for each target) | bench | clean
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -53,11 +54,20 @@ yield: packages-build packages-test
 	@$(NINJA) -C build-yield
 	scripts/yield build-yield $(YIELD_SECONDS)
 
+# Another kind of CPU: compiled here, run by an emulator. SYSROOT: a folder with the libraries for aarch64; it is fetched where it is not there.
+SYSROOT = build-aarch64/sysroot
+aarch64: packages-test packages-aarch64 all
+	@scripts/aarch64-sysroot $(SYSROOT)
+	@$(CONFIGURE) -B build-aarch64 -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/aarch64-linux-gnu.cmake -DCMAKE_SYSROOT=$(abspath $(SYSROOT)) \
+	    -DSW_NATIVE_BUILD=$(abspath $(BUILD)) >/dev/null
+	@$(NINJA) -C build-aarch64
+	$(CTEST) --test-dir build-aarch64 -L fast
+
 fuzz: packages-build packages-test packages-lint
 	@CC=clang-14 $(CONFIGURE) -B build-fuzz -DCMAKE_BUILD_TYPE=Debug -DSW_SANITIZE=address,undefined -DSW_FUZZ=ON >/dev/null
 	scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-lint build-yield
+	rm -rf build build-asan build-tsan build-fuzz build-lint build-yield build-aarch64
 
-.PHONY: all demo test install bench lint asan tsan yield fuzz clean
+.PHONY: all demo test install bench lint asan tsan yield fuzz aarch64 clean

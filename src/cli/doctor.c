@@ -20,6 +20,7 @@
 #include "cli/doctor.h"
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
+#include "device/cpu/cpu.h"
 #include "observe/resident.h"
 
 /* The value after "key :" in a file of such lines, as in /proc/cpuinfo; "" if there is none. */
@@ -51,6 +52,18 @@ static char *read_line(const char *path, char *buffer, size_t bytes) {
     return buffer;
 }
 
+/* What the CPU is called. */
+static const char *cpu_model(char *model, size_t bytes) {
+#if defined(__x86_64__)
+    return read_field("/proc/cpuinfo", "model name", model, bytes);
+#else
+    char name[SW_CPU_NAME_BYTES];
+    sw_cpu_name(name);
+    snprintf(model, bytes, "%s", name);
+    return model;
+#endif
+}
+
 /* How many cores ranks and threads are shared out over. */
 static void show_cores(void) {
     sw_cores cores;
@@ -62,14 +75,10 @@ static void show_cores(void) {
     printf("\n");
 }
 
-static void show_cpu(void) {
+static void show_flags(void) {
+#if defined(__x86_64__)
     static const char *const matter[] = {"avx2", "fma", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16"};
-    char model[256], flags[4096];
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    int n_cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
-    printf("CPU        %s, %d of %ld threads of it may be used\n", read_field("/proc/cpuinfo", "model name", model, sizeof model),
-           n_cores, sysconf(_SC_NPROCESSORS_ONLN));
+    char flags[4096];
     read_field("/proc/cpuinfo", "flags", flags, sizeof flags);
     printf("flags     ");
     for (size_t i = 0; i < sizeof matter / sizeof *matter; i++) {
@@ -78,8 +87,21 @@ static void show_cpu(void) {
         printf(" %s%s", after == ' ' || !after ? "" : "no ", matter[i]);
         printf(i + 1 < sizeof matter / sizeof *matter ? "," : "\n");
     }
+#else
+    printf("tuned      no kernels are tuned for this kind of CPU yet; the portable ones give the same bits as on any other\n");
+#endif
+}
+
+static void show_cpu(void) {
+    char model[256];
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    int n_cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
+    printf("CPU        %s, %d of %ld threads of it may be used\n", cpu_model(model, sizeof model), n_cores,
+           sysconf(_SC_NPROCESSORS_ONLN));
+    show_flags();
     printf("kernels   ");
-    for (sw_kernel_set set = 0; set < SW_N_KERNEL_SETS; set++)
+    for (sw_kernel_set set = 0; set < SW_N_KERNEL_SETS && sw_kernel_set_table_of(SW_NUMBERS_F32, set); set++)
         printf("%s%s%s", set ? ", " : " ", sw_kernel_set_runs_here(set) ? "" : "no ", sw_kernel_set_name(set));
     printf("; used: %s, unless train.kernels names another\n", sw_kernel_set_name(sw_kernel_set_best()));
 }
@@ -190,8 +212,8 @@ static sw_status refuse_windows(int error, sw_error *err) {
 static sw_status show_json(sw_error *err) {
     char model[256], flags[4096];
     int error = show_shared_memory(true);
-    json_t *object = sw_doctor_object(read_field("/proc/cpuinfo", "model name", model, sizeof model),
-                                      read_field("/proc/cpuinfo", "flags", flags, sizeof flags), !error);
+    json_t *object =
+        sw_doctor_object(cpu_model(model, sizeof model), read_field("/proc/cpuinfo", "flags", flags, sizeof flags), !error);
     if (!object)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the report · shardwise doctor");
     json_dumpf(object, stdout, 0);

@@ -46,6 +46,16 @@ static const char *verb_of_fault(const void *context) {
 #if defined(__x86_64__)
     enum { WAS_WRITE = 2 };
     return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & WAS_WRITE ? "wrote" : "read";
+#elif defined(__aarch64__)
+    /* Records follow the registers; an emulator may leave out the one with the cause of the fault. */
+    enum { WAS_WRITE = 1 << 6 };
+    const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
+    const struct _aarch64_ctx *record = (const struct _aarch64_ctx *)machine->__reserved;
+    while (record->magic && record->magic != ESR_MAGIC && record->size)
+        record = (const struct _aarch64_ctx *)((const char *)record + record->size);
+    if (record->magic == ESR_MAGIC)
+        return ((const struct esr_context *)record)->esr & WAS_WRITE ? "wrote" : "read";
+    return "used";
 #else
     (void)context;
     return "used";

@@ -58,7 +58,7 @@
     X(train, micro_batch_size, COUNT_AUTO, "4", "1..16777216", "rows that a rank computes at a time; auto: the plan chooses") \
     X(train, seed, COUNT, "1234", "0..", "for all random numbers of the run") \
     X(train, threads, COUNT_AUTO, "auto", "1..256", "threads that compute in each rank; auto: physical cores divided by ranks. It does not change results") \
-    X(train, kernels, CHOICE, "auto", "auto|baseline|x86-64-v3|x86-64-v4", "the instruction set of the kernels; auto: the widest that this CPU has (x86-64-v3: AVX2, x86-64-v4: AVX-512). Each gives slightly different bits") \
+    X(train, kernels, CHOICE, "auto", "auto|baseline|x86-64-v3|x86-64-v4", "the instruction set of the kernels; auto: the widest that this CPU has (baseline: any CPU, x86-64-v3: AVX2, x86-64-v4: AVX-512). Each gives slightly different bits") \
     X(train, restarts, COUNT, "3", "0..1000000", "how often the ranks are started again, from the newest checkpoint, after one died or hung") \
     X(train, elastic, BOOL, "false", "", "after a rank was lost, start again with those that are left and the same batch; false: with as many as before") \
     X(train, reproducible, BOOL, "false", "", "refuse everything that could change a bit of the result with ranks, threads or measurements")

@@ -159,7 +159,11 @@ static void the_cpu_has_a_name_that_json_can_hold(void **state) {
     sw_cpu_name(name);
     sw_cpu_name(again);
     assert_string_equal(name, again);
+#if defined(__x86_64__)
     assert_non_null(strstr(name, " family "));
+#else
+    assert_true(*name);
+#endif
     assert_null(strpbrk(name, "\"\\\n"));
 }
 

@@ -857,6 +857,11 @@ static void trap_mode_allows_what_is_right_and_names_a_read_after_release(void *
     (void)state;
     if (AS_THREADS)
         return; /* threads share what is protected */
+#if defined(__x86_64__)
+    const char *offence = "rank 0 read window \"parameters\"";
+#else /* not every system tells reads from writes */
+    const char *offence = " window \"parameters\"";
+#endif
     sw_rank_fn fns[] = {gather_and_fetch, sum_and_step, keep_frozen};
     for (size_t i = 0; i <= sizeof fns / sizeof *fns; i++) {
         bool is_right = i < sizeof fns / sizeof *fns;
@@ -866,7 +871,7 @@ static void trap_mode_allows_what_is_right_and_names_a_read_after_release(void *
         sw_status status = sw_launch(&options, is_right ? fns[i] : read_after_release, NULL, &err);
         if (is_right)
             expect_ok(status, 2, &err);
-        else if (status != SW_BUG || !strstr(err.message, "rank 0 read window \"parameters\""))
+        else if (status != SW_BUG || !strstr(err.message, offence))
             fail_msg("%s: %s", sw_status_name(status), err.message);
     }
 }

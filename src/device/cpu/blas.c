@@ -42,8 +42,15 @@ static void restore_variable(lent_variable *lent) {
 }
 
 static void *load_library(void) {
-    static const char *const names[] = {"libopenblas.so.0", "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0",
-                                        "libopenblas.so"};
+    static const char *const names[] = {
+        "libopenblas.so.0",
+#if defined(__x86_64__)
+        "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0",
+#elif defined(__aarch64__)
+        "/usr/lib/aarch64-linux-gnu/openblas-pthread/libopenblas.so.0",
+#endif
+        "libopenblas.so"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (library)

@@ -8,12 +8,9 @@
 #include "device/cpu/threads.h"
 
 const sw_kernel_set_table *sw_kernel_set_table_of(sw_number_kind numbers, sw_kernel_set set) {
-    static const sw_kernel_set_table *const tables[SW_N_NUMBER_KINDS][SW_N_KERNEL_SETS] = {
-        {&sw_table_f32_baseline, &sw_table_f32_v3, &sw_table_f32_v4},
-        {&sw_table_bf16_baseline, &sw_table_bf16_v3, &sw_table_bf16_v4},
-        {&sw_table_f64_baseline, &sw_table_f64_v3, &sw_table_f64_v4},
-    };
-    return tables[numbers][set];
+#define SW_TABLES(set, SET) [SW_SET_##SET] = {&sw_table_f32_##set, &sw_table_bf16_##set, &sw_table_f64_##set},
+    static const sw_kernel_set_table *const tables[SW_N_KERNEL_SETS][SW_N_NUMBER_KINDS] = {SW_COMPILED_SETS(SW_TABLES)};
+    return tables[set][numbers];
 }
 
 sw_product_fn sw_cpu_multiplier(const sw_device *device, const sw_product *product) {
@@ -47,19 +44,25 @@ static sw_status load_blas(sw_cpu_device *cpu, sw_error *err) {
     return SW_OK;
 }
 
-/* What multiplies besides the plain kernels, by the options, which this CPU can fulfil. */
-static sw_status choose_multipliers(sw_cpu_device *cpu, const sw_cpu_options *options, sw_error *err) {
-    if (options->gemm == SW_GEMM_BLAS)
-        return load_blas(cpu, err);
-    if (options->gemm == SW_GEMM_PLAIN)
-        return SW_OK;
+/* Our own tuned products: for the CPUs that sw_gemm_runs_here says have them. */
+static void use_tuned_products(sw_cpu_device *cpu, const sw_cpu_options *options) {
+#if defined(__x86_64__)
     cpu->multiply_f32 = cpu->multiply_bf16 = options->set == SW_SET_V4 ? sw_multiply_v4 : sw_multiply_v3;
     if (options->gemm == SW_GEMM_OWN_BF16) {
         cpu->multiply_bf16 = sw_multiply_v4_bf16;
         cpu->kernels[SW_NUMBERS_BF16][SW_KERNEL_ATTENTION] = sw_ATTENTION_bf16_v4_dot;
         cpu->kernels[SW_NUMBERS_BF16][SW_KERNEL_ATTENTION_GRAD] = sw_ATTENTION_GRAD_bf16_v4_dot;
     }
+#endif
     snprintf(cpu->gemm, sizeof cpu->gemm, "%s", sw_gemm_kind_name(options->gemm));
+}
+
+/* What multiplies besides the plain kernels, by the options, which this CPU can fulfil. */
+static sw_status choose_multipliers(sw_cpu_device *cpu, const sw_cpu_options *options, sw_error *err) {
+    if (options->gemm == SW_GEMM_BLAS)
+        return load_blas(cpu, err);
+    if (options->gemm != SW_GEMM_PLAIN)
+        use_tuned_products(cpu, options);
     return SW_OK;
 }
 

@@ -33,21 +33,17 @@ typedef struct sw_kernel_set_table {
     sw_product_fn multiply_plain; /* fp32 with bf16, or fp64; NULL in the kind bf16, which uses that of fp32 */
 } sw_kernel_set_table;
 
-/* X(kind, set): every compiled set of kernels. */
-#define SW_COMPILED_SETS(X) \
-    X(f32, baseline)        \
-    X(bf16, baseline)       \
-    X(f64, baseline)        \
-    X(f32, v3)              \
-    X(bf16, v3)             \
-    X(f64, v3)              \
-    X(f32, v4)              \
-    X(bf16, v4)             \
-    X(f64, v4)
+/* X(set, SET): every compiled set of kernels (kernels.cmake). */
+#if defined(__x86_64__)
+#define SW_COMPILED_SETS(X) X(baseline, BASELINE) X(v3, V3) X(v4, V4)
+#else
+#define SW_COMPILED_SETS(X) X(baseline, BASELINE)
+#endif
 
-#define SW_DECLARE_TABLE(kind, set) extern const sw_kernel_set_table sw_table_##kind##_##set;
-SW_COMPILED_SETS(SW_DECLARE_TABLE)
+#define SW_DECLARE_TABLES(set, SET) extern const sw_kernel_set_table sw_table_f32_##set, sw_table_bf16_##set, sw_table_f64_##set;
+SW_COMPILED_SETS(SW_DECLARE_TABLES)
 
+/* NULL: it is not compiled for this kind of CPU. */
 const sw_kernel_set_table *sw_kernel_set_table_of(sw_number_kind numbers, sw_kernel_set set);
 
 /* What was found when a BLAS was looked for. */
@@ -61,6 +57,7 @@ typedef struct sw_blas {
  * first load settles the core type for all. */
 void sw_blas_load(sw_kernel_set set, sw_blas *blas);
 
+#if defined(__x86_64__)
 /* The tuned products (device/cpu/tuned/product.c), each in the calling thread: of fp32 with bf16, and of bf16 alone. */
 void sw_multiply_v3(const sw_device *device, const sw_product *product);
 void sw_multiply_v4(const sw_device *device, const sw_product *product);
@@ -69,6 +66,7 @@ void sw_multiply_v4_bf16(const sw_device *device, const sw_product *product);
 /* Attention with dot products of bf16 pairs, for SW_GEMM_OWN_BF16. */
 void sw_ATTENTION_bf16_v4_dot(const sw_device *device, const sw_kernel_call *call);
 void sw_ATTENTION_GRAD_bf16_v4_dot(const sw_device *device, const sw_kernel_call *call);
+#endif
 
 void sw_multiply_blas(const sw_device *device, const sw_product *product); /* by cpu->sgemm, in the calling thread */
 

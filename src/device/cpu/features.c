@@ -1,9 +1,13 @@
-/* features.c: which kernel sets this CPU and this system can run, by CPUID. */
-#include <cpuid.h>
+/* features.c: which kernel sets this CPU and this system can run, by CPUID. CPUs other than x86-64 run the baseline, which has
+ * nothing to ask for. */
 #include <stdio.h>
 #include <string.h>
 
 #include "device/device.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 const char *sw_kernel_set_name(sw_kernel_set set) {
     static const char *const names[] = {[SW_SET_BASELINE] = "baseline", [SW_SET_V3] = "x86-64-v3", [SW_SET_V4] = "x86-64-v4"};
@@ -16,6 +20,7 @@ const char *sw_gemm_kind_name(sw_gemm_kind gemm) {
     return (unsigned)gemm < SW_N_GEMM_KINDS ? names[gemm] : "?";
 }
 
+#if defined(__x86_64__)
 static bool has(uint32_t bits, uint32_t wanted) {
     return (bits & wanted) == wanted;
 }
@@ -27,9 +32,8 @@ static uint32_t saved_registers(void) {
     return low;
 }
 
-bool sw_kernel_set_runs_here(sw_kernel_set set) {
-    if (set == SW_SET_BASELINE)
-        return true;
+/* Of the sets above the baseline. */
+static bool has_set(sw_kernel_set set) {
     uint32_t a, b, c1, d, b7, c7, d7, c_extended, b_extended;
     if (!__get_cpuid(1, &a, &b, &c1, &d) || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) ||
         !__get_cpuid(0x80000001u, &a, &b_extended, &c_extended, &d))
@@ -41,6 +45,25 @@ bool sw_kernel_set_runs_here(sw_kernel_set set) {
         return v3;
     const uint32_t v4_7 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
     return set == SW_SET_V4 && v3 && has(b7, v4_7) && has(saved_registers(), 0xe6);
+}
+
+static bool has_bf16_dot(void) {
+    uint32_t a = 0, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, 1u << 5 /* AVX512_BF16 */);
+}
+#else
+static bool has_set(sw_kernel_set set) {
+    (void)set;
+    return false;
+}
+
+static bool has_bf16_dot(void) {
+    return false;
+}
+#endif
+
+bool sw_kernel_set_runs_here(sw_kernel_set set) {
+    return set == SW_SET_BASELINE || has_set(set);
 }
 
 sw_kernel_set sw_kernel_set_best(void) {
@@ -66,7 +89,6 @@ sw_status sw_kernel_set_check(sw_kernel_set set, sw_error *err) {
 bool sw_gemm_runs_here(sw_gemm_kind gemm, sw_kernel_set set) {
     if (!sw_kernel_set_runs_here(set))
         return false;
-    uint32_t a = 0, b, c, d;
     switch (gemm) {
     case SW_GEMM_PLAIN:
     case SW_GEMM_BLAS:
@@ -74,7 +96,7 @@ bool sw_gemm_runs_here(sw_gemm_kind gemm, sw_kernel_set set) {
     case SW_GEMM_OWN:
         return set == SW_SET_V3 || set == SW_SET_V4;
     case SW_GEMM_OWN_BF16:
-        return set == SW_SET_V4 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, 1u << 5 /* AVX512_BF16 */);
+        return set == SW_SET_V4 && has_bf16_dot();
     default:
         return false;
     }

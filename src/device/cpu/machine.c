@@ -1,7 +1,6 @@
 /* machine.c: see machine.h. */
 #include "device/cpu/machine.h"
 
-#include <cpuid.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,28 +13,6 @@
 #include "base/text.h"
 
 enum { FORMAT = 1, MOST_BYTES = 64 * 1024 };
-
-void sw_cpu_name(char name[SW_CPU_NAME_BYTES]) {
-    uint32_t a = 0, b = 0, c = 0, d = 0, brand[12] = {0};
-    char maker[13] = "", model[49] = "";
-    if (__get_cpuid(0, &a, &b, &c, &d)) {
-        memcpy(maker, &b, 4);
-        memcpy(maker + 4, &d, 4);
-        memcpy(maker + 8, &c, 4);
-    }
-    for (uint32_t i = 0; i < 3; i++)
-        __get_cpuid(0x80000002u + i, &brand[4 * i], &brand[4 * i + 1], &brand[4 * i + 2], &brand[4 * i + 3]);
-    memcpy(model, brand, sizeof brand);
-    a = 0;
-    __get_cpuid(1, &a, &b, &c, &d);
-    const uint32_t family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
-    snprintf(name, SW_CPU_NAME_BYTES, "%s family %u model %u stepping %u, %.48s", maker, family, (a >> 4 & 15) | (a >> 12 & 0xf0),
-             a & 15, model + strspn(model, " "));
-    for (char *at = name; *at; at++) /* whatever the CPU, or what pretends to be one, says */
-        *at = *at < ' ' || *at > '~' || *at == '"' || *at == '\\' ? '?' : *at;
-    for (size_t n = strlen(name); n && name[n - 1] == ' '; n--)
-        name[n - 1] = 0;
-}
 
 sw_status sw_machine_path(char path[SW_PATH_BYTES], sw_error *err) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

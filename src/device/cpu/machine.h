@@ -21,7 +21,7 @@ typedef struct sw_machine {
     double bf16[SW_N_GEMM_KINDS]; /* the same with bf16 operands */
 } sw_machine;
 
-/* Maker, family, model and stepping of this CPU, and what it calls itself. */
+/* What this CPU says of itself: on x86-64 its maker, family, model, stepping and name. */
 void sw_cpu_name(char name[SW_CPU_NAME_BYTES]);
 
 /* $XDG_CACHE_HOME/shardwise/machine.json, or ~/.cache/shardwise/machine.json. Errors: SW_BAD_CONFIG where neither variable says

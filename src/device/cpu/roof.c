@@ -4,29 +4,39 @@
  */
 #include "device/cpu/roof.h"
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include "base/clock.h"
 
 enum { N_ACCUMULATORS = 14, N_ROUNDS = 4096 };
 
 /* The compiler may not see that the constant is one: else it would compute the loop. */
+#if defined(__x86_64__)
 #define KEEP(x) __asm__ volatile("" : "+x"(x))
 #define KEEP_WIDE(x) __asm__ volatile("" : "+v"(x))
+#else
+#define KEEP(x) __asm__ volatile("" : "+m"(x))
+#endif
+
+typedef float four_floats __attribute__((vector_size(16)));
 
 static float run_fp32_128(void) {
-    __m128 x[N_ACCUMULATORS], half = _mm_set1_ps(0.5f), sum = _mm_setzero_ps();
+    four_floats x[N_ACCUMULATORS], half = {0.5f, 0.5f, 0.5f, 0.5f}, sum = {0};
     for (int i = 0; i < N_ACCUMULATORS; i++)
-        x[i] = _mm_set1_ps(1);
+        x[i] = (four_floats){1, 1, 1, 1};
     KEEP(half);
     for (int round = 0; round < N_ROUNDS; round++)
 #pragma GCC unroll 14
         for (int i = 0; i < N_ACCUMULATORS; i++)
-            x[i] = _mm_add_ps(_mm_mul_ps(x[i], half), half);
+            x[i] = x[i] * half + half;
     for (int i = 0; i < N_ACCUMULATORS; i++)
-        sum = _mm_add_ps(sum, x[i]);
-    return _mm_cvtss_f32(sum);
+        sum += x[i];
+    return sum[0];
 }
+
+#if defined(__x86_64__)
 
 __attribute__((target("avx2,fma"))) static float run_fp32_256(void) {
     __m256 x[N_ACCUMULATORS], half = _mm256_set1_ps(0.5f), sum = _mm256_setzero_ps();
@@ -71,6 +81,11 @@ __attribute__((target("avx512f,avx512bf16"))) static float run_bf16_512(void) {
     return _mm512_cvtss_f32(sum);
 }
 
+#define ON_X86_64(run) run
+#else
+#define ON_X86_64(run) NULL
+#endif
+
 static const struct {
     const char *name;
     float (*run)(void);
@@ -78,9 +93,9 @@ static const struct {
     sw_kernel_set set;
 } roofs[SW_N_ROOFS] = {
     [SW_ROOF_FP32_128] = {"fp32, 128 bits", run_fp32_128, N_ACCUMULATORS * 4 * 2, SW_SET_BASELINE},
-    [SW_ROOF_FP32_256] = {"fp32, 256 bits", run_fp32_256, N_ACCUMULATORS * 8 * 2, SW_SET_V3},
-    [SW_ROOF_FP32_512] = {"fp32, 512 bits", run_fp32_512, N_ACCUMULATORS * 16 * 2, SW_SET_V4},
-    [SW_ROOF_BF16_512] = {"bf16, 512 bits", run_bf16_512, N_ACCUMULATORS * 32 * 2, SW_SET_V4},
+    [SW_ROOF_FP32_256] = {"fp32, 256 bits", ON_X86_64(run_fp32_256), N_ACCUMULATORS * 8 * 2, SW_SET_V3},
+    [SW_ROOF_FP32_512] = {"fp32, 512 bits", ON_X86_64(run_fp32_512), N_ACCUMULATORS * 16 * 2, SW_SET_V4},
+    [SW_ROOF_BF16_512] = {"bf16, 512 bits", ON_X86_64(run_bf16_512), N_ACCUMULATORS * 32 * 2, SW_SET_V4},
 };
 
 const char *sw_roof_name(sw_roof roof) {
