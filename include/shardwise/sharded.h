@@ -17,9 +17,9 @@
  * whether or not a rank has data: one without leaves the zeros of its gradients. Ranks that disagree end with SW_MISMATCH naming
  * the unit.
  *
- * Values are fp32. Sums over ranks are left folds in rank order, the norm is exact, and initial values are drawn per element. So
- * if a step's work is cut into micro-batches that are dealt to ranks in turn (number k to rank k mod N), one reduce for each
- * slot, then any number of ranks gives the same bits.
+ * Values are fp32, or bf16 beside fp32 masters. Sums over ranks are left folds in rank order, the norm is exact, and initial
+ * values are drawn per element. So if a step's work is cut into micro-batches that are dealt to ranks in turn (number k to rank k
+ * mod N), one reduce for each slot, then any number of ranks gives the same bits.
  *
  * Errors: all functions return SW_BAD_CONFIG when they are called out of turn, with a unit or parameter that is not of this
  * object, or with arguments that cannot be used, and say which; collective ones also SW_ABORTED, SW_MISMATCH, SW_NO_MEMORY. A
@@ -48,6 +48,11 @@ typedef enum sw_sharded_optimizer {
     SW_SHARDED_SGD    /* as torch.optim.SGD: momentum, weight_decay */
 } sw_sharded_optimizer;
 
+typedef enum sw_sharded_dtype {
+    SW_SHARDED_FP32,
+    SW_SHARDED_BF16 /* the values that are gathered and read; beside them each owner keeps what makes its masters fp32 */
+} sw_sharded_dtype;
+
 typedef struct sw_sharded_options {
     size_t size; /* sizeof(sw_sharded_options) */
     sw_sharded_optimizer optimizer;
@@ -58,12 +63,20 @@ typedef struct sw_sharded_options {
     uint64_t seed;       /* of initial values that are drawn */
     /* Units whose gradients may be open (asked for and not reduced) at once. Each takes memory for the largest unit. */
     int n_gradient_buffers;
+    int unused; /* bytes that programs built with 0.1.0 leave as they were */
+    /* What is cut into slices; each holds of the rest its own slice alone. 0: nothing (sums are gathered, and every rank updates
+     * everything); 1: the optimizer's states; 2: sums of gradients too, which differs from 1 in nothing here; 3: parameters too.
+     * Below 3 every rank has all values: gathering moves nothing, and a step brings the new ones. Results have the same bits. */
+    int stage;
+    sw_sharded_dtype parameter_dtype;
+    int n_threads; /* that sum and update in each rank, at least 1 */
 } sw_sharded_options;
 
 #define SW_SHARDED_OPTIONS_INIT                                                                                          \
     {                                                                                                                    \
         .size = sizeof(sw_sharded_options), .optimizer = SW_SHARDED_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, \
-        .momentum = 0, .weight_decay = 0, .clip_norm = 0, .seed = 1234, .n_gradient_buffers = 2                          \
+        .momentum = 0, .weight_decay = 0, .clip_norm = 0, .seed = 1234, .n_gradient_buffers = 2, .stage = 3,             \
+        .parameter_dtype = SW_SHARDED_FP32, .n_threads = 1                                                               \
     }
 
 /* Write elements first .. first + n - 1 of parameter `name` (row after row) into values [n]. Called in sw_sharded_commit, on each
@@ -105,6 +118,11 @@ SW_API sw_status sw_sharded_gather(sw_sharded *sharded, const sw_unit *unit, sw_
 /* out: *values [n elements], row after row, of a parameter whose unit is gathered; valid until its release. */
 SW_API sw_status sw_sharded_values(const sw_sharded *sharded, const sw_parameter *parameter, const float **values, sw_error *err);
 
+/* The same of an object whose parameters are SW_SHARDED_BF16: each value is the upper half of a float's bits. Either function
+ * refuses the other's objects. */
+SW_API sw_status sw_sharded_values_bf16(const sw_sharded *sharded, const sw_parameter *parameter, const uint16_t **values,
+                                        sw_error *err);
+
 /* The unit's values are not read any more. In the transport's trap mode, reading them ends the run with a message. */
 SW_API sw_status sw_sharded_release(sw_sharded *sharded, const sw_unit *unit, sw_error *err);
 
@@ -123,9 +141,25 @@ SW_API sw_status sw_sharded_reduce(sw_sharded *sharded, const sw_unit *unit, sw_
  * updated and the step does not count for Adam's corrections; that is no error. */
 SW_API sw_status sw_sharded_step(sw_sharded *sharded, double learning_rate, double *norm, sw_error *err);
 
-/* Collective. Copy the whole parameter, as of the last step, into values [n elements]. Its unit is gathered on all ranks or on
- * none. */
+/* Collective. Copy the whole parameter, as of the last step, into values [n elements], those of bf16 as floats. Its unit is
+ * gathered on all ranks or on none. */
 SW_API sw_status sw_sharded_fetch(sw_sharded *sharded, const sw_parameter *parameter, float *values, sw_error *err);
+
+/* ---- files ---- */
+
+/* Collective, between steps: no unit is gathered, and nothing was reduced since the last step. Save the trainable parameters as
+ * fp32 masters, the optimizer's states and the number of steps in `folder`/steps/NNNNNNNN, by the parameters' names: any number
+ * of ranks may load them, at any stage, in either dtype. `folder` is made if it is not there; a checkpoint of the same step is
+ * replaced, others stay. Every rank writes its own part; the checkpoint is whole or not there. Frozen parameters are the
+ * caller's. Errors: SW_NO_SPACE, SW_NO_MEMORY. What cannot be written is told alike on all ranks, nothing of it stays, and the
+ * object may be used on. */
+SW_API sw_status sw_sharded_save(sw_sharded *sharded, const char *folder, sw_error *err);
+
+/* Collective, between steps. Load the checkpoint of `step` that sw_sharded_save left in `folder`; -1: the newest that is whole.
+ * Parameters, shapes and optimizer must be those that were saved. out: *loaded (may be NULL), its step, from which
+ * sw_sharded_step goes on. Errors: SW_BAD_FILE: there is none, it is damaged, or of other parameters; then the object is not to
+ * be used any more. */
+SW_API sw_status sw_sharded_load(sw_sharded *sharded, const char *folder, int64_t step, int64_t *loaded, sw_error *err);
 
 #ifdef __cplusplus
 }

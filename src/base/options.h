@@ -1,5 +1,6 @@
 /* options.h: structs of options begin with their size, and grow at their end alone, so that programs that were built with other
- * headers keep working: what an older one does not know keeps its default. A newer one is refused. */
+ * headers keep working: what an older one does not know keeps its default. A newer one is refused. A member that is added begins
+ * where the old struct's size ended: padding at that end is no older program's to have cleared. */
 #ifndef SW_BASE_OPTIONS_H
 #define SW_BASE_OPTIONS_H
 

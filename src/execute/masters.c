@@ -31,12 +31,16 @@ static void run_kernel(const sw_executor *e, sw_kernel kernel, const sw_kernel_c
     sw_device_kernel(e->device, e->numbers, kernel)(e->device, call);
 }
 
-sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                         sw_error *err) {
-    const sw_masters *m = masters;
+void sw_masters_write(const sw_masters *m, int group, const sw_piece *piece, int64_t first, int64_t n, float *values) {
     place p = find(m, group, piece, first);
     sw_kernel_call call = {.operand = {values, p.copy, p.low}, .dim = {n}};
     run_kernel(m->executor, SW_KERNEL_SPLIT, &call);
+}
+
+sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
+                         sw_error *err) {
+    const sw_masters *m = masters;
+    sw_masters_write(m, group, piece, first, n, values);
     return sw_comm_check_stop(m->executor->comm, "loading", err); /* which is long: it ends when another rank fails */
 }
 

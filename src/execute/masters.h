@@ -15,6 +15,9 @@ typedef struct sw_masters {
 /* Those of this rank's own slice. */
 sw_masters sw_masters_own(sw_executor *executor, const sw_compiled *compiled, int rank);
 
+/* Values into compute copy and low halves. */
+void sw_masters_write(const sw_masters *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values);
+
 /* sw_piece_fn (hf/model_files.h): values into compute copy and low halves, and back. Frozen parameters have a compute
  * copy alone, to which values are rounded. Loading ends where a signal asks for it (sw_comm_check_stop). */
 sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err);

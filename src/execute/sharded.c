@@ -19,7 +19,7 @@
 #include "execute/agree.h"
 #include "execute/masters.h"
 
-enum { MAX_GRADIENT_BUFFERS = 256 };
+enum { MAX_GRADIENT_BUFFERS = 256, FILL_ELEMENTS = 1 << 16 /* a multiple of SW_BLOCK */ };
 
 /* ---- options ---- */
 
@@ -44,6 +44,14 @@ static sw_status check_options(const sw_sharded_options *o, sw_error *err) {
     if (o->n_gradient_buffers < 1 || o->n_gradient_buffers > MAX_GRADIENT_BUFFERS)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_options: n_gradient_buffers is %d; 1 to %d are possible",
                        o->n_gradient_buffers, MAX_GRADIENT_BUFFERS);
+    if (o->stage < 0 || o->stage > 3)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_options: stage is %d; 0 to 3 are possible", o->stage);
+    if (o->parameter_dtype != SW_SHARDED_FP32 && o->parameter_dtype != SW_SHARDED_BF16)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_options: parameter_dtype %d is none of SW_SHARDED_FP32, SW_SHARDED_BF16",
+                       (int)o->parameter_dtype);
+    if (o->n_threads < 1 || o->n_threads > SW_MAX_THREADS)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_options: n_threads is %d; 1 to %d are possible", o->n_threads,
+                       SW_MAX_THREADS);
     return SW_OK;
 }
 
@@ -167,9 +175,9 @@ static size_t registration_line(const void *self, int64_t i, char *line, size_t 
         return (size_t)snprintf(
             line, bytes,
             "optimizer %d, beta1 %.17g, beta2 %.17g, epsilon %.17g, momentum %.17g, weight decay %.17g, clip norm %.17g, "
-            "seed %" PRIu64 ", gradient buffers %d, kernels %s",
+            "seed %" PRIu64 ", gradient buffers %d, stage %d, dtype %d, threads %d, kernels %s",
             (int)o->optimizer, o->beta1, o->beta2, o->epsilon, o->momentum, o->weight_decay, o->clip_norm, o->seed,
-            o->n_gradient_buffers, s->device->kernel_set);
+            o->n_gradient_buffers, o->stage, (int)o->parameter_dtype, o->n_threads, s->device->kernel_set);
     }
     if (i < s->graph->units.n)
         return (size_t)snprintf(line, bytes, "unit \"%s\"", s->graph->units.item[i]->name);
@@ -187,11 +195,11 @@ static sw_status plan(sw_sharded *s, sw_error *err) {
     const sw_sharded_options *o = &s->options;
     sw_sharding sharding = {
         .mesh = sw_mesh_flat(s->comm->n_ranks),
-        .n_threads = 1,
-        .stage = 3,
+        .n_threads = o->n_threads,
+        .stage = o->stage == 1 ? 2 : o->stage, /* gradients are written into buffers that are reduced: nothing whole is kept */
         .reshard_after_forward = true,
         .accumulate_sharded = true,
-        .parameter_dtype = SW_F32,
+        .parameter_dtype = o->parameter_dtype == SW_SHARDED_BF16 ? SW_BF16 : SW_F32,
         .mode = s->comm->mode == SW_SHM_TRAP ? SW_SHM_TRAP
                                              : SW_SHM_VIEW, /* in copy mode the caller gathers, on the caller's thread */
         .optimizer = {.kind = o->optimizer == SW_SHARDED_SGD ? SW_OPTIMIZER_SGD : SW_OPTIMIZER_ADAMW,
@@ -219,13 +227,13 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
     for (int u = 0; u < layout->n_units; u++)
         s->units[u].buffer = -1;
     for (int g = 0; g < layout->n_groups; g++) {
-        int64_t bytes = sw_round_to_page(layout->groups[g].shard * layout->n_shards * (int64_t)sizeof(float));
+        int64_t n = layout->groups[g].shard * layout->n_shards, bytes = sw_round_to_page(n * (int64_t)sizeof(float));
         s->copy_offset[g] = s->copies_bytes;
-        s->copies_bytes += bytes;
+        s->copies_bytes += sw_round_to_page(n * sw_held_bytes(&s->compiled->states, SW_HELD_COPY));
         if (layout->groups[g].is_trainable && bytes > s->buffer_bytes)
             s->buffer_bytes = bytes;
     }
-    if (s->comm->mode == SW_SHM_COPY) {
+    if (s->comm->mode == SW_SHM_COPY && s->options.stage == 3) {
         void *base =
             mmap(NULL, (size_t)s->copies_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED)
@@ -246,28 +254,53 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
                                                    &s->window, err);
 }
 
-/* Initial values of this rank's slices. */
-static sw_status fill(sw_sharded *s, sw_error *err) {
-    sw_piece piece;
-    for (int g = 0; g < s->compiled->layout.n_groups; g++) {
-        float *slice = sw_executor_address(s->executor, 0, s->compiled->states.copy[g]);
-        for (int at = 0;
-             sw_layout_next_piece(&s->compiled->layout, g, sw_layout_owner(&s->compiled->layout, s->comm->rank), &at, &piece);) {
-            const sw_initial *initial = &s->initials.item[piece.parameter->id];
-            float *values = slice + piece.shard_offset;
-            if (!initial->fill) {
-                sw_masters_draw(s->device, piece.parameter, s->options.seed, piece.first, piece.length, values);
-                continue;
-            }
-            sw_status status = initial->fill(initial->self, piece.parameter->name, piece.first, piece.length, values, err);
-            if ((unsigned)status >= SW_N_STATUSES)
-                status = sw_fail(err, SW_BAD_CONFIG, "parameter \"%s\": its fill function returned %d, which is not an sw_status",
-                                 piece.parameter->name, (int)status);
-            if (status != SW_OK)
-                return status;
-        }
+/* Initial values of some elements of a piece. */
+static sw_status fill_some(const sw_sharded *s, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
+    const sw_initial *initial = &s->initials.item[piece->parameter->id];
+    if (!initial->fill) {
+        sw_masters_draw(s->device, piece->parameter, s->options.seed, first, n, values);
+        return SW_OK;
     }
-    return SW_OK;
+    sw_status status = initial->fill(initial->self, piece->parameter->name, first, n, values, err);
+    if ((unsigned)status >= SW_N_STATUSES)
+        status = sw_fail(err, SW_BAD_CONFIG, "parameter \"%s\": its fill function returned %d, which is no sw_status",
+                         piece->parameter->name, (int)status);
+    return status;
+}
+
+void sw_sharded_owners(const sw_sharded *s, int *first, int *end) {
+    const sw_layout *layout = &s->compiled->layout;
+    *first = s->options.stage ? sw_layout_owner(layout, s->comm->rank) : 0;
+    *end = s->options.stage ? *first + 1 : layout->n_shards;
+}
+
+/* Initial values of all that this rank holds and no other gives it. */
+static sw_status fill(sw_sharded *s, sw_error *err) {
+    const sw_layout *layout = &s->compiled->layout;
+    int first_owner, end;
+    float *values = malloc(FILL_ELEMENTS * sizeof *values);
+    sw_status status = values ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory to fill parameters");
+    sw_sharded_owners(s, &first_owner, &end);
+    for (int owner = first_owner; owner < end; owner++)
+        for (int g = 0; g < layout->n_groups; g++) {
+            const sw_masters masters = {s->executor, &s->compiled->states, owner};
+            sw_piece piece;
+            for (int at = 0; sw_layout_next_piece(layout, g, owner, &at, &piece);)
+                for (int64_t done = 0; done < piece.length && !status; done += FILL_ELEMENTS) {
+                    int64_t n = piece.length - done < FILL_ELEMENTS ? piece.length - done : FILL_ELEMENTS;
+                    status = fill_some(s, &piece, piece.first + done, n, values, err);
+                    if (!status)
+                        sw_masters_write(&masters, g, &piece, done, n, values);
+                }
+        }
+    free(values);
+    return status;
+}
+
+/* Nothing is pinned: the caller's own threads want the cores between calls. */
+static sw_status open_device(sw_sharded *s, sw_error *err) {
+    const sw_cpu_options options = {.set = sw_kernel_set_best(), .n_threads = s->options.n_threads};
+    return sw_cpu_open(&options, &s->device, err);
 }
 
 sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
@@ -281,7 +314,7 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (s->graph->parameters.n == 0)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_commit: no parameter was added");
     sw_comm_enter(s->comm, SW_LANE_COMPUTE, 0, 0, 0, "commit");
-    if (s->device || (status = sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best()}, &s->device, err)) == SW_OK)
+    if (s->device || (status = open_device(s, err)) == SW_OK)
         status = sw_agree(s->comm, "sharded parameters", s->graph->units.n + s->graph->parameters.n, registration_line, s, err);
     if (status == SW_OK)
         status = plan(s, err);

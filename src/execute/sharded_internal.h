@@ -36,7 +36,7 @@ struct sw_sharded {
     sw_executor *executor;
 
     sw_sharded_unit_state *units; /* [layout.n_units] */
-    const float **gathered;       /* [layout.n_groups] whole group; NULL while not gathered */
+    const char **gathered;        /* [layout.n_groups] whole group; NULL while not gathered */
     char *copies; /* copy mode: room for every gathered group, at page offsets; pages exist while it is gathered */
     int64_t copies_bytes;
     int64_t *copy_offset; /* [layout.n_groups] */
@@ -52,6 +52,9 @@ struct sw_sharded {
     int n_calls;             /* in this step, for the record of what this rank does */
     void *votes;             /* [n_ranks] of the exchange that decides a step */
 };
+
+/* The owners, first .. end - 1, whose parts lie with this rank: its own; at stage 0 all. */
+void sw_sharded_owners(const sw_sharded *sharded, int *first, int *end);
 
 /* Is it this object's? `what` is what the caller is doing, for messages. */
 sw_status sw_sharded_own_unit(const sw_sharded *sharded, const char *what, const sw_unit *unit, sw_error *err);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/dtype.h"
 #include "execute/sharded_internal.h"
 #include "optim/clip.h"
 #include "optim/schedule.h"
@@ -48,10 +49,19 @@ static sw_status check_parameter(const sw_sharded *s, const char *what, const sw
 
 /* ---- parameters ---- */
 
+/* Of a value as it is gathered. */
+static int64_t element_bytes(const sw_sharded *s) {
+    return sw_held_bytes(&s->compiled->states, SW_HELD_COPY);
+}
+
 static sw_status gather_group(sw_sharded *s, int group, sw_error *err) {
     if (group < 0)
         return SW_OK;
     const void *whole;
+    if (s->options.stage < 3) { /* which is here, and new since the last step */
+        s->gathered[group] = sw_executor_address(s->executor, 0, s->compiled->states.copy[group]);
+        return SW_OK;
+    }
     void *destination = s->copies ? s->copies + s->copy_offset[group] : NULL;
     sw_status status = sw_executor_gather(s->executor, group, destination, &whole, err);
     s->gathered[group] = status ? NULL : whole;
@@ -62,9 +72,11 @@ static sw_status release_group(sw_sharded *s, int group, sw_error *err) {
     if (group < 0)
         return SW_OK;
     s->gathered[group] = NULL;
+    if (s->options.stage < 3)
+        return SW_OK;
     const sw_group *g = &s->compiled->layout.groups[group];
     if (s->copies)
-        madvise(s->copies + s->copy_offset[group], (size_t)(g->shard * s->compiled->layout.n_shards) * sizeof(float),
+        madvise(s->copies + s->copy_offset[group], (size_t)(g->shard * s->compiled->layout.n_shards * element_bytes(s)),
                 MADV_DONTNEED);
     return sw_executor_reshard(s->executor, group, err);
 }
@@ -91,23 +103,37 @@ sw_status sw_sharded_gather(sw_sharded *s, const sw_unit *unit, sw_error *err) {
     return status;
 }
 
-static const float *values_of(const sw_sharded *s, const sw_parameter *parameter) {
+static const void *values_of(const sw_sharded *s, const sw_parameter *parameter) {
     const sw_slot_of_parameter *slot = &s->compiled->layout.parameters[parameter->id];
-    return s->gathered[slot->group] + slot->offset;
+    return s->gathered[slot->group] + slot->offset * element_bytes(s);
+}
+
+static sw_status check_values(const sw_sharded *s, const char *what, const sw_parameter *parameter, sw_sharded_dtype dtype,
+                              sw_error *err) {
+    sw_status status = check_parameter(s, what, parameter, err);
+    if (!status && s->options.parameter_dtype != dtype)
+        return sw_fail(err, SW_BAD_CONFIG, "%s: parameter_dtype of this object is the other one; call sw_sharded_values%s", what,
+                       dtype == SW_SHARDED_FP32 ? "_bf16" : "");
+    if (!status && !s->units[parameter->unit->id].is_gathered)
+        return sw_fail(err, SW_BAD_CONFIG, "%s: unit \"%s\" of parameter \"%s\" is not gathered", what, parameter->unit->name,
+                       parameter->name);
+    return status;
 }
 
 sw_status sw_sharded_values(const sw_sharded *s, const sw_parameter *parameter, const float **values, sw_error *err) {
     if (!values)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_values: values is NULL, where they are put");
-    *values = NULL;
-    sw_status status = check_parameter(s, "sw_sharded_values", parameter, err);
-    if (status)
-        return status;
-    if (!s->units[parameter->unit->id].is_gathered)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_values: unit \"%s\" of parameter \"%s\" is not gathered",
-                       parameter->unit->name, parameter->name);
-    *values = values_of(s, parameter);
-    return SW_OK;
+    sw_status status = check_values(s, "sw_sharded_values", parameter, SW_SHARDED_FP32, err);
+    *values = status ? NULL : values_of(s, parameter);
+    return status;
+}
+
+sw_status sw_sharded_values_bf16(const sw_sharded *s, const sw_parameter *parameter, const uint16_t **values, sw_error *err) {
+    if (!values)
+        return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_values_bf16: values is NULL, where they are put");
+    sw_status status = check_values(s, "sw_sharded_values_bf16", parameter, SW_SHARDED_BF16, err);
+    *values = status ? NULL : values_of(s, parameter);
+    return status;
 }
 
 sw_status sw_sharded_release(sw_sharded *s, const sw_unit *unit, sw_error *err) {
@@ -132,7 +158,11 @@ sw_status sw_sharded_fetch(sw_sharded *s, const sw_parameter *parameter, float *
         status = gather(s, unit, err);
     if (status)
         return status;
-    memcpy(values, values_of(s, parameter), (size_t)parameter->n_elements * sizeof *values);
+    const void *gathered = values_of(s, parameter);
+    if (s->options.parameter_dtype == SW_SHARDED_FP32)
+        memcpy(values, gathered, (size_t)parameter->n_elements * sizeof *values);
+    for (int64_t i = 0; s->options.parameter_dtype == SW_SHARDED_BF16 && i < parameter->n_elements; i++)
+        values[i] = sw_bf16_to_float(((const uint16_t *)gathered)[i]);
     return is_gathered ? SW_OK : release(s, unit, err);
 }
 

@@ -31,7 +31,7 @@ MAY_SEE = {
     "faults": "comm observe execute",
     "infer": "device comm graph model shard tokenizer data hf plan launch execute",
     "train": "optim config device comm observe tokenizer data hf checkpoint plan launch execute faults",
-    "embed": "config device plan infer train",
+    "embed": "config device checkpoint plan execute infer train",
     "cli": "config device comm shard observe formats tokenizer data hf checkpoint plan launch execute faults infer train embed",
 }
 ONLY_HEADERS = {("shard", "device"): {"device/device.h", "device/operands.h"}, ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"}}

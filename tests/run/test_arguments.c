@@ -649,6 +649,13 @@ static void create_in_rank(sw_comm *comm) {
     SHARDED_WITH("n_gradient_buffers", n_gradient_buffers, 0);
     SHARDED_WITH("n_gradient_buffers", n_gradient_buffers, -1);
     SHARDED_WITH("n_gradient_buffers", n_gradient_buffers, INT32_MAX);
+    SHARDED_WITH("stage is -1", stage, -1);
+    SHARDED_WITH("stage is 4", stage, 4);
+    SHARDED_WITH("parameter_dtype 2", parameter_dtype, (sw_sharded_dtype)2);
+    SHARDED_WITH("parameter_dtype -1", parameter_dtype, (sw_sharded_dtype)-1);
+    SHARDED_WITH("n_threads is 0", n_threads, 0);
+    SHARDED_WITH("n_threads is -1", n_threads, -1);
+    SHARDED_WITH("n_threads is 2147483647", n_threads, INT32_MAX);
 }
 
 static void row_sharded_create(void) {
@@ -781,6 +788,24 @@ static void values_in_rank(sw_comm *comm) {
     HOLDS(!values);
     REFUSED("before sw_sharded_commit", sw_sharded_values(k.bare, k.bare_parameter, &values, err));
     free_sharded(&k);
+}
+
+static void values_bf16_in_rank(sw_comm *comm) {
+    sharded_case k;
+    const uint16_t *values;
+    make_sharded(comm, &k);
+    REFUSED("sharded is NULL", sw_sharded_values_bf16(NULL, k.parameter, &values, err));
+    REFUSED("none of the 2", sw_sharded_values_bf16(k.s, NULL, &values, err));
+    REFUSED("none of the 2", sw_sharded_values_bf16(k.s, k.strange_parameter, &values, err));
+    REFUSED("values is NULL", sw_sharded_values_bf16(k.s, k.parameter, NULL, err));
+    REFUSED("call sw_sharded_values", sw_sharded_values_bf16(k.s, k.parameter, &values, err));
+    HOLDS(!values);
+    REFUSED("before sw_sharded_commit", sw_sharded_values_bf16(k.bare, k.bare_parameter, &values, err));
+    free_sharded(&k);
+}
+
+static void row_sharded_values_bf16(void) {
+    in_rank(values_bf16_in_rank);
 }
 
 static void row_sharded_values(void) {
@@ -1018,6 +1043,38 @@ static void row_generate_text(void) {
     REFUSED("prompt 1 is empty", sw_generate_text(text, NULL, there, 1, &good, "", &how, err));
 }
 
+static void save_in_rank(sw_comm *comm) {
+    sharded_case k;
+    make_sharded(comm, &k);
+    REFUSED("sharded is NULL", sw_sharded_save(NULL, "saved", err));
+    REFUSED("folder is NULL", sw_sharded_save(k.s, NULL, err));
+    REFUSED("before sw_sharded_commit", sw_sharded_save(k.bare, "saved", err));
+    HOLDS(sw_sharded_gather(k.s, k.unit, NULL) == SW_OK);
+    REFUSED("is gathered", sw_sharded_save(k.s, "saved", err));
+    HOLDS(access("saved", F_OK) != 0);
+    free_sharded(&k);
+}
+
+static void row_sharded_save(void) {
+    in_rank(save_in_rank);
+}
+
+static void load_in_rank(sw_comm *comm) {
+    sharded_case k;
+    int64_t loaded;
+    make_sharded(comm, &k);
+    REFUSED("sharded is NULL", sw_sharded_load(NULL, "saved", 0, &loaded, err));
+    REFUSED("folder is NULL", sw_sharded_load(k.s, NULL, 0, &loaded, err));
+    REFUSED("step is -2", sw_sharded_load(k.s, "saved", -2, &loaded, err));
+    REFUSED("before sw_sharded_commit", sw_sharded_load(k.bare, "saved", 0, &loaded, err));
+    HOLDS(sw_sharded_save(k.s, "saved", NULL) == SW_OK && sw_sharded_load(k.s, "saved", 0, NULL, NULL) == SW_OK);
+    free_sharded(&k);
+}
+
+static void row_sharded_load(void) {
+    in_rank(load_in_rank);
+}
+
 /* ---- the table ---- */
 
 static const struct {
@@ -1078,6 +1135,9 @@ static const struct {
     {"sw_sharded_commit", row_sharded_commit},
     {"sw_sharded_gather", row_sharded_gather},
     {"sw_sharded_values", row_sharded_values},
+    {"sw_sharded_save", row_sharded_save},
+    {"sw_sharded_load", row_sharded_load},
+    {"sw_sharded_values_bf16", row_sharded_values_bf16},
     {"sw_sharded_release", row_sharded_release},
     {"sw_sharded_gradient", row_sharded_gradient},
     {"sw_sharded_reduce", row_sharded_reduce},

@@ -113,8 +113,13 @@ static sw_status fetch_all(model *m, float *all, sw_error *err) {
 
 /* ---- running ---- */
 
+/* How ranks reach each other's memory; pages of threads cannot be protected. */
+static sw_shm_mode mode_of_launch = SW_SHM_VIEW;
+enum { N_MODES = AS_THREADS ? 2 : 3 };
+
 static sw_status launch(sw_rank_fn fn, int n_ranks, void *arg, sw_error *err) {
     sw_launch_options options = comm_options(n_ranks, AS_THREADS);
+    options.mode = mode_of_launch;
     return sw_launch(&options, fn, arg, err);
 }
 
@@ -365,6 +370,229 @@ static sw_status train_on_micro_batches(sw_comm *comm, void *arg, sw_error *err)
 static void micro_batches_dealt_in_turn_give_the_same_bits_on_any_number_of_ranks(void **state) {
     (void)state;
     forget(same_bits_on_any_number_of_ranks(train_on_micro_batches));
+}
+
+/* What the options of a matrix of cases are: set before a launch, as ranks are forked, or threads of this process. */
+static sw_sharded_options matrix_options;
+
+static sw_status train_with_options(sw_comm *comm, void *arg, sw_error *err) {
+    enum { MICRO_BATCHES = 12, STEPS = 3 };
+    model m;
+    int rank = sw_comm_rank(comm), n_ranks = sw_comm_size(comm);
+    static _Thread_local float all[ALL_ELEMENTS];
+    RANK_TRY(create(comm, &matrix_options, (sw_initial){.initializer = SW_INIT_NORMAL, .std = 0.5}, &m, err));
+    for (int step = 0; step < STEPS; step++) {
+        for (int slot = 0; slot * n_ranks < MICRO_BATCHES; slot++) {
+            int k = slot * n_ranks + rank, which = step * MICRO_BATCHES + k;
+            for (int u = 0; u < N_UNITS; u++)
+                RANK_TRY(sw_sharded_gather(m.s, m.unit[u], err));
+            for (int u = 0; u < N_UNITS; u++)
+                RANK_TRY(sw_sharded_release(m.s, m.unit[u], err));
+            RANK_TRY(give_gradients(&m, k < MICRO_BATCHES ? pseudo_random : nothing, &which, err));
+        }
+        RANK_TRY(sw_sharded_step(m.s, 0.01, NULL, err));
+    }
+    RANK_TRY(fetch_all(&m, all, err));
+    if (rank == 0)
+        memcpy(arg, all, sizeof all);
+    else
+        for (int i = 0; i < ALL_ELEMENTS; i++)
+            RANK_CHECK(isfinite(all[i]));
+    sw_sharded_free(m.s);
+    return SW_OK;
+}
+
+/* Stages, ranks and threads move bytes and change none: one rank that holds everything is the reference for each number type. */
+static void every_stage_gives_the_bits_of_one_rank_alone(void **state) {
+    (void)state;
+    const size_t bytes = ALL_ELEMENTS * sizeof(float);
+    float *results = mmap(NULL, 3 * bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(results, MAP_FAILED);
+    for (int kind = 0; kind < 4; kind++) {
+        sw_error err = {0};
+        float *reference = results, *now = results + ALL_ELEMENTS, *of_fp32 = results + 2 * ALL_ELEMENTS;
+        const bool is_bf16 = kind >= 2;
+        matrix_options = (sw_sharded_options)SW_SHARDED_OPTIONS_INIT;
+        matrix_options.clip_norm = 1;
+        matrix_options.weight_decay = 0.1;
+        matrix_options.optimizer = kind % 2 ? SW_SHARDED_SGD : SW_SHARDED_ADAMW;
+        matrix_options.momentum = 0.9;
+        matrix_options.parameter_dtype = is_bf16 ? SW_SHARDED_BF16 : SW_SHARDED_FP32;
+        matrix_options.stage = 0;
+        expect_ok(launch(train_with_options, 1, reference, &err), 1, &err);
+        for (int stage = 0; stage <= 3; stage++)
+            for (int i = 0; i < N_RANK_COUNTS; i++) {
+                matrix_options.stage = stage;
+                matrix_options.n_threads = 1 + (stage + i) % 3;
+                mode_of_launch = (sw_shm_mode)((2 * stage + i + kind) % N_MODES);
+                memset(now, 0, bytes);
+                expect_ok(launch(train_with_options, rank_counts[i], now, &err), rank_counts[i], &err);
+                if (memcmp(reference, now, bytes) != 0)
+                    fail_msg("kind %d, stage %d, %d ranks: other bits", kind, stage, rank_counts[i]);
+                mode_of_launch = SW_SHM_VIEW;
+            }
+        if (kind == 0)
+            memcpy(of_fp32, reference, bytes);
+        for (int i = 0; i < ALL_ELEMENTS && kind == 2; i++) /* masters are fp32: what is read is theirs, rounded */
+            if (fabsf(reference[i] - of_fp32[i]) > fabsf(of_fp32[i]) / 256 + 1e-30f)
+                fail_msg("element %d is %g in bf16 and %g in fp32", i, (double)reference[i], (double)of_fp32[i]);
+    }
+    munmap(results, 3 * bytes);
+}
+
+static sw_status read_bf16(sw_comm *comm, void *arg, sw_error *err) {
+    model m;
+    sw_sharded_options options = SW_SHARDED_OPTIONS_INIT;
+    options.parameter_dtype = SW_SHARDED_BF16;
+    (void)arg;
+    for (options.stage = 0; options.stage <= 3; options.stage++) {
+        RANK_TRY(create(comm, &options, filled, &m, err));
+        for (int u = 0; u < N_UNITS; u++)
+            RANK_TRY(sw_sharded_gather(m.s, m.unit[u], err));
+        for (int p = 0; p < N_PARAMETERS; p++) {
+            const uint16_t *values;
+            const float *wrong;
+            sw_error refusal;
+            RANK_TRY(sw_sharded_values_bf16(m.s, m.parameter[p], &values, err));
+            for (int64_t i = 0; i < shapes[p].n_elements; i++) { /* whole numbers up to 50 are exact */
+                const float expected = value_of(shapes[p].name, i);
+                uint32_t bits;
+                memcpy(&bits, &expected, sizeof bits);
+                RANK_CHECK(values[i] == bits >> 16);
+            }
+            RANK_CHECK(sw_sharded_values(m.s, m.parameter[p], &wrong, &refusal) == SW_BAD_CONFIG);
+        }
+        sw_sharded_free(m.s);
+    }
+    return SW_OK;
+}
+
+static void values_may_be_bf16(void **state) {
+    (void)state;
+    on_any_number_of_ranks(read_bf16);
+}
+
+/* ---- files ---- */
+
+enum { STEPS_BEFORE = 2, STEPS_AFTER = 2 };
+static char save_folder[64];
+static bool goes_on; /* from what is there */
+
+static sw_status take_steps(model *m, int first, int n, int rank, int n_ranks, sw_error *err) {
+    enum { MICRO_BATCHES = 8 };
+    for (int step = first; step < first + n; step++) {
+        for (int slot = 0; slot * n_ranks < MICRO_BATCHES; slot++) {
+            int k = slot * n_ranks + rank, which = step * MICRO_BATCHES + k;
+            RANK_TRY(give_gradients(m, k < MICRO_BATCHES ? pseudo_random : nothing, &which, err));
+        }
+        RANK_TRY(sw_sharded_step(m->s, 0.01, NULL, err));
+    }
+    return SW_OK;
+}
+
+/* Four steps, with a checkpoint after two; or the last two, from that. */
+static sw_status save_or_go_on(sw_comm *comm, void *arg, sw_error *err) {
+    model m;
+    int rank = sw_comm_rank(comm), n_ranks = sw_comm_size(comm);
+    static _Thread_local float all[ALL_ELEMENTS];
+    int64_t loaded = -1;
+    const sw_initial initial = goes_on ? zeros : (sw_initial){.initializer = SW_INIT_NORMAL, .std = 0.5};
+    RANK_TRY(declare(comm, &matrix_options, initial, &m, err));
+    RANK_TRY(sw_sharded_commit(m.s, err));
+    if (goes_on) {
+        RANK_TRY(sw_sharded_load(m.s, save_folder, -1, &loaded, err));
+        RANK_CHECK(loaded == STEPS_BEFORE);
+    } else {
+        RANK_TRY(sw_sharded_save(m.s, save_folder, err)); /* before the first step too */
+        RANK_TRY(take_steps(&m, 0, STEPS_BEFORE, rank, n_ranks, err));
+        RANK_TRY(sw_sharded_save(m.s, save_folder, err));
+    }
+    RANK_TRY(take_steps(&m, STEPS_BEFORE, STEPS_AFTER, rank, n_ranks, err));
+    RANK_TRY(fetch_all(&m, all, err));
+    if (rank == 0)
+        memcpy(arg, all, sizeof all);
+    sw_sharded_free(m.s);
+    return SW_OK;
+}
+
+/* Whoever saved, and whoever loads: as if nothing had come between. */
+static void a_checkpoint_goes_on_with_the_same_bits_on_any_number_of_ranks(void **state) {
+    (void)state;
+    const size_t bytes = ALL_ELEMENTS * sizeof(float);
+    float *results = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(results, MAP_FAILED);
+    float *reference = results, *now = results + ALL_ELEMENTS;
+    for (int kind = 0; kind < 4; kind++)
+        for (int i = 0; i < N_RANK_COUNTS; i++) {
+            sw_error err = {0};
+            matrix_options = (sw_sharded_options)SW_SHARDED_OPTIONS_INIT;
+            matrix_options.optimizer = kind % 2 ? SW_SHARDED_SGD : SW_SHARDED_ADAMW;
+            matrix_options.momentum = 0.9;
+            matrix_options.clip_norm = 1;
+            matrix_options.parameter_dtype = kind >= 2 ? SW_SHARDED_BF16 : SW_SHARDED_FP32;
+            matrix_options.stage = (i + kind) % 4;
+            snprintf(save_folder, sizeof save_folder, "/tmp/sharded-%d-%d", (int)getpid(), kind * N_RANK_COUNTS + i);
+            goes_on = false;
+            expect_ok(launch(save_or_go_on, rank_counts[i], reference, &err), rank_counts[i], &err);
+            goes_on = true;
+            for (int j = 0; j < N_RANK_COUNTS; j++) {
+                matrix_options.stage = (i + j) % 4;
+                mode_of_launch = (sw_shm_mode)((2 * i + j) % N_MODES);
+                memset(now, 0, bytes);
+                expect_ok(launch(save_or_go_on, rank_counts[j], now, &err), rank_counts[j], &err);
+                if (memcmp(reference, now, bytes) != 0)
+                    fail_msg("kind %d, saved by %d ranks, loaded by %d: other bits", kind, rank_counts[i], rank_counts[j]);
+                mode_of_launch = SW_SHM_VIEW;
+            }
+            char command[128];
+            snprintf(command, sizeof command, "rm -rf %s", save_folder);
+            assert_int_equal(system(command), 0);
+        }
+    munmap(results, 2 * bytes);
+}
+
+static sw_status load_what_does_not_fit(sw_comm *comm, void *arg, sw_error *err) {
+    const int which = *(const int *)arg;
+    sw_sharded_options options = which == 1 ? plain_sgd() : (sw_sharded_options)SW_SHARDED_OPTIONS_INIT;
+    sw_sharded *s;
+    sw_unit *unit;
+    sw_parameter *parameter, *frozen;
+    float *gradient;
+    options.momentum = which == 1 ? 0.9 : 0;
+    RANK_TRY(sw_sharded_create(comm, &options, &s, err));
+    RANK_TRY(sw_sharded_add_unit(s, "u", &unit, err));
+    RANK_TRY(sw_sharded_add_parameter(s, unit, which == 2 ? "other" : "p", 1, (int64_t[]){which == 3 ? 5 : 600}, zeros,
+                                      &parameter, err));
+    RANK_TRY(sw_sharded_add_parameter(s, unit, "frozen", 1, (int64_t[]){300}, zeros, &frozen, err));
+    sw_parameter_freeze(frozen);
+    RANK_TRY(sw_sharded_commit(s, err));
+    if (which == 0)
+        RANK_TRY(sw_sharded_save(s, save_folder, err));
+    if (which == 4)
+        RANK_TRY(sw_sharded_gather(s, unit, err));
+    if (which == 5) {
+        RANK_TRY(sw_sharded_gradient(s, parameter, &gradient, err));
+        RANK_TRY(sw_sharded_reduce(s, unit, err));
+        return sw_sharded_save(s, save_folder, err);
+    }
+    return sw_sharded_load(s, which == 6 ? "/tmp" : save_folder, which == 7 ? 12 : -1, NULL, err);
+}
+
+static void what_does_not_fit_is_refused_by_name(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        NULL, "momentum.safetensors", "other", "p", "is gathered", "has gradients", "no whole checkpoint", "00000012"};
+    snprintf(save_folder, sizeof save_folder, "/tmp/sharded-%d", (int)getpid());
+    for (int which = 0; which < 8; which++) {
+        sw_error err = {0};
+        sw_status status = launch(load_what_does_not_fit, 2, &which, &err);
+        if (!status != !words[which] || (words[which] && !strstr(err.message, words[which])) ||
+            (status && status != (which == 4 || which == 5 ? SW_BAD_CONFIG : SW_BAD_FILE)))
+            fail_msg("%d: %s: %s", which, sw_status_name(status), err.message);
+    }
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", save_folder);
+    assert_int_equal(system(command), 0);
 }
 
 static sw_status leave_out_gradients(sw_comm *comm, void *arg, sw_error *err) {
@@ -883,6 +1111,10 @@ int main(void) {
         cmocka_unit_test(one_ranks_failure_to_fill_is_everyones),
         cmocka_unit_test(gradients_are_summed_over_ranks_and_slots_and_start_anew_each_step),
         cmocka_unit_test(small_gradients_are_not_lost_beside_a_large_one),
+        cmocka_unit_test(every_stage_gives_the_bits_of_one_rank_alone),
+        cmocka_unit_test(values_may_be_bf16),
+        cmocka_unit_test(a_checkpoint_goes_on_with_the_same_bits_on_any_number_of_ranks),
+        cmocka_unit_test(what_does_not_fit_is_refused_by_name),
         cmocka_unit_test(micro_batches_dealt_in_turn_give_the_same_bits_on_any_number_of_ranks),
         cmocka_unit_test(what_no_rank_writes_contributes_zeros),
         cmocka_unit_test(the_norm_is_global_and_counts_each_element_once),
