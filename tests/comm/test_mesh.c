@@ -9,7 +9,10 @@
 
 /* 3 replicas of shard groups of 4. */
 static sw_mesh three_by_four(void) {
-    return (sw_mesh){.n_ranks = 12, .size = {3, 4}, .stride = {4, 1}};
+    sw_mesh mesh = sw_mesh_flat(12); /* every other axis has one coordinate */
+    mesh.size[SW_AXIS_REPLICATE] = 3, mesh.stride[SW_AXIS_REPLICATE] = 4;
+    mesh.size[SW_AXIS_SHARD] = 4, mesh.stride[SW_AXIS_SHARD] = 1;
+    return mesh;
 }
 
 static void a_rank_has_one_coordinate_on_each_axis(void **state) {
