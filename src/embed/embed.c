@@ -111,7 +111,7 @@ static sw_dtype dtype_of(const sw_settings *settings) {
 static sw_status evaluate(const sw_settings *settings, const sw_train_options *known, double *loss, int64_t *n_tokens,
                           sw_error *err) {
     char folder[SW_PATH_BYTES], day[SW_CHAT_TIME_BYTES];
-    sw_score_options options = {.model = {.custom = known->model},
+    sw_score_options options = {.model = {.custom = known->model, .by_settings = true},
                                 .n_ranks = ranks_of(settings),
                                 .parameter_dtype = dtype_of(settings),
                                 .as_threads = known->as_threads,
@@ -167,7 +167,7 @@ static sw_status generate(const sw_settings *settings, const sw_train_options *k
                           sw_error *err) {
     char folder[SW_PATH_BYTES];
     const sw_prompt given = {.text = prompt, .n_bytes = strlen(prompt)};
-    sw_generate_options options = {.model = {.custom = known->model},
+    sw_generate_options options = {.model = {.custom = known->model, .by_settings = true},
                                    .prompts = &given,
                                    .n_prompts = 1,
                                    .max_tokens = how->max_tokens,

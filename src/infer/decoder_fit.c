@@ -37,15 +37,17 @@ static bool price(void *self, const int value[], sw_need *need) {
 static void word(void *self, const int value[], char *text, size_t bytes) {
     const asked *a = self;
     sw_decoder_choice choice = other_choice(a, value);
+    const bool by_settings = choice.model.by_settings;
     char dtype[32] = "", rows[32] = "", ranks[32] = "", tokens[48] = "";
     if (value[DTYPE])
-        snprintf(dtype, sizeof dtype, "--dtype bf16 ");
-    if (value[ROWS] || value[RANKS]) /* fewer ranks would take more prompts each */
+        snprintf(dtype, sizeof dtype, "%s ", by_settings ? "shard.param_dtype=bf16" : "--dtype bf16");
+    if ((value[ROWS] || value[RANKS]) && !by_settings) /* fewer ranks would take more prompts each */
         snprintf(rows, sizeof rows, "--batch %" PRId64 " ", choice.n_rows);
     if (value[RANKS])
-        snprintf(ranks, sizeof ranks, "--ranks %d ", choice.n_ranks);
+        snprintf(ranks, sizeof ranks, "%s%d ", by_settings ? "shard.ranks=" : "--ranks ", choice.n_ranks);
     if (value[TOKENS])
-        snprintf(tokens, sizeof tokens, "--max-tokens %" PRId64 " ", a->max_tokens >> value[TOKENS]);
+        snprintf(tokens, sizeof tokens, "%s%" PRId64 " ", by_settings ? "max_tokens=" : "--max-tokens ",
+                 a->max_tokens >> value[TOKENS]);
     snprintf(text, bytes, "%s%s%s%s", dtype, rows, ranks, tokens);
 }
 
@@ -56,6 +58,8 @@ sw_status sw_decoder_check_memory(const sw_decoder *decoder, int64_t longest_pro
         .n = N_SETTINGS, .names = "--dtype, --batch, --ranks and --max-tokens", .self = &a, .price = price, .word = word};
     int64_t planned[SW_N_MEMORY_CLASSES];
     char most[64];
+    if (choice->model.by_settings)
+        alternatives.names = "shard.param_dtype, shard.ranks and max_tokens";
     alternatives.n_values[DTYPE] = choice->parameter_dtype != SW_BF16;
     alternatives.n_values[ROWS] = halvings(choice->n_rows);
     alternatives.n_values[RANKS] = halvings(choice->n_ranks);

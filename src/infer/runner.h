@@ -23,6 +23,7 @@ typedef struct sw_runner_model {
     /* A program's own model, whose weights the folder has: what no config.json says. NULL: one with a name. */
     const sw_custom_model *custom;
     int64_t n_positions; /* of it: the longest row */
+    bool by_settings;    /* settings say how it is run: what would make it fit is told as section.key=value, else as flags */
 } sw_runner_model;
 
 typedef struct sw_runner {

@@ -232,12 +232,18 @@ static bool price(void *self, const int value[], sw_need *need) {
 
 static void word(void *self, const int value[], char *text, size_t bytes) {
     const scoring *s = self;
-    char length[48] = "", ranks[32] = "";
+    const bool by_settings = s->options->model.by_settings;
+    char length[64] = "", ranks[32] = "";
     if (value[LENGTH])
-        snprintf(length, sizeof length, "--sequence-length %" PRId64 " ", s->row_length >> value[LENGTH]);
+        snprintf(length, sizeof length, "%s%" PRId64 " ", by_settings ? "data.sequence_length=" : "--sequence-length ",
+                 s->row_length >> value[LENGTH]);
     if (value[RANKS])
-        snprintf(ranks, sizeof ranks, "--ranks %d ", s->options->n_ranks >> value[RANKS]);
-    snprintf(text, bytes, "%s%s%s", value[DTYPE] ? "--dtype bf16 " : "", length, ranks);
+        snprintf(ranks, sizeof ranks, "%s%d ", by_settings ? "shard.ranks=" : "--ranks ", s->options->n_ranks >> value[RANKS]);
+    snprintf(text, bytes, "%s%s%s",
+             !value[DTYPE] ? ""
+             : by_settings ? "shard.param_dtype=bf16 "
+                           : "--dtype bf16 ",
+             length, ranks);
 }
 
 static sw_status check_memory(scoring *s, sw_error *err) {
@@ -245,6 +251,8 @@ static sw_status check_memory(scoring *s, sw_error *err) {
         .n = N_SETTINGS, .names = "--dtype, --sequence-length and --ranks", .self = s, .price = price, .word = word};
     int64_t planned[SW_N_MEMORY_CLASSES];
     char most[64];
+    if (s->options->model.by_settings)
+        alternatives.names = "shard.param_dtype, data.sequence_length and shard.ranks";
     alternatives.n_values[DTYPE] = s->options->parameter_dtype != SW_BF16;
     alternatives.n_values[RANKS] = halvings(s->options->n_ranks);
     alternatives.n_values[LENGTH] = s->options->n_paths ? halvings(s->row_length / larger(1, s->options->stride)) : 0;

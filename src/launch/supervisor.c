@@ -123,7 +123,7 @@ static sw_status judge_end(supervisor *s, int rank, int status, const struct rus
         snprintf(what, sizeof what, "ended by itself with exit code %d while", WEXITSTATUS(status));
         return lose_rank(s, rank, what, "it did not return", "its code must return a status, not exit", err);
     }
-    sw_death death;
+    sw_death death = {.why = ""};
     sw_death_explain(&s->control->rank[rank], WTERMSIG(status), usage, &s->memory_kills, s->words, &death);
     snprintf(what, sizeof what, "was killed by %s while", sw_signal_name(WTERMSIG(status), name));
     return lose_rank(s, rank, what, death.why, death.advice, err);
@@ -165,7 +165,7 @@ static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
     if (wait4(process->pid, &status, WNOHANG | WCONTINUED, &usage) == process->pid)
         return WIFCONTINUED(status) ? SW_OK : judge_end(s, rank, status, &usage, err);
     char text[64], name[SW_SIGNAL_NAME_BYTES];
-    sw_death death;
+    sw_death death = {.why = ""};
     sw_death_explain(&s->control->rank[rank], stop, NULL, &s->memory_kills, s->words, &death);
     snprintf(text, sizeof text, "was stopped by %s while", sw_signal_name(stop, name));
     return lose_rank(s, rank, text, death.why, death.advice, err);

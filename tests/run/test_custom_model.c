@@ -256,6 +256,38 @@ static void its_weights_are_loaded_by_name(void **state) {
     assert_int_not_equal(access("tuned", F_OK), 0);
 }
 
+/* Weights that are frozen come from their file again, which must hold the same ones. */
+static void a_run_with_frozen_weights_goes_on(void **state) {
+    (void)state;
+    plan p = {256, 300};
+    const sw_custom_model model = {.trace = trace, .self = &p, .vocabulary = 256};
+    sw_error err = {0};
+    const char *const first[] = {"checkpoint.path=first", "train.seed=7"}, *const other[] = {"checkpoint.path=other"};
+    if (train_with(model, first, 2, &err) || train_with(model, other, 1, &err))
+        fail_msg("%s", err.message);
+    const char *tuned[] = {"checkpoint.path=tuned", "model.path=first/model", "model.train=[head]",
+                           "model.save_dtype=fp32", "train.steps=2",          "optimizer.schedule=constant"};
+    size_t bytes[2];
+    for (int way = 0; way < 2; way++) { /* in two parts, and at once */
+        tuned[0] = way ? "checkpoint.path=at-once" : "checkpoint.path=tuned";
+        for (int steps = way ? 4 : 2; steps <= 4; steps += 2) {
+            tuned[4] = steps == 2 ? "train.steps=2" : "train.steps=4";
+            if (train_with(model, tuned, 6, &err))
+                fail_msg("%s", err.message);
+        }
+    }
+    char *parts = read_weights("tuned/model/model.safetensors", &bytes[0]);
+    char *whole = read_weights("at-once/model/model.safetensors", &bytes[1]);
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(parts, whole, bytes[0]);
+    free(parts);
+    free(whole);
+    tuned[1] = "model.path=other/model";
+    tuned[4] = "train.steps=6";
+    assert_int_equal(train_with(model, tuned, 6, &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "model.path has changed"));
+}
+
 static void it_is_planned_without_a_run(void **state) {
     (void)state;
     plan p = {256, 300};
@@ -448,6 +480,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(data_beyond_the_vocabulary_is_refused, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(its_weights_are_written_without_a_config, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(its_weights_are_loaded_by_name, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(a_run_with_frozen_weights_goes_on, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(it_is_planned_without_a_run, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(it_is_evaluated_and_generates_as_models_with_a_name_do, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(what_it_has_learned_by_heart_it_writes, enter_folder, leave_folder),
