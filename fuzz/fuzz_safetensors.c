@@ -1,5 +1,4 @@
-/* fuzz_safetensors.c: any bytes as a safetensors file. What is accepted must account for every byte of the file, and be readable.
- */
+/* fuzz_safetensors.c: any bytes as a safetensors file. What is accepted must account for its every byte, and be readable. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -131,8 +131,7 @@ SW_API sw_value *sw_attention(sw_graph *graph, sw_value *q, sw_value *k, sw_valu
 /* The same for q, k and v side by side in one value, as GPT-2 has them. qkv [B*T, (H+2K)*D] -> [B*T, H*D]. */
 SW_API sw_value *sw_attention_packed(sw_graph *graph, sw_value *qkv, int64_t n_heads, int64_t n_kv_heads);
 
-/* What a query sees, how scores are scaled, what is dropped. {0} is causal attention. Blocks that nobody sees are not computed.
- */
+/* What a query sees, how scores are scaled, what is dropped. {0} is causal attention. Blocks nobody sees are not computed. */
 typedef struct sw_attention_options {
     int64_t span;           /* causal: of keys that a query sees, itself included and the last of them; full: how far before and
                                behind the query the keys go that it sees; 0: no limit */

@@ -35,8 +35,7 @@ typedef struct sw_launch_options {
     bool as_threads;         /* ranks as threads of this process, for race checkers; faults are not supervised, no trap mode */
     /* Set by the caller's signal handler: the number of the signal. Ranks see it through sw_stop_requested. May be NULL. */
     const volatile sig_atomic_t *stop_signal;
-    /* Set by the caller's signal handler (and cleared by sw_launch) to ask for a report of what every rank is doing. May be NULL.
-     */
+    /* Set by the caller's signal handler (and cleared by sw_launch) to ask for a report of what the ranks do. May be NULL. */
     volatile sig_atomic_t *report_request;
     void (*report)(void *to, const char *line); /* takes that report, line by line; called in the supervisor */
     void *report_to;

@@ -1,5 +1,4 @@
-/* train.h: a training run, as the command runs it, for programs that bring a model of their own or want to watch.
- */
+/* train.h: a training run, as the command runs it, for programs that bring a model of their own or want to watch. */
 #ifndef SHARDWISE_TRAIN_H
 #define SHARDWISE_TRAIN_H
 
@@ -37,8 +36,7 @@ typedef struct sw_progress {
     const char *metrics; /* the object of metrics.jsonl without a newline; NULL where is_logged is false */
 } sw_progress;
 
-/* All are called in one process, which may be a forked rank: they must not count on state that the caller looks at afterwards.
- */
+/* All are called in one process, which may be a forked rank: they must not count on state that the caller looks at afterwards. */
 typedef struct sw_listener {
     void (*step)(void *to, const sw_progress *progress); /* after each step; may be NULL */
     void (*line)(void *to, const char *text); /* the start report, decisions, the end report: a line at a time; may be NULL */

@@ -23,8 +23,7 @@ sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char 
  * reason. */
 bool sw_file_exists(const char *path);
 
-/* Shall be made, and nothing is overwritten. Errors: SW_BAD_CONFIG where something is there; SW_NO_SPACE where nobody can tell.
- */
+/* Shall be made, and nothing is overwritten. Errors: SW_BAD_CONFIG: something is there; SW_NO_SPACE where nobody can tell. */
 sw_status sw_file_must_be_new(const char *path, sw_error *err);
 
 /* Does it belong to another user whose name is known? out: the name, then. A link is followed. */

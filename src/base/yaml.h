@@ -47,8 +47,7 @@ bool sw_yaml_boolean(const sw_yaml *node, bool *value);
 bool sw_yaml_integer(const sw_yaml *node, int64_t *value);
 bool sw_yaml_real(const sw_yaml *node, double *value);
 
-/* Do two trees say the same? Numbers and null are compared by value, other scalars by their text, maps without regard to order.
- */
+/* Do two trees say the same? Numbers and null are compared by value, other scalars by text, maps without regard to order. */
 bool sw_yaml_equal(const sw_yaml *a, const sw_yaml *b);
 
 /* Text as a YAML scalar that reads back as that text: plain where it can be, else in double quotes. The text is UTF-8. NULL when

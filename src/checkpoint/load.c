@@ -78,8 +78,7 @@ static sw_status read_manifest(sw_checkpoint *c, int folder, sw_error *err) {
     return status;
 }
 
-/* One file of states: its size is the manifest's, which is what its parameters need, and its header is the only one it can have.
- */
+/* One file of states: its size is the manifest's, as its parameters need, and its header is the only one it can have. */
 static sw_status open_file(sw_checkpoint *c, int folder, sw_state_kind kind, sw_error *err) {
     const sw_manifest_file *listed = &c->manifest.file[kind];
     const sw_state_file *planned = &c->files.file[kind];

@@ -46,8 +46,7 @@ struct sw_save {
     sw_bounce_file file[SW_N_STATE_KINDS];
 };
 
-/* Entries of a rank's table, counted by walking its ranges; fills `first_range` and `header_range` of `save` if it is not NULL.
- */
+/* Entries of a rank's table, counted by walking its ranges; fills `first_range` and `header_range` of `save` unless NULL. */
 int64_t sw_save_count_ranges(const sw_save_options *options, const sw_state_files *files, int rank, sw_save *save);
 
 /* What marks a table as that of a step. */

@@ -160,8 +160,7 @@ static sw_status verify(const char *path, sw_error *err) {
     return SW_OK;
 }
 
-/* Each checkpoint of a run; what is wrong with one is told on the way. Those that cannot be read here are not said to be damaged.
- */
+/* Each checkpoint of a run; what is wrong with one is told on the way. One that cannot be read here is not said to be damaged. */
 static sw_status verify_run(const char *folder, sw_error *err) {
     char path[SW_PATH_BYTES];
     sw_steps steps;

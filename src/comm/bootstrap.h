@@ -20,8 +20,7 @@ struct sw_bootstrap {
     void *state; /* the launcher's */
 };
 
-/* Socket pairs for n forked ranks, to be made before the fork. Then each child takes its place, and the parent closes its ends.
- */
+/* Socket pairs for n forked ranks, made before the fork. Then each child takes its place, and the parent closes its ends. */
 typedef struct sw_fork_bootstrap {
     sw_bootstrap base;
     const sw_control *control;   /* its abort word ends every wait */

@@ -3,7 +3,7 @@
  *   gather   published[r] >= epoch + 1  means: rank r's slice holds that epoch. Nothing moves in a view.
  *   reduce   use k of a buffer:   fill --> posted = k --> every rank folds its slice from all posters --> summed = k
  *            it may be filled again when all ranks' `summed` reached the last k that this rank posted. A rank without a
- * contribution leaves `posted` behind and is not waited for; it sums like all others, so uses are numbered alike everywhere.
+ *            contribution leaves `posted` behind and is not waited for; it sums like all others, so uses count alike everywhere.
  *   exchange two slots by parity: a rank that enters exchange k + 2 has passed k + 1, which all enter after reading k.
  *
  * A fingerprint is written before its counter rises and compared after the counter was seen, so it is never compared half.

@@ -7,8 +7,7 @@
 /* Checks between options. Fills in what one option takes over from another (kv_heads, ffn). Errors: SW_BAD_CONFIG.
  *
  *   defaults  the settings where nothing is written
- *   written   [SW_N_OPTIONS + 1] the place of each option that was written, a NULL name for the others; the last is the file as a
- * whole
+ *   written   [SW_N_OPTIONS + 1] the place of each option that was written, a NULL name for the others; the last is the file's
  */
 sw_status sw_settings_check(sw_settings *settings, const sw_settings *defaults, const sw_place *written, sw_error *err);
 

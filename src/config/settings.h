@@ -2,12 +2,12 @@
  *
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
  *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)
- *            TEXT (null: NULL)  BYTES (int64; 2GiB; null: 0)  REAL  REAL_AUTO (double, -1 is `auto`)  BOOL  CHOICE (int: index
- * into allowed)  PATHS (list)  PAIR (two reals) REALS (list; null: none)  WRAP  TRAIN (`all`, `lora` or name patterns)  LORA,
- * LIMITS, SPIKE, COLUMNS (maps) RESUME (`auto`, `never` or a map) OFF (a feature that is not built yet: only the value that means
- * "off" is taken; it has no field) allowed  CHOICE: the words that are built, "a|b|c"; numbers: "min..max", either may be absent,
- * ">min" and "<max" exclude the bound itself, "" for any. A word that is known and not built yet is absent here and refused by
- * name.
+ *            TEXT (null: NULL)  BYTES (int64; 2GiB; null: 0)  REAL  REAL_AUTO (double, -1 is `auto`)  BOOL  PATHS (list)
+ *            CHOICE (int: index into allowed)  PAIR (two reals)  REALS (list; null: none)  LORA, LIMITS, SPIKE, COLUMNS (maps)
+ *            WRAP  TRAIN (`all`, `lora` or name patterns)  RESUME (`auto`, `never` or a map)
+ *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
+ *   allowed  CHOICE: the words that are built, "a|b|c". Numbers: "min..max", either may be absent, ">min" and "<max" exclude
+ *            the bound itself. "" for any. A word that is known and not built yet is absent here and refused by name.
  */
 #ifndef SW_CONFIG_SETTINGS_H
 #define SW_CONFIG_SETTINGS_H

@@ -1,8 +1,8 @@
 /* bins.c: a counting sort, then for each thing the least room that is enough, found in a tree of bits.
  *
  *   room      0 1 2 3 4 5 6 7 8
- *   level 0   0 0 0 1 0 0 1 0 0    a bit for each room that some bin has; level 1 has one for each word of level 0 that is not 0
- * ... first     . . . 9 . . 2 . .    a bin with that room, and others behind it in a chain
+ *   level 0   0 0 0 1 0 0 1 0 0    a bit for each room that some bin has; level 1: one for each word of level 0 that is not 0 ...
+ *   first     . . . 9 . . 2 . .    a bin with that room, and others behind it in a chain
  */
 #include "data/bins.h"
 
@@ -61,8 +61,7 @@ static bool tree_next(const bit_tree *tree, uint64_t bit, uint64_t *found) {
     return true;
 }
 
-/* The things that are there, the largest first, of equals the first. `count` [capacity + 1] comes as zeros and goes as anything.
- */
+/* The things there are, the largest first, of equals the first. `count` [capacity + 1] comes as zeros and goes as anything. */
 static uint32_t sort(const uint32_t *size, int64_t n, uint32_t capacity, uint32_t *count, uint32_t *sorted) {
     uint32_t n_there = 0;
     for (int64_t i = 0; i < n; i++)

@@ -41,8 +41,7 @@ typedef struct sw_chat_options {
 sw_status sw_chat_open(const sw_chat_options *options, sw_chat **chat, sw_error *err);
 void sw_chat_free(sw_chat *chat);
 
-/* Where the template is from, for people: "chat_template of ./m/tokenizer_config.json", "the format chatml"; NULL: there is none.
- */
+/* Where the template is from, for people: "chat_template of ./m/tokenizer_config.json", "the format chatml"; NULL: none. */
 const char *sw_chat_source(const sw_chat *chat);
 
 /* The text of the template that is chosen in place of the folder's (`format`, `template_path`), to be kept with a model: special

@@ -161,8 +161,7 @@ sw_status sw_chat_read_folder(const char *folder, bool wants_template, sw_chat *
     sw_status status = read_config(folder, "tokenizer_config.json", config_path, &config, err);
     if (!status)
         status = read_config(folder, "special_tokens_map.json", tokens_path, &tokens, err);
-    /* as transformers does: the file of its own wins, and counts for nothing where tokenizer_config.json lists the added tokens
-     */
+    /* as transformers does: the file of its own wins, and counts for nothing where tokenizer_config.json lists added tokens */
     if (!status && !json_object_get(root_of(config), "added_tokens_decoder"))
         status = take_tokens(chat, root_of(tokens), err);
     if (!status)

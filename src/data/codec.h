@@ -1,5 +1,4 @@
-/* codec.h: text to token ids and back for what generates and scores text: the tokenizer in a model's folder, and its chat format.
- */
+/* codec.h: text to token ids and back for generating and scoring: the tokenizer of a model's folder, and its chat format. */
 #ifndef SW_DATA_CODEC_H
 #define SW_DATA_CODEC_H
 

@@ -1,5 +1,4 @@
-/* dataset_files.c: from the settings' list of names, folders and patterns to pieces: token files, text that is tokenized, marks.
- */
+/* dataset_files.c: from the settings' names, folders and patterns to pieces: token files, text that is tokenized, marks. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>

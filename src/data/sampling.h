@@ -16,8 +16,7 @@ typedef struct sw_sampling {
     uint32_t sample; /* which of the texts that begin with the same seed */
 } sw_sampling;
 
-/* Temperature finite and not negative, top_k not negative, top_p above 0 and at most 1, min_p from 0 to 1. Errors: SW_BAD_CONFIG.
- */
+/* Temperature finite and, as top_k, not negative, top_p above 0 and at most 1, min_p from 0 to 1. Errors: SW_BAD_CONFIG. */
 sw_status sw_sampling_check(const sw_sampling *sampling, sw_error *err);
 
 /* The repetition penalty of Keskar et al. (2019) as transformers has it: the logit of each token that is among ids [n] is divided

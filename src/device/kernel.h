@@ -159,8 +159,7 @@ typedef enum sw_kernel {
 /* What a step is computed in: the three columns of the kernel table. */
 typedef enum sw_number_kind { SW_NUMBERS_F32, SW_NUMBERS_BF16, SW_NUMBERS_F64, SW_N_NUMBER_KINDS } sw_number_kind;
 
-/* The types R, A and P of a kind. A is widened as it is read, and rounded once, as a result is stored: to nearest, ties to even.
- */
+/* The types R, A and P of a kind. A is widened as it is read, and rounded once, as it is stored: to nearest, ties to even. */
 static inline sw_dtype sw_real_type(sw_number_kind numbers) {
     return numbers == SW_NUMBERS_F64 ? SW_F64 : SW_F32;
 }

@@ -8,8 +8,7 @@
 
 #include "device/device.h"
 
-/* `worker`, 0 .. device->n_threads - 1, picks a part of the call's working space: no two tasks with the same number run at once.
- */
+/* `worker`, 0 .. device->n_threads - 1, picks part of the call's working space: no two tasks with the same number run at once. */
 typedef void (*sw_task_fn)(void *arg, int64_t task, int worker);
 
 /* Run tasks 0 .. n_tasks - 1 and return when all are done; what they wrote is then seen by the caller. The caller is one of the

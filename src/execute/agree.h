@@ -4,8 +4,7 @@
 
 #include <shardwise/launch.h>
 
-/* The i-th line of what is compared, written into line [bytes], and cut there; returns the bytes of all of it, as snprintf does.
- */
+/* The i-th line of what is compared, written into line [bytes], and cut there; returns all its bytes, as snprintf does. */
 typedef size_t (*sw_line_fn)(const void *self, int64_t i, char *line, size_t bytes);
 
 /* Collective: do all ranks have the same n lines, to their last bytes? If not, SW_MISMATCH names `what`, the first line that

@@ -47,8 +47,7 @@ typedef struct sw_segment_run {
 enum { SW_QUEUE = 4 }; /* segment runs that a lane may lag behind the compute lane */
 enum { SW_MAX_OBSERVERS = 4 };
 
-/* A lane: what it has done; and, but for the compute lane, whose thread is the caller's, its thread and what it has been given.
- */
+/* A lane: what it has done; and, but for the compute lane, whose thread is the caller's, its thread and what it was given. */
 typedef struct sw_lane_state {
     struct sw_executor *executor;
     int lane;

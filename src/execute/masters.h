@@ -27,8 +27,7 @@ sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int6
 /* Where this rank keeps an optimizer's state of element `first` of a trainable piece, and of those after it. */
 float *sw_masters_state(const sw_masters *masters, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first);
 
-/* Initial values of elements first .. first + n - 1 of a parameter: a function of (seed, name, element), so cuts do not matter.
- */
+/* Initial values of elements first .. first + n - 1 of a parameter, a function of (seed, name, element): cuts do not matter. */
 void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
                      float *values);
 

@@ -1,5 +1,4 @@
-/* npy_writer.h: a one-dimensional .npy file that grows: its header is written last, and the file gets its name when it is whole.
- */
+/* npy_writer.h: a one-dimensional .npy file that grows: its header is written last, and the file gets its name once whole. */
 #ifndef SW_FORMATS_NPY_WRITER_H
 #define SW_FORMATS_NPY_WRITER_H
 

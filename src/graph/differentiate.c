@@ -84,8 +84,7 @@ sw_operand sw_gradient_parameter(sw_differentiation *d, sw_parameter *parameter)
     return (sw_operand){SW_OPERAND_GRADIENT, access, NULL, parameter, 0};
 }
 
-/* A value needs a gradient if a trainable parameter lies upstream. Freezing may come after recording, so this is found only now.
- */
+/* A value needs a gradient if a trainable parameter lies upstream. Freezing may come after recording, so it is found only now. */
 static void mark_needs(sw_graph *graph) {
     for (int i = 0; i < graph->ops.n; i++) {
         sw_op *op = graph->ops.item[i];

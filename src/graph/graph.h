@@ -208,8 +208,7 @@ sw_value *sw_gradient_arrived(sw_differentiation *d, sw_value *value);
  * needs no gradient. Where adding in place would change bytes that another value's gradient still needs, as sw_gradient_fresh. */
 sw_operand sw_gradient_target(sw_differentiation *d, sw_value *value);
 
-/* The gradient of `value` is `gradient` itself (a residual sum, learned positions): shared, not copied, or added if one is there.
- */
+/* The gradient of `value` is `gradient` itself (a residual sum, learned positions): shared, not copied; added if there is one. */
 void sw_gradient_pass(sw_differentiation *d, sw_value *value, sw_value *gradient);
 
 /* Like sw_gradient_target, but never UPDATE: for kernels whose outputs only write. When a gradient is there already, a new value
@@ -300,8 +299,7 @@ void sw_graph_print(const sw_graph *graph, void (*line)(void *to, const char *te
 
 /* ---- operations that no user's model has asked for ---- */
 
-/* sw_embedding in which the row of id `padding` gets no gradient from here, as torch.nn.Embedding's padding_idx has it; -1: none.
- */
+/* sw_embedding in which the row of id `padding` gets no gradient from here, as torch.nn.Embedding's padding_idx; -1: none. */
 sw_value *sw_embedding_padded(sw_graph *graph, sw_value *tokens, sw_parameter *table, int64_t padding);
 
 /* ---- questions ---- */

@@ -19,8 +19,7 @@ sw_status sw_adapted_open(const char *base, const sw_model_config *model, const 
                           sw_error *err);
 void sw_adapted_close(sw_adapted *adapted);
 
-/* sw_model_files_load of the model with the adapter added to its weights: what sw_adapter_merge would have written, bit by bit.
- */
+/* sw_model_files_load of the model with the adapter added to its weights: what sw_adapter_merge would write, bit by bit. */
 sw_status sw_adapted_load(const sw_adapted *adapted, const char *base, const sw_model_config *model, const sw_layout *layout,
                           int rank, sw_piece_fn put, void *to, sw_error *err);
 

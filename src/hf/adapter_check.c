@@ -32,8 +32,7 @@ static sw_status check_settings(const char *directory, const sw_lora *there, con
     return SW_OK;
 }
 
-/* The adapter's list of targets against the layers that have one: the end of a name may choose several, so layers are compared.
- */
+/* The adapter's list of targets against the layers with one: the end of a name may choose several, so layers are compared. */
 static sw_status check_targets(const char *directory, const sw_adapter_config *there, const sw_graph *graph,
                                const sw_lora_layers *layers, sw_error *err) {
     char module[1024];

@@ -1,5 +1,4 @@
-/* config_check.c: do the dimensions of a model fit together? Asked of run.yaml's and of config.json's alike, in their own words.
- */
+/* config_check.c: do the dimensions of a model fit together? Asked of run.yaml's and config.json's alike, in their own words. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -9,8 +9,7 @@
 #include "hf/model_files.h"
 #include "hf/model_source.h"
 
-/* A hash of some elements of every parameter, or every frozen one, that is no adapter: its first, some from the middle, its last.
- */
+/* A hash of some elements of every parameter, or every frozen one, that is no adapter: first, some from the middle, last. */
 static sw_status sample(const char *directory, const sw_model_config *config, const sw_graph *graph, bool frozen_alone,
                         uint64_t *hash, const char **dtype, sw_error *err) {
     enum { N_SAMPLED = 512 };

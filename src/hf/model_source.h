@@ -25,8 +25,7 @@ sw_status sw_model_source_open(const char *directory, sw_model_source *source, s
 sw_status sw_model_source_open_adapter(const char *directory, sw_model_source *source, sw_error *err);
 void sw_model_source_close(sw_model_source *source);
 
-/* The tensor of a parameter, by its own name or another that files of the architecture give it (config NULL: by its own alone).
- */
+/* The tensor of a parameter, by its own name or another that the architecture's files give it (config NULL: by its own alone). */
 sw_tensor_place sw_model_source_find(const sw_model_source *source, const sw_model_config *config, const char *parameter);
 
 int64_t sw_model_source_bytes_read(const sw_model_source *source);

@@ -6,8 +6,7 @@
 #include "base/integer.h"
 #include "device/sizes.h"
 
-/* Tokens of a piece of a prompt. A short piece costs little more than one token does, as both are bound by reading the weights.
- */
+/* Tokens of a piece of a prompt. A short piece costs little more than one does, as both are bound by reading the weights. */
 enum { SHORT_PIECE = SW_SKINNY_ROWS, LONG_PIECE = 64 };
 
 static sw_status add_program(sw_decoder *d, int64_t n_rows, int64_t n_tokens, sw_error *err) {

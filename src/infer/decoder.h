@@ -25,8 +25,7 @@ typedef struct sw_decoder {
     sw_runner runner;
 } sw_decoder;
 
-/* Before ranks exist. Ownership: sw_decoder_free, which may be called on {0} too. Errors: SW_BAD_FILE (the model), SW_BAD_CONFIG.
- */
+/* Before ranks exist. Ownership: sw_decoder_free, which may be called on {0}. Errors: SW_BAD_FILE (the model), SW_BAD_CONFIG. */
 sw_status sw_decoder_create(const sw_decoder_choice *choice, sw_decoder *decoder, sw_error *err);
 void sw_decoder_free(sw_decoder *decoder);
 

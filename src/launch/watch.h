@@ -35,8 +35,7 @@ void sw_describe_rank(const sw_control *control, int rank, char *text, size_t by
 /* Before the message of an error of this rank: which rank, at which step, in what its lane is. One rank alone needs no number. */
 void sw_say_where(const sw_control *control, int rank, int lane, sw_error *error);
 
-/* As sw_describe_rank, for all ranks but one (-1: all): `ranks 0, 2: in ...; rank 3: ...`, equal ones together, cut if too long.
- */
+/* As sw_describe_rank, for all ranks but one (-1: all): `ranks 0, 2: in ...; rank 3: ...`, equal ones together, cut if long. */
 void sw_describe_ranks(const sw_control *control, int except, char *text, size_t bytes);
 
 #endif

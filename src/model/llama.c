@@ -2,9 +2,9 @@
  * SwiGLU.
  *
  *   x = embed_tokens[tokens]
- *   for each block:  x = x + o_proj(attention(rotary(q), rotary(k), v_proj n)),  q = q_proj n, k = k_proj n,  n =
- * input_layernorm(x) x = x + down_proj(silu(gate_proj m) * up_proj m),           m = post_attention_layernorm(x) loss = cross
- * entropy of norm(x) through lm_head, or through embed_tokens when tied
+ *   for each block:  x = x + o_proj(attention(rotary(q_proj n), rotary(k_proj n), v_proj n)),    n = input_layernorm(x)
+ *                    x = x + down_proj(silu(gate_proj m) * up_proj m),    m = post_attention_layernorm(x)
+ *   loss = cross entropy of norm(x) through lm_head, or through embed_tokens when tied
  *
  * The relatives differ by what their configuration says, not by name:
  *

@@ -4,8 +4,8 @@
  *   dynamic   theta grows with rows beyond max_positions; up to there nothing changes
  *   llama3    pairs that turn more than high_factor times within the original positions stay, those below low_factor are divided,
  *             the turns between blend (Llama 3.1); turns = original f / 2 pi, so it is a ramp over the frequency
- *   yarn      the same between beta_fast and beta_slow turns, as a ramp over the pair's number, and an amplitude (Peng et al.
- * 2023)
+ *   yarn      the same between beta_fast and beta_slow turns, as a ramp over the pair's number, and an amplitude
+ *             (Peng et al. 2023)
  *
  * The numbers of the last two follow the reference code of `transformers`, roundings of the ramp's ends included.
  */

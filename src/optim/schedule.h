@@ -22,8 +22,8 @@ typedef struct sw_schedule {
  *   constant   peak
  *   cosine     peak (final + (1 - final) (1 + cos(pi p)) / 2)                              Loshchilov and Hutter 2017
  *   linear     peak (final + (1 - final) (1 - p))
- *   wsd        peak until step D, then linear from there, with p = (s - D) / max(1, n_steps - D)   Hu et al. 2024 (warm-up,
- * stable, decay) D = n_steps - floor(decay_ratio n_steps), but not before W
+ *   wsd        peak until step D, then linear from there, with p = (s - D) / max(1, n_steps - D);
+ *              D = n_steps - floor(decay_ratio n_steps), but not before W (warm-up, stable, decay)    Hu et al. 2024
  *
  * The end, final_ratio * peak, is where step n_steps would be: the last step of a run is one short of it.
  */

@@ -52,8 +52,7 @@ typedef enum sw_buffer_kind {
     SW_BUFFER_WINDOW        /* every rank has one of these, and all ranks map all of them */
 } sw_buffer_kind;
 
-/* Lifetimes are positions in the instruction list. A persistent buffer lives from the first instruction of the run to its last.
- */
+/* Lifetimes are positions in the instruction list. A persistent buffer lives from the run's first instruction to its last. */
 typedef struct sw_buffer {
     int id;
     const char *name;

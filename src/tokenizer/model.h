@@ -67,8 +67,7 @@ typedef struct sw_model {
 sw_status sw_model_read(const sw_part *root, bool ends_in_bytes, sw_model *model, sw_error *err);
 void sw_model_free(sw_model *model);
 
-/* Append the ids of a piece [n_bytes], not empty. `is_literal`: control tokens (marked in the vocabulary) do not come from text.
- */
+/* Append the ids of a piece [n_bytes], not empty. `is_literal`: control tokens (marked in the vocabulary) are never text. */
 sw_status sw_model_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
                           sw_token_list *out, sw_error *err);
 

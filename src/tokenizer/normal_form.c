@@ -59,8 +59,7 @@ static uint32_t compose(uint32_t first, uint32_t second) {
     return low < sw_unicode_n_compositions && found->first == first && found->second == second ? found->result : 0;
 }
 
-/* Stable, and short of marks there is little to sort: insertion. Long runs of marks are cut to keep that so by the merge below.
- */
+/* Stable, and there are few marks to sort: insertion. Long runs of marks are cut to keep that so by the merge below. */
 static void sort_marks(mark *marks, size_t n, mark *other) {
     if (n <= 16) {
         for (size_t i = 1; i < n; i++)

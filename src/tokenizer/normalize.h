@@ -12,8 +12,7 @@ typedef struct sw_normalizers {
     int n_steps;
 } sw_normalizers;
 
-/* Read the component under "normalizer" of the root; absent means none. Errors: SW_BAD_FILE (unknown ones by name), SW_NO_MEMORY.
- */
+/* Read the component under "normalizer" of the root; absent: none. Errors: SW_BAD_FILE (it names unknown ones), SW_NO_MEMORY. */
 sw_status sw_normalizers_read(const sw_part *root, sw_normalizers *normalizers, sw_error *err);
 void sw_normalizers_free(sw_normalizers *normalizers);
 

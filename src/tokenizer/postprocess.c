@@ -8,8 +8,7 @@ static sw_status no_memory(const sw_part *part, sw_error *err) {
     return sw_fail(err, SW_NO_MEMORY, "%s: no memory", part->file);
 }
 
-/* Put ids in front of those that are there already: processors run one after the other, each around the text of the one before.
- */
+/* Put ids in front of those that are there: processors run one after the other, each around the text of the one before. */
 static bool put_before(sw_postprocessor *p, const sw_token_list *ids) {
     sw_token_list all = {0};
     bool is_put = true;

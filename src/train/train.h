@@ -108,8 +108,7 @@ sw_status sw_run_folder_room(sw_run *run, sw_error *err);
  * that goes on (run->goes_on) in a folder of a run, whose lock is then held. Errors: SW_BAD_CONFIG: not the folder of a run, one
  * without anything to go on from, a living run in it; SW_NO_SPACE. */
 sw_status sw_run_folder_look(sw_run *run, sw_error *err);
-/* The newest checkpoint whose manifest is right; NULL if there is none at all. Errors: SW_BAD_FILE: there are some, and none is.
- */
+/* The newest checkpoint whose manifest is right; NULL if there is none at all. Errors: SW_BAD_FILE: there are some, none is. */
 sw_status sw_run_folder_newest(const char *path, sw_checkpoint **checkpoint, sw_error *err);
 /* Everything is known: may this run go on from the newest checkpoint? Sets run->is_finished. Errors: SW_BAD_CONFIG: a setting has
  * changed; SW_BAD_FILE: no checkpoint is whole, or they are of another model. */
@@ -122,8 +121,7 @@ sw_status sw_run_folder_renew(const sw_run *run, sw_error *err);
 /* train/restarts.c: run the ranks, and start them again when one is lost, as train.restarts says. */
 sw_status sw_run_launch(sw_run *run, sw_error *err);
 
-/* train/restarts.c: one line of events.jsonl from the supervisor, when no rank has the file open. A failure is told and no error.
- */
+/* train/restarts.c: one line of events.jsonl from the supervisor, when no rank has the file open. A failure is told, no error. */
 void sw_run_event(const sw_run *run, const char *name, int64_t step, const char *reason, const sw_detail *details, int n_details);
 
 #endif

@@ -147,8 +147,7 @@ void sw_training_tell_unsaved(const sw_training *t);
 /* Collective, at the end: the last step is saved. `unsaved` says why it could not be; its status is SW_OK when it was. */
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err);
 
-/* train/guards.c. Is this loss, of a step that is otherwise good, above factor (0: never) times the median of the last good ones?
- */
+/* train/guards.c. Is this loss, of an otherwise good step, above factor (0: never) times the median of the last good ones? */
 bool sw_guard_is_spike(const sw_guard_state *guard, double factor, double loss);
 void sw_guard_remember(sw_guard_state *guard, double loss);
 /* After a step: does it reach one of guard.limits? A limit of the clock is rank 0's to see, and all ranks learn it by ... */
@@ -166,8 +165,7 @@ sw_status sw_verify_begin(sw_training *t, sw_error *err);
 /* While the step's own micro-batches compute: a loss is there; a sw_step_hooks.gradient. */
 void sw_verify_loss(sw_training *t, double loss);
 void sw_verify_gradient(void *training, const void *gradient, int64_t bytes);
-/* At the decision: compare. t->check.finding is the same on all ranks; where there is one nothing may be updated. Collective.
- */
+/* At the decision: compare. t->check.finding is the same on all ranks; where there is one nothing may be updated. Collective. */
 sw_status sw_verify_compare(sw_training *t, sw_error *err);
 /* After a step with a finding: SW_GUARD, naming the ranks whose numbers differ. Collective. */
 sw_status sw_verify_judge(sw_training *t, sw_error *err);

@@ -1,5 +1,4 @@
-/* test_bounce.c: what is sent arrives where it belongs, by whatever way; what cannot be written is said, and the buffers go on.
- */
+/* test_bounce.c: what is sent arrives where it belongs, by whatever way; what cannot be written is said, and buffers go on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

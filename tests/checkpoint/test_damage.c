@@ -126,8 +126,7 @@ static void reject(void *to, int64_t step, const char *message) {
     snprintf(r->message[r->n++], SW_MESSAGE_BYTES, "%s", message);
 }
 
-/* Newest first: one whose manifest is damaged, one that lacks a file, one that is cut, one with a damaged byte, then a good one.
- */
+/* Newest first: one whose manifest is damaged, one that lacks a file, one that is cut, one with a damaged byte, a good one. */
 static void the_newest_good_one_is_taken(void **state) {
     (void)state;
     saved_run run;

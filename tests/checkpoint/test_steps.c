@@ -69,8 +69,7 @@ static void rejected(void *to, int64_t step, const char *message) {
     fail_msg("step %lld is passed over: %s", (long long)step, message);
 }
 
-/* Who asks while a run saves and removes sees whole checkpoints: one that goes while it is looked at is not there, not damaged.
- */
+/* Who asks while a run saves and removes sees whole checkpoints: one that goes while looked at is not there, not damaged. */
 static void lists_beside_a_run_that_removes(void **state) {
     (void)state;
     saved_run run;

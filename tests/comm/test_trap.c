@@ -1,5 +1,4 @@
-/* Trap mode: memory that is not open faults at the exact instruction, and the error names window, offset and what the rank did.
- */
+/* Trap mode: memory that is not open faults at the exact instruction, and the error names window, offset and what was done. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -263,8 +263,7 @@ static void weights_choose_among_spans(void **state) {
          "?"); /* whose is which? */
 }
 
-/* The same words of a template around another row's answer: what was found for one holds for the next, and for none that differs.
- */
+/* The same words of a template around another row's answer: what was found for one holds for the next, not one that differs. */
 static void what_was_found_is_not_taken_for_something_else(void **state) {
     static const char text[] =
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\n{% endfor %}{% if add_generation_prompt %}"

@@ -1,5 +1,4 @@
-/* test_jinja.c: chat templates as transformers runs them: tests/golden/templates, whose README says where the values come from.
- */
+/* test_jinja.c: chat templates as transformers runs them: tests/golden/templates, whose README says where values come from. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

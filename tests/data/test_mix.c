@@ -12,8 +12,7 @@ static sw_mix *mix_of(const double *weights, int n) {
     return mix;
 }
 
-/* Of the first j rows each source has its share, up to as many rows as there are sources; and its rows come one after the other.
- */
+/* Of the first j rows each source has its share, up to as many rows as there are sources; and its rows come in their order. */
 static void shares_hold_at_every_row_and_no_row_is_left_out(void **state) {
     (void)state;
     const double weights[][4] = {{1, 1, 0, 0}, {3, 1, 0, 0}, {0.7, 0.2, 0.1, 0}, {1, 2, 3, 4}, {1e-9, 1, 1e9, 0}};

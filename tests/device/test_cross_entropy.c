@@ -83,8 +83,7 @@ static void no_targets_no_gradient(void **state) {
 
 _Alignas(64) static char workspace[SW_PRODUCT_WORKSPACE];
 
-/* Logits far apart neither overflow nor lose the target: loss = 200 where a wrong word leads by 200, 0 where the right one does.
- */
+/* Logits far apart neither overflow nor lose a target: loss = 200 where a wrong word leads by 200, 0 where the right one does. */
 static void large_logits_stay_finite(void **state) {
     (void)state;
     sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);

@@ -97,8 +97,7 @@ static void run_together(sw_arena *arena, const sw_device *device, sw_number_kin
     *c = apart;
 }
 
-/* Pairs (low, high) of a case's turned columns, and what an error e of either comes to: at most 2 e, as its cosines are below 1.
- */
+/* Pairs (low, high) of a case's turned columns, and what an error e of either makes: at most 2 e, as its cosines are below 1. */
 static void check_product(const product_shape *s, const variant *v, const device_case *c, const double *got,
                           const double *expected, bool is_turned_in_store) {
     const int64_t out = s->outs[0] + s->outs[1] + s->outs[2];

@@ -1,5 +1,4 @@
-/* test_no_memory.c: recording and every pass, with each allocation failing in turn: an error, never a crash or a half-made graph.
- */
+/* test_no_memory.c: recording and every pass, with each allocation failing in turn: an error, no crash or half-made graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -281,8 +281,7 @@ static void dropout_streams_are_per_call_and_survive_recompute(void **state) {
     sw_graph_free(graph);
 }
 
-/* A block that ends in a norm hands on a value that its own backward reads too, and a block within a block is recomputed with it.
- */
+/* A block that ends in a norm hands on a value that its own backward reads too, and a block within one is recomputed with it. */
 static sw_value *inner_block(sw_graph *g, void *self, sw_value *x) {
     return sw_rmsnorm(g, sw_gelu(g, sw_linear(g, x, self, NULL, SW_OUT_IN)), g->parameters.item[1], 1e-2);
 }

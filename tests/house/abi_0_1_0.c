@@ -1,5 +1,4 @@
-/* A program as it was built with the headers of 0.1.0: tests/abi/0.1.0. What it does must come out the same with today's library.
- */
+/* A program as it was built with the headers of 0.1.0: tests/abi/0.1.0. What it does must be the same with today's library. */
 #include <shardwise.h>
 
 #include <math.h>

@@ -435,8 +435,7 @@ static void dropout_refuses_nothing_but_training(void **state) {
     assert_true(good(llama_sizes, "\"attention_dropout\":null").dropout.attention == 0);
 }
 
-/* The row of padding learns nothing from being looked up: of Llama and its relatives; counted from the end where it is negative.
- */
+/* The row of padding learns nothing from being looked up: of Llama and its relatives; counted from the end if it is negative. */
 static void padding_is_what_torch_takes_it_for(void **state) {
     (void)state;
     const struct {

@@ -1,5 +1,4 @@
-/* test_resident.c: memory of a process, measured on one that grows; limits of a machine, read from folders made for the purpose.
- */
+/* test_resident.c: memory of a process, measured on one that grows; limits of a machine, read from folders made for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -43,8 +43,7 @@ static void values_arrive_where_they_belong(void **state) {
     assert_int_equal(parsed("write:error=short,k=1").error, SW_FAULT_CUT_SHORT);
 }
 
-/* One byte of a fault changed, left out or doubled: it is a fault or is refused in one line that quotes it; nothing else happens.
- */
+/* One byte of a fault changed, left out or doubled: a fault or it is refused in one line that quotes it; nothing else happens. */
 static void any_text_is_a_fault_or_refused(void **state) {
     static const char *const good[] = {"kill:rank=1,step=3", "slow:rank=0,factor=4",
                                        "flip:rank=1,step=5,buffer=parameters,bit=17", "write:error=ENOSPC,k=3,file=*/steps/*",

@@ -671,8 +671,7 @@ static sw_status clip_3_and_4(sw_comm *comm, void *arg, sw_error *err) {
     return SW_OK;
 }
 
-/* Gradient 3 in one slice and 4 in another: norm 5, clipped to 1 they are 0.6 and 0.8. A bias that all ranks add to counts once.
- */
+/* Gradient 3 in one slice and 4 in another: norm 5; clipped to 1, 0.6 and 0.8. A bias that all ranks add to counts once. */
 static void the_norm_is_global_and_counts_each_element_once(void **state) {
     (void)state;
     on_any_number_of_ranks(clip_3_and_4);

@@ -1,5 +1,4 @@
-/* Sharded parameters with each allocation failing in turn, from creation to the first step: an error that says so, and no crash.
- */
+/* Sharded parameters with each allocation failing in turn, from creation to the first step: an error that says so, no crash. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/* A real model: SmolLM2-135M-Instruct, against what PyTorch made of it. Runs where SW_SMOLLM2 names its folder, else is skipped.
- */
+/* A real model: SmolLM2-135M-Instruct, against what PyTorch makes. Runs where SW_SMOLLM2 names its folder, else is skipped. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

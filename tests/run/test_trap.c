@@ -1,5 +1,4 @@
-/* Trap mode on a real step: parameters that are read after their unit was given back fault at that instruction, which is named.
- */
+/* Trap mode on a real step: parameters that are read after their unit was given back fault at that instruction; it is named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -207,8 +207,7 @@ static void a_prefetch_of_two_is_two_blocks_ahead(void **state) {
     program_free(&b);
 }
 
-/* A unit inside another holds a second buffer beside its parent's: the ring grows for what must run, and not for what is ahead.
- */
+/* A unit inside another holds a second buffer beside its parent's: the ring grows for what must run, not for what is ahead. */
 static void nested_units_are_gathered_beside_their_parents(void **state) {
     (void)state;
     for (int prefetch = 0; prefetch < 2; prefetch++) {

@@ -1,5 +1,4 @@
-/* test_program.c: the list itself: waits that cannot deadlock, the end of a step, and lines and hash that say all that matters.
- */
+/* test_program.c: the list itself: waits that cannot deadlock, the end of a step, lines and hash that say all that matters. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

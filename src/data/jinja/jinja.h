@@ -79,9 +79,10 @@ typedef struct sw_jinja_rendering {
 
 /* Render.
  *
- *   variables  an object: every name that the template sees (messages, tools, add_generation_prompt, bos_token, ...). An absent
- * name is undefined, null is none; nothing is left out or put in options    NULL: the defaults out        on failure empty;
- * nothing half printed
+ *   variables  an object: every name that the template sees (messages, tools, add_generation_prompt, bos_token, ...).
+ *              An absent name is undefined, null is none; nothing is left out or put in
+ *   options    NULL: the defaults
+ *   out        on failure empty; nothing half printed
  *
  * Errors: SW_BAD_FILE, "NAME, line N: reason". What the template itself refuses by raise_exception ends with its words as they
  * are. SW_NO_MEMORY where the machine's memory is short; the bounds above are SW_BAD_FILE: they are the template's fault. */

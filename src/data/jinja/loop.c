@@ -149,8 +149,7 @@ static jinja_signal run_items(jinja_run *run, const jinja_node *node, const jinj
     if (!sw_jinja_iterate(run, iterated, items))
         return JINJA_FAILED;
     if (node->as.loop.test) {
-        /* They outlive the loop only with a `loop` that does; its condition's frame is then gone, and so is what it would pass.
-         */
+        /* They outlive the loop only with a `loop` that does; its condition's frame is gone then, and what it would pass. */
         jinja_iterator *all = sw_jinja_take(run, sizeof *all);
         passing *kept = sw_jinja_take(run, sizeof *kept);
         jinja_body body = node->as.loop.test_body;

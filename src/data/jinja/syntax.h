@@ -59,8 +59,7 @@ typedef struct jinja_place {
     int32_t hops, slot;
 } jinja_place;
 
-/* What a scope does with its variables when it is entered: those it only reads from outside come in, those it sets begin unset.
- */
+/* What a scope does with its variables when it is entered: those it only reads come in, those it sets begin unset. */
 typedef enum jinja_load_kind { JINJA_LOAD_PARAMETER, JINJA_LOAD_UNSET, JINJA_LOAD_ALIAS, JINJA_LOAD_CONTEXT } jinja_load_kind;
 typedef struct jinja_load {
     jinja_load_kind kind;

@@ -65,8 +65,7 @@ static void version_of(const char *config, char version[16]) {
         snprintf(version, 16, "?");
 }
 
-/* The environment is the process's: ranks that are threads take turns. `*core`: the core type that was asked for, NULL if none.
- */
+/* The environment is the process's: ranks that are threads take turns. `*core`: the core type that was asked for, or NULL. */
 static void *load_with_settings(sw_kernel_set set, const char **core) {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&turn);

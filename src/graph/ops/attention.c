@@ -7,8 +7,7 @@
  *     dv[u] = sum over t of m[t, u] p[t, u] dout[t]
  *     ds[t, u] = p[t, u] (m[t, u] dout[t] . v[u] - dout[t] . out[t])
  *     dq[t] = c sum over u of ds[t, u] k[u],   dk[u] = c sum over t of ds[t, u] q[t]
- *   and dk, dv sum over the H/K query heads that share them. A token sees those that its mask, span and document leave it
- * (device/kernel.h).
+ *   and dk, dv sum over the H/K query heads that share them. What a token sees: device/kernel.h.
  *
  * m is dropout's (Srivastava et al. 2014): 1, or with probability p' either 0 or 1 / (1 - p'), by sw_attention_keeps. It is a
  * function of where a weight stands, so nothing is kept for backward: gradient and recomputed forward draw it again. Each
@@ -88,8 +87,7 @@ bool sw_attention_turns_back(sw_graph *graph, const sw_turned_heads *turned, con
     return true;
 }
 
-/* The pairs of a query and a key that it sees, of one head and row. Where documents begin is not known here: a row counts as one.
- */
+/* The pairs of a query and a key it sees, of one head and row. Where documents begin is not known here: a row counts as one. */
 static double pairs_in_sight(const sw_op *op) {
     const double t = (double)op->dim[1];
     const bool is_spanned = op->dim[7] > 0 && op->dim[7] < op->dim[1];

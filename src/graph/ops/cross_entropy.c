@@ -23,8 +23,7 @@ static void gradient(sw_differentiation *d, sw_op *op) {
     logits->producer = loss->producer = back;
 }
 
-/* One product for the logits, one for each gradient; an exp counts as ten. The chunks of logits are written and read once each.
- */
+/* One product for the logits, one for each gradient; an exp counts as ten. Chunks of logits are written and read once each. */
 static void cost(const sw_op *op, double *flops, double *bytes) {
     double n = (double)op->dim[0], v = (double)op->dim[1], c = (double)op->dim[2], chunk = (double)op->dim[3];
     int n_products = 1;

@@ -60,8 +60,7 @@ static key_range keys_of_block(const shape *s, int64_t b, int64_t first, int64_t
     return seen;
 }
 
-/* The part of `keys` within the next 4 COUNTERS from the multiple of four *from on; keep[] of its first key on. False: none left.
- */
+/* The part of `keys` within the next 4 COUNTERS from the multiple of four *from on; keep[] of its first key on. False: none. */
 static bool next_kept(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys, int64_t *from, key_range *part,
                       uint32_t keep[4 * COUNTERS]) {
     if (*from >= keys.end)

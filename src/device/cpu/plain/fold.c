@@ -8,8 +8,7 @@ SW_KERNEL(FOLD) {
     store_or_add(accumulates(call, 1), call->dim[0], call->operand[1], call->operand[0]);
 }
 
-/* A block's squares go to 16 sums, element i to sum i mod 16, which are added in halves. Products of floats are exact in double.
- */
+/* A block's squares go to 16 sums, element i to sum i mod 16, then added in halves. Products of floats are exact in double. */
 static double squares_of_block(int64_t n, const real *x) {
     double lane[16] = {0};
     int64_t i = 0;

@@ -3,8 +3,8 @@
  * Numbers 4c .. 4c+3 come from counter (c low, c high, stream low, stream high) under sw_philox_key(seed, SW_PURPOSE_INIT), by
  * Box and Muller (1958) on words (0, 1) and (2, 3) of it:
  *
- *   u = word0 * 2^-32 + 2^-33  in (0, 1]       radius = sqrt(-2 log u)         numbers 4c, 4c+1 = std * radius * (cos, sin)(2 pi
- * t) t = (int32)word1 * 2^-32   in [-0.5, 0.5)
+ *   u = word0 * 2^-32 + 2^-33  in (0, 1]       radius = sqrt(-2 log u)
+ *   t = (int32)word1 * 2^-32   in [-0.5, 0.5)  numbers 4c, 4c+1 = std * radius * (cos, sin)(2 pi t)
  *
  * word0 and word1 are rounded to R first. The largest number in reach is sqrt(66 log 2) = 6.76 deviations.
  */
