@@ -6,6 +6,7 @@
 #include "infer/generate.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,12 +39,12 @@ typedef struct generation {
     sw_codec codec; /* {0} where only ids are given */
     int64_t ends[MOST_ENDS + 1];
     int n_ends;
-    int64_t n_texts;         /* samples of all prompts */
-    context *contexts;       /* [n_texts] */
-    sw_streamed_text *texts; /* [n_texts] in the ranks: of own texts, on rank 0 all */
-    int64_t longest;         /* tokens of the longest prompt */
-    int64_t shown;           /* the text whose turn it is */
-    bool *is_not_finite;     /* some logit: in memory that ranks share */
+    int64_t n_texts;            /* samples of all prompts */
+    context *contexts;          /* [n_texts] */
+    sw_streamed_text *texts;    /* [n_texts] in the ranks: of own texts, on rank 0 all */
+    int64_t longest;            /* tokens of the longest prompt */
+    int64_t shown;              /* the text whose turn it is */
+    atomic_bool *is_not_finite; /* some logit: in memory that ranks share */
     /* in the rank */
     sw_comm *comm;
     int64_t rows[MOST_ROWS]; /* the text of each row; -1: free */

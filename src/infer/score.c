@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ enum { USUAL_LENGTH = 1024, SHORTEST = 32, GROWTH = 4 };
 
 /* What ranks leave for the caller, in memory that they share. */
 typedef struct results {
-    bool is_not_finite; /* a loss is: the error says which */
+    atomic_bool is_not_finite; /* a loss is: the error says which */
     sw_choices_score choices;
     sw_source_score sources[];
 } results;
