@@ -29,11 +29,9 @@ static sw_status fetch(void *from, int group, const sw_piece *piece, int64_t fir
     int parameter = sw_checkpoint_find_parameter(e->checkpoint, piece->parameter->name);
     if (!sw_checkpoint_parameter(e->checkpoint, parameter)->is_left_out)
         return sw_checkpoint_read(e->reader, SW_STATE_MASTER, parameter, piece->first + first, n, values, err);
-    sw_tensor_place place = sw_model_source_find(&e->base, &e->config, piece->parameter->name);
-    if (!place.tensor || place.tensor->n_elements != piece->parameter->n_elements)
-        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", e->base.path,
-                       piece->parameter->name);
-    return sw_safetensors_read(place.file, place.tensor, piece->first + first, n, values, err);
+    sw_tensor_place place;
+    sw_status status = sw_model_source_take(&e->base, &e->config, piece->parameter, &place, err);
+    return status ? status : sw_safetensors_read(place.file, place.tensor, piece->first + first, n, values, err);
 }
 
 static sw_status trace(exporting *e, sw_error *err) {

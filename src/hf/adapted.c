@@ -90,12 +90,11 @@ static sw_status take_delta(loading *l, const sw_lora_layer *layer, sw_error *er
 
 static sw_status load_piece(loading *l, int group, const sw_piece *piece, sw_piece_fn put, void *to, sw_error *err) {
     const sw_lora_layer *layer = layer_of(l->adapted, piece->parameter->name);
-    sw_tensor_place place = sw_model_source_find(&l->source, l->model, piece->parameter->name);
-    if (!place.tensor || place.tensor->n_elements != piece->parameter->n_elements || !sw_safetensors_is_real(place.tensor))
-        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", l->source.path,
-                       piece->parameter->name);
-    const int64_t element_bytes = place.tensor->dtype_bits / 8;
-    sw_status status = layer ? take_delta(l, layer, err) : SW_OK;
+    sw_tensor_place place;
+    sw_status status = sw_model_source_take(&l->source, l->model, piece->parameter, &place, err);
+    if (status == SW_OK && layer)
+        status = take_delta(l, layer, err);
+    const int64_t element_bytes = status ? 0 : place.tensor->dtype_bits / 8;
     for (int64_t done = 0; done < piece->length && status == SW_OK; done += SW_PIECE_ELEMENTS) {
         int64_t first = piece->first + done,
                 n = piece->length - done < SW_PIECE_ELEMENTS ? piece->length - done : SW_PIECE_ELEMENTS;

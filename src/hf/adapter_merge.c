@@ -42,10 +42,12 @@ static sw_status merge_tensor(sw_tensor_place copy, int descriptor, const sw_ada
 
 static sw_status merge_layer(const sw_model_source *copy, const sw_model_config *config, sw_safetensors *adapter,
                              const sw_lora_layer *layer, double scale, sw_error *err) {
-    sw_adapter_delta delta;
-    sw_tensor_place place = sw_model_source_find(copy, config, layer->weight->name);
-    sw_status status = sw_adapter_delta_read(adapter, layer, scale, &delta, err);
+    sw_adapter_delta delta = {0};
+    sw_tensor_place place;
     int descriptor = -1;
+    sw_status status = sw_model_source_take(copy, config, layer->weight, &place, err);
+    if (status == SW_OK)
+        status = sw_adapter_delta_read(adapter, layer, scale, &delta, err);
     if (status == SW_OK && (descriptor = open(sw_safetensors_path(place.file), O_WRONLY | O_CLOEXEC)) < 0)
         status = sw_cannot_write(sw_safetensors_path(place.file), errno, err);
     if (status == SW_OK)

@@ -174,23 +174,19 @@ static sw_status make_header(exporter *e, bool with_tokenizer, sw_error *err) {
 
 /* Elements first .. of GGUF's tensor as fp32. */
 static sw_status read_elements(exporter *e, const sw_parameter *parameter, int64_t first, int64_t n, sw_error *err) {
-    sw_tensor_place place = sw_model_source_find(&e->source, &e->config, parameter->name);
+    sw_tensor_place place;
     int64_t head = sw_gguf_rotary_channels(e->architecture, e->config.head_channels, parameter->name), done = 0;
-    if (!place.tensor || place.tensor->n_elements != parameter->n_elements)
-        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", e->source.path,
-                       parameter->name);
-    if (!head)
+    sw_status status = sw_model_source_take(&e->source, &e->config, parameter, &place, err);
+    if (status == SW_OK && !head)
         return sw_safetensors_read(place.file, place.tensor, first, n, e->values, err);
     int64_t width = parameter->n_elements / parameter->dimension[0];
-    while (done < n) { /* row by row, each from its place */
+    while (status == SW_OK && done < n) { /* row by row, each from its place */
         int64_t row = (first + done) / width, at = (first + done) % width, length = width - at < n - done ? width - at : n - done;
-        sw_status status = sw_safetensors_read(place.file, place.tensor, sw_gguf_row_to_hf(row, head) * width + at, length,
-                                               e->values + done, err);
-        if (status != SW_OK)
-            return status;
+        status = sw_safetensors_read(place.file, place.tensor, sw_gguf_row_to_hf(row, head) * width + at, length,
+                                     e->values + done, err);
         done += length;
     }
-    return SW_OK;
+    return status;
 }
 
 /* Narrow where they stand: an element is read before anything is written over it. */

@@ -114,7 +114,7 @@ static void read_differences(sw_hf_reader *r, sw_model_config *m) {
 /* A negative id counts from the end; one beyond the vocabulary, which no token has, is none. */
 static void read_padding(sw_hf_reader *r, sw_model_config *m) {
     const int64_t none = INT64_MIN, id = sw_hf_size_or(r, "pad_token_id", NULL, none);
-    m->has_pad_token = id >= -m->vocabulary && id < m->vocabulary;
+    m->has_pad_token = m->vocabulary > 0 && id >= -m->vocabulary && id < m->vocabulary;
     m->pad_token = m->has_pad_token ? (id < 0 ? m->vocabulary + id : id) : 0;
 }
 

@@ -195,11 +195,9 @@ static sw_status fetch_from_folder(void *from, int group, const sw_piece *piece,
                                    sw_error *err) {
     (void)group;
     folder_origin *o = from;
-    sw_tensor_place place = sw_model_source_find(&o->source, &o->outline.config, piece->parameter->name);
-    if (!place.tensor || place.tensor->n_elements != piece->parameter->n_elements)
-        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", o->source.path,
-                       piece->parameter->name);
-    return sw_safetensors_read(place.file, place.tensor, piece->first + first, n, values, err);
+    sw_tensor_place place;
+    sw_status status = sw_model_source_take(&o->source, &o->outline.config, piece->parameter, &place, err);
+    return status ? status : sw_safetensors_read(place.file, place.tensor, piece->first + first, n, values, err);
 }
 
 /* The folder's own config.json, with another dtype: what is not read here stays in it. Ownership: free(*text). */

@@ -162,6 +162,14 @@ sw_tensor_place sw_model_source_find(const sw_model_source *source, const sw_mod
     return place;
 }
 
+sw_status sw_model_source_take(const sw_model_source *source, const sw_model_config *config, const sw_parameter *parameter,
+                               sw_tensor_place *place, sw_error *err) {
+    *place = sw_model_source_find(source, config, parameter->name);
+    if (place->tensor && place->tensor->n_elements == parameter->n_elements && sw_safetensors_is_real(place->tensor))
+        return SW_OK;
+    return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", source->path, parameter->name);
+}
+
 int64_t sw_model_source_bytes_read(const sw_model_source *source) {
     int64_t bytes = 0;
     for (int f = 0; f < source->n_files; f++)

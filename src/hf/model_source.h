@@ -27,6 +27,9 @@ void sw_model_source_close(sw_model_source *source);
 
 /* The tensor of a parameter, by its own name or another that the architecture's files give it (config NULL: by its own alone). */
 sw_tensor_place sw_model_source_find(const sw_model_source *source, const sw_model_config *config, const char *parameter);
+/* The same of files that were checked. Errors: SW_BAD_FILE: they were changed since, and it is missing or of another size. */
+sw_status sw_model_source_take(const sw_model_source *source, const sw_model_config *config, const sw_parameter *parameter,
+                               sw_tensor_place *place, sw_error *err);
 
 int64_t sw_model_source_bytes_read(const sw_model_source *source);
 

@@ -453,6 +453,9 @@ static void padding_is_what_torch_takes_it_for(void **state) {
         const sw_model_config c = good(llama_sizes, cases[i].text);
         assert_true(c.has_pad_token == cases[i].is_there && (!c.has_pad_token || c.pad_token == cases[i].id));
     }
+    refused("\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+            "\"intermediate_size\":48,\"vocab_size\":-9223372036854775808",
+            "\"pad_token_id\":0", "vocab_size is -9223372036854775808");
 }
 
 static void is_causal_is_the_mask(void **state) {
