@@ -209,9 +209,9 @@ static void fold_task(void *arg, int64_t task, int worker) {
         int64_t bytes = end - at < FOLD_BLOCK_BYTES ? end - at : FOLD_BLOCK_BYTES;
         char *destination = (char *)c->destination + at;
         if (c->accumulate)
-            memcpy(block, destination, (size_t)bytes);
+            w->device->copy(w->device, block, destination, bytes);
         fold_block(w, at / size, bytes / size, block);
-        memcpy(destination, block, (size_t)bytes);
+        w->device->copy(w->device, destination, block, bytes);
         if (c->squares)
             w->square(w->device, &(sw_kernel_call){.operand = {block, &squares}, .dim = {bytes / size}});
     }

@@ -36,7 +36,7 @@ static sw_status fetch(void *from, sw_state_kind kind, int group, const sw_piece
     sw_masters *masters = from;
     if (kind == SW_STATE_MASTER)
         return sw_masters_fetch(masters, group, piece, first, n, values, err);
-    memcpy(values, sw_masters_state(masters, sw_state_of_optimizer(kind), group, piece, first), (size_t)n * sizeof *values);
+    sw_masters_fetch_state(masters, sw_state_of_optimizer(kind), group, piece, first, n, values);
     return SW_OK;
 }
 
@@ -94,7 +94,7 @@ static sw_status put(void *to, sw_state_kind kind, int group, const sw_piece *pi
     if (kind == SW_STATE_MASTER)
         sw_masters_write(masters, group, piece, first, n, values);
     else
-        memcpy(sw_masters_state(masters, sw_state_of_optimizer(kind), group, piece, first), values, (size_t)n * sizeof *values);
+        sw_masters_put_state(masters, sw_state_of_optimizer(kind), group, piece, first, n, values);
     return sw_comm_check(l->comm, err);
 }
 

@@ -9,12 +9,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/page.h"
 #include "base/reason.h"
-
-enum { HUGE_PAGES_FROM = 16 << 20 }; /* bytes: beside them the last, unfilled large page is little */
 
 static sw_status map_sections(sw_executor *e, sw_error *err) {
     int64_t window_bytes[SW_N_MEMORY_CLASSES] = {0}, slice_bytes = 0;
@@ -32,16 +29,12 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
         }
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++) {
         if (e->private_bytes[c]) {
-            void *base = mmap(NULL, (size_t)e->private_bytes[c], PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-            if (base == MAP_FAILED)
+            /* All of it will be used, unless windows leave holes; nor moments, which loading would then clear together with the
+             * low halves between them. */
+            e->private_base[c] = e->device->take(e->device, e->private_bytes[c], !window_bytes[c] && c != SW_MEMORY_OPTIMIZER);
+            if (!e->private_base[c])
                 return sw_fail_call(err, SW_CALL_MEMORY, errno, "rank %d: %" PRId64 " bytes for %s could not be mapped",
                                     e->comm->rank, e->private_bytes[c], sw_memory_class_name((sw_memory_class)c));
-            e->private_base[c] = base;
-            /* All of it will be touched, so large pages cost nothing and save the first step a fault for every 4 KiB. Not where
-             * windows leave holes; nor moments, which loading would then clear together with the low halves between them. */
-            if (!window_bytes[c] && c != SW_MEMORY_OPTIMIZER && e->private_bytes[c] >= HUGE_PAGES_FROM)
-                (void)madvise(base, (size_t)e->private_bytes[c], MADV_HUGEPAGE);
         }
         if (!window_bytes[c])
             continue;
@@ -97,7 +90,32 @@ void *sw_executor_address(sw_executor *e, int index, int buffer) {
 }
 
 void *sw_executor_port(sw_executor *e, int index, const char *port) {
-    return sw_executor_address(e, index, sw_program_buffer_of(e->programs[index], port));
+    const sw_program *program = e->programs[index];
+    if (e->device->is_host)
+        return sw_executor_address(e, index, sw_program_buffer_of(program, port));
+    for (int i = 0; i < program->ports.n; i++)
+        if (strcmp(program->ports.item[i].name, port) == 0)
+            return e->ports[index][i];
+    return NULL;
+}
+
+void sw_executor_move_ports(sw_executor *e, int index, bool are_outputs) {
+    const sw_program *program = e->programs[index];
+    for (int i = 0; i < program->ports.n && !e->device->is_host; i++) {
+        const sw_program_port *port = &program->ports.item[i];
+        void *device = sw_executor_address(e, index, port->buffer), *host = e->ports[index][i];
+        if (device && port->is_output == are_outputs)
+            e->device->copy(e->device, are_outputs ? host : device, are_outputs ? device : host,
+                            program->buffers.item[port->buffer].bytes);
+    }
+}
+
+const void *sw_executor_view(const sw_executor *e, const void *memory, void *room, int64_t *bytes) {
+    if (e->device->is_host)
+        return memory;
+    *bytes = *bytes < SW_VIEW_BYTES ? *bytes : SW_VIEW_BYTES;
+    e->device->copy(e->device, room, memory, *bytes);
+    return room;
 }
 
 /* The highest byte of its class that this operand touches in this rank's own memory. */
@@ -237,6 +255,27 @@ static sw_status open_channels(const sw_executor *e, sw_error *err) {
     return status;
 }
 
+/* Where the device's memory is not the host's: the host's side of ports, and room to pass values through. */
+static sw_status take_host_side(sw_executor *e, sw_error *err) {
+    if (e->device->is_host)
+        return SW_OK;
+    e->staging = e->device->take(e->device, SW_STAGED_VALUES * (int64_t)sizeof(float), true);
+    e->ports = sw_arena_take(&e->arena, (size_t)e->n_programs * sizeof *e->ports);
+    if (!e->staging || !e->ports)
+        return short_of_memory(e, err);
+    for (int p = 0; p < e->n_programs; p++) {
+        const sw_program *program = e->programs[p];
+        e->ports[p] = sw_arena_take(&e->arena, ((size_t)program->ports.n + 1) * sizeof **e->ports);
+        for (int i = 0; e->ports[p] && i < program->ports.n; i++)
+            if (program->ports.item[i].buffer >= 0 &&
+                !(e->ports[p][i] = sw_arena_take(&e->arena, (size_t)program->buffers.item[program->ports.item[i].buffer].bytes)))
+                return short_of_memory(e, err);
+        if (!e->ports[p])
+            return short_of_memory(e, err);
+    }
+    return SW_OK;
+}
+
 sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_states *states, const sw_program *const *programs,
                              int n_programs, sw_executor **executor, sw_error *err) {
     int n_channels = 0;
@@ -259,11 +298,14 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
                        .last_program = -1,
                        .numbers = sw_sharding_numbers(&states->sharding)};
     e->n_lanes = sw_sharding_lanes(&states->sharding);
+    pthread_mutex_init(&e->staging_lock, NULL);
     sw_positions_forget(&e->positions);
     e->first_channel = comm->n_channels;
     comm->n_channels += n_channels;
     e->bound = sw_arena_take(&e->arena, (size_t)n_programs * sizeof *e->bound);
     sw_status status = e->bound ? map_sections(e, err) : short_of_memory(e, err);
+    if (!status)
+        status = take_host_side(e, err);
     for (int p = 0; p < n_programs && !status; p++)
         status = bind(e, p, err);
     if (!status)
@@ -285,7 +327,10 @@ void sw_executor_free(sw_executor *e) {
     sw_lanes_stop(e);
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         if (e->private_base[c])
-            munmap(e->private_base[c], (size_t)e->private_bytes[c]);
+            e->device->give(e->device, e->private_base[c], e->private_bytes[c]);
+    if (e->staging)
+        e->device->give(e->device, e->staging, SW_STAGED_VALUES * (int64_t)sizeof(float));
+    pthread_mutex_destroy(&e->staging_lock);
     sw_arena_free(&e->arena);
     free(e);
 }

@@ -18,10 +18,16 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
                              int n_programs, sw_executor **executor, sw_error *err);
 void sw_executor_free(sw_executor *executor);
 
-/* The memory of a buffer of program `index` on this rank (a shared slice: own part). NULL for -1. */
+/* The address of a buffer of program `index` on this rank (a shared slice: own part): the device's. NULL for -1. */
 void *sw_executor_address(sw_executor *executor, int index, int buffer);
 
-/* The memory of a port of program `index`. NULL: it has none of that name. */
+/* What lies at an address of this rank's memory, for the host to read: there, all of *bytes, or a copy of the first ones in
+ * `room` [SW_VIEW_BYTES]; out: *bytes, how many. */
+enum { SW_VIEW_BYTES = 16 << 10 };
+const void *sw_executor_view(const sw_executor *executor, const void *memory, void *room, int64_t *bytes);
+
+/* The host's memory of a port of program `index`: inputs are taken from there when the program runs, outputs are left there.
+ * NULL: it has none of that name. */
 void *sw_executor_port(sw_executor *executor, int index, const char *port);
 
 /* Collective. All parameters have been put: make them known, fill replicated copies. Later calls, each after sw_executor_reopen,

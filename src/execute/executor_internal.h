@@ -46,6 +46,7 @@ typedef struct sw_segment_run {
 
 enum { SW_QUEUE = 4 }; /* segment runs that a lane may lag behind the compute lane */
 enum { SW_MAX_OBSERVERS = 4 };
+enum { SW_STAGED_VALUES = 256 * SW_BLOCK };
 
 /* A lane: what it has done; and, but for the compute lane, whose thread is the caller's, its thread and what it was given. */
 typedef struct sw_lane_state {
@@ -74,6 +75,11 @@ struct sw_executor {
     int64_t window_stride[SW_N_MEMORY_CLASSES];
     sw_window slices; /* SHARED_SLICE buffers, whole groups one after another */
 
+    /* Where the device's memory is not the host's; else NULL. */
+    void ***ports;                /* [n_programs][ports of the program] their host side */
+    char *staging;                /* of the device: [SW_STAGED_VALUES] floats on their way */
+    pthread_mutex_t staging_lock; /* a save reads beside the step */
+
     sw_scalars scalars;
     const sw_step_hooks *hooks;
     int n_observers;
@@ -98,6 +104,9 @@ struct sw_executor {
 
 /* Base of a buffer as `rank` sees its own; for shared slices the base of the whole group. */
 char *sw_executor_base(const sw_executor *executor, const sw_buffer *buffer, int rank);
+
+/* Inputs of the program to the device, or outputs from there; nothing where its memory is the host's. */
+void sw_executor_move_ports(sw_executor *executor, int index, bool are_outputs);
 
 /* Trap mode at stage 3: what this rank may touch of a group from now on; nothing in other modes. */
 sw_status sw_lane_protect(sw_executor *executor, int group, bool is_gathered, bool is_update, sw_error *err);

@@ -60,7 +60,9 @@ sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scal
     if (!status) {
         sw_segment_run run = lay(e, index, SW_SEGMENT_FORWARD, 0, is_active, e->comm->n_ranks);
         sw_lanes_give(e, &run);
+        sw_executor_move_ports(e, index, false);
         status = sw_lanes_compute(e, &run, err);
+        sw_executor_move_ports(e, index, true);
     }
     return settle(e, status, err);
 }
@@ -86,10 +88,14 @@ static sw_status compute(sw_executor *e, const sw_segment_run *run, sw_error *er
     e->scalars.n_contributors = run->n_contributors;
     if (run->segment == SW_SEGMENT_FORWARD && run->is_active && hooks && hooks->fill)
         status = hooks->fill(hooks->self, run->slot, &e->scalars, err);
+    if (!status && run->segment == SW_SEGMENT_FORWARD && run->is_active)
+        sw_executor_move_ports(e, run->program, false);
     if (!status)
         status = sw_lanes_compute(e, run, err);
     bool is_last = run->segment == SW_SEGMENT_BACKWARD ||
                    (run->segment == SW_SEGMENT_FORWARD && !program->segment_count[SW_SEGMENT_BACKWARD]);
+    if (!status && is_last && run->is_active)
+        sw_executor_move_ports(e, run->program, true);
     if (!status && is_last && run->is_active && hooks && hooks->collect)
         status = hooks->collect(hooks->self, run->slot, err);
     return status;

@@ -27,14 +27,41 @@ static place find(const sw_masters *m, int group, const sw_piece *piece, int64_t
     return (place){address(m, SW_HELD_COPY, group, piece, first), address(m, SW_HELD_LOW, group, piece, first)};
 }
 
-static void run_kernel(const sw_executor *e, sw_kernel kernel, const sw_kernel_call *call) {
-    sw_device_kernel(e->device, e->numbers, kernel)(e->device, call);
+/* Run a kernel whose operand `host`, of n values, is the host's: it reads them there, or writes them. The others, of so many
+ * bytes an element, and if it has such a dimension the number of the first element, go on with it. */
+static void run_on_values(sw_executor *e, sw_number_kind numbers, sw_kernel kernel, sw_kernel_call call, int host,
+                          bool is_written, const int64_t *element_bytes) {
+    const sw_kernel_fn fn = sw_device_kernel(e->device, numbers, kernel);
+    float *values = call.operand[host];
+    if (e->device->is_host) {
+        fn(e->device, &call);
+        return;
+    }
+    const sw_kernel_call all = call;
+    pthread_mutex_lock(&e->staging_lock);
+    for (int64_t done = 0; done < all.dim[0]; done += SW_STAGED_VALUES) {
+        const int64_t n = all.dim[0] - done < SW_STAGED_VALUES ? all.dim[0] - done : SW_STAGED_VALUES;
+        for (int i = 0; i < 3; i++)
+            if (all.operand[i])
+                call.operand[i] = (char *)all.operand[i] + done * element_bytes[i];
+        call.operand[host] = e->staging;
+        call.dim[0] = n;
+        if (kernel == SW_KERNEL_NORMAL)
+            call.dim[2] = all.dim[2] + done;
+        if (!is_written)
+            e->device->copy(e->device, e->staging, values + done, n * (int64_t)sizeof *values);
+        fn(e->device, &call);
+        if (is_written)
+            e->device->copy(e->device, values + done, e->staging, n * (int64_t)sizeof *values);
+    }
+    pthread_mutex_unlock(&e->staging_lock);
 }
 
 void sw_masters_write(const sw_masters *m, int group, const sw_piece *piece, int64_t first, int64_t n, float *values) {
     place p = find(m, group, piece, first);
-    sw_kernel_call call = {.operand = {values, p.copy, p.low}, .dim = {n}};
-    run_kernel(m->executor, SW_KERNEL_SPLIT, &call);
+    const sw_kernel_call call = {.operand = {values, p.copy, p.low}, .dim = {n}};
+    const int64_t bytes[] = {0, sw_held_bytes(m->states, SW_HELD_COPY), sw_held_bytes(m->states, SW_HELD_LOW)};
+    run_on_values(m->executor, m->executor->numbers, SW_KERNEL_SPLIT, call, 0, false, bytes);
 }
 
 sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
@@ -48,16 +75,25 @@ sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int6
                            sw_error *err) {
     const sw_masters *m = masters;
     place p = find(m, group, piece, first);
-    sw_kernel_call call = {.operand = {p.copy, p.low, values}, .dim = {n}};
-    run_kernel(m->executor, SW_KERNEL_JOIN, &call);
+    const sw_kernel_call call = {.operand = {p.copy, p.low, values}, .dim = {n}};
+    const int64_t bytes[] = {sw_held_bytes(m->states, SW_HELD_COPY), sw_held_bytes(m->states, SW_HELD_LOW), 0};
+    run_on_values(m->executor, m->executor->numbers, SW_KERNEL_JOIN, call, 2, true, bytes);
     return sw_comm_check(m->executor->comm, err);
 }
 
-float *sw_masters_state(const sw_masters *m, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first) {
-    return address(m, SW_HELD_OPTIMIZER + (int)state, group, piece, first);
+void sw_masters_put_state(const sw_masters *m, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first,
+                          int64_t n, const float *values) {
+    const sw_device *device = m->executor->device;
+    device->copy(device, address(m, SW_HELD_OPTIMIZER + (int)state, group, piece, first), values, n * (int64_t)sizeof *values);
 }
 
-void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
+void sw_masters_fetch_state(const sw_masters *m, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first,
+                            int64_t n, float *values) {
+    const sw_device *device = m->executor->device;
+    device->copy(device, values, address(m, SW_HELD_OPTIMIZER + (int)state, group, piece, first), n * (int64_t)sizeof *values);
+}
+
+void sw_masters_draw(sw_executor *executor, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
                      float *values) {
     if (parameter->initializer == SW_INIT_NORMAL) {
         sw_scalars scalars = {.seed = seed};
@@ -65,7 +101,7 @@ void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uin
                                .dim = {n, (int64_t)parameter->stream, first},
                                .attribute = {parameter->std},
                                .scalars = &scalars};
-        sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_NORMAL)(device, &call);
+        run_on_values(executor, SW_NUMBERS_F32, SW_KERNEL_NORMAL, call, 0, true, (const int64_t[3]){0});
         return;
     }
     if (parameter->initializer == SW_INIT_UNIFORM) {
@@ -79,15 +115,15 @@ void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uin
         values[i] = parameter->initializer == SW_INIT_ONES ? 1.0f : 0.0f;
 }
 
-sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, bool of_adapters, float *values,
-                                int64_t n_values, sw_error *err) {
+sw_status sw_masters_initialise(sw_masters *masters, uint64_t seed, bool of_adapters, float *values, int64_t n_values,
+                                sw_error *err) {
     const sw_layout *layout = masters->states->layout;
     sw_piece piece;
     for (int g = 0; g < layout->n_groups; g++)
         for (int at = 0; sw_layout_next_piece(layout, g, masters->owner, &at, &piece);)
             for (int64_t done = 0; done < piece.length && piece.parameter->is_adapter == of_adapters; done += n_values) {
                 int64_t n = piece.length - done < n_values ? piece.length - done : n_values;
-                sw_masters_draw(device, piece.parameter, seed, piece.first + done, n, values);
+                sw_masters_draw(masters->executor, piece.parameter, seed, piece.first + done, n, values);
                 sw_status status = sw_masters_put(masters, g, &piece, done, n, values, err);
                 if (status)
                     return status;

@@ -24,16 +24,19 @@ sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_
 sw_status sw_masters_fetch(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
                            sw_error *err);
 
-/* Where this rank keeps an optimizer's state of element `first` of a trainable piece, and of those after it. */
-float *sw_masters_state(const sw_masters *masters, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first);
+/* An optimizer's state of elements first .. first + n - 1 of a trainable piece, in and out. */
+void sw_masters_put_state(const sw_masters *masters, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first,
+                          int64_t n, const float *values);
+void sw_masters_fetch_state(const sw_masters *masters, sw_optimizer_state state, int group, const sw_piece *piece, int64_t first,
+                            int64_t n, float *values);
 
 /* Initial values of elements first .. first + n - 1 of a parameter, a function of (seed, name, element): cuts do not matter. */
-void sw_masters_draw(const sw_device *device, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
+void sw_masters_draw(sw_executor *executor, const sw_parameter *parameter, uint64_t seed, int64_t first, int64_t n,
                      float *values);
 
 /* Fill the owner's pieces, of adapters or of all else, with their initial values: a function of (seed, parameter name, element),
  * for any number of ranks. `values`: room for n_values floats, a multiple of SW_BLOCK. */
-sw_status sw_masters_initialise(sw_masters *masters, const sw_device *device, uint64_t seed, bool of_adapters, float *values,
-                                int64_t n_values, sw_error *err);
+sw_status sw_masters_initialise(sw_masters *masters, uint64_t seed, bool of_adapters, float *values, int64_t n_values,
+                                sw_error *err);
 
 #endif

@@ -258,7 +258,7 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
 static sw_status fill_some(const sw_sharded *s, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
     const sw_initial *initial = &s->initials.item[piece->parameter->id];
     if (!initial->fill) {
-        sw_masters_draw(s->device, piece->parameter, s->options.seed, first, n, values);
+        sw_masters_draw(s->executor, piece->parameter, s->options.seed, first, n, values);
         return SW_OK;
     }
     sw_status status = initial->fill(initial->self, piece->parameter->name, first, n, values, err);

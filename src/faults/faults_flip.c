@@ -22,7 +22,10 @@ static sw_status flip(const sw_executor *e, const sw_fault *fault, const char *u
     if (at >= bytes)
         return sw_fail(err, SW_BAD_CONFIG, "--inject %s: of unit %s this buffer has %" PRId64 " bits on rank %d", fault->text,
                        unit, bytes * 8, e->comm->rank);
-    memory[at] = (char)(memory[at] ^ 1 << fault->bit % 8);
+    char byte;
+    e->device->copy(e->device, &byte, memory + at, 1);
+    byte = (char)(byte ^ 1 << fault->bit % 8);
+    e->device->copy(e->device, memory + at, &byte, 1);
     return SW_OK;
 }
 

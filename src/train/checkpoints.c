@@ -16,7 +16,7 @@ static sw_status fetch(void *from, sw_state_kind kind, int group, const sw_piece
     sw_masters *masters = from;
     if (kind == SW_STATE_MASTER)
         return sw_masters_fetch(masters, group, piece, first, n, values, err);
-    memcpy(values, sw_masters_state(masters, sw_state_of_optimizer(kind), group, piece, first), (size_t)n * sizeof *values);
+    sw_masters_fetch_state(masters, sw_state_of_optimizer(kind), group, piece, first, n, values);
     return SW_OK;
 }
 

@@ -92,13 +92,12 @@ static sw_status load_first_values(sw_training *t, sw_error *err) {
             status = sw_model_files_load(s->model.path, sw_assembly_files_config(a), &a->compiled->layout, owner, put_parameter,
                                          &l, NULL, err);
         else
-            status =
-                sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);
+            status = sw_masters_initialise(&masters, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);
         if (!status && a->lora.rank && s->model.lora.adapter)
             status = sw_adapter_files_load(s->model.lora.adapter, &a->model, &a->compiled->layout, owner, sw_masters_put,
                                            &masters, err);
         else if (!status && a->lora.rank)
-            status = sw_masters_initialise(&masters, t->device, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
+            status = sw_masters_initialise(&masters, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
     }
     return status;
 }
@@ -113,8 +112,7 @@ static sw_status put_state(void *to, sw_state_kind kind, int group, const sw_pie
     if (kind == SW_STATE_MASTER)
         return put_parameter(to, group, piece, first, n, values, err);
     tell_of(l, n);
-    float *moment = sw_masters_state(&l->masters, sw_state_of_optimizer(kind), group, piece, first);
-    memcpy(moment, values, (size_t)n * sizeof *values);
+    sw_masters_put_state(&l->masters, sw_state_of_optimizer(kind), group, piece, first, n, values);
     return sw_comm_check_stop(l->comm, "loading", err);
 }
 

@@ -28,9 +28,19 @@
 /* ---- what a rank holds ---- */
 
 /* A hash of what lies there, put on top of `hash`. */
+static uint64_t hash_memory(const sw_training *t, const void *memory, int64_t bytes, uint64_t hash) {
+    char room[SW_VIEW_BYTES];
+    for (int64_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done;
+        const void *part = sw_executor_view(t->executor, (const char *)memory + done, room, &n);
+        hash = XXH3_64bits_withSeed(part, (size_t)n, hash);
+    }
+    return hash;
+}
+
 static uint64_t hash_part(const sw_training *t, sw_reference part, uint64_t hash) {
     const char *address = sw_executor_address(t->executor, SW_PROGRAM_TRAIN, part.buffer);
-    return address && part.bytes ? XXH3_64bits_withSeed(address + part.offset, (size_t)part.bytes, hash) : hash;
+    return address ? hash_memory(t, address + part.offset, part.bytes, hash) : hash;
 }
 
 /* What this rank holds of an owner's part. */
@@ -85,7 +95,7 @@ static sw_status collect(void *self, int slot, sw_error *err) {
 
 static void gradient(void *self, const void *gradient, int64_t bytes) {
     pass *p = self;
-    p->hash = XXH3_64bits_withSeed(gradient, (size_t)bytes, p->hash);
+    p->hash = hash_memory(p->t, gradient, bytes, p->hash);
 }
 
 /* Nothing is updated; but ranks meet here, as the protocol of the parameters wants it. */
@@ -140,7 +150,7 @@ void sw_verify_loss(sw_training *t, double loss) {
 void sw_verify_gradient(void *training, const void *gradient, int64_t bytes) {
     sw_training *t = training;
     if (t->check.slot == 0)
-        t->check.own = XXH3_64bits_withSeed(gradient, (size_t)bytes, t->check.own);
+        t->check.own = hash_memory(t, gradient, bytes, t->check.own);
 }
 
 static sw_status compare_rest(sw_training *t, sw_error *err) {

@@ -103,7 +103,7 @@ static sw_status run_steps(sw_comm *comm, void *arg, sw_error *err) {
     t->executor = executor;
     sw_masters masters = {executor, &a->compiled->states, comm->rank};
     if (!status)
-        status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
+        status = sw_masters_initialise(&masters, 1, false, values, SW_BLOCK * 16, err);
     if (!status)
         status = sw_executor_publish(executor, err);
     const sw_step_hooks hooks = {.self = t, .fill = fill, .decide = decide};

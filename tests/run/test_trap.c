@@ -39,7 +39,7 @@ static sw_status run_step(sw_comm *comm, void *arg, sw_error *err) {
         status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1, &executor, err);
     sw_masters masters = {executor, &a->compiled->states, comm->rank};
     if (!status)
-        status = sw_masters_initialise(&masters, device, 1, false, values, SW_BLOCK * 16, err);
+        status = sw_masters_initialise(&masters, 1, false, values, SW_BLOCK * 16, err);
     if (!status)
         status = sw_executor_publish(executor, err);
     const sw_step_hooks hooks = {comm, no_rows, NULL, accept_step};

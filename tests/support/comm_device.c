@@ -1,6 +1,8 @@
 /* comm_device.c: FOLD and SQUARES, element by element. */
 #include "support/comm_device.h"
 
+#include <string.h>
+
 #include "base/wide_sum.h"
 
 #define KERNELS(type)                                                                 \
@@ -21,13 +23,24 @@
 KERNELS(float)
 KERNELS(double)
 
+static void copy(const sw_device *device, void *to, const void *from, int64_t bytes) {
+    (void)device;
+    memcpy(to, from, (size_t)bytes);
+}
+
 const sw_device *comm_test_device(void) {
     static const sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS] = {
         [SW_NUMBERS_F32][SW_KERNEL_FOLD] = fold_float,  [SW_NUMBERS_F32][SW_KERNEL_SQUARES] = squares_float,
         [SW_NUMBERS_BF16][SW_KERNEL_FOLD] = fold_float, [SW_NUMBERS_BF16][SW_KERNEL_SQUARES] = squares_float,
         [SW_NUMBERS_F64][SW_KERNEL_FOLD] = fold_double, [SW_NUMBERS_F64][SW_KERNEL_SQUARES] = squares_double,
     };
-    static const sw_device device = {
-        .name = "test", .kernel_set = "test", .gemm = "none", .kernels = kernels, .n_threads = 1, .alone = &device};
+    static const sw_device device = {.name = "test",
+                                     .kernel_set = "test",
+                                     .gemm = "none",
+                                     .kernels = kernels,
+                                     .n_threads = 1,
+                                     .is_host = true,
+                                     .copy = copy,
+                                     .alone = &device};
     return &device;
 }
