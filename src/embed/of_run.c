@@ -31,7 +31,7 @@ static void take_chat(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES],
     }
     if (!chat->now)
         chat->now = settings->data.chat_now;
-    if (!chat->now && sw_run_kept_day(settings, day))
+    if (!chat->now && settings->checkpoint.path && sw_run_kept_day(settings, day))
         chat->now = day;
 }
 

@@ -45,6 +45,10 @@ for stride in '' 1 5 31 32; do
 done
 cmp -s stride-.loss stride-32.loss || complain 'a stride of a row is not what there is without one'
 cmp -s stride-.loss stride-5.loss && complain 'windows that overlap have the loss of rows that do not'
+printf 'model: {path: run/model}\ndata: {validation: [short.txt], sequence_length: 32}\n' >folderless.yaml
+printf 'model: {architecture: llama, layers: 1, hidden: 8, heads: 2, ffn: 16, vocab: 256}\ndata: {validation: [short.txt]}\n' >modelless.yaml
+expect 0 'short.txt: loss' -- "$shardwise" eval folderless.yaml
+expect 2 'does not exist yet, and there is no model.path' 'train it first' -- "$shardwise" eval modelless.yaml
 expect 2 'a stride of 33' 'rows of 32' -- "$shardwise" eval run/model --data held.txt --sequence-length 32 --stride 33
 expect 2 '--stride' -- "$shardwise" eval run/model --data held.txt --stride 0
 printf a >one.txt

@@ -402,6 +402,11 @@ static void it_is_evaluated_and_generates_as_models_with_a_name_do(void **state)
         assert_int_equal(n, 100 * 24 - 1); /* all but the first byte */
     }
     assert_true(loss[0] == loss[1]);
+    /* the same from a folder, of a run that is none yet */
+    static const char from_folder[] = "model: {path: run/model}\ndata: {validation: [text.txt], sequence_length: 16}\n";
+    if (sw_evaluate_text(from_folder, NULL, NULL, 0, &options, &loss[1], NULL, &err))
+        fail_msg("%s", err.message);
+    assert_true(loss[0] == loss[1]);
     assert_true(loss[0] < 2 && fabs(loss[0] - c->validation_loss) < 0.1); /* which cuts rows otherwise */
     char texts[2][256];
     sw_writing_options how = SW_WRITING_OPTIONS_INIT;
