@@ -36,7 +36,7 @@
 
 /* X(NAME, "name", "operands", "dimensions", "attributes"), and OPTIMIZER(what is in the rows of optimizers) */
 #define SW_KERNELS(X, OPTIMIZER)                                                                                                 \
-    X(EMBEDDING, "embedding", "tokens i32[n], table P[V,C], y A[n,C]*", "n V C", "")                                             \
+    X(EMBEDDING, "embedding", "tokens i32[n], table P[V,C], y A[n,C]*", "n V C padding", "")                                     \
     /* padding: 1 + an id that is passed over, 0: none. Without accumulate: rows that no other token names become zero */        \
     X(EMBEDDING_GRAD, "embedding_grad", "tokens i32[n], dy A[n,C], dtable R[V,C]+", "n V C padding", "")                         \
     /* Token t of a row has position t, or t - documents[t]: documents says at which token of its row a token's document begins  \
