@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "device/cpu/choice.h"
+#include "device/cpu/open.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

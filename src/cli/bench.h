@@ -6,6 +6,7 @@
 #include "base/json_number.h"
 #include "cli/command.h"
 #include "config/settings.h"
+#include "device/cpu/open.h"
 #include "device/cpu/roof.h"
 
 /* A part is a verb of two words: "bench comm". */

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "comm/comm.h"
+#include "device/cpu/open.h"
 #include "launch/launch.h"
 
 enum { MOST_CALLS = 2000, LEAST_CALLS = 7, WARM_UPS = 3, MOST_POINTS = 256, SIZE_STEP = 4, LEAST_BYTES = 256 };

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "device/cpu/choice.h"
 #include "device/cpu/gemm.h"
+#include "device/cpu/open.h"
 #include "device/sizes.h"
 
 enum { N_ROUNDS = 3, ROOF_PARTS = 4 /* a roof is sampled for a fourth of the time of a round */ };

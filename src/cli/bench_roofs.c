@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "device/cpu/choice.h"
 #include "device/cpu/gemm.h"
+#include "device/cpu/open.h"
 #include "device/parallel.h"
 #include "device/sizes.h"
 #include "execute/rank_device.h"

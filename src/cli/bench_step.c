@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "cli/bench.h"
 #include "device/cpu/cores.h"
+#include "device/cpu/open.h"
 #include "formats/npy_writer.h"
 #include "plan/assembly.h"
 #include "plan/plan.h"

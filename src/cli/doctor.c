@@ -21,6 +21,7 @@
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/open.h"
 #include "observe/resident.h"
 
 /* The value after "key :" in a file of such lines, as in /proc/cpuinfo; "" if there is none. */

@@ -10,6 +10,7 @@
 
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
+#include "device/cpu/open.h"
 #include "observe/resident.h"
 
 static json_t *features(const char *flags) {

@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "device/cpu/cores.h"
+#include "device/cpu/open.h"
 #include "shard/program.h"
 
 /* Open the CPU with the threads that `sharding` gives each rank. Where all threads of all ranks have physical cores of their own,

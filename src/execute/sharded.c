@@ -16,6 +16,7 @@
 #include "base/options.h"
 #include "base/page.h"
 #include "base/reason.h"
+#include "device/cpu/open.h"
 #include "execute/agree.h"
 #include "execute/masters.h"
 

@@ -8,6 +8,7 @@
 
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
+#include "device/cpu/open.h"
 #include "execute/executor.h"
 #include "graph/graph.h"
 #include "hf/adapted.h"

@@ -5,6 +5,7 @@
 #define SW_PLAN_PLAN_H
 
 #include "device/cpu/choice.h"
+#include "device/cpu/open.h"
 #include "plan/assembly.h"
 #include "plan/need.h"
 

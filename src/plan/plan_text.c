@@ -7,6 +7,7 @@
 
 #include "base/json_number.h"
 #include "base/text.h"
+#include "device/cpu/open.h"
 #include "plan/plan.h"
 
 typedef struct lines {

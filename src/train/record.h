@@ -12,6 +12,7 @@
 #include "checkpoint/load.h"
 #include "config/settings.h"
 #include "data/dataset.h"
+#include "device/cpu/open.h"
 #include "plan/assembly.h"
 
 typedef struct sw_record {

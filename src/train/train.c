@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/saving.h"
 #include "comm/control.h"
+#include "device/cpu/open.h"
 #include "execute/rank_device.h"
 #include "faults/faults.h"
 #include "hf/adapter.h"

@@ -25,6 +25,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "device/cpu/open.h"
 #include "support/device_case.h"
 
 typedef struct shape {

@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "device/cpu/cpu.h"
+#include "device/cpu/open.h"
 #include "device/kernel.h"
 #include "device/sizes.h"
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "device/cpu/choice.h"
+#include "device/cpu/open.h"
 
 static char folder[] = "/tmp/shardwise-choice-XXXXXX";
 static char path[SW_PATH_BYTES];

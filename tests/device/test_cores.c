@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "device/cpu/cores.h"
+#include "device/cpu/open.h"
 #include "device/parallel.h"
 #include "support/machine_folder.h"
 

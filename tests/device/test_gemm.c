@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "device/cpu/cpu.h"
+#include "device/cpu/open.h"
 #include "device/sizes.h"
 #include "support/device_case.h"
 #include "support/product_case.h"

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "support/device_case.h"
 
 /* A forward kernel, its output, its gradient kernel; and for each input of the forward kernel with a gradient: the gradient

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "device/cpu/open.h"
 #include "support/device_case.h"
 
 /* Every number of every list appears, beside changing neighbours. 16 and more shapes for each kernel. */

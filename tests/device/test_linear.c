@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "device/cpu/open.h"
 #include "support/device_case.h"
 
 enum { ROWS = 37, IN = 96, OUT = 64 + 32 + 32, LARGEST = 1024 * 1024 };

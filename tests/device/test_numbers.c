@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/wide_sum.h"
+#include "device/cpu/open.h"
 #include "support/device_case.h"
 
 static uint64_t next(uint64_t *state) {

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "device/cpu/cpu.h"
+#include "device/cpu/open.h"
 
 static void every_set_that_runs_here_has_every_kernel(void **state) {
     (void)state;

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "device/parallel.h"
 
 enum { MOST_TASKS = 1000, MOST_THREADS = 5, N_CALLS = 300 };

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
+#include "device/cpu/open.h"
 #include "support/device_case.h"
 
 enum { N = 1 << 20 };

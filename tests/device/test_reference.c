@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
+#include "device/cpu/open.h"
 #include "support/device_case.h"
 
 static const device_shape shapes[] = {

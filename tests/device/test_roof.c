@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "device/cpu/roof.h"
-#include "device/device.h"
 
 static void a_roof_is_there_where_its_kernel_set_runs(void **state) {
     (void)state;

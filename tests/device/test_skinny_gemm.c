@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "device/sizes.h"
 #include "support/device_case.h"
 

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "base/dtype.h"
-#include "device/device.h"
+#include "device/cpu/open.h"
 
 /* Functions from here on may use AVX2; they are called where it is. */
 #if defined(__clang__)

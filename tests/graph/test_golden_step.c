@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device/cpu/open.h"
 #include "formats/safetensors.h"
 #include "model/model.h"
 #include "support/graph_interpreter.h"

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "support/gradient_check.h"
 
 enum { VOCABULARY = 7, CHANNELS = 6 };

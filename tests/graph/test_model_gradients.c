@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "support/gradient_check.h"
 #include "support/small_models.h"
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "support/gradient_check.h"
 
 enum { VOCABULARY = 11, CHANNELS = 12 };

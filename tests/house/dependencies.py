@@ -34,7 +34,11 @@ MAY_SEE = {
     "embed": "config device checkpoint plan execute infer train",
     "cli": "config device comm shard observe formats tokenizer data hf checkpoint plan launch execute faults infer train embed",
 }
-ONLY_HEADERS = {("shard", "device"): {"device/device.h", "device/operands.h"}, ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"}}
+ONLY_HEADERS = {
+    ("graph", "device"): {"device/kernel.h", "device/operands.h"},
+    ("shard", "device"): {"device/device.h", "device/operands.h"},
+    ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"},
+}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 

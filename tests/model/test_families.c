@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <math.h>
 
+#include "device/cpu/open.h"
 #include "model/model.h"
 #include "support/gradient_check.h"
 

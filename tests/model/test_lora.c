@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/cpu/open.h"
 #include "model/lora.h"
 #include "support/gradient_check.h"
 #include "support/small_models.h"

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/cpu/open.h"
 #include "formats/safetensors.h"
 #include "graph/graph.h"
 #include "model/model.h"

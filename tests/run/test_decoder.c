@@ -14,6 +14,7 @@
 #include "hf/model_files.h"
 #include "infer/decoder.h"
 
+#include "device/cpu/open.h"
 #include "support/comm_ranks.h"
 
 static const char *const models[] = {SW_SOURCE_FOLDER "/tests/golden/llama-untied", SW_SOURCE_FOLDER "/tests/golden/llama-tied",

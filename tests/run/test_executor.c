@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "execute/executor.h"
 #include "execute/masters.h"
 #include "plan/assembly.h"

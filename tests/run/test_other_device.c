@@ -19,6 +19,7 @@
 #include <shardwise.h>
 
 #include "base/file.h"
+#include "device/cpu/open.h"
 #include "execute/rank_device.h"
 #include "infer/generate.h"
 #include "infer/score.h"

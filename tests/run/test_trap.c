@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "device/cpu/open.h"
 #include "execute/masters.h"
 #include "plan/assembly.h"
 

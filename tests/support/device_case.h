@@ -7,7 +7,7 @@
 #define SW_TESTS_DEVICE_CASE_H
 
 #include "base/arena.h"
-#include "device/device.h"
+#include "device/cpu/open.h"
 
 typedef enum device_type {
     DEVICE_REAL,       /* R of device/kernel.h */

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "device/cpu/cpu.h"
+#include "device/cpu/open.h"
 
 /* The core type to ask for; NULL: leave it to the library. Haswell's kernels need AVX2 and FMA, SkylakeX's AVX-512. */
 static const char *core_type(sw_kernel_set set) {

@@ -9,6 +9,7 @@
 
 #include "base/integer.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/open.h"
 #include "device/sizes.h"
 
 enum { SIDE = 384, DEPTH = 640 };

@@ -5,7 +5,7 @@
 #define SW_DEVICE_CPU_CHOICE_H
 
 #include "device/cpu/machine.h"
-#include "device/device.h"
+#include "device/cpu/open.h"
 
 typedef struct sw_gemm_choice {
     sw_gemm_kind kind;

@@ -5,7 +5,7 @@
 #include <sched.h>
 
 #include "device/cpu/gemm.h"
-#include "device/device.h"
+#include "device/cpu/open.h"
 #include "device/sizes.h"
 
 enum { SW_NOTE_BYTES = 256 };

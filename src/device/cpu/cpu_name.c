@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 
 #include "device/cpu/machine.h"
+#include "device/cpu/open.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

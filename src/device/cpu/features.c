@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "device/cpu/open.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "device/cpu/open.h"
 #include "device/kernel.h"
 
 /* Element (i, j) of op(X) lies at i * stride + j, or at j * stride + i when turned. */

@@ -7,8 +7,8 @@
 #define SW_DEVICE_CPU_MACHINE_H
 
 #include "base/file.h"
+#include "device/cpu/open.h"
 #include "device/cpu/roof.h"
-#include "device/device.h"
 
 enum { SW_CPU_NAME_BYTES = 96 };
 

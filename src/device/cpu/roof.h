@@ -5,7 +5,7 @@
 #ifndef SW_DEVICE_CPU_ROOF_H
 #define SW_DEVICE_CPU_ROOF_H
 
-#include "device/device.h"
+#include "device/cpu/open.h"
 
 typedef enum sw_roof {
     SW_ROOF_FP32_128, /* a product and a sum, 4 floats: the baseline set */

@@ -1,4 +1,5 @@
 /* table.c: the one symbol that a compiled set exports to the device. */
+#include "device/cpu/open.h"
 #include "device/cpu/plain/real.h"
 
 #define ENTRY(NAME, ...) [SW_KERNEL_##NAME] = SW_LOCAL(NAME),
