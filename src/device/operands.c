@@ -186,13 +186,14 @@ static extent extent_of(const sw_kernel_row *row, const sw_operand_row *o, const
         e.stride = e.width;
     }
     int64_t all;
-    e.is_wrong |= __builtin_mul_overflow(e.rows, e.stride, &all) || __builtin_mul_overflow(all, e.bytes, &all);
+    e.is_wrong |= __builtin_mul_overflow(e.rows, e.stride, &all) || __builtin_add_overflow(all, e.width, &all) ||
+                  __builtin_mul_overflow(all, e.bytes, &all);
     return e;
 }
 
 /* From its first byte to behind its last. */
 static int64_t span_of(const extent *e) {
-    return e->width && e->rows ? ((e->rows - 1) * e->stride + e->width) * e->bytes : 0;
+    return !e->is_wrong && e->width && e->rows ? ((e->rows - 1) * e->stride + e->width) * e->bytes : 0;
 }
 
 /* ---- checking a call ---- */

@@ -224,7 +224,8 @@ static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, s
         if (status)
             return status;
 #ifdef SW_POISON
-        poison(e, bound, run, first + i);
+        if (e->device->is_host)
+            poison(e, bound, run, first + i);
 #endif
         double end = sw_seconds_now(), for_peers = e->comm->waited_seconds[lane] - waited_before;
         sw_lane_count(e, lane, bound, run, end - ready - for_peers, ready - begin, for_peers, runs);

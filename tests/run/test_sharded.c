@@ -551,15 +551,10 @@ static void a_checkpoint_goes_on_with_the_same_bits_on_any_number_of_ranks(void 
     munmap(results, 2 * bytes);
 }
 
-static sw_status load_what_does_not_fit(sw_comm *comm, void *arg, sw_error *err) {
-    const int which = *(const int *)arg;
-    sw_sharded_options options = which == 1 ? plain_sgd() : (sw_sharded_options)SW_SHARDED_OPTIONS_INIT;
-    sw_sharded *s;
+static sw_status load_into(sw_sharded *s, int which, sw_error *err) {
     sw_unit *unit;
     sw_parameter *parameter, *frozen;
     float *gradient;
-    options.momentum = which == 1 ? 0.9 : 0;
-    RANK_TRY(sw_sharded_create(comm, &options, &s, err));
     RANK_TRY(sw_sharded_add_unit(s, "u", &unit, err));
     RANK_TRY(sw_sharded_add_parameter(s, unit, which == 2 ? "other" : "p", 1, (int64_t[]){which == 3 ? 5 : 600}, zeros,
                                       &parameter, err));
@@ -576,6 +571,17 @@ static sw_status load_what_does_not_fit(sw_comm *comm, void *arg, sw_error *err)
         return sw_sharded_save(s, save_folder, err);
     }
     return sw_sharded_load(s, which == 6 ? "/tmp" : save_folder, which == 7 ? 12 : -1, NULL, err);
+}
+
+static sw_status load_what_does_not_fit(sw_comm *comm, void *arg, sw_error *err) {
+    const int which = *(const int *)arg;
+    sw_sharded_options options = which == 1 ? plain_sgd() : (sw_sharded_options)SW_SHARDED_OPTIONS_INIT;
+    sw_sharded *s;
+    options.momentum = which == 1 ? 0.9 : 0;
+    RANK_TRY(sw_sharded_create(comm, &options, &s, err));
+    sw_status status = load_into(s, which, err);
+    sw_sharded_free(s);
+    return status;
 }
 
 static void what_does_not_fit_is_refused_by_name(void **state) {
