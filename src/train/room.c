@@ -107,7 +107,7 @@ static sw_status look(const sw_run *run, disk *d, sw_error *err) {
     int64_t n_steps = larger(run->n_steps - newest, 0);
     const sw_save_options saves = sw_assembly_save_options(&run->plan.assembly, 0);
     d->checkpoint = every ? sw_save_file_bytes(&saves) : 0;
-    d->keep = s->checkpoint.keep;
+    d->keep = smaller(s->checkpoint.keep, INT32_MAX); /* nobody saves more */
     d->n_saves = every && n_steps ? (run->n_steps - 1) / every - newest / every + 1 : 0;
     d->finds_best = run->validation && s->train.validate_every;
     d->lines = s->log.metrics ? smaller(times(n_steps / s->log.every + 1, LINE_BYTES), MOST_LINES_BYTES) : 0;

@@ -123,7 +123,7 @@ def asked_to_end():
         terminal.type("\x03")
         code = terminal.finish(f"Ctrl-C, {quiet}", "shardwise: stopped by Ctrl-C after step")
         runs.expect(code == 130, f"Ctrl-C: {code}")
-    terminal = train("--inject", "delay:rank=0,instruction=decide,step=30,seconds=20")
+    terminal = train("--inject", "delay:rank=0,instruction=decide,step=2,seconds=20")
     terminal.let_run()
     terminal.type("\x03")
     time.sleep(0.3)
