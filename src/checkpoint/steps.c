@@ -186,6 +186,13 @@ sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
     return status;
 }
 
+int64_t sw_steps_newest_whole(const sw_steps *steps) {
+    for (int i = 0; i < steps->n; i++)
+        if (steps->item[i].is_whole)
+            return steps->item[i].step;
+    return -1;
+}
+
 void sw_steps_free(sw_steps *steps) {
     free(steps->item);
     *steps = (sw_steps){0};

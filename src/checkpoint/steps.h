@@ -50,6 +50,9 @@ typedef struct sw_steps {
 sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err);
 void sw_steps_free(sw_steps *steps);
 
+/* The newest that is_whole; -1: none is. */
+int64_t sw_steps_newest_whole(const sw_steps *steps);
+
 /* The folder of a step: "`folder`/steps/00000200". */
 sw_status sw_step_path(const char *folder, int64_t step, char path[SW_PATH_BYTES], sw_error *err);
 

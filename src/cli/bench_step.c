@@ -174,7 +174,7 @@ static sw_status run_rounds(bench *b, sw_error *err) {
                             .m = b->n_rows * s->data.sequence_length,
                             .n = 2 * b->config.ffn,
                             .k = b->config.hidden,
-                            .type = s->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32};
+                            .type = sw_settings_parameter_dtype(s)};
     sw_cores found;
     sw_status status = sw_kernel_set_of(s, &cores.set, err);
     if (status)

@@ -158,6 +158,10 @@ bool sw_settings_is_bytes(const sw_settings *settings) {
     return settings->data.tokenizer && !strcmp(settings->data.tokenizer, "bytes");
 }
 
+sw_dtype sw_settings_parameter_dtype(const sw_settings *settings) {
+    return settings->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32;
+}
+
 sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides,
                             int n_overrides, sw_settings *settings, sw_error *err) {
     memset(settings, 0, sizeof *settings);

@@ -85,6 +85,7 @@ typedef struct sw_chosen {
 #define SW_FIELD_RESUME(name) sw_resume_settings name;
 #define SW_FIELD_OFF(name)
 
+#include "base/dtype.h"
 #include "config/options.h"
 
 #define SW_SECTION_FIELD(section, name, kind, fallback, allowed, help) SW_FIELD_##kind(name)
@@ -123,6 +124,9 @@ sw_status sw_settings_complete(const sw_settings *settings, sw_error *err);
 /* Are the model, the tokenizer, the data and the adapter paths, or names of the Hugging Face Hub? SW_BAD_FILE has the command
  * that fetches what is named so and not there. Looks at the file system. */
 sw_status sw_settings_find_models(const sw_settings *settings, sw_error *err);
+
+/* What gathered parameters are computed in. */
+sw_dtype sw_settings_parameter_dtype(const sw_settings *settings);
 
 /* The learning rate, weight decay and warm-up that are `auto` are chosen when settings are read, by the kind of run; but the
  * warm-up stays SW_AUTO where train.steps is not given. Then this chooses it, for a run of `n_steps`. */

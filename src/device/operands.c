@@ -193,7 +193,7 @@ static extent extent_of(const sw_kernel_row *row, const sw_operand_row *o, const
 
 /* From its first byte to behind its last. */
 static int64_t span_of(const extent *e) {
-    return !e->is_wrong && e->width && e->rows ? ((e->rows - 1) * e->stride + e->width) * e->bytes : 0;
+    return e->width && e->rows ? ((e->rows - 1) * e->stride + e->width) * e->bytes : 0;
 }
 
 /* ---- checking a call ---- */
@@ -227,9 +227,9 @@ static sw_status wrong(const check *c, int operand, const char *format, ...) {
 static sw_status check_operand(check *c, int i, const sw_given_operand *given) {
     const sw_operand_row *o = &c->row.operand[i];
     const extent *e = &c->extents[i];
-    const int64_t span = span_of(e);
     if (e->is_wrong)
         return wrong(c, i, "its shape makes no sense");
+    const int64_t span = span_of(e);
     if (given->buffer < 0)
         return o->may_be_absent || span == 0 ? SW_OK : wrong(c, i, "it is missing");
     if (span == 0)

@@ -95,7 +95,7 @@ sw_status sw_plan_text(const char *text, const char *directory, const char *cons
     return status;
 }
 
-/* Ranks and numbers as the run has them. */
+/* As many as the run has. */
 static int ranks_of(const sw_settings *settings) {
     sw_cores cores;
     sw_assembly_choice choice;
@@ -104,16 +104,12 @@ static int ranks_of(const sw_settings *settings) {
     return choice.n_ranks;
 }
 
-static sw_dtype dtype_of(const sw_settings *settings) {
-    return settings->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32;
-}
-
 static sw_status evaluate(const sw_settings *settings, const sw_train_options *known, double *loss, int64_t *n_tokens,
                           sw_error *err) {
     char folder[SW_PATH_BYTES], day[SW_CHAT_TIME_BYTES];
     sw_score_options options = {.model = {.custom = known->model, .by_settings = true},
                                 .n_ranks = ranks_of(settings),
-                                .parameter_dtype = dtype_of(settings),
+                                .parameter_dtype = sw_settings_parameter_dtype(settings),
                                 .as_threads = known->as_threads,
                                 .tell = known->listener.line,
                                 .told = known->listener.to,
@@ -176,7 +172,7 @@ static sw_status generate(const sw_settings *settings, const sw_train_options *k
                                    .top_p = how->top_p,
                                    .seed = how->seed,
                                    .n_ranks = ranks_of(settings),
-                                   .parameter_dtype = dtype_of(settings),
+                                   .parameter_dtype = sw_settings_parameter_dtype(settings),
                                    .as_threads = known->as_threads,
                                    .sink = {.to = how, .text = pass_text},
                                    .stop_signal = known->stop_signal};

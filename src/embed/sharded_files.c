@@ -11,6 +11,7 @@
 #include "checkpoint/saving.h"
 #include "execute/masters.h"
 #include "execute/sharded_internal.h"
+#include "train/saved_state.h"
 
 /* Both need the state between two steps. */
 static sw_status check(const sw_sharded *s, const char *what, const char *folder, sw_error *err) {
@@ -29,16 +30,6 @@ static sw_status check(const sw_sharded *s, const char *what, const char *folder
 }
 
 /* ---- save ---- */
-
-/* sw_fetch_state_fn */
-static sw_status fetch(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                       sw_error *err) {
-    sw_masters *masters = from;
-    if (kind == SW_STATE_MASTER)
-        return sw_masters_fetch(masters, group, piece, first, n, values, err);
-    sw_masters_fetch_state(masters, sw_state_of_optimizer(kind), group, piece, first, n, values);
-    return SW_OK;
-}
 
 sw_status sw_sharded_save(sw_sharded *s, const char *folder, sw_error *err) {
     sw_status status = check(s, "sw_sharded_save", folder, err);
@@ -59,7 +50,7 @@ sw_status sw_sharded_save(sw_sharded *s, const char *folder, sw_error *err) {
                                                 .owner = masters.owner,
                                                 .kinds = sw_state_kinds_of(&s->compiled->sharding.optimizer),
                                                 .leaves_out_frozen = true,
-                                                .fetch = fetch,
+                                                .fetch = sw_saved_state_fetch,
                                                 .from = &masters},
                                        .cores = &cores};
     snprintf(state, sizeof state, "{\"step\": %" PRId64 ", \"updates\": %" PRId64 "}", s->step, s->n_updates);
@@ -115,8 +106,7 @@ static sw_status find_newest(const sw_sharded *s, const char *folder, int64_t *s
         return sw_fail(err, SW_NO_MEMORY, "no memory to look for checkpoints");
     if (s->comm->rank == 0) {
         mine.status = sw_steps_list(folder, &steps, &own);
-        for (int i = 0; i < steps.n; i++)
-            mine.step = steps.item[i].is_whole && steps.item[i].step > mine.step ? steps.item[i].step : mine.step;
+        mine.step = mine.status ? -1 : sw_steps_newest_whole(&steps);
         if (!mine.status && mine.step < 0)
             mine.status = sw_fail(&own, SW_BAD_FILE, "%s: there is no whole checkpoint in it; is the path right?", folder);
         snprintf(mine.message, sizeof mine.message, "%.1000s", own.message);
@@ -153,7 +143,7 @@ static sw_status read_counts(sw_sharded *s, const sw_checkpoint *checkpoint, sw_
 static sw_status load(sw_sharded *s, const sw_checkpoint *checkpoint, sw_error *err) {
     const unsigned kinds = sw_state_kinds_of(&s->compiled->sharding.optimizer);
     int first, end;
-    sw_sharded_owners(s, &first, &end);
+    sw_masters_owners(s->compiled, s->comm->rank, &first, &end);
     sw_status status = sw_checkpoint_compare(checkpoint, s->graph, kinds, err);
     if (!status)
         status = sw_executor_reopen(s->executor, err);

@@ -16,6 +16,12 @@ sw_masters sw_masters_own(sw_executor *executor, const sw_compiled *compiled, in
     return (sw_masters){executor, &compiled->states, sw_layout_owner(&compiled->layout, rank)};
 }
 
+void sw_masters_owners(const sw_compiled *compiled, int rank, int *first, int *end) {
+    const bool all = compiled->sharding.stage == 0;
+    *first = all ? 0 : sw_layout_owner(&compiled->layout, rank);
+    *end = all ? compiled->layout.n_shards : *first + 1;
+}
+
 /* Where this rank keeps what is held of element `first` of the piece. NULL: it is not kept. */
 static void *address(const sw_masters *m, int held, int group, const sw_piece *piece, int64_t first) {
     sw_reference part = sw_states_part(m->states, held, group, m->owner);

@@ -18,6 +18,9 @@ sw_masters sw_masters_own(sw_executor *executor, const sw_compiled *compiled, in
 /* Values into compute copy and low halves. */
 void sw_masters_write(const sw_masters *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values);
 
+/* Whose slices a rank holds, owners first .. end - 1: its own, or at stage 0 everyone's. */
+void sw_masters_owners(const sw_compiled *compiled, int rank, int *first, int *end);
+
 /* sw_piece_fn (hf/model_files.h): values into compute copy and low halves, and back. Frozen parameters have a compute
  * copy alone, to which values are rounded. Loading ends where a signal asks for it (sw_comm_check_stop). */
 sw_status sw_masters_put(void *masters, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err);

@@ -269,19 +269,13 @@ static sw_status fill_some(const sw_sharded *s, const sw_piece *piece, int64_t f
     return status;
 }
 
-void sw_sharded_owners(const sw_sharded *s, int *first, int *end) {
-    const sw_layout *layout = &s->compiled->layout;
-    *first = s->options.stage ? sw_layout_owner(layout, s->comm->rank) : 0;
-    *end = s->options.stage ? *first + 1 : layout->n_shards;
-}
-
 /* Initial values of all that this rank holds and no other gives it. */
 static sw_status fill(sw_sharded *s, sw_error *err) {
     const sw_layout *layout = &s->compiled->layout;
     int first_owner, end;
     float *values = malloc(FILL_ELEMENTS * sizeof *values);
     sw_status status = values ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory to fill parameters");
-    sw_sharded_owners(s, &first_owner, &end);
+    sw_masters_owners(s->compiled, s->comm->rank, &first_owner, &end);
     for (int owner = first_owner; owner < end; owner++)
         for (int g = 0; g < layout->n_groups; g++) {
             const sw_masters masters = {s->executor, &s->compiled->states, owner};

@@ -53,9 +53,6 @@ struct sw_sharded {
     void *votes;             /* [n_ranks] of the exchange that decides a step */
 };
 
-/* The owners, first .. end - 1, whose parts lie with this rank: its own; at stage 0 all. */
-void sw_sharded_owners(const sw_sharded *sharded, int *first, int *end);
-
 /* Is it this object's? `what` is what the caller is doing, for messages. */
 sw_status sw_sharded_own_unit(const sw_sharded *sharded, const char *what, const sw_unit *unit, sw_error *err);
 sw_status sw_sharded_own_parameter(const sw_sharded *sharded, const char *what, const sw_parameter *parameter, sw_error *err);

@@ -56,13 +56,9 @@ sw_need sw_runner_need(const sw_runner *r, int64_t planned[SW_N_MEMORY_CLASSES])
     int64_t n_parameters = 0;
     sw_compiled_bytes(r->compiled, planned);
     planned[SW_MEMORY_TRANSPORT] += sw_control_bytes(n_ranks) / n_ranks;
-    sw_need need = {.n_ranks = n_ranks};
-    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
-        need.plan += planned[c];
     for (int p = 0; p < layout->n_parameters; p++)
         n_parameters += layout->parameters[p].parameter->n_elements;
-    need.share = sw_process_share(n_ranks, n_threads, planned, n_parameters, r->gemm.kind == SW_GEMM_BLAS);
-    return need;
+    return sw_need_of(n_ranks, n_threads, planned, n_parameters, r->gemm.kind == SW_GEMM_BLAS);
 }
 
 void sw_runner_free(sw_runner *r) {

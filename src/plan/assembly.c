@@ -164,7 +164,7 @@ static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *c
         .reshard_after_forward = s->shard.reshard_after_forward,
         .prefetch = (int)s->shard.prefetch,
         .accumulate_sharded = s->shard.accumulate == SW_ACCUMULATE_SHARDED,
-        .parameter_dtype = s->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32,
+        .parameter_dtype = sw_settings_parameter_dtype(s),
         .mode = (sw_shm_mode)s->shard.mode,
         .wrap = {.min_parameters = s->shard.wrap},
         .recompute = (sw_recompute)choice->recompute,

@@ -34,6 +34,13 @@ int64_t sw_process_share(int n_ranks, int n_threads, const int64_t planned[SW_N_
     return PROCESS_BYTES + buffers + plan / BYTES_A_TABLE_BYTE + mapped + (n_threads - 1) * (int64_t)SW_THREAD_STACK_BYTES + blas;
 }
 
+sw_need sw_need_of(int n_ranks, int n_threads, const int64_t planned[SW_N_MEMORY_CLASSES], int64_t n_parameters, bool uses_blas) {
+    sw_need need = {.n_ranks = n_ranks, .share = sw_process_share(n_ranks, n_threads, planned, n_parameters, uses_blas)};
+    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
+        need.plan += planned[c];
+    return need;
+}
+
 int64_t sw_need_bytes(const sw_need *need) {
     int64_t of_rank, all;
     if (__builtin_add_overflow(need->plan, need->share, &of_rank) || __builtin_mul_overflow(of_rank, need->n_ranks, &all) ||

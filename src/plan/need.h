@@ -25,6 +25,9 @@ typedef struct sw_need {
 int64_t sw_process_share(int n_ranks, int n_threads, const int64_t planned[SW_N_MEMORY_CLASSES], int64_t n_parameters,
                          bool uses_blas);
 
+/* Of ranks with such plans, by class; the other arguments as above. */
+sw_need sw_need_of(int n_ranks, int n_threads, const int64_t planned[SW_N_MEMORY_CLASSES], int64_t n_parameters, bool uses_blas);
+
 /* All of it; INT64_MAX if it cannot be counted. */
 int64_t sw_need_bytes(const sw_need *need);
 

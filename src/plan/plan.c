@@ -26,17 +26,16 @@ static void count(const sw_assembly *a, int64_t planned[SW_N_MEMORY_CLASSES]) {
     }
 }
 
-static int64_t share_of(const sw_plan *plan, const sw_assembly *a, const int64_t planned[SW_N_MEMORY_CLASSES]) {
-    return sw_process_share(a->choice.n_ranks, a->choice.n_threads, planned, a->n_parameters, plan->gemm.kind == SW_GEMM_BLAS);
+/* The same counted, and what a run of it needs. */
+static sw_need need_of(const sw_plan *plan, const sw_assembly *a, int64_t planned[SW_N_MEMORY_CLASSES]) {
+    count(a, planned);
+    return sw_need_of(a->choice.n_ranks, a->choice.n_threads, planned, a->n_parameters, plan->gemm.kind == SW_GEMM_BLAS);
 }
 
 sw_need sw_plan_need(const sw_plan *plan, const sw_assembly *a) {
     int64_t planned[SW_N_MEMORY_CLASSES];
-    sw_need need = {.n_ranks = a->choice.n_ranks, .files = plan->files_in_memory};
-    count(a, planned);
-    for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
-        need.plan += planned[c];
-    need.share = share_of(plan, a, planned);
+    sw_need need = need_of(plan, a, planned);
+    need.files = plan->files_in_memory;
     return need;
 }
 
@@ -45,8 +44,7 @@ sw_status sw_plan_price(sw_plan *plan, sw_error *err) {
     sw_assembly_choice choice = a->choice;
     sw_settings settings = *a->settings;
     sw_assembly alone;
-    count(a, plan->planned);
-    plan->share = share_of(plan, a, plan->planned);
+    plan->share = need_of(plan, a, plan->planned).share;
     choice.n_ranks = 1;
     choice.stage = 0;
     settings.shard.accumulate = SW_ACCUMULATE_UNSHARDED;

@@ -9,16 +9,7 @@
 
 #include "base/reason.h"
 #include "hf/model_files.h"
-
-/* sw_fetch_state_fn: what a checkpoint holds, of this rank's own slices. */
-static sw_status fetch(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                       sw_error *err) {
-    sw_masters *masters = from;
-    if (kind == SW_STATE_MASTER)
-        return sw_masters_fetch(masters, group, piece, first, n, values, err);
-    sw_masters_fetch_state(masters, sw_state_of_optimizer(kind), group, piece, first, n, values);
-    return SW_OK;
-}
+#include "train/saved_state.h"
 
 sw_status sw_training_open_saving(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
@@ -26,7 +17,7 @@ sw_status sw_training_open_saving(sw_training *t, sw_error *err) {
     sw_saving_options options = {
         .save = sw_assembly_save_options(a, t->comm->rank), .cores = &run->cores, .records = {t->metrics, t->events}};
     t->saved_masters = sw_masters_own(t->executor, a->compiled, t->comm->rank);
-    options.save.fetch = fetch;
+    options.save.fetch = sw_saved_state_fetch;
     options.save.from = &t->saved_masters;
     options.save.settings = run->record.item;
     options.save.n_settings = run->record.n;

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/integer.h"
 #include "base/stop_signal.h"
 #include "base/text.h"
 #include "checkpoint/steps.h"
@@ -40,10 +41,7 @@ void sw_run_event(const sw_run *run, const char *name, int64_t step, const char 
 /* The step of the newest checkpoint, from which a run would go on; 0 without one: for events. */
 static int64_t newest_step(const sw_run *run) {
     sw_steps steps;
-    int64_t newest = 0;
-    if (!sw_steps_list(run->settings->checkpoint.path, &steps, NULL))
-        for (int i = steps.n - 1; i >= 0; i--)
-            newest = steps.item[i].is_whole ? steps.item[i].step : newest;
+    int64_t newest = sw_steps_list(run->settings->checkpoint.path, &steps, NULL) ? 0 : larger(0, sw_steps_newest_whole(&steps));
     sw_steps_free(&steps);
     return newest;
 }

@@ -50,19 +50,11 @@ static sw_status put_parameter(void *to, int group, const sw_piece *piece, int64
     return sw_masters_put(&l->masters, group, piece, first, n, values, err);
 }
 
-/* Where this rank keeps values: its own slices, or at stage 0 everyone's. */
-static void owners(const sw_training *t, int *first, int *end) {
-    const sw_layout *layout = &t->run->plan.assembly.compiled->layout;
-    bool all = t->run->plan.assembly.sharding.stage == 0;
-    *first = all ? 0 : sw_layout_owner(layout, t->comm->rank);
-    *end = all ? layout->n_shards : *first + 1;
-}
-
 static int64_t n_share(const sw_training *t, bool is_of_model) {
     const sw_layout *layout = &t->run->plan.assembly.compiled->layout;
     int64_t n = 0;
     int first, end;
-    owners(t, &first, &end);
+    sw_masters_owners(t->run->plan.assembly.compiled, t->comm->rank, &first, &end);
     for (int owner = first; owner < end; owner++)
         for (int group = 0; group < layout->n_groups; group++) {
             sw_piece piece;
@@ -85,7 +77,7 @@ static sw_status load_first_values(sw_training *t, sw_error *err) {
                  .last_told = sw_seconds_now()};
     sw_status status = SW_OK;
     int first, end;
-    owners(t, &first, &end);
+    sw_masters_owners(t->run->plan.assembly.compiled, t->comm->rank, &first, &end);
     for (int owner = first; owner < end && !status; owner++) {
         sw_masters masters = l.masters = (sw_masters){t->executor, &a->compiled->states, owner};
         if (s->model.path)
@@ -121,7 +113,7 @@ static sw_status load_checkpoint(sw_training *t, const char *path, sw_error *err
     unsigned kinds = sw_state_kinds_of(&a->sharding.optimizer);
     sw_checkpoint *checkpoint;
     int first, end;
-    owners(t, &first, &end);
+    sw_masters_owners(t->run->plan.assembly.compiled, t->comm->rank, &first, &end);
     sw_status status = sw_checkpoint_open(path, &checkpoint, err);
     if (status)
         return status;

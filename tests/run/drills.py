@@ -46,10 +46,6 @@ struck = collections.Counter()  # kills by victim and by what they met
 n_starts = 0
 
 
-def told(run):
-    return [(line["step"], line["loss"], line["grad_norm"]) for line in run.metrics]
-
-
 def session_of(pid):
     """Living processes of a session."""
     found = []
@@ -178,7 +174,7 @@ def live(seed, n_kills):
         if code == 0:
             break
     run = runs.Run(folder, 0, "", "")
-    runs.expect(told(run) == told(straight), f"seed {seed}: losses or norms are not those of an undisturbed run")
+    runs.expect(runs.told(run) == runs.told(straight), f"seed {seed}: losses or norms are not those of an undisturbed run")
     runs.expect(run.weights() == straight.weights(), f"seed {seed}: the weights are not those of an undisturbed run")
     runs.expect(not half_written(folder), f"seed {seed}: half written: {half_written(folder)}")
     run.forget()

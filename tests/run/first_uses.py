@@ -31,10 +31,6 @@ SHAPES = [
 ]
 
 
-def told(run):
-    return [(line["step"], line["loss"], line["grad_norm"]) for line in run.metrics]
-
-
 expected = runs.train_well(yaml, "shard.ranks=1")
 
 
@@ -49,7 +45,7 @@ def one(number):
     if runs.expect(run.code == 0, f"{what}: exit code {run.code}: {run.errors.strip()}"):
         n_told = sum(event["event"] == "inject" for event in run.events)
         runs.expect(n_told == ("--inject" in shape), f"{what}: a fault that strikes once was told of {n_told} times")
-        runs.expect(run.weights() == expected.weights() and told(run) == told(expected), f"{what}: not the numbers of one rank")
+        runs.expect(run.weights() == expected.weights() and runs.told(run) == runs.told(expected), f"{what}: not the numbers of one rank")
     run.forget()
 
 

@@ -35,12 +35,8 @@ def of(run, name):
     return [event for event in run.events if event["event"] == name]
 
 
-def told(run):
-    return [(line["step"], line["loss"], line["grad_norm"]) for line in run.metrics]
-
-
 def is_same(run, other=straight):
-    return run.weights() == other.weights() and told(run) == told(other)
+    return run.weights() == other.weights() and runs.told(run) == runs.told(other)
 
 
 def half_written(run):
@@ -85,7 +81,7 @@ def waits_for_a_late_lane(instruction, stage):
 def changes_numbers(fault, stage, mode):
     run = inject([fault], f"shard.stage={stage}", f"shard.mode={mode}")
     expect_struck(run, fault, 1, step=4)
-    same = [ours[1:] == theirs[1:] for ours, theirs in zip(told(run), told(straight))]
+    same = [ours[1:] == theirs[1:] for ours, theirs in zip(runs.told(run), runs.told(straight))]
     runs.expect(run.code == 0 and same[:3] == [True] * 3 and not same[-1], f"{fault}, stage {stage}, {mode}: {run.code} {same} {run.errors}")
 
 

@@ -17,10 +17,6 @@ UNITS = ("root", "layers.0", "layers.1")
 SECONDS = 0.03
 
 
-def told(run):
-    return [(line["step"], line["loss"], line["grad_norm"]) for line in run.metrics]
-
-
 expected = runs.train_well(yaml, "shard.ranks=1")
 n_struck = 0
 
@@ -32,7 +28,7 @@ def one(number, stage, kind, unit):
     what = f"shard.mode=copy shard.stage={stage} --inject {fault}"
     run = runs.train(yaml, "shard.ranks=3", "shard.mode=copy", f"shard.stage={stage}", "--inject", fault)
     runs.expect(run.code == 0, f"{what}: exit code {run.code}: {run.errors.strip()}")
-    runs.expect(run.weights() == expected.weights() and told(run) == told(expected), f"{what}: not the numbers of one rank")
+    runs.expect(run.weights() == expected.weights() and runs.told(run) == runs.told(expected), f"{what}: not the numbers of one rank")
     n_struck += any(event["event"] == "inject" for event in run.events)
     run.forget()
 

@@ -35,12 +35,8 @@ yaml = config()
 straight = runs.train_well(yaml, "shard.ranks=1")
 
 
-def told(run):
-    return [(line["step"], line["loss"], line["grad_norm"]) for line in run.metrics]
-
-
 def expect_same(run, what):
-    runs.expect(told(run) == told(straight), f"{what}: losses or norms are not those of a run to which nothing happened")
+    runs.expect(runs.told(run) == runs.told(straight), f"{what}: losses or norms are not those of a run to which nothing happened")
     runs.expect(run.weights() == straight.weights(), f"{what}: the weights are not those of a run to which nothing happened")
     left = [str(path) for path in run.folder.rglob("*") if "partial" in path.name or "removed" in path.name or "before" in path.name]
     runs.expect(not left, f"{what}: left behind: {left}")

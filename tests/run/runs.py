@@ -167,6 +167,11 @@ def train_well(config, *overrides, **options):
     return run
 
 
+def told(run):
+    """What a run says of its numbers, step by step."""
+    return [(line["step"], line["loss"], line["grad_norm"]) for line in run.metrics]
+
+
 def write_yaml(text, name="case"):
     path = fresh(name).with_suffix(".yaml")
     path.write_text(text)
