@@ -38,8 +38,9 @@ static sw_status cannot_lock(const char *folder, int error, sw_error *err) {
         return sw_fail(err, SW_NO_SPACE, "%s belongs to user %s: %s; take a checkpoint.path of your own", folder, owner,
                        strerror(error));
     if (error == ELOOP)
-        return sw_fail(err, SW_NO_SPACE, "%s: its lock cannot be taken: its file .lock is a link; take another checkpoint.path",
-                       folder);
+        return sw_fail(err, SW_NO_SPACE,
+                       "%s: its lock cannot be taken: its file .lock is a link (%s); take another checkpoint.path", folder,
+                       strerror(error));
     return sw_fail_call(err, SW_CALL_WRITE, error, "%s: its lock cannot be taken", folder);
 }
 
