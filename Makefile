@@ -4,7 +4,8 @@
 #   make test       the whole test suite
 #   make install    PREFIX=/usr/local
 #   make aarch64    build for aarch64, and run fast tests there under qemu
-#   make lint | asan | tsan | yield (YIELD_SECONDS=120) | fuzz (FUZZ_SECONDS=30 for each target) | bench | clean
+#   make lint | asan | tsan | yield (YIELD_SECONDS=120) | fuzz (FUZZ_SECONDS=30 for each target) |
+# bench | clean
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
@@ -54,7 +55,8 @@ yield: packages-build packages-test
 	@$(NINJA) -C build-yield
 	scripts/yield build-yield $(YIELD_SECONDS)
 
-# Another kind of CPU: compiled here, run by an emulator. SYSROOT: a folder with the libraries for aarch64; it is fetched where it is not there.
+# Another kind of CPU: compiled here, run by an emulator. SYSROOT: a folder with the libraries for
+# aarch64; it is fetched where it is not there.
 SYSROOT = build-aarch64/sysroot
 aarch64: packages-test packages-aarch64 all
 	@scripts/aarch64-sysroot $(SYSROOT)

@@ -1,10 +1,11 @@
-/* copy_rate.c: how fast one core copies memory: the measure that bench/decode holds decoding against.
+/* copy_rate.c: how fast one core copies memory: the measure that bench/decode holds decoding
+ * against.
  *
  *     copy_rate [MIB [TIMES]]
  *
- * Copies one buffer onto another with memcpy, both much larger than any cache and touched before, and prints the best rate in
- * bytes per second. A byte that is copied counts once, although it crosses the memory bus at least twice. The second number is
- * the median.
+ * Copies one buffer onto another with memcpy, both much larger than any cache and touched before,
+ * and prints the best rate in bytes per second. A byte that is copied counts once, although it
+ * crosses the memory bus at least twice. The second number is the median.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,9 @@ int main(int n_arguments, char **arguments) {
     double seconds[MOST_TIMES];
     char *from = malloc(n), *to = malloc(n);
     if (!mib || !n_times || n_times > MOST_TIMES || !from || !to) {
-        fprintf(stderr, "usage: copy_rate [MIB [TIMES]], at most %d times, and memory for two buffers\n", MOST_TIMES);
+        fprintf(stderr,
+                "usage: copy_rate [MIB [TIMES]], at most %d times, and memory for two buffers\n",
+                MOST_TIMES);
         free(from);
         free(to);
         return 2;

@@ -33,12 +33,13 @@ def main():
     rank = dist.get_rank()
     torch.set_num_threads(1)
     model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32)
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(), ))
     for block in model.model.layers:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    model(input_ids=torch.ones((1, 8), dtype=torch.long), labels=torch.ones((1, 8), dtype=torch.long)).loss.backward()
+    model(input_ids=torch.ones((1, 8), dtype=torch.long), labels=torch.ones(
+        (1, 8), dtype=torch.long)).loss.backward()
     optimizer.step()
     optimizer.zero_grad()
 
@@ -49,7 +50,8 @@ def main():
         dist.barrier()
         begin = time.perf_counter()
         parameters, moments = get_state_dict(model, optimizer)
-        dcp.save({"model": parameters, "optimizer": moments}, storage_writer=dcp.FileSystemWriter(options.folder, sync_files=True))
+        dcp.save({"model": parameters, "optimizer": moments},
+                 storage_writer=dcp.FileSystemWriter(options.folder, sync_files=True))
         dist.barrier()
         saves.append(time.perf_counter() - begin)
         if rank == 0:
@@ -60,11 +62,16 @@ def main():
         parameters, moments = get_state_dict(model, optimizer)
         state = {"model": parameters, "optimizer": moments}
         dcp.load(state, checkpoint_id=options.folder)
-        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        set_state_dict(model, optimizer, model_state_dict=state["model"],
+                       optim_state_dict=state["optimizer"])
         dist.barrier()
         loads.append(time.perf_counter() - begin)
     if rank == 0:
-        print(json.dumps({"save_seconds": saves, "load_seconds": loads, "bytes": written, "versions": {"torch": torch.__version__, "transformers": transformers.__version__}}))
+        print(
+            json.dumps({
+                "save_seconds": saves, "load_seconds": loads, "bytes": written,
+                "versions": {"torch": torch.__version__, "transformers": transformers.__version__}
+            }))
     dist.destroy_process_group()
 
 

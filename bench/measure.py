@@ -18,7 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 def machine():
     """What a figure depends on beside the program."""
     with open("/proc/cpuinfo") as f:
-        cpu = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), platform.machine())
+        cpu = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")),
+                   platform.machine())
     return {
         "cpu": cpu,
         "cores": len(os.sched_getaffinity(0)),
@@ -29,16 +30,20 @@ def machine():
 
 
 def version(build):
-    text = subprocess.run([os.path.join(build, "shardwise"), "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    text = subprocess.run([os.path.join(build, "shardwise"), "--version"], capture_output=True,
+                          text=True, check=True).stdout.strip()
+    commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"],
+                            capture_output=True, text=True)
     return f"{text} ({commit.stdout.strip()})" if commit.returncode == 0 else text
 
 
 def shardwise(build, *arguments):
     """The JSON object that a verb prints; SystemExit with its message if it fails."""
-    done = subprocess.run([os.path.join(build, "shardwise"), *map(str, arguments), "--json"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([os.path.join(build, "shardwise"), *map(str, arguments), "--json"],
+                          stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        raise SystemExit(f"shardwise {' '.join(map(str, arguments))} failed with exit {done.returncode}")
+        raise SystemExit(
+            f"shardwise {' '.join(map(str, arguments))} failed with exit {done.returncode}")
     return json.loads(done.stdout)
 
 
@@ -77,7 +82,8 @@ def processes_below(root):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat") as f:
-                    parent = int(f.read().rsplit(")", 1)[1].split()[1])  # the command's name may hold spaces and parentheses
+                    parent = int(f.read().rsplit(
+                        ")", 1)[1].split()[1])  # the command's name may hold spaces and parentheses
             except OSError:
                 continue  # it has just ended
             children.setdefault(parent, []).append(int(name))
@@ -101,7 +107,8 @@ def most_memory(child, is_launcher, is_timed):
     their page tables, and would slow the steps that are timed. A moment between two looks can be missed, so looks are close together."""
     most = 0
     while child.poll() is None and not is_timed():
-        most = max(most, sum(pss_bytes(process) for process in processes_below(child.pid)[is_launcher:]))
+        most = max(most,
+                   sum(pss_bytes(process) for process in processes_below(child.pid)[is_launcher:]))
         time.sleep(0.01)
     return most
 
@@ -114,7 +121,8 @@ def run_weighed(command, log, is_timed, is_launcher=True, environment=None):
     the log if it fails."""
     found = {"begin": time.time()}
     with open(log, "w") as out:
-        child = subprocess.Popen(list(map(str, command)), stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
+        child = subprocess.Popen(list(map(str, command)), stdout=out, stderr=subprocess.STDOUT,
+                                 env={**os.environ, **(environment or {})})
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
             found["pss_bytes"] = most_memory(child, is_launcher, is_timed)
@@ -124,7 +132,8 @@ def run_weighed(command, log, is_timed, is_launcher=True, environment=None):
                 child.terminate()
                 child.wait()
     if status != 0:
-        raise SystemExit("\n".join(log.read_text().rstrip().split("\n")[-20:]) + f"\n{command[0]} failed with exit {status}; its output is in {log}")
+        raise SystemExit("\n".join(log.read_text().rstrip().split("\n")[-20:]) +
+                         f"\n{command[0]} failed with exit {status}; its output is in {log}")
     return found
 
 
@@ -134,7 +143,10 @@ def lines_of(path):
 
 def figures(seconds, losses, start, weight):
     """One run's figures."""
-    return {"step_seconds": seconds, "loss": losses, "start_to_step_1_seconds": start, "pss_bytes": weight["pss_bytes"]}
+    return {
+        "step_seconds": seconds, "loss": losses, "start_to_step_1_seconds": start,
+        "pss_bytes": weight["pss_bytes"]
+    }
 
 
 def train_shardwise(options, model, tokens, folder, dtype, recompute):
@@ -142,16 +154,14 @@ def train_shardwise(options, model, tokens, folder, dtype, recompute):
     run = folder / "run"
     subprocess.run(["rm", "-rf", run], check=True)
     settings = folder / "run.yaml"
-    settings.write_text(
-        f"""model: {{path: {model}}}
+    settings.write_text(f"""model: {{path: {model}}}
 data: {{train: [{tokens}], shuffle: false, sequence_length: {options.sequence}}}
 train: {{steps: {options.steps}, batch_size: {options.ranks * options.micro_batch}, micro_batch_size: {options.micro_batch}, threads: {options.threads}}}
 optimizer: {{learning_rate: {options.learning_rate}, schedule: constant, warmup_steps: 0, weight_decay: 0.1}}
 shard: {{ranks: {options.ranks}, stage: 3, param_dtype: {dtype}, recompute: {recompute}}}
 checkpoint: {{path: {run}}}
 log: {{every: 1}}
-"""
-    )
+""")
     metrics, first_seen = run / "metrics.jsonl", []
 
     def see_first_step():
@@ -165,7 +175,8 @@ log: {{every: 1}}
     watcher.start()
     try:
         command = [os.path.join(options.build, "shardwise"), "train", settings, *options.overrides]
-        weight = run_weighed(command, folder / "shardwise.log", lambda: len(lines_of(metrics)) >= options.skip)
+        weight = run_weighed(command, folder / "shardwise.log",
+                             lambda: len(lines_of(metrics)) >= options.skip)
     finally:
         ended.set()
         watcher.join()
@@ -173,7 +184,10 @@ log: {{every: 1}}
     begun = json.loads(lines_of(run / "events.jsonl")[0])
     seconds = [step["step_seconds"] for step in steps]
     start = first_seen[0] - seconds[0] - weight["begin"] if first_seen else float("nan")
-    return {**figures(seconds, [step["loss"] for step in steps], start, weight), "kernels": begun["kernels"], "gemm": begun["gemm"], "memory": steps[-1]["memory"]}
+    return {
+        **figures(seconds, [step["loss"] for step in steps], start, weight), "kernels": begun[
+            "kernels"], "gemm": begun["gemm"], "memory": steps[-1]["memory"]
+    }
 
 
 def train_peer(options, model, tokens, folder, how, dtype, recompute, compiled):
@@ -183,11 +197,20 @@ def train_peer(options, model, tokens, folder, how, dtype, recompute, compiled):
     if how == "single":
         command, rows, threads = [python / "python"], options.ranks * options.micro_batch, cores
     else:
-        command, rows, threads = [python / "torchrun", "--nproc-per-node", options.ranks], options.micro_batch, options.threads
-    command += [HERE / "peer_step.py", "--how", how, "--model", model, "--tokens", tokens, "--dtype", dtype, "--rows", rows, "--threads", threads]
-    command += ["--sequence", options.sequence, "--steps", options.steps, "--learning-rate", options.learning_rate]
+        command, rows, threads = [python / "torchrun", "--nproc-per-node",
+                                  options.ranks], options.micro_batch, options.threads
+    command += [
+        HERE / "peer_step.py", "--how", how, "--model", model, "--tokens", tokens, "--dtype", dtype,
+        "--rows", rows, "--threads", threads
+    ]
+    command += [
+        "--sequence", options.sequence, "--steps", options.steps, "--learning-rate",
+        options.learning_rate
+    ]
     command += ["--recompute"] * recompute + ["--compile"] * compiled
-    environment = {"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "PATH": f"{python}:/usr/bin:/bin"}
+    environment = {
+        "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "PATH": f"{python}:/usr/bin:/bin"
+    }
     log = folder / f"{how}.log"
     log.unlink(missing_ok=True)
 
@@ -196,17 +219,21 @@ def train_peer(options, model, tokens, folder, how, dtype, recompute, compiled):
 
     weight = run_weighed(command, log, is_timed, how != "single", environment)
     said = json.loads(next(line for line in reversed(lines_of(log)) if line.startswith("{")))
-    return {**figures(said["seconds"], said["loss"], said["begin"] - weight["begin"], weight), "versions": said["versions"]}
+    return {
+        **figures(said["seconds"], said["loss"], said["begin"] - weight["begin"], weight), "versions": said[
+            "versions"]
+    }
 
 
 def medians(rounds, options):
     """The figures of several runs of one side: medians of all their timed steps, and over the runs; the most memory that any of them was
     seen with, for looking from outside misses moments and never adds any."""
-    step = statistics.median(s for run in rounds for s in run["step_seconds"][options.skip :])
+    step = statistics.median(s for run in rounds for s in run["step_seconds"][options.skip:])
     return {
         "tokens_per_second": options.ranks * options.micro_batch * options.sequence / step,
         "step_seconds": step,
-        "start_to_step_1_seconds": statistics.median(run["start_to_step_1_seconds"] for run in rounds),
+        "start_to_step_1_seconds": statistics.median(run["start_to_step_1_seconds"]
+                                                     for run in rounds),
         "pss_bytes": max(run["pss_bytes"] for run in rounds),
     }
 

@@ -32,9 +32,10 @@ def parameters_of(model, weight_decay):
 
 
 def shard(model, dtype, n_ranks):
-    keep = {"mesh": init_device_mesh("cpu", (n_ranks,)), "reshard_after_forward": True}
+    keep = {"mesh": init_device_mesh("cpu", (n_ranks, )), "reshard_after_forward": True}
     if dtype == "bf16":
-        keep["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        keep["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16,
+                                                 reduce_dtype=torch.float32)
     inner = getattr(model, "model", None) or model.transformer
     for block in inner.layers if hasattr(inner, "layers") else inner.h:
         fully_shard(block, **keep)
@@ -43,12 +44,15 @@ def shard(model, dtype, n_ranks):
 
 
 def prepare(options, n_ranks):
-    model = transformers.AutoModelForCausalLM.from_pretrained(options.model, attn_implementation="sdpa", dtype=torch.float32)
+    model = transformers.AutoModelForCausalLM.from_pretrained(options.model,
+                                                              attn_implementation="sdpa",
+                                                              dtype=torch.float32)
     model.config.use_cache = False
     if options.recompute:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     model.train()
-    for module in model.modules():  # the configuration of a new model may ask for dropout, which would be other work and another loss
+    for module in model.modules(
+    ):  # the configuration of a new model may ask for dropout, which would be other work and another loss
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     if options.how == "fsdp2":
@@ -76,7 +80,8 @@ def main():
         dist.init_process_group("gloo")
         rank, n_ranks = dist.get_rank(), dist.get_world_size()
     model = prepare(options, n_ranks)
-    optimizer = torch.optim.AdamW(parameters_of(model, 0.1), lr=options.learning_rate, betas=(0.9, 0.95), eps=1e-8, fused=True)
+    optimizer = torch.optim.AdamW(parameters_of(model, 0.1), lr=options.learning_rate,
+                                  betas=(0.9, 0.95), eps=1e-8, fused=True)
     narrow = options.dtype == "bf16" and options.how != "fsdp2"
 
     stream = np.load(options.tokens, mmap_mode="r")
@@ -85,11 +90,15 @@ def main():
         started = time.perf_counter()
         begin = begin or time.time()
         first = (step * n_ranks + rank) * options.rows
-        ids = np.stack([stream[row * length : (row + 1) * length + 1].astype(np.int64) for row in range(first, first + options.rows)])
+        ids = np.stack([
+            stream[row * length:(row + 1) * length + 1].astype(np.int64)
+            for row in range(first, first + options.rows)
+        ])
         inputs, targets = torch.from_numpy(ids[:, :-1].copy()), torch.from_numpy(ids[:, 1:].copy())
         with torch.autocast("cpu", torch.bfloat16) if narrow else contextlib.nullcontext():
             logits = model(input_ids=inputs, use_cache=False).logits
-        loss = torch.nn.functional.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.reshape(-1))
+        loss = torch.nn.functional.cross_entropy(logits.float().view(-1, logits.shape[-1]),
+                                                 targets.reshape(-1))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -103,8 +112,13 @@ def main():
         if rank == 0:
             print(f"step {step + 1} {seconds[-1]:.4f}", flush=True)
     if rank == 0:
-        versions = {"torch": torch.__version__, "transformers": transformers.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
-        print(json.dumps({"loss": losses, "seconds": seconds, "begin": begin, "versions": versions}), flush=True)
+        versions = {
+            "torch": torch.__version__, "transformers": transformers.__version__,
+            "cpu": torch.backends.cpu.get_cpu_capability()
+        }
+        print(
+            json.dumps({"loss": losses, "seconds": seconds, "begin": begin, "versions": versions}),
+            flush=True)
     if n_ranks > 1:
         dist.destroy_process_group()
 

@@ -1,5 +1,6 @@
-# Compile for aarch64 on another machine, by Debian's gcc-aarch64-linux-gnu, and run what was compiled under qemu's user emulation (`make aarch64`).
-# CMAKE_SYSROOT: a folder with the C library and the libraries of CMakeLists.txt for aarch64; scripts/aarch64-sysroot fetches one.
+# Compile for aarch64 on another machine, by Debian's gcc-aarch64-linux-gnu, and run what was
+# compiled under qemu's user emulation (`make aarch64`). CMAKE_SYSROOT: a folder with the C library
+# and the libraries of CMakeLists.txt for aarch64; scripts/aarch64-sysroot fetches one.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

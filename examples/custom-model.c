@@ -1,12 +1,14 @@
 /* custom-model.c: train a model of your own, written as a C function, split over ranks.
  *
- * The model is its forward pass. Here: blocks in which attention and MLP read the same norm side by side (Wang and Komatsuzaki
- * 2021), rotary positions, one table that is embedding and head. Gradients, sharding, memory and optimizer follow from it.
+ * The model is its forward pass. Here: blocks in which attention and MLP read the same norm side by
+ * side (Wang and Komatsuzaki 2021), rotary positions, one table that is embedding and head.
+ * Gradients, sharding, memory and optimizer follow from it.
  *
  *     cc custom-model.c $(pkg-config --cflags --libs shardwise) -o custom-model && ./custom-model
  *
  * It writes custom-model.txt and the run's folder custom-model-run where it is started;
- * custom-model-run/model/model.safetensors has the weights by these names. At the end it goes on from two words.
+ * custom-model-run/model/model.safetensors has the weights by these names. At the end it goes on
+ * from two words.
  */
 #include <stdio.h>
 
@@ -18,7 +20,8 @@ typedef struct layer {
     sw_parameter *norm, *q, *k, *v, *out, *gate, *up, *down;
 } layer;
 
-static sw_parameter *matrix(sw_graph *g, sw_unit *unit, const char *name, int64_t rows, int64_t columns) {
+static sw_parameter *matrix(sw_graph *g, sw_unit *unit, const char *name, int64_t rows,
+                            int64_t columns) {
     return sw_parameter_declare(g, unit, name, 2, (int64_t[]){rows, columns}, SW_INIT_NORMAL, 0.05);
 }
 
@@ -53,7 +56,8 @@ static sw_value *block(sw_graph *g, void *self, sw_value *x) {
     sw_value *n = sw_rmsnorm(g, x, l->norm, 1e-5);
     sw_value *q = sw_rotary(g, linear(g, n, l->q), CHANNELS / HEADS, 1e4);
     sw_value *k = sw_rotary(g, linear(g, n, l->k), CHANNELS / HEADS, 1e4);
-    sw_value *attended = linear(g, sw_attention(g, q, k, linear(g, n, l->v), HEADS, KV_HEADS), l->out);
+    sw_value *attended =
+        linear(g, sw_attention(g, q, k, linear(g, n, l->v), HEADS, KV_HEADS), l->out);
     sw_value *mlp = linear(g, sw_swiglu(g, linear(g, n, l->gate), linear(g, n, l->up)), l->down);
     return sw_add(g, x, sw_add(g, attended, mlp));
 }
@@ -78,7 +82,8 @@ static sw_status trace(void *self, sw_graph *g, sw_error *err) {
 static void show_step(void *to, const sw_progress *p) {
     (void)to;
     if (p->is_logged)
-        printf("step %2d of %d: loss %.3f\n", (int)p->step, (int)p->n_steps, p->loss), fflush(stdout);
+        printf("step %2d of %d: loss %.3f\n", (int)p->step, (int)p->n_steps, p->loss),
+            fflush(stdout);
 }
 
 static void show_text(void *to, const char *bytes, size_t n_bytes) {
@@ -93,13 +98,15 @@ static int write_file(const char *path, const char *text, int times) {
 }
 
 int main(void) {
-    static const char text[] = "She sells sea shells by the sea shore; the shells that she sells are sea shells for sure.\n";
-    static const char settings[] = "data: {train: [custom-model.txt], tokenizer: bytes, sequence_length: 64}\n"
-                                   "train: {steps: 40, batch_size: 8, micro_batch_size: 2}\n"
-                                   "optimizer: {learning_rate: 1e-2, warmup_steps: 5}\n"
-                                   "shard: {ranks: 2, stage: 3}\n"
-                                   "checkpoint: {path: custom-model-run}\n"
-                                   "log: {every: 10}\n";
+    static const char text[] = "She sells sea shells by the sea shore; the shells that she sells "
+                               "are sea shells for sure.\n";
+    static const char settings[] =
+        "data: {train: [custom-model.txt], tokenizer: bytes, sequence_length: 64}\n"
+        "train: {steps: 40, batch_size: 8, micro_batch_size: 2}\n"
+        "optimizer: {learning_rate: 1e-2, warmup_steps: 5}\n"
+        "shard: {ranks: 2, stage: 3}\n"
+        "checkpoint: {path: custom-model-run}\n"
+        "log: {every: 10}\n";
     if (!write_file("custom-model.txt", text, 100)) {
         perror("custom-model: custom-model.txt");
         return 1;

@@ -1,8 +1,9 @@
 /* own-compute.c: computation of your own on parameters that the library splits over ranks.
  *
- * A network with one hidden layer learns y = x0 * x1; forward and backward are the loops below. Each rank keeps a slice of the
- * parameters, of their gradients and of Adam's moments. A step is 6 micro-batches, dealt to the ranks in turn, so 1, 2 and 3
- * ranks compute the same: the program trains with each and compares the results bit by bit.
+ * A network with one hidden layer learns y = x0 * x1; forward and backward are the loops below.
+ * Each rank keeps a slice of the parameters, of their gradients and of Adam's moments. A step is 6
+ * micro-batches, dealt to the ranks in turn, so 1, 2 and 3 ranks compute the same: the program
+ * trains with each and compares the results bit by bit.
  *
  *     cc own-compute.c $(pkg-config --cflags --libs shardwise) -lm -o own-compute && ./own-compute
  */
@@ -41,18 +42,21 @@ static void row(int i, float x[2], float *y) {
 
 static sw_status declare(network *n, sw_error *err) {
     sw_sharded *p = n->parameters;
-    sw_initial normal = {.initializer = SW_INIT_NORMAL, .std = 0.7}, zero = {.initializer = SW_INIT_ZEROS};
+    sw_initial normal = {.initializer = SW_INIT_NORMAL, .std = 0.7},
+               zero = {.initializer = SW_INIT_ZEROS};
     TRY(sw_sharded_add_unit(p, "first", &n->first, err));
-    TRY(sw_sharded_add_parameter(p, n->first, "w1", 2, (int64_t[]){HIDDEN, 2}, normal, &n->w1, err));
+    TRY(sw_sharded_add_parameter(p, n->first, "w1", 2, (int64_t[]){HIDDEN, 2}, normal, &n->w1,
+                                 err));
     TRY(sw_sharded_add_parameter(p, n->first, "b1", 1, (int64_t[]){HIDDEN}, zero, &n->b1, err));
     TRY(sw_sharded_add_unit(p, "second", &n->second, err));
-    TRY(sw_sharded_add_parameter(p, n->second, "w2", 2, (int64_t[]){1, HIDDEN}, normal, &n->w2, err));
+    TRY(sw_sharded_add_parameter(p, n->second, "w2", 2, (int64_t[]){1, HIDDEN}, normal, &n->w2,
+                                 err));
     TRY(sw_sharded_add_parameter(p, n->second, "b2", 1, (int64_t[]){1}, zero, &n->b2, err));
     return sw_sharded_commit(p, err);
 }
 
-/* Loss and gradients of one micro-batch: mean of (out - y)^2 over the rows of the whole step, hidden = tanh(w1 x + b1), out = w2
- * hidden + b2. */
+/* Loss and gradients of one micro-batch: mean of (out - y)^2 over the rows of the whole step,
+ * hidden = tanh(w1 x + b1), out = w2 hidden + b2. */
 static sw_status micro_batch(network *n, int k, sw_error *err) {
     const float *w1, *b1, *w2, *b2;
     float *dw1, *db1, *dw2, *db2, x[ROWS][2], y[ROWS], hidden[ROWS][HIDDEN], dhidden[ROWS][HIDDEN];
@@ -65,7 +69,8 @@ static sw_status micro_batch(network *n, int k, sw_error *err) {
         for (int h = 0; h < HIDDEN; h++)
             hidden[r][h] = tanhf(w1[2 * h] * x[r][0] + w1[2 * h + 1] * x[r][1] + b1[h]);
     }
-    TRY(sw_sharded_release(n->parameters, n->first, err)); /* backward does not need it: nothing flows back into x */
+    TRY(sw_sharded_release(n->parameters, n->first,
+                           err)); /* backward does not need it: nothing flows back into x */
 
     TRY(sw_sharded_gather(n->parameters, n->second, err));
     TRY(sw_sharded_values(n->parameters, n->w2, &w2, err));
@@ -147,7 +152,8 @@ static bool are_same(const weights *a, const weights *b) {
 
 int main(void) {
     /* Ranks are processes: what they leave behind for this one lies in shared memory. */
-    weights *result = mmap(NULL, 4 * sizeof *result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    weights *result =
+        mmap(NULL, 4 * sizeof *result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (result == MAP_FAILED)
         return 1;
     printf("loss of an output of 0: %.4f\n", loss_of(&result[0]));
@@ -161,8 +167,8 @@ int main(void) {
             return sw_status_exit_code(status);
         }
         bool is_same = are_same(&result[n_ranks], &result[1]);
-        printf("ranks: %d, loss after %d steps: %.6f%s\n", n_ranks, STEPS, loss_of(&result[n_ranks]),
-               is_same ? "" : ", DIFFERENT WEIGHTS");
+        printf("ranks: %d, loss after %d steps: %.6f%s\n", n_ranks, STEPS,
+               loss_of(&result[n_ranks]), is_same ? "" : ", DIFFERENT WEIGHTS");
         if (!is_same || !(loss_of(&result[n_ranks]) < 0.001))
             return 1;
     }

@@ -1,5 +1,5 @@
-/* fuzz_adapter.c: any bytes as adapter_config.json. What is taken is an adapter that can be computed with; what is refused has a
- * message. */
+/* fuzz_adapter.c: any bytes as adapter_config.json. What is taken is an adapter that can be
+ * computed with; what is refused has a message. */
 #include <assert.h>
 #include <math.h>
 #include <stdint.h>
@@ -11,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     sw_adapter_config config;
     sw_error err = {0};
-    sw_status status = sw_adapter_config_parse("input", (const char *)data, (int64_t)n_bytes, &config, &err);
+    sw_status status =
+        sw_adapter_config_parse("input", (const char *)data, (int64_t)n_bytes, &config, &err);
     if (status == SW_OK) {
         const sw_lora *lora = &config.lora;
         assert(lora->rank > 0 && lora->dropout >= 0 && lora->dropout < 1);

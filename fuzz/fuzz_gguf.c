@@ -1,5 +1,6 @@
-/* fuzz_gguf.c: any bytes as a GGUF file. What the parser accepts must lie within the bytes, so every block that is readable is
- * unpacked; then the settings and the tokenizer are made of the metadata, and what is made must be JSON. */
+/* fuzz_gguf.c: any bytes as a GGUF file. What the parser accepts must lie within the bytes, so
+ * every block that is readable is unpacked; then the settings and the tokenizer are made of the
+ * metadata, and what is made must be JSON. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static void unpack_tensor(const uint8_t *data, size_t n_bytes, const sw_gguf_tensor *tensor) {
     const sw_gguf_format *format = tensor->format;
-    assert(tensor->file_offset >= 0 && tensor->n_bytes >= 0 && (size_t)(tensor->file_offset + tensor->n_bytes) <= n_bytes);
+    assert(tensor->file_offset >= 0 && tensor->n_bytes >= 0 &&
+           (size_t)(tensor->file_offset + tensor->n_bytes) <= n_bytes);
     assert(tensor->n_bytes == tensor->n_elements / format->block * format->block_bytes);
     float out[256];
     for (int64_t at = 0; format->unpack && at < tensor->n_bytes; at += format->block_bytes)
@@ -34,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     sw_gguf file;
     sw_error err = {0};
     bool is_cut;
-    if (sw_gguf_parse("input", data, (int64_t)n_bytes, (int64_t)n_bytes, &file, &is_cut, &err) != SW_OK) {
+    if (sw_gguf_parse("input", data, (int64_t)n_bytes, (int64_t)n_bytes, &file, &is_cut, &err) !=
+        SW_OK) {
         assert(!is_cut && err.status == SW_BAD_FILE && err.message[0]);
         sw_gguf_close(&file);
         return 0;

@@ -1,5 +1,6 @@
-/* fuzz_jinja.c: any bytes as a template and, behind a line of four percent signs, what it is given. What is rendered is UTF-8,
- * within the bounds, with spans in order; what is refused has a reason and leaves nothing. */
+/* fuzz_jinja.c: any bytes as a template and, behind a line of four percent signs, what it is given.
+ * What is rendered is UTF-8, within the bounds, with spans in order; what is refused has a reason
+ * and leaves nothing. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,13 +11,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-static const char given[] =
-    "{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", \"content\": \"na\\u00efve "
-    "\\ud83d\\ude00"
-    "\\n{{ x }}\"}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"function\": {\"name\": \"f\", "
-    "\"arguments\": "
-    "{\"a\": [1, 2.5, true]}}}]}], \"tools\": [{\"type\": \"function\"}], \"n\": 7, \"s\": \"a,b c\\td\", \"l\": [3, 1, \"x\", "
-    "null], \"d\": {\"items\": 1, \"k\": {\"z\": []}}, \"add_generation_prompt\": true, \"bos_token\": \"<s>\"}";
+static const char given[] = "{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, "
+                            "{\"role\": \"user\", \"content\": \"na\\u00efve "
+                            "\\ud83d\\ude00"
+                            "\\n{{ x }}\"}, {\"role\": \"assistant\", \"content\": null, "
+                            "\"tool_calls\": [{\"function\": {\"name\": \"f\", "
+                            "\"arguments\": "
+                            "{\"a\": [1, 2.5, true]}}}]}], \"tools\": [{\"type\": \"function\"}], "
+                            "\"n\": 7, \"s\": \"a,b c\\td\", \"l\": [3, 1, \"x\", "
+                            "null], \"d\": {\"items\": 1, \"k\": {\"z\": []}}, "
+                            "\"add_generation_prompt\": true, \"bos_token\": \"<s>\"}";
 
 static void render(const char *text, size_t n_bytes, const json_t *variables) {
     sw_jinja *template;
@@ -40,7 +44,8 @@ static void render(const char *text, size_t n_bytes, const json_t *variables) {
         assert(out.bytes <= 1 << 20 && sw_text_is_utf8(out.text, (size_t)out.bytes));
         int64_t at = 0;
         for (int j = 0; j < out.n_generation; at = out.generation[j++].end)
-            assert(at <= out.generation[j].first && out.generation[j].first <= out.generation[j].end &&
+            assert(at <= out.generation[j].first &&
+                   out.generation[j].first <= out.generation[j].end &&
                    out.generation[j].end <= out.bytes);
     }
     sw_jinja_rendering_free(&out);
@@ -49,7 +54,8 @@ static void render(const char *text, size_t n_bytes, const json_t *variables) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     const char *text = (const char *)data, *cut = memmem(data, n_bytes, "\n%%%%\n", 6);
-    json_t *variables = cut ? json_loadb(cut + 6, n_bytes - (size_t)(cut + 6 - text), JSON_ALLOW_NUL, NULL) : NULL;
+    json_t *variables =
+        cut ? json_loadb(cut + 6, n_bytes - (size_t)(cut + 6 - text), JSON_ALLOW_NUL, NULL) : NULL;
     if (!json_is_object(variables)) {
         json_decref(variables);
         variables = json_loads(given, 0, NULL);

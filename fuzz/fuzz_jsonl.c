@@ -1,4 +1,5 @@
-/* fuzz_jsonl.c: any bytes as rows. What is accepted lies within the reader's memory, and conversations can be rendered. */
+/* fuzz_jsonl.c: any bytes as rows. What is accepted lies within the reader's memory, and
+ * conversations can be rendered. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +26,8 @@ static void render(const sw_chat *chat, const sw_conversation *conversation) {
         for (int64_t i = 0; i < out.n_literal; i++)
             assert(out.literal[i].first < out.literal[i].end && out.literal[i].end <= out.bytes);
         for (int i = 0; i < out.n_supervised; i++)
-            assert(out.supervised[i].first <= out.supervised[i].end && out.supervised[i].end <= out.bytes);
+            assert(out.supervised[i].first <= out.supervised[i].end &&
+                   out.supervised[i].end <= out.bytes);
         (void)sw_chat_check_text(chat, conversation, &out, &err);
     }
     sw_chat_keys_free(&keys);
@@ -36,7 +38,8 @@ static void render(const sw_chat *chat, const sw_conversation *conversation) {
 static void render_all(const sw_conversation *conversation) {
     static const char *const formats[] = {"chatml", "llama2", "mistral-v3", "gemma"};
     static const char unmarked[] =
-        "{%- for m in messages %}{{- '<|im_start|>' ~ m.role ~ '\n' ~ m.content ~ ('<|end|>' if loop.last else '<|im_end|>\n') }}"
+        "{%- for m in messages %}{{- '<|im_start|>' ~ m.role ~ '\n' ~ m.content ~ ('<|end|>' if "
+        "loop.last else '<|im_end|>\n') }}"
         "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{% endif %}";
     sw_error err;
     for (int i = 0; i < 4; i++) {
@@ -47,7 +50,8 @@ static void render_all(const sw_conversation *conversation) {
         sw_chat_free(chat);
     }
     sw_chat own = {.own = json_object()};
-    if (own.own && sw_chat_take_template("unmarked", unmarked, sizeof unmarked - 1, &own.usual, &err) == SW_OK)
+    if (own.own &&
+        sw_chat_take_template("unmarked", unmarked, sizeof unmarked - 1, &own.usual, &err) == SW_OK)
         render(&own, conversation);
     sw_jinja_free(own.usual.program);
     free(own.usual.source);
@@ -61,8 +65,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     sw_error err = {0};
     bool is_end = false;
     volatile uint8_t sink = 0;
-    sw_status status = sw_jsonl_begin(&rows, "input", (const char *)data, (int64_t)n_bytes, NULL, &err);
-    while (status == SW_OK && (status = sw_jsonl_next(&rows, &row, &is_end, &err)) == SW_OK && !is_end) {
+    sw_status status =
+        sw_jsonl_begin(&rows, "input", (const char *)data, (int64_t)n_bytes, NULL, &err);
+    while (status == SW_OK && (status = sw_jsonl_next(&rows, &row, &is_end, &err)) == SW_OK &&
+           !is_end) {
         touch(row.text, &sink);
         touch(row.prompt, &sink);
         touch(row.completion, &sink);

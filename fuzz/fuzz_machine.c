@@ -1,4 +1,5 @@
-/* fuzz_machine.c: any bytes as a machine file. What is accepted has rates that are numbers, and a choice by it can run here. */
+/* fuzz_machine.c: any bytes as a machine file. What is accepted has rates that are numbers, and a
+ * choice by it can run here. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     sw_machine machine;
     sw_error err = {0};
-    sw_status status = sw_machine_parse("input", (const char *)data, (int64_t)n_bytes, &machine, &err);
+    sw_status status =
+        sw_machine_parse("input", (const char *)data, (int64_t)n_bytes, &machine, &err);
     assert(status == SW_OK || (status == SW_BAD_FILE && err.message[0]));
     if (status)
         return 0;

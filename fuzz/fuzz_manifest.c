@@ -1,5 +1,5 @@
-/* fuzz_manifest.c: any bytes as a manifest, and any bytes as what stands before its checksum. What is accepted is written again
- * and says the same.
+/* fuzz_manifest.c: any bytes as a manifest, and any bytes as what stands before its checksum. What
+ * is accepted is written again and says the same.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -37,15 +37,16 @@ static void try_text(const char *text, int64_t bytes) {
             abort();
         int64_t again_bytes = sw_manifest_write(&first, again, room);
         status = sw_manifest_parse("again", again, again_bytes, &second, &err);
-        assert(status == SW_OK && second.step == first.step && second.n_parameters == first.n_parameters &&
-               strcmp(second.state, first.state) == 0);
+        assert(status == SW_OK && second.step == first.step &&
+               second.n_parameters == first.n_parameters && strcmp(second.state, first.state) == 0);
         sw_manifest_free(&second);
         free(again);
         status = sw_state_files_plan(first.parameter, first.n_parameters, 1, &files, &err);
         assert(status == SW_OK || status == SW_BAD_CONFIG);
         sw_state_files_free(&files);
     } else {
-        assert((status == SW_BAD_FILE || status == SW_BAD_CONFIG) && err.status == status && err.message[0]); /* damaged; newer */
+        assert((status == SW_BAD_FILE || status == SW_BAD_CONFIG) && err.status == status &&
+               err.message[0]); /* damaged; newer */
     }
     sw_manifest_free(&first);
 }
@@ -58,7 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     memcpy(text, data, n_bytes);
     int64_t n = (int64_t)n_bytes;
     n += sprintf(text + n, SW_MANIFEST_BEFORE_CHECKSUM);
-    n += sprintf(text + n, "%016llx" SW_MANIFEST_AFTER_CHECKSUM, (unsigned long long)sw_checksum(text, n));
+    n += sprintf(text + n, "%016llx" SW_MANIFEST_AFTER_CHECKSUM,
+                 (unsigned long long)sw_checksum(text, n));
     try_text(text, n);
     free(text);
     return 0;

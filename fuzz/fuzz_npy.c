@@ -1,4 +1,5 @@
-/* fuzz_npy.c: any bytes as a .npy file. What the parser accepts must lie within the bytes, so every element is read. */
+/* fuzz_npy.c: any bytes as a .npy file. What the parser accepts must lie within the bytes, so every
+ * element is read. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     sw_npy npy;
     sw_error err;
-    int64_t file_bytes = (int64_t)n_bytes, seen = file_bytes < SW_NPY_MAX_PREFIX ? file_bytes : SW_NPY_MAX_PREFIX;
+    int64_t file_bytes = (int64_t)n_bytes,
+            seen = file_bytes < SW_NPY_MAX_PREFIX ? file_bytes : SW_NPY_MAX_PREFIX;
     if (sw_npy_parse("input", data, seen, file_bytes, &npy, &err) != SW_OK) {
         assert(err.status == SW_BAD_FILE && err.message[0]);
         return 0;

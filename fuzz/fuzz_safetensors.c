@@ -1,4 +1,5 @@
-/* fuzz_safetensors.c: any bytes as a safetensors file. What is accepted must account for its every byte, and be readable. */
+/* fuzz_safetensors.c: any bytes as a safetensors file. What is accepted must account for its every
+ * byte, and be readable. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (sw_safetensors_open(path, &file, &err) == SW_OK) {
-        int64_t n = sw_safetensors_count(file), end = sw_safetensors_bytes_read(file); /* the header, so far */
+        int64_t n = sw_safetensors_count(file),
+                end = sw_safetensors_bytes_read(file); /* the header, so far */
         for (int64_t i = 0; i < n; i++) {
             const sw_tensor_entry *tensor = sw_safetensors_at(file, i);
             assert(tensor->file_offset == end);

@@ -1,5 +1,5 @@
-/* fuzz_settings.c: any bytes as run.yaml. What is taken must print to text that reads back to the same settings; what is refused
- * has a message. The first line may hold one override, after "#=".
+/* fuzz_settings.c: any bytes as run.yaml. What is taken must print to text that reads back to the
+ * same settings; what is refused has a message. The first line may hold one override, after "#=".
  */
 #include <assert.h>
 #include <stdint.h>
@@ -26,15 +26,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     const char *overrides[] = {override};
     sw_settings settings;
     sw_error err = {0};
-    if (sw_settings_parse("input", "/folder", text, overrides, *override != 0, &settings, &err) != SW_OK)
+    if (sw_settings_parse("input", "/folder", text, overrides, *override != 0, &settings, &err) !=
+        SW_OK)
         assert((err.status == SW_BAD_CONFIG || err.status == SW_NO_MEMORY) && err.message[0]);
     else {
-        char *told = sw_settings_yaml(&settings); /* with the reasons of what was chosen, which change nothing */
+        char *told = sw_settings_yaml(
+            &settings); /* with the reasons of what was chosen, which change nothing */
         settings.chosen = (sw_chosen){0};
         char *first = sw_settings_yaml(&settings);
         sw_settings again;
-        assert(told && first && sw_settings_parse("printed", "/elsewhere", told, overrides, 0, &again, &err) == SW_OK);
-        assert(again.chosen.learning_rate == NULL && again.chosen.weight_decay == NULL && again.chosen.warmup_steps == NULL);
+        assert(told && first &&
+               sw_settings_parse("printed", "/elsewhere", told, overrides, 0, &again, &err) ==
+                   SW_OK);
+        assert(again.chosen.learning_rate == NULL && again.chosen.weight_decay == NULL &&
+               again.chosen.warmup_steps == NULL);
         char *second = sw_settings_yaml(&again);
         assert(second && !strcmp(first, second));
         sw_settings_free(&again);

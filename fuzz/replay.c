@@ -1,5 +1,5 @@
-/* replay.c: a fuzz target without a fuzzer: hands it every file of a folder, and nothing at all, so that what fuzzing has found
- * stays found. */
+/* replay.c: a fuzz target without a fuzzer: hands it every file of a folder, and nothing at all, so
+ * that what fuzzing has found stays found. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
@@ -9,7 +9,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-/* The target gets an allocation of exactly the file's size, so that a sanitizer sees the first byte read behind it. */
+/* The target gets an allocation of exactly the file's size, so that a sanitizer sees the first byte
+ * read behind it. */
 static int replay_file(const char *path) {
     FILE *file = fopen(path, "rb");
     if (!file || fseek(file, 0, SEEK_END) != 0) {
@@ -41,7 +42,8 @@ int main(int n_arguments, char **arguments) {
     }
     for (struct dirent *entry; (entry = readdir(folder));) {
         char path[4096];
-        if (entry->d_name[0] == '.' || snprintf(path, sizeof path, "%s/%s", arguments[1], entry->d_name) >= (int)sizeof path)
+        if (entry->d_name[0] == '.' ||
+            snprintf(path, sizeof path, "%s/%s", arguments[1], entry->d_name) >= (int)sizeof path)
             continue;
         n_files++;
         n_failed += replay_file(path);

@@ -1,4 +1,5 @@
-/* shardwise.h: the library's face. See the small headers for each part, and docs/embedding.md for where to begin. */
+/* shardwise.h: the library's face. See the small headers for each part, and docs/embedding.md for
+ * where to begin. */
 #ifndef SHARDWISE_H
 #define SHARDWISE_H
 

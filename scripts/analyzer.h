@@ -1,5 +1,6 @@
-/* analyzer.h: what clang-tidy's analyzer cannot see from one file: sw_fail returns the status that it is given, and
- * sw_fail_within never SW_OK. Only scripts/lint includes it, before every source but the one that defines these two. */
+/* analyzer.h: what clang-tidy's analyzer cannot see from one file: sw_fail returns the status that
+ * it is given, and sw_fail_within never SW_OK. Only scripts/lint includes it, before every source
+ * but the one that defines these two. */
 #include <shardwise/status.h>
 
 static inline sw_status sw_analyzer_status(sw_status status) {

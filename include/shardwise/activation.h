@@ -1,6 +1,7 @@
 /* activation.h: functions of one number, between two linear layers.
  *
- * Phi is the distribution function of the standard normal distribution, sigmoid(x) = 1 / (1 + e^-x).
+ * Phi is the distribution function of the standard normal distribution, sigmoid(x) = 1 / (1 +
+ * e^-x).
  */
 #ifndef SHARDWISE_ACTIVATION_H
 #define SHARDWISE_ACTIVATION_H

@@ -1,4 +1,5 @@
-/* attention.h: which keys a query of attention may see, before a span and documents say which of them are too far away. */
+/* attention.h: which keys a query of attention may see, before a span and documents say which of
+ * them are too far away. */
 #ifndef SHARDWISE_ATTENTION_H
 #define SHARDWISE_ATTENTION_H
 

@@ -1,7 +1,8 @@
 /* status.h: how every function of the library says that something went wrong.
  *
- * A function that can fail returns a sw_status and takes a `sw_error *err` as its last argument, where it leaves one line
- * that a person can act on: what happened, where, what to try. The library never exits and never prints.
+ * A function that can fail returns a sw_status and takes a `sw_error *err` as its last argument,
+ * where it leaves one line that a person can act on: what happened, where, what to try. The library
+ * never exits and never prints.
  */
 #ifndef SHARDWISE_STATUS_H
 #define SHARDWISE_STATUS_H
@@ -16,8 +17,8 @@ extern "C" {
 #define SW_API
 #endif
 
-/* The symbol of a function whose arguments have grown since 0.1.0: programs built with those headers ask for the plain name, and
- * get what they knew (docs/embedding.md, "Versions"). */
+/* The symbol of a function whose arguments have grown since 0.1.0: programs built with those
+ * headers ask for the plain name, and get what they knew (docs/embedding.md, "Versions"). */
 #define SW_SYMBOL(symbol) __asm__(symbol)
 
 /* X(name, exit code of the command, meaning) */
@@ -48,17 +49,21 @@ typedef enum sw_status {
 
 typedef struct sw_error {
     sw_status status;
-    char message[SW_MESSAGE_BYTES]; /* one line, without a final newline; cut at the end if too long */
+    char message[SW_MESSAGE_BYTES]; /* one line, without a final newline; cut at the end if too long
+                                     */
 } sw_error;
 
-/* Write the formatted message into `err` (which may be NULL) and return `status`, so that a failure is one statement:
+/* Write the formatted message into `err` (which may be NULL) and return `status`, so that a failure
+ * is one statement:
  *     return sw_fail(err, SW_BAD_FILE, "%s: the header is cut; is the download complete?", path);
  */
-SW_API sw_status sw_fail(sw_error *err, sw_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+SW_API sw_status sw_fail(sw_error *err, sw_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Put the formatted text and ": " before the message that is already there: the caller adds where it happened.
- * Returns err->status (SW_BUG if err is NULL). */
-SW_API sw_status sw_fail_within(sw_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Put the formatted text and ": " before the message that is already there: the caller adds where
+ * it happened. Returns err->status (SW_BUG if err is NULL). */
+SW_API sw_status sw_fail_within(sw_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* The status's own name ("SW_BAD_FILE"), and the exit code that the command gives for it. */
 SW_API const char *sw_status_name(sw_status status);

@@ -11,7 +11,8 @@ static inline double sw_seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Seconds for which the calling thread has had a core: what others do on it meanwhile does not count. */
+/* Seconds for which the calling thread has had a core: what others do on it meanwhile does not
+ * count. */
 static inline double sw_seconds_of_thread(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

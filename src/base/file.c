@@ -20,11 +20,13 @@
 /* One system call moves at most 2^31 - 4096 bytes on Linux. */
 enum { CALL_BYTES = 1 << 30 };
 
-sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char *name, sw_error *err) {
+sw_status sw_path_join(char path[SW_PATH_BYTES], const char *folder, const char *name,
+                       sw_error *err) {
     size_t folder_bytes = strlen(folder);
     const char *slash = folder_bytes && folder[folder_bytes - 1] == '/' ? "" : "/";
     if (snprintf(path, SW_PATH_BYTES, "%s%s%s", folder, slash, name) >= SW_PATH_BYTES)
-        return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is longer than %d bytes; use a shorter one", folder,
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%.100s...: the path is longer than %d bytes; use a shorter one", folder,
                        SW_PATH_BYTES - 1);
     return SW_OK;
 }
@@ -37,8 +39,9 @@ bool sw_file_exists(const char *path) {
 sw_status sw_file_must_be_new(const char *path, sw_error *err) {
     struct stat info;
     if (lstat(path, &info) == 0)
-        return sw_fail(err, SW_BAD_CONFIG, "%s: exists already and is not overwritten; move it away or choose another name",
-                       path);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "%s: exists already and is not overwritten; move it away or choose another name", path);
     return errno == ENOENT || errno == ENOTDIR ? SW_OK : sw_cannot_write(path, errno, err);
 }
 
@@ -46,8 +49,8 @@ bool sw_file_is_foreign(const char *path, char owner[SW_USER_BYTES]) {
     struct stat info;
     struct passwd user, *found = NULL;
     char text[4096];
-    if (stat(path, &info) != 0 || info.st_uid == geteuid() || getpwuid_r(info.st_uid, &user, text, sizeof text, &found) != 0 ||
-        !found)
+    if (stat(path, &info) != 0 || info.st_uid == geteuid() ||
+        getpwuid_r(info.st_uid, &user, text, sizeof text, &found) != 0 || !found)
         return false;
     snprintf(owner, SW_USER_BYTES, "%s", user.pw_name);
     return true;
@@ -71,29 +74,34 @@ const char *sw_file_kind(unsigned mode) {
 }
 
 static sw_status refuse_name(const char *path, unsigned mode, sw_error *err) {
-    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s where a file is written; choose another name", path, sw_file_kind(mode));
+    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s where a file is written; choose another name",
+                   path, sw_file_kind(mode));
 }
 
 static sw_status no_file(const char *path, unsigned mode, sw_error *err) {
-    return sw_fail(err, SW_BAD_FILE, "%s: is a %s, a file is needed; check the path", path, sw_file_kind(mode));
+    return sw_fail(err, SW_BAD_FILE, "%s: is a %s, a file is needed; check the path", path,
+                   sw_file_kind(mode));
 }
 
-/* Of a link that leads nowhere it is said where it leads: caches and repositories keep large files so. */
+/* Of a link that leads nowhere it is said where it leads: caches and repositories keep large files
+ * so. */
 static sw_status cannot_open(const char *path, int error, sw_error *err) {
     char target[256];
     ssize_t n = error == ENOENT ? readlink(path, target, sizeof target) : -1;
-    return n < 0
-               ? sw_cannot_read(path, error, err)
-               : sw_fail(err, SW_BAD_FILE, "%s: cannot be read: it is a link to %.*s, which is not there; fetch or copy it anew",
-                         path, (int)n, target);
+    return n < 0 ? sw_cannot_read(path, error, err)
+                 : sw_fail(err, SW_BAD_FILE,
+                           "%s: cannot be read: it is a link to %.*s, which is not there; fetch or "
+                           "copy it anew",
+                           path, (int)n, target);
 }
 
 sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_error *err) {
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = errno;
     if (fd < 0) /* a socket cannot be opened at all, nor a device that is not there */
-        return error == ENXIO && stat(path, &info) == 0 && !S_ISREG(info.st_mode) ? no_file(path, info.st_mode, err)
-                                                                                  : cannot_open(path, error, err);
+        return error == ENXIO && stat(path, &info) == 0 && !S_ISREG(info.st_mode)
+                   ? no_file(path, info.st_mode, err)
+                   : cannot_open(path, error, err);
     if (fstat(fd, &info) != 0) {
         error = errno;
         close(fd);
@@ -110,8 +118,10 @@ sw_status sw_file_open(const char *path, int *descriptor, int64_t *bytes, sw_err
 
 sw_status sw_file_create(const char *path, const char *shown, int *descriptor, sw_error *err) {
     struct stat info;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666), error = errno;
-    if (fd < 0 && (error == ENXIO || error == ELOOP || error == EISDIR)) /* what it is says more than the error */
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666),
+        error = errno;
+    if (fd < 0 && (error == ENXIO || error == ELOOP ||
+                   error == EISDIR)) /* what it is says more than the error */
         return sw_file_check_name(path, err) ? SW_BAD_CONFIG : sw_cannot_write(shown, error, err);
     if (fd < 0)
         return sw_cannot_write(shown, error, err);
@@ -127,36 +137,43 @@ sw_status sw_file_create(const char *path, const char *shown, int *descriptor, s
     return status;
 }
 
-sw_status sw_file_read_at(int descriptor, const char *path, void *out, int64_t bytes, int64_t offset, sw_error *err) {
+sw_status sw_file_read_at(int descriptor, const char *path, void *out, int64_t bytes,
+                          int64_t offset, sw_error *err) {
     char *to = out;
     int n_tries = 0;
     while (bytes > 0) {
-        ssize_t n = pread(descriptor, to, (size_t)(bytes < CALL_BYTES ? bytes : CALL_BYTES), offset);
+        ssize_t n =
+            pread(descriptor, to, (size_t)(bytes < CALL_BYTES ? bytes : CALL_BYTES), offset);
         if (n < 0 && sw_is_interruption(errno, &n_tries))
             continue;
         if (n < 0)
             return sw_cannot_read(path, errno, err);
         if (n == 0)
             return sw_fail(err, SW_BAD_FILE,
-                           "%s: ends at byte %" PRId64 ", %" PRId64 " more are needed; was it cut while being read?", path,
-                           offset, bytes);
+                           "%s: ends at byte %" PRId64 ", %" PRId64
+                           " more are needed; was it cut while being read?",
+                           path, offset, bytes);
         to += n, offset += n, bytes -= n;
     }
     return SW_OK;
 }
 
 /* Too long for what is wanted: another kind of file may be in its place. */
-static sw_status refuse_length(int descriptor, const char *path, int64_t bytes, int64_t max_bytes, sw_error *err) {
+static sw_status refuse_length(int descriptor, const char *path, int64_t bytes, int64_t max_bytes,
+                               sw_error *err) {
     char head[SW_FILE_HEAD_BYTES];
     int64_t n = bytes < SW_FILE_HEAD_BYTES ? bytes : SW_FILE_HEAD_BYTES;
     const char *kind = NULL;
     if (sw_file_read_at(descriptor, path, head, n, 0, NULL) == SW_OK)
         kind = sw_file_format_words(sw_file_format_of(head, n, bytes));
-    return sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes, at most %" PRId64 " make sense%s%s; is it the right file?", path,
-                   bytes, max_bytes, kind ? ": it is " : "", kind ? kind : "");
+    return sw_fail(err, SW_BAD_FILE,
+                   "%s: has %" PRId64 " bytes, at most %" PRId64
+                   " make sense%s%s; is it the right file?",
+                   path, bytes, max_bytes, kind ? ": it is " : "", kind ? kind : "");
 }
 
-sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t *bytes, sw_error *err) {
+sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t *bytes,
+                       sw_error *err) {
     int fd;
     int64_t file_bytes = 0;
     sw_status status = sw_file_open(path, &fd, &file_bytes, err);
@@ -169,7 +186,8 @@ sw_status sw_file_read(const char *path, int64_t max_bytes, char **text, int64_t
     }
     buffer = malloc((size_t)file_bytes + 1);
     if (!buffer) {
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for its %" PRId64 " bytes", path, file_bytes);
+        status =
+            sw_fail(err, SW_NO_MEMORY, "%s: no memory for its %" PRId64 " bytes", path, file_bytes);
         goto done;
     }
     status = sw_file_read_at(fd, path, buffer, file_bytes, 0, err);
@@ -186,11 +204,13 @@ done:
     return status;
 }
 
-sw_status sw_file_write_at(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset, sw_error *err) {
+sw_status sw_file_write_at(int descriptor, const char *path, const void *data, int64_t bytes,
+                           int64_t offset, sw_error *err) {
     const char *from = data;
     int n_tries = 0;
     while (bytes > 0) {
-        ssize_t n = pwrite(descriptor, from, (size_t)(bytes < CALL_BYTES ? bytes : CALL_BYTES), offset);
+        ssize_t n =
+            pwrite(descriptor, from, (size_t)(bytes < CALL_BYTES ? bytes : CALL_BYTES), offset);
         if (n < 0 && sw_is_interruption(errno, &n_tries))
             continue;
         if (n <= 0)
@@ -246,8 +266,9 @@ sw_status sw_file_reserve(int descriptor, const char *path, int64_t bytes, sw_er
         return SW_OK;
     char needed[SW_TEXT_NUMBER_BYTES], available[SW_TEXT_NUMBER_BYTES];
     sw_cannot_write(path, error, err);
-    return sw_fail(err, SW_NO_SPACE, "%s (%s are needed, the disk has %s left)", err ? err->message : "",
-                   sw_text_bytes(bytes, needed, sizeof needed), sw_text_bytes(sw_file_space(path), available, sizeof available));
+    return sw_fail(err, SW_NO_SPACE, "%s (%s are needed, the disk has %s left)",
+                   err ? err->message : "", sw_text_bytes(bytes, needed, sizeof needed),
+                   sw_text_bytes(sw_file_space(path), available, sizeof available));
 }
 
 /* The folder that the path's last name stands in. */
@@ -255,7 +276,8 @@ static bool find_folder(const char *path, struct stat *info) {
     char folder[SW_PATH_BYTES];
     const char *slash = strrchr(path, '/');
     const int n = slash ? (int)(slash - path) + 1 : 0;
-    return snprintf(folder, sizeof folder, "%.*s.", n, path) < (int)sizeof folder && stat(folder, info) == 0;
+    return snprintf(folder, sizeof folder, "%.*s.", n, path) < (int)sizeof folder &&
+           stat(folder, info) == 0;
 }
 
 bool sw_file_is_same(const char *a, const char *b) {
@@ -263,8 +285,8 @@ bool sw_file_is_same(const char *a, const char *b) {
     if (stat(a, &x) == 0 && stat(b, &y) == 0)
         return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
     const char *of_a = strrchr(a, '/'), *of_b = strrchr(b, '/');
-    return strcmp(of_a ? of_a + 1 : a, of_b ? of_b + 1 : b) == 0 && find_folder(a, &x) && find_folder(b, &y) &&
-           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return strcmp(of_a ? of_a + 1 : a, of_b ? of_b + 1 : b) == 0 && find_folder(a, &x) &&
+           find_folder(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* Of the file system of `path` or of its nearest folder that exists. */
@@ -288,7 +310,8 @@ static bool find_file_system(const char *path, struct statfs *info) {
 int64_t sw_file_space(const char *path) {
     struct statfs info;
     int64_t bytes;
-    if (!find_file_system(path, &info) || info.f_blocks == 0 || /* without a size, as some of FUSE and of memory: nobody knows */
+    if (!find_file_system(path, &info) ||
+        info.f_blocks == 0 || /* without a size, as some of FUSE and of memory: nobody knows */
         __builtin_mul_overflow((int64_t)info.f_bavail, (int64_t)info.f_frsize, &bytes))
         return INT64_MAX;
     return bytes;
@@ -296,7 +319,8 @@ int64_t sw_file_space(const char *path) {
 
 bool sw_file_is_in_memory(const char *path) {
     struct statfs info;
-    return find_file_system(path, &info) && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+    return find_file_system(path, &info) &&
+           (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
 struct dirent *sw_folder_next(DIR *folder, int *error) {
@@ -312,7 +336,8 @@ int64_t sw_folder_blocks(const char *path) {
     struct stat info;
     int64_t blocks = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (!fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) && S_ISREG(info.st_mode))
+        if (!fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) &&
+            S_ISREG(info.st_mode))
             blocks += info.st_blocks;
     if (folder)
         closedir(folder);
@@ -345,7 +370,8 @@ sw_status sw_file_close(int descriptor, const char *path, sw_status status, sw_e
 
 sw_status sw_folder_sync(const char *path, sw_error *err) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? sw_cannot_write(path, errno, err) : sw_file_close(fd, path, sw_file_sync(fd, path, err), err);
+    return fd < 0 ? sw_cannot_write(path, errno, err)
+                  : sw_file_close(fd, path, sw_file_sync(fd, path, err), err);
 }
 
 /* The folder that holds `path`. */
@@ -362,13 +388,16 @@ static void parent_of(const char *path, char folder[SW_PATH_BYTES]) {
 }
 
 sw_status sw_file_publish(const char *from, const char *to, sw_error *err) {
-    /* Where the file system cannot refuse to replace by itself, looking first leaves a short race, with ourselves only. */
+    /* Where the file system cannot refuse to replace by itself, looking first leaves a short race,
+     * with ourselves only. */
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) != 0) {
         if (errno != EINVAL && errno != ENOSYS && errno != EEXIST)
             return sw_cannot_write(to, errno, err);
         if (errno == EEXIST || sw_file_exists(to))
-            return sw_fail(err, SW_NO_SPACE, "%s: exists already and is not overwritten; move it away or choose another name",
-                           to);
+            return sw_fail(
+                err, SW_NO_SPACE,
+                "%s: exists already and is not overwritten; move it away or choose another name",
+                to);
         if (rename(from, to) != 0)
             return sw_cannot_write(to, errno, err);
     }

@@ -58,10 +58,12 @@ static bool has(const head *h, int64_t at, const char *bytes, int64_t n) {
 
 /* A zip archive is told by the name of its first member. */
 static sw_file_format kind_of_zip(const head *h) {
-    static const char *const of_torch[] = {"/data.pkl", "/version", "/byteorder", "/.format_version", "/.storage_alignment"};
+    static const char *const of_torch[] = {"/data.pkl", "/version", "/byteorder",
+                                           "/.format_version", "/.storage_alignment"};
     enum { NAME_BYTES_AT = 26, NAME_AT = 30 };
     const unsigned char *bytes = (const unsigned char *)h->bytes;
-    int64_t end = h->n > NAME_AT ? NAME_AT + (bytes[NAME_BYTES_AT] | bytes[NAME_BYTES_AT + 1] << 8) : 0;
+    int64_t end =
+        h->n > NAME_AT ? NAME_AT + (bytes[NAME_BYTES_AT] | bytes[NAME_BYTES_AT + 1] << 8) : 0;
     for (size_t i = 0; i < sizeof of_torch / sizeof *of_torch; i++) {
         int64_t n = (int64_t)strlen(of_torch[i]);
         if (end - n >= NAME_AT && has(h, end - n, of_torch[i], n))
@@ -70,7 +72,8 @@ static sw_file_format kind_of_zip(const head *h) {
     return end - 4 >= NAME_AT && has(h, end - 4, ".npy", 4) ? SW_FILE_NPZ : SW_FILE_ZIP;
 }
 
-/* A pickle begins with its protocol; PyTorch's older files are several, the first of which is a number known for it. */
+/* A pickle begins with its protocol; PyTorch's older files are several, the first of which is a
+ * number known for it. */
 static sw_file_format kind_of_pickle(const head *h) {
     if (h->n < 3 || h->bytes[0] != '\x80' || h->bytes[1] < 2 || h->bytes[1] > 5)
         return SW_FILE_UNKNOWN;
@@ -81,8 +84,8 @@ static sw_file_format kind_of_pickle(const head *h) {
 /* A model of SentencePiece begins with its first piece: a message of a text and a score. */
 static bool is_sentencepiece(const head *h) {
     const unsigned char *bytes = (const unsigned char *)h->bytes;
-    return h->n > 5 && bytes[0] == 0x0A && bytes[2] == 0x0A && bytes[3] + 4 < h->n && bytes[3] + 2 <= bytes[1] &&
-           bytes[4 + bytes[3]] == 0x15;
+    return h->n > 5 && bytes[0] == 0x0A && bytes[2] == 0x0A && bytes[3] + 4 < h->n &&
+           bytes[3] + 2 <= bytes[1] && bytes[4 + bytes[3]] == 0x15;
 }
 
 /* The length of a header that can be, and the header's first byte. */
@@ -130,7 +133,8 @@ static sw_file_format kind_of_wide_text(const head *h) {
         bool fits = n >= 8 || (n >= 4 && n == h->file_bytes);
         for (int64_t i = 0; i < n && fits; i += 2) {
             unsigned char letter = (unsigned char)h->bytes[i + order];
-            fits = h->bytes[i + 1 - order] == 0 && letter < 0x7F && (letter >= 0x20 || strchr("\t\n\r", letter)) && letter;
+            fits = h->bytes[i + 1 - order] == 0 && letter < 0x7F &&
+                   (letter >= 0x20 || strchr("\t\n\r", letter)) && letter;
         }
         if (fits)
             return SW_FILE_UTF16;
@@ -144,7 +148,8 @@ static bool begins_with_any(const char *text, int64_t n, const char *const *word
             return true;
     return false;
 }
-#define BEGINS_WITH_ANY(text, n, words) begins_with_any(text, n, words, sizeof(words) / sizeof *(words))
+#define BEGINS_WITH_ANY(text, n, words) \
+    begins_with_any(text, n, words, sizeof(words) / sizeof *(words))
 
 /* {"error": "text"} and nothing else. */
 static bool is_error_object(const char *text, int64_t n) {
@@ -166,13 +171,15 @@ static bool is_error_object(const char *text, int64_t n) {
 
 /* Lines of base64, a blank, and the line's number from 0. */
 static bool is_tiktoken(const char *text, int64_t n) {
-    static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+    static const char base64[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
     const char *end = text + n;
     for (int line = 0; line < 3; line++) {
         const char *word = text;
         while (text < end && strchr(base64, *text))
             text++;
-        if (text == word || (text - word) % 4 || end - text < 3 || text[0] != ' ' || text[1] != '0' + line || text[2] != '\n')
+        if (text == word || (text - word) % 4 || end - text < 3 || text[0] != ' ' ||
+            text[1] != '0' + line || text[2] != '\n')
             return false;
         text += 3;
     }
@@ -201,7 +208,8 @@ static sw_file_format kind_of_text(const head *h) {
     enum { LONGEST_POINTER = 1024, LONGEST_ANSWER = SW_FILE_HEAD_BYTES };
     const char *text = h->bytes;
     int64_t n = h->n;
-    if (h->file_bytes < LONGEST_POINTER && has(h, 0, pointer, sizeof pointer - 1) && memmem(text, (size_t)n, spec, strlen(spec)))
+    if (h->file_bytes < LONGEST_POINTER && has(h, 0, pointer, sizeof pointer - 1) &&
+        memmem(text, (size_t)n, spec, strlen(spec)))
         return SW_FILE_LFS_POINTER;
     if (is_tiktoken(text, n))
         return SW_FILE_TIKTOKEN;
@@ -210,7 +218,8 @@ static sw_file_format kind_of_text(const head *h) {
         text++, n--;
     if (BEGINS_WITH_ANY(text, n, pages))
         return SW_FILE_WEB_PAGE;
-    if (h->file_bytes <= LONGEST_ANSWER && (BEGINS_WITH_ANY(text, n, answers) || is_error_object(text, n)))
+    if (h->file_bytes <= LONGEST_ANSWER &&
+        (BEGINS_WITH_ANY(text, n, answers) || is_error_object(text, n)))
         return SW_FILE_SERVER_ANSWER;
     return n > 0 && (*text == '{' || *text == '[') ? SW_FILE_JSON : SW_FILE_TEXT;
 }
@@ -235,8 +244,9 @@ sw_file_format sw_file_format_of(const void *bytes, int64_t n_head, int64_t file
 /* ---- what a reader is told ---- */
 
 #define FETCH "fetch the file itself, for example with hf download OWNER/NAME --local-dir DIR"
-#define CONVERT_TORCH                                                                                                     \
-    "only safetensors are read, which cannot run code: python3 -c \"from transformers import AutoModelForCausalLM as M; " \
+#define CONVERT_TORCH                                                                          \
+    "only safetensors are read, which cannot run code: python3 -c \"from transformers import " \
+    "AutoModelForCausalLM as M; "                                                              \
     "M.from_pretrained('DIR').save_pretrained('NEW')\" writes them"
 
 #define CONVERT_TOKENIZER                                        \
@@ -248,19 +258,25 @@ static const struct {
 } about[SW_N_FILE_FORMATS] = {
     [SW_FILE_UNKNOWN] = {NULL, ""},
     [SW_FILE_EMPTY] = {"empty", "is the download complete?"},
-    [SW_FILE_TEXT] = {"plain text", "is it the right file? To fetch it: hf download OWNER/NAME --local-dir DIR"},
-    [SW_FILE_JSON] = {"JSON", "is it the right file? (An index of several files is called model.safetensors.index.json)"},
+    [SW_FILE_TEXT] = {"plain text",
+                      "is it the right file? To fetch it: hf download OWNER/NAME --local-dir DIR"},
+    [SW_FILE_JSON] = {"JSON", "is it the right file? (An index of several files is called "
+                              "model.safetensors.index.json)"},
     [SW_FILE_JSON_LINES] = {"lines of JSON", "is it the right file?"},
     [SW_FILE_YAML] = {"a file of settings (YAML)", "is it the right file?"},
     [SW_FILE_TEMPLATE] = {"a chat template", "is it the right file?"},
     [SW_FILE_SAFETENSORS] = {"a safetensors file", "is it the right file?"},
-    [SW_FILE_GGUF] = {"a GGUF file", "shardwise checkpoint import FILE.gguf DIR makes a model's folder of it"},
+    [SW_FILE_GGUF] = {"a GGUF file",
+                      "shardwise checkpoint import FILE.gguf DIR makes a model's folder of it"},
     [SW_FILE_NPY] = {"a .npy file of numpy", "is it the right file?"},
-    [SW_FILE_LFS_POINTER] = {"a Git LFS pointer", "the file that it stands for was not fetched: run git lfs pull in its folder, "
-                                                  "or hf download OWNER/NAME --local-dir DIR"},
+    [SW_FILE_LFS_POINTER] =
+        {"a Git LFS pointer",
+         "the file that it stands for was not fetched: run git lfs pull in its folder, "
+         "or hf download OWNER/NAME --local-dir DIR"},
     [SW_FILE_WEB_PAGE] = {"a web page (HTML)", "the page about the file was saved: " FETCH},
-    [SW_FILE_SERVER_ANSWER] = {"the answer of a server that did not give the file", "is the name right, and does it need "
-                                                                                    "hf auth login? Then " FETCH},
+    [SW_FILE_SERVER_ANSWER] = {"the answer of a server that did not give the file",
+                               "is the name right, and does it need "
+                               "hf auth login? Then " FETCH},
     [SW_FILE_UTF16] = {"text in UTF-16", "UTF-8 is read: iconv -f UTF-16 -t UTF-8 OLD >NEW"},
     [SW_FILE_UTF32] = {"text in UTF-32", "UTF-8 is read: iconv -f UTF-32 -t UTF-8 OLD >NEW"},
     [SW_FILE_SENTENCEPIECE] = {"a model of SentencePiece", CONVERT_TOKENIZER},
@@ -276,9 +292,12 @@ static const struct {
     [SW_FILE_TAR] = {"a tar archive", "unpack it: tar xf FILE"},
     [SW_FILE_HDF5] = {"an HDF5 file (TensorFlow's or Keras's weights)",
                       "fetch the model's safetensors: hf download OWNER/NAME --local-dir DIR"},
-    [SW_FILE_PARQUET] = {"a Parquet table", "write its rows as lines of JSON: python3 -c \"import pandas as p; "
-                                            "p.read_parquet('OLD').to_json('NEW.jsonl', orient='records', lines=True)\""},
-    [SW_FILE_ARROW] = {"an Arrow table", "write its rows as lines of JSON, for example with datasets' to_json"},
+    [SW_FILE_PARQUET] =
+        {"a Parquet table",
+         "write its rows as lines of JSON: python3 -c \"import pandas as p; "
+         "p.read_parquet('OLD').to_json('NEW.jsonl', orient='records', lines=True)\""},
+    [SW_FILE_ARROW] = {"an Arrow table",
+                       "write its rows as lines of JSON, for example with datasets' to_json"},
     [SW_FILE_SQLITE] = {"a SQLite database", "is it the right file?"},
     [SW_FILE_PDF] = {"a PDF document", "is it the right file? Its text can be had with pdftotext"},
     [SW_FILE_IMAGE] = {"an image", "is it the right file?"},
@@ -290,9 +309,9 @@ const char *sw_file_format_words(sw_file_format kind) {
 }
 
 static bool is_told_by_reader(sw_file_format kind, sw_file_format wanted) {
-    bool is_any_text = wanted == SW_FILE_TEXT, are_words = wanted == SW_FILE_JSON || wanted == SW_FILE_JSON_LINES ||
-                                                           wanted == SW_FILE_YAML || wanted == SW_FILE_TEMPLATE ||
-                                                           wanted == SW_FILE_TEXT;
+    bool is_any_text = wanted == SW_FILE_TEXT,
+         are_words = wanted == SW_FILE_JSON || wanted == SW_FILE_JSON_LINES ||
+                     wanted == SW_FILE_YAML || wanted == SW_FILE_TEMPLATE || wanted == SW_FILE_TEXT;
     switch (kind) {
     case SW_FILE_UNKNOWN:
         return true;
@@ -320,35 +339,41 @@ static void quote_beginning(const char *text, int64_t n, char *quoted, size_t n_
     sw_text_skip_mark(&text, &n);
     while (n > 0 && *text && strchr(" \t\r\n", *text))
         text++, n--;
-    while (length < n && length < 48 && (unsigned char)text[length] >= 0x20 && (unsigned char)text[length] < 0x7F)
+    while (length < n && length < 48 && (unsigned char)text[length] >= 0x20 &&
+           (unsigned char)text[length] < 0x7F)
         length++;
     quoted[0] = 0;
     if (length)
         snprintf(quoted, n_quoted, " (\"%.*s\")", (int)length, text);
 }
 
-sw_status sw_file_expect(const char *path, const void *bytes, int64_t n_head, int64_t file_bytes, sw_file_format wanted,
-                         sw_error *err) {
+sw_status sw_file_expect(const char *path, const void *bytes, int64_t n_head, int64_t file_bytes,
+                         sw_file_format wanted, sw_error *err) {
     sw_file_format kind = sw_file_format_of(bytes, n_head, file_bytes);
     bool is_wide_by_guess = kind == SW_FILE_UTF16 && ((const unsigned char *)bytes)[0] < 0x80;
     char quoted[64] = "";
     if (is_told_by_reader(kind, wanted) || (is_wide_by_guess && is_binary(wanted)))
         return SW_OK;
     if (kind == SW_FILE_TEXT || kind == SW_FILE_SERVER_ANSWER)
-        quote_beginning(bytes, n_head < SW_FILE_HEAD_BYTES ? n_head : SW_FILE_HEAD_BYTES, quoted, sizeof quoted);
+        quote_beginning(bytes, n_head < SW_FILE_HEAD_BYTES ? n_head : SW_FILE_HEAD_BYTES, quoted,
+                        sizeof quoted);
     const char *remedy = about[kind].remedy;
-    if ((kind == SW_FILE_TORCH || kind == SW_FILE_PICKLE) && wanted != SW_FILE_SAFETENSORS && wanted != SW_FILE_GGUF)
+    if ((kind == SW_FILE_TORCH || kind == SW_FILE_PICKLE) && wanted != SW_FILE_SAFETENSORS &&
+        wanted != SW_FILE_GGUF)
         remedy = "is it the right file?";
-    if (kind == SW_FILE_GGUF && (wanted == SW_FILE_TEXT || wanted == SW_FILE_JSON_LINES || wanted == SW_FILE_NPY))
+    if (kind == SW_FILE_GGUF &&
+        (wanted == SW_FILE_TEXT || wanted == SW_FILE_JSON_LINES || wanted == SW_FILE_NPY))
         remedy = "is it the right file?";
     if (kind == SW_FILE_SAFETENSORS && wanted == SW_FILE_GGUF)
         remedy = "name the folder that holds it and its config.json";
     if (kind == SW_FILE_JSON && wanted != SW_FILE_SAFETENSORS)
         remedy = "is it the right file?";
-    return sw_fail(err, SW_BAD_FILE, "%s: is %s%s, not %s; %s", path, about[kind].words, quoted, about[wanted].words, remedy);
+    return sw_fail(err, SW_BAD_FILE, "%s: is %s%s, not %s; %s", path, about[kind].words, quoted,
+                   about[wanted].words, remedy);
 }
 
-sw_status sw_file_expect_open(int descriptor, const char *path, int64_t file_bytes, sw_file_format wanted, sw_error *err) {
+sw_status sw_file_expect_open(int descriptor, const char *path, int64_t file_bytes,
+                              sw_file_format wanted, sw_error *err) {
     char bytes[SW_FILE_HEAD_BYTES];
     int64_t n = file_bytes < SW_FILE_HEAD_BYTES ? file_bytes : SW_FILE_HEAD_BYTES;
     sw_status status = sw_file_read_at(descriptor, path, bytes, n, 0, err);

@@ -1,8 +1,10 @@
-/* file_format.h: what a file is by its first bytes, so that one in the place of another is called by its name.
+/* file_format.h: what a file is by its first bytes, so that one in the place of another is called
+ * by its name.
  *
- * Downloads go wrong in a few ways: Git leaves a pointer where the file should be, a browser saves the page about it, a server
- * answers with a sentence, an archive is not unpacked, another format has a similar name. Whoever reads a format asks here first,
- * and gets a message that says what was found and how to get what is needed.
+ * Downloads go wrong in a few ways: Git leaves a pointer where the file should be, a browser saves
+ * the page about it, a server answers with a sentence, an archive is not unpacked, another format
+ * has a similar name. Whoever reads a format asks here first, and gets a message that says what was
+ * found and how to get what is needed.
  */
 #ifndef SW_BASE_FILE_FORMAT_H
 #define SW_BASE_FILE_FORMAT_H
@@ -51,22 +53,26 @@ typedef enum sw_file_format {
 /* As many bytes of a file tell its kind. */
 enum { SW_FILE_HEAD_BYTES = 512 };
 
-/* The kind of a file of `file_bytes` bytes which begins with `head` [n_head]; more than SW_FILE_HEAD_BYTES are not looked at. */
+/* The kind of a file of `file_bytes` bytes which begins with `head` [n_head]; more than
+ * SW_FILE_HEAD_BYTES are not looked at. */
 sw_file_format sw_file_format_of(const void *head, int64_t n_head, int64_t file_bytes);
 
 /* "a GGUF file", "a web page (HTML)"; NULL for SW_FILE_UNKNOWN. */
 const char *sw_file_format_words(sw_file_format kind);
 
-/* SW_OK where the file may be of the kind that is wanted: TEXT, JSON, JSON_LINES, YAML, TEMPLATE, SAFETENSORS, GGUF or NPY.
- * SW_BAD_FILE names what it is instead and what to do: "path: is a Git LFS pointer, not a safetensors file; ...". Damage is not
- * looked for, and text that is merely no good JSON is left to its reader. */
-sw_status sw_file_expect(const char *path, const void *head, int64_t n_head, int64_t file_bytes, sw_file_format wanted,
-                         sw_error *err);
+/* SW_OK where the file may be of the kind that is wanted: TEXT, JSON, JSON_LINES, YAML, TEMPLATE,
+ * SAFETENSORS, GGUF or NPY. SW_BAD_FILE names what it is instead and what to do: "path: is a Git
+ * LFS pointer, not a safetensors file; ...". Damage is not looked for, and text that is merely no
+ * good JSON is left to its reader. */
+sw_status sw_file_expect(const char *path, const void *head, int64_t n_head, int64_t file_bytes,
+                         sw_file_format wanted, sw_error *err);
 
 /* The same, reading the first bytes of an open file. */
-sw_status sw_file_expect_open(int descriptor, const char *path, int64_t file_bytes, sw_file_format wanted, sw_error *err);
+sw_status sw_file_expect_open(int descriptor, const char *path, int64_t file_bytes,
+                              sw_file_format wanted, sw_error *err);
 
-/* A byte order mark of UTF-8, with which some editors begin every text, is no part of it: skip it. */
+/* A byte order mark of UTF-8, with which some editors begin every text, is no part of it: skip
+ * it. */
 void sw_text_skip_mark(const char **text, int64_t *bytes);
 
 #endif

@@ -20,9 +20,10 @@ static inline void sw_pause(void) {
 #endif
 }
 
-/* Sleep while *word is `value`, at most for *most (NULL: for ever). It also returns when woken, interrupted or for no reason: the
- * caller looks again. `is_shared`: other processes wake too. */
-static inline void sw_futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
+/* Sleep while *word is `value`, at most for *most (NULL: for ever). It also returns when woken,
+ * interrupted or for no reason: the caller looks again. `is_shared`: other processes wake too. */
+static inline void sw_futex_wait(_Atomic uint32_t *word, uint32_t value,
+                                 const struct timespec *most, bool is_shared) {
     syscall(SYS_futex, word, is_shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, value, most, NULL, 0);
 }
 

@@ -1,4 +1,5 @@
-/* hash.h: FNV-1a (Fowler, Noll and Vo), 64 bits: of names and of lines that are compared; not against malice. */
+/* hash.h: FNV-1a (Fowler, Noll and Vo), 64 bits: of names and of lines that are compared; not
+ * against malice. */
 #ifndef SW_BASE_HASH_H
 #define SW_BASE_HASH_H
 

@@ -16,12 +16,14 @@ enum { LONGEST_PART = 96 }; /* the Hub's own limit */
 
 /* A name of a repository's, or its owner's: no path of a file or a hidden folder looks so. */
 static bool is_part(const char *text, size_t n) {
-    static const char *const endings[] = {".json", ".jsonl", ".yaml", ".yml",   ".txt", ".npy",   ".safetensors",
-                                          ".gguf", ".bin",   ".pt",   ".jinja", ".py",  ".model", ".md"};
+    static const char *const endings[] = {".json",  ".jsonl",       ".yaml",  ".yml", ".txt",
+                                          ".npy",   ".safetensors", ".gguf",  ".bin", ".pt",
+                                          ".jinja", ".py",          ".model", ".md"};
     if (n < 1 || n > LONGEST_PART || text[0] == '.' || text[0] == '-')
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!isascii((unsigned char)text[i]) || !(isalnum((unsigned char)text[i]) || strchr("._-", text[i])))
+        if (!isascii((unsigned char)text[i]) ||
+            !(isalnum((unsigned char)text[i]) || strchr("._-", text[i])))
             return false;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         size_t n_ending = strlen(endings[i]);
@@ -37,8 +39,12 @@ static bool is_there(const char *folder, const char *name) {
 }
 
 bool sw_is_hub_name(const char *folder, const char *path, const char **name) {
-    static const char *const addresses[] = {
-        "https://huggingface.co/", "http://huggingface.co/", "huggingface.co/", "https://hf.co/", "hf.co/", "hf://"};
+    static const char *const addresses[] = {"https://huggingface.co/",
+                                            "http://huggingface.co/",
+                                            "huggingface.co/",
+                                            "https://hf.co/",
+                                            "hf.co/",
+                                            "hf://"};
     char owner[LONGEST_PART + 1];
     bool is_address = false;
     if (is_there(folder, path))
@@ -61,14 +67,16 @@ const char *sw_hub_base_name(const char *name) {
     return slash ? slash + 1 : name;
 }
 
-void sw_hub_fetch_command(const char *name, const char *folder, const char *pattern, char text[SW_FETCH_BYTES]) {
+void sw_hub_fetch_command(const char *name, const char *folder, const char *pattern,
+                          char text[SW_FETCH_BYTES]) {
     char path[SW_PATH_BYTES + LONGEST_PART + 2], word[300];
     bool is_here = !strcmp(folder, "."), is_data = pattern && !strcmp(pattern, SW_HUB_DATA_SET);
     pattern = is_data ? NULL : pattern;
-    snprintf(path, sizeof path, "%s%s%s", is_here ? "" : folder, is_here ? "" : "/", sw_hub_base_name(name));
-    snprintf(text, SW_FETCH_BYTES, "hf download %s%s --local-dir %s%s%s%s", name, is_data ? " --repo-type dataset" : "",
-             sw_text_shell_word(path, word, sizeof word), pattern ? " --include '" : "", pattern ? pattern : "",
-             pattern ? "'" : "");
+    snprintf(path, sizeof path, "%s%s%s", is_here ? "" : folder, is_here ? "" : "/",
+             sw_hub_base_name(name));
+    snprintf(text, SW_FETCH_BYTES, "hf download %s%s --local-dir %s%s%s%s", name,
+             is_data ? " --repo-type dataset" : "", sw_text_shell_word(path, word, sizeof word),
+             pattern ? " --include '" : "", pattern ? pattern : "", pattern ? "'" : "");
 }
 
 sw_status sw_path_must_exist(const char *path, const char *pattern, sw_error *err) {
@@ -80,14 +88,15 @@ sw_status sw_path_must_exist(const char *path, const char *pattern, sw_error *er
     int error = errno;
     if (error == ENOENT && sw_is_hub_name(".", path, &name)) {
         sw_hub_fetch_command(name, ".", pattern, command);
-        return sw_fail(
-            err, SW_BAD_FILE,
-            "%s: cannot be read: %s; check the path, or if it is a name of the Hugging Face Hub, fetch it: %s (hf comes "
-            "with pip install huggingface_hub), and write ./%s",
-            path, strerror(error), command, sw_hub_base_name(name));
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: cannot be read: %s; check the path, or if it is a name of the Hugging "
+                       "Face Hub, fetch it: %s (hf comes "
+                       "with pip install huggingface_hub), and write ./%s",
+                       path, strerror(error), command, sw_hub_base_name(name));
     }
     ssize_t n = error == ENOENT ? readlink(path, target, sizeof target) : -1;
-    return n < 0
-               ? sw_cannot_read(path, error, err)
-               : sw_fail(err, SW_BAD_FILE, "%s: cannot be read: it is a link to %.*s, which is not there", path, (int)n, target);
+    return n < 0 ? sw_cannot_read(path, error, err)
+                 : sw_fail(err, SW_BAD_FILE,
+                           "%s: cannot be read: it is a link to %.*s, which is not there", path,
+                           (int)n, target);
 }

@@ -16,9 +16,11 @@ static inline int halvings(int64_t n) {
     return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0;
 }
 
-/* The largest divisor of n that is no larger than `most`; both are at least 1. 2 sqrt(n) divisions. */
+/* The largest divisor of n that is no larger than `most`; both are at least 1. 2 sqrt(n)
+ * divisions. */
 static inline int64_t largest_divisor(int64_t n, int64_t most) {
-    int64_t k = most < n ? (n - 1) / most + 1 : 1; /* n / k is one if k is, down to the root; then those below it */
+    int64_t k = most < n ? (n - 1) / most + 1
+                         : 1; /* n / k is one if k is, down to the root; then those below it */
     for (; k <= n / k; k++)
         if (n % k == 0)
             return n / k;

@@ -22,7 +22,8 @@ sw_status sw_json_begin(const char *name, const char **text, int64_t *bytes, sw_
     return status;
 }
 
-static sw_status parse(const char *name, const char *text, int64_t bytes, size_t flags, sw_json **document, sw_error *err) {
+static sw_status parse(const char *name, const char *text, int64_t bytes, size_t flags,
+                       sw_json **document, sw_error *err) {
     sw_status status = SW_OK;
     json_error_t error;
     sw_json *json = calloc(1, sizeof *json);
@@ -35,17 +36,20 @@ static sw_status parse(const char *name, const char *text, int64_t bytes, size_t
     }
     if ((status = sw_json_begin(name, &text, &bytes, err)) != SW_OK)
         goto done;
-    /* Without DECODE_ANY a root that is text or a number would be a syntax error; it is a wrong type. */
-    json->root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &error);
+    /* Without DECODE_ANY a root that is text or a number would be a syntax error; it is a wrong
+     * type. */
+    json->root =
+        json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &error);
     if (!json->root) {
         status = json_error_code(&error) == json_error_out_of_memory
                      ? sw_fail(err, SW_NO_MEMORY, "%s: no memory", name)
-                     : sw_fail(err, SW_BAD_FILE, "%s: line %d, column %d: not valid JSON: %s", name, error.line, error.column,
-                               error.text);
+                     : sw_fail(err, SW_BAD_FILE, "%s: line %d, column %d: not valid JSON: %s", name,
+                               error.line, error.column, error.text);
         goto done;
     }
     if (!json_is_object(json->root)) {
-        status = sw_fail(err, SW_BAD_FILE, "%s: holds no JSON object ({...}); is it the right file?", name);
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: holds no JSON object ({...}); is it the right file?", name);
         goto done;
     }
     *document = json;
@@ -55,11 +59,13 @@ done:
     return status;
 }
 
-sw_status sw_json_parse(const char *name, const char *text, int64_t bytes, sw_json **document, sw_error *err) {
+sw_status sw_json_parse(const char *name, const char *text, int64_t bytes, sw_json **document,
+                        sw_error *err) {
     return parse(name, text, bytes, 0, document, err);
 }
 
-static sw_status read_and_parse(const char *path, int64_t max_bytes, size_t flags, sw_json **document, sw_error *err) {
+static sw_status read_and_parse(const char *path, int64_t max_bytes, size_t flags,
+                                sw_json **document, sw_error *err) {
     char *text;
     int64_t bytes;
     sw_status status = sw_file_read(path, max_bytes, &text, &bytes, err);
@@ -74,7 +80,8 @@ sw_status sw_json_read(const char *path, int64_t max_bytes, sw_json **document, 
     return read_and_parse(path, max_bytes, 0, document, err);
 }
 
-sw_status sw_json_read_without_integers(const char *path, int64_t max_bytes, sw_json **document, sw_error *err) {
+sw_status sw_json_read_without_integers(const char *path, int64_t max_bytes, sw_json **document,
+                                        sw_error *err) {
     return read_and_parse(path, max_bytes, JSON_DECODE_INT_AS_REAL, document, err);
 }
 
@@ -114,22 +121,25 @@ const char *sw_json_type_words(const void *value) {
 }
 
 /* The value of a key; NULL with SW_OK when an optional one is absent. */
-static sw_status find(const sw_json_object *object, const char *key, sw_json_need need, const json_t **value, sw_error *err) {
+static sw_status find(const sw_json_object *object, const char *key, sw_json_need need,
+                      const json_t **value, sw_error *err) {
     *value = json_object_get(object->value, key);
     if (json_is_null(*value))
         *value = NULL;
     if (!*value && need == SW_JSON_REQUIRED)
-        return sw_fail(err, SW_BAD_FILE, "%s: %s%s is missing", object->document->name, object->path, key);
+        return sw_fail(err, SW_BAD_FILE, "%s: %s%s is missing", object->document->name,
+                       object->path, key);
     return SW_OK;
 }
 
-static sw_status wrong_type(const sw_json_object *object, const char *key, const json_t *value, const char *needed,
-                            sw_error *err) {
-    return sw_fail(err, SW_BAD_FILE, "%s: %s%s is %s, %s is needed", object->document->name, object->path, key,
-                   sw_json_type_words(value), needed);
+static sw_status wrong_type(const sw_json_object *object, const char *key, const json_t *value,
+                            const char *needed, sw_error *err) {
+    return sw_fail(err, SW_BAD_FILE, "%s: %s%s is %s, %s is needed", object->document->name,
+                   object->path, key, sw_json_type_words(value), needed);
 }
 
-sw_status sw_json_integer(const sw_json_object *object, const char *key, sw_json_need need, int64_t *value, sw_error *err) {
+sw_status sw_json_integer(const sw_json_object *object, const char *key, sw_json_need need,
+                          int64_t *value, sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, need, &found, err);
     if (!found)
@@ -140,7 +150,8 @@ sw_status sw_json_integer(const sw_json_object *object, const char *key, sw_json
     return SW_OK;
 }
 
-sw_status sw_json_real(const sw_json_object *object, const char *key, sw_json_need need, double *value, sw_error *err) {
+sw_status sw_json_real(const sw_json_object *object, const char *key, sw_json_need need,
+                       double *value, sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, need, &found, err);
     if (!found)
@@ -151,7 +162,8 @@ sw_status sw_json_real(const sw_json_object *object, const char *key, sw_json_ne
     return SW_OK;
 }
 
-sw_status sw_json_bool(const sw_json_object *object, const char *key, sw_json_need need, bool *value, sw_error *err) {
+sw_status sw_json_bool(const sw_json_object *object, const char *key, sw_json_need need,
+                       bool *value, sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, need, &found, err);
     if (!found)
@@ -162,7 +174,8 @@ sw_status sw_json_bool(const sw_json_object *object, const char *key, sw_json_ne
     return SW_OK;
 }
 
-sw_status sw_json_text(const sw_json_object *object, const char *key, sw_json_need need, const char **value, sw_error *err) {
+sw_status sw_json_text(const sw_json_object *object, const char *key, sw_json_need need,
+                       const char **value, sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, need, &found, err);
     if (!found)
@@ -173,7 +186,8 @@ sw_status sw_json_text(const sw_json_object *object, const char *key, sw_json_ne
     return SW_OK;
 }
 
-sw_status sw_json_child(const sw_json_object *object, const char *key, sw_json_object *child, sw_error *err) {
+sw_status sw_json_child(const sw_json_object *object, const char *key, sw_json_object *child,
+                        sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, SW_JSON_REQUIRED, &found, err);
     if (status != SW_OK)
@@ -186,7 +200,8 @@ sw_status sw_json_child(const sw_json_object *object, const char *key, sw_json_o
     return SW_OK;
 }
 
-sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_t *values, int capacity, int *n, sw_error *err) {
+sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_t *values,
+                           int capacity, int *n, sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, SW_JSON_REQUIRED, &found, err);
     if (status != SW_OK)
@@ -197,8 +212,8 @@ sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_
     for (size_t i = 0; i < length; i++) {
         const json_t *item = json_array_get(found, i);
         if (!json_is_integer(item))
-            return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, integers are needed", object->document->name, object->path, key,
-                           sw_json_type_words(item));
+            return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, integers are needed",
+                           object->document->name, object->path, key, sw_json_type_words(item));
         if (i < (size_t)capacity)
             values[i] = json_integer_value(item);
     }
@@ -206,7 +221,8 @@ sw_status sw_json_integers(const sw_json_object *object, const char *key, int64_
     return SW_OK;
 }
 
-sw_status sw_json_reals(const sw_json_object *object, const char *key, double *values, int capacity, int *n, sw_error *err) {
+sw_status sw_json_reals(const sw_json_object *object, const char *key, double *values, int capacity,
+                        int *n, sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, SW_JSON_REQUIRED, &found, err);
     if (status != SW_OK)
@@ -217,8 +233,8 @@ sw_status sw_json_reals(const sw_json_object *object, const char *key, double *v
     for (size_t i = 0; i < length; i++) {
         const json_t *item = json_array_get(found, i);
         if (!json_is_number(item))
-            return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, numbers are needed", object->document->name, object->path, key,
-                           sw_json_type_words(item));
+            return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, numbers are needed",
+                           object->document->name, object->path, key, sw_json_type_words(item));
         if (i < (size_t)capacity)
             values[i] = json_number_value(item);
     }
@@ -226,7 +242,8 @@ sw_status sw_json_reals(const sw_json_object *object, const char *key, double *v
     return SW_OK;
 }
 
-sw_status sw_json_texts(const sw_json_object *object, const char *key, const char **values, int capacity, int *n, sw_error *err) {
+sw_status sw_json_texts(const sw_json_object *object, const char *key, const char **values,
+                        int capacity, int *n, sw_error *err) {
     const json_t *found;
     sw_status status = find(object, key, SW_JSON_REQUIRED, &found, err);
     if (status != SW_OK)
@@ -237,8 +254,8 @@ sw_status sw_json_texts(const sw_json_object *object, const char *key, const cha
     for (size_t i = 0; i < length; i++) {
         const json_t *item = json_array_get(found, i);
         if (!json_is_string(item))
-            return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, strings are needed", object->document->name, object->path, key,
-                           sw_json_type_words(item));
+            return sw_fail(err, SW_BAD_FILE, "%s: %s%s holds %s, strings are needed",
+                           object->document->name, object->path, key, sw_json_type_words(item));
         if (i < (size_t)capacity)
             values[i] = json_string_value(item);
     }
@@ -263,7 +280,11 @@ char *sw_json_words(const sw_json_object *object, const char *key, char *text, s
     const json_t *value = json_object_get(object->value, key);
     char *whole = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     const bool is_long = whole && strlen(whole) >= bytes;
-    snprintf(text, bytes, "%.*s%s", (int)bytes - 4, whole ? whole : value ? "(a value)" : "nothing", is_long ? "..." : "");
+    snprintf(text, bytes, "%.*s%s", (int)bytes - 4,
+             whole   ? whole
+             : value ? "(a value)"
+                     : "nothing",
+             is_long ? "..." : "");
     free(whole);
     return text;
 }

@@ -122,7 +122,8 @@ static int64_t unit_bytes(const char *unit) {
     return factor;
 }
 
-/* "1.5 GiB" taken apart: the number, and its unit. No sign, and no exponent: 1E is not ten to some power of bytes. */
+/* "1.5 GiB" taken apart: the number, and its unit. No sign, and no exponent: 1E is not ten to some
+ * power of bytes. */
 static bool take_bytes(const char *text, parts *p, const char **unit) {
     char number[32];
     size_t n = strspn(text, "0123456789.");
@@ -131,7 +132,8 @@ static bool take_bytes(const char *text, parts *p, const char **unit) {
         return false;
     p->exponent = 0;
     *unit += strspn(*unit, " ");
-    return p->fraction ? p->fraction + p->n_fraction == text + n : p->whole + p->n_whole == text + n;
+    return p->fraction ? p->fraction + p->n_fraction == text + n
+                       : p->whole + p->n_whole == text + n;
 }
 
 bool sw_text_parse_bytes(const char *text, int64_t *bytes) {
@@ -148,7 +150,8 @@ bool sw_text_parse_bytes(const char *text, int64_t *bytes) {
 static bool is_number(const char *text, sw_numeral kind) {
     int64_t whole;
     double real;
-    return kind == SW_NUMERAL_REAL ? sw_text_parse_real(text, &real) : sw_text_parse_integer(text, &whole);
+    return kind == SW_NUMERAL_REAL ? sw_text_parse_real(text, &real)
+                                   : sw_text_parse_integer(text, &whole);
 }
 
 /* 0x10, 0o10, 0b10. */
@@ -177,7 +180,8 @@ static bool leading_zeros(const char *text, sw_numeral kind, char *buffer, size_
     if (!is_number(rest, kind))
         return false;
     if (n_octal == strlen(at) && strlen(rest) > 1 && strlen(rest) < 20)
-        snprintf(buffer, bytes, "write %s%.40s, or %s%llu if that was octal", sign, rest, sign, strtoull(rest, NULL, 8));
+        snprintf(buffer, bytes, "write %s%.40s, or %s%llu if that was octal", sign, rest, sign,
+                 strtoull(rest, NULL, 8));
     else
         snprintf(buffer, bytes, "write %s%.40s", sign, rest);
     return true;
@@ -248,7 +252,8 @@ static bool with_unit(const char *text, sw_numeral kind, char *buffer, size_t by
         return false;
     snprintf(number, sizeof number, "%.*s", (int)n, text);
     bool has_exponent = strpbrk(number, "eE");
-    const char *thousands = *unit && !unit[1] && !has_exponent ? strchr("KMGT", toupper((unsigned char)*unit)) : NULL;
+    const char *thousands =
+        *unit && !unit[1] && !has_exponent ? strchr("KMGT", toupper((unsigned char)*unit)) : NULL;
     if (thousands)
         snprintf(buffer, bytes, "write %se%d", number, 3 * (int)(thousands - "KMGT" + 1));
     else if (!strcmp(unit, "%") && kind == SW_NUMERAL_REAL && !has_exponent)
@@ -291,12 +296,14 @@ static bool bytes_remedy(const char *text, char *buffer, size_t bytes) {
     const int64_t factor = unit_bytes(unit);
     snprintf(number, sizeof number, "%.*s", (int)strspn(text, "0123456789."), text);
     const char *prefix = *unit ? strchr(prefixes, toupper((unsigned char)*unit)) : NULL;
-    bool is_near = !unit[0] || !unit[1] || !strcasecmp(unit + 1, "b") || !strcasecmp(unit + 1, "ib");
+    bool is_near =
+        !unit[0] || !unit[1] || !strcasecmp(unit + 1, "b") || !strcasecmp(unit + 1, "ib");
     snprintf(meant, sizeof meant, "%s%ciB", number, prefix && is_near ? *prefix : '?');
     double value;
-    if (factor && p.fraction && !times_exactly(&p, factor, &whole) && sw_text_parse_real(number, &value) &&
-        value * (double)factor < 9e15)
-        snprintf(buffer, bytes, "that is no whole number of bytes: write %.0f", floor(value * (double)factor));
+    if (factor && p.fraction && !times_exactly(&p, factor, &whole) &&
+        sw_text_parse_real(number, &value) && value * (double)factor < 9e15)
+        snprintf(buffer, bytes, "that is no whole number of bytes: write %.0f",
+                 floor(value * (double)factor));
     else if (!factor && prefix && sw_text_parse_bytes(meant, &whole) && strcasecmp(unit + 1, "ib"))
         snprintf(buffer, bytes, "write %s, or %s%cB for powers of 1000", meant, number, *prefix);
     else if (!factor && prefix && sw_text_parse_bytes(meant, &whole))
@@ -313,11 +320,14 @@ bool sw_numeral_remedy(const char *text, sw_numeral kind, char *buffer, size_t b
         kind = SW_NUMERAL_INTEGER;
     for (const char *at = text; *at; at++)
         if ((unsigned char)*at >= 0x80) {
-            snprintf(buffer, buffer_bytes, "a number is written with the digits 0 to 9, a minus and a dot");
+            snprintf(buffer, buffer_bytes,
+                     "a number is written with the digits 0 to 9, a minus and a dot");
             return true;
         }
-    return other_base(text, buffer, buffer_bytes) || leading_zeros(text, kind, buffer, buffer_bytes) ||
-           separators(text, kind, buffer, buffer_bytes) || sexagesimal(text, buffer, buffer_bytes) ||
-           not_finite(text, buffer, buffer_bytes) || with_unit(text, kind, buffer, buffer_bytes) ||
+    return other_base(text, buffer, buffer_bytes) ||
+           leading_zeros(text, kind, buffer, buffer_bytes) ||
+           separators(text, kind, buffer, buffer_bytes) ||
+           sexagesimal(text, buffer, buffer_bytes) || not_finite(text, buffer, buffer_bytes) ||
+           with_unit(text, kind, buffer, buffer_bytes) ||
            out_of_range(text, kind, buffer, buffer_bytes);
 }

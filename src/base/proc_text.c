@@ -48,10 +48,11 @@ bool sw_kernel_number_read(const char *path, int64_t *number) {
 
 /* ---- control groups ---- */
 
-/* The group at `within` its hierarchy and all above it. In a container the names may be the host's and the files not there;
- * the walk then ends at the mount, which is the container's own group. "/../x" is a group outside of what is mounted here. */
-static void visit_upwards(const char *root, const char *mount, const char *within, bool is_version_1, sw_group_fn visit,
-                          void *to) {
+/* The group at `within` its hierarchy and all above it. In a container the names may be the host's
+ * and the files not there; the walk then ends at the mount, which is the container's own group.
+ * "/../x" is a group outside of what is mounted here. */
+static void visit_upwards(const char *root, const char *mount, const char *within,
+                          bool is_version_1, sw_group_fn visit, void *to) {
     char folder[SW_GROUP_FOLDER_BYTES];
     size_t n_mount = strlen(mount);
     if (strstr(within, "/..") || n_mount + strlen(within) >= sizeof folder)
@@ -65,16 +66,19 @@ static void visit_upwards(const char *root, const char *mount, const char *withi
     }
 }
 
-void sw_control_groups_visit(const char *root, const char *controller, sw_group_fn visit, void *to) {
+void sw_control_groups_visit(const char *root, const char *controller, sw_group_fn visit,
+                             void *to) {
     char path[SW_GROUP_FOLDER_BYTES], mount[64], text[SW_PROC_TEXT_BYTES];
-    /* Lines "0::/path" (version 2) and "4:memory:/path" (version 1; several controllers may share a line). */
+    /* Lines "0::/path" (version 2) and "4:memory:/path" (version 1; several controllers may share a
+     * line). */
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controller);
     if (!sw_proc_text_read(path, text))
         return; /* a kernel without control groups */
     char *rest = text;
     for (char *line; (line = strsep(&rest, "\n"));) {
-        char *controllers = strchr(line, ':'), *within = controllers ? strchr(controllers + 1, ':') : NULL;
+        char *controllers = strchr(line, ':'),
+             *within = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!within)
             continue;
         *within++ = '\0';

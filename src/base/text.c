@@ -22,7 +22,8 @@ int sw_text_distance(const char *a, const char *b) {
     size_t n_a = strlen(a), n_b = strlen(b);
     if (n_a > LONGEST_WORD || n_b > LONGEST_WORD)
         return (int)least((int)(n_a > n_b ? n_a : n_b), 1 << 20);
-    int rows[3][LONGEST_WORD + 1]; /* of the table distance(first i letters of a, first j of b): i - 2, i - 1 and i */
+    int rows[3][LONGEST_WORD + 1]; /* of the table distance(first i letters of a, first j of b): i -
+                                      2, i - 1 and i */
     int *before = rows[0], *above = rows[1], *row = rows[2];
     for (size_t j = 0; j <= n_b; j++)
         above[j] = (int)j;
@@ -32,7 +33,8 @@ int sw_text_distance(const char *a, const char *b) {
             char letter_a = plain_letter(a[i - 1]), letter_b = plain_letter(b[j - 1]);
             int best = least(above[j] + 1, row[j - 1] + 1);
             best = least(best, above[j - 1] + (letter_a != letter_b));
-            if (i > 1 && j > 1 && letter_a == plain_letter(b[j - 2]) && plain_letter(a[i - 2]) == letter_b)
+            if (i > 1 && j > 1 && letter_a == plain_letter(b[j - 2]) &&
+                plain_letter(a[i - 2]) == letter_b)
                 best = least(best, before[j - 2] + 1);
             row[j] = best;
         }
@@ -116,9 +118,11 @@ char *sw_text_duration(double seconds, char *buffer, size_t buffer_bytes) {
         if (whole < 3600)
             snprintf(buffer, buffer_bytes, "%d min %02d s", (int)(whole / 60), (int)(whole % 60));
         else if (whole < 86400)
-            snprintf(buffer, buffer_bytes, "%d h %02d min", (int)(whole / 3600), (int)(whole / 60 % 60));
+            snprintf(buffer, buffer_bytes, "%d h %02d min", (int)(whole / 3600),
+                     (int)(whole / 60 % 60));
         else
-            snprintf(buffer, buffer_bytes, "%lld d %02d h", (long long)(whole / 86400), (int)(whole / 3600 % 24));
+            snprintf(buffer, buffer_bytes, "%lld d %02d h", (long long)(whole / 86400),
+                     (int)(whole / 3600 % 24));
     }
     return buffer;
 }
@@ -184,7 +188,8 @@ bool sw_text_is_utf8(const char *text, size_t bytes) {
 }
 
 char *sw_text_shell_word(const char *text, char *buffer, size_t buffer_bytes) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:=@%,";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:=@%,";
     static const char quoted_quote[] = "'\\''";
     if (*text && !text[strspn(text, plain)]) {
         snprintf(buffer, buffer_bytes, "%s", text);

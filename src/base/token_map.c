@@ -19,7 +19,8 @@ void sw_token_map_free(sw_token_map *map) {
 
 static sw_token_text *find_slot(const sw_token_map *map, const char *text, size_t n_bytes) {
     size_t at = sw_bytes_hash(text, n_bytes) & map->mask;
-    while (map->slots[at].text && (map->slots[at].n_bytes != n_bytes || memcmp(map->slots[at].text, text, n_bytes) != 0))
+    while (map->slots[at].text &&
+           (map->slots[at].n_bytes != n_bytes || memcmp(map->slots[at].text, text, n_bytes) != 0))
         at = (at + 1) & map->mask;
     return &map->slots[at];
 }

@@ -1,4 +1,5 @@
-/* yaml.c: libyaml's events become a tree; everything that is left out is refused here, with its line. */
+/* yaml.c: libyaml's events become a tree; everything that is left out is refused here, with its
+ * line. */
 #include "base/yaml.h"
 
 #include <stdarg.h>
@@ -25,13 +26,15 @@ static sw_status no_memory(reader *in) {
 }
 
 /* What is wrong, where, and what to try. */
-__attribute__((format(printf, 4, 5))) static sw_status refuse(reader *in, int line, const char *remedy, const char *format, ...) {
+__attribute__((format(printf, 4, 5))) static sw_status
+refuse(reader *in, int line, const char *remedy, const char *format, ...) {
     char what[SW_MESSAGE_BYTES / 2];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return sw_fail(in->err, SW_BAD_CONFIG, "%s · %s:%d%s%s", what, in->name, line, remedy ? " · " : "", remedy ? remedy : "");
+    return sw_fail(in->err, SW_BAD_CONFIG, "%s · %s:%d%s%s", what, in->name, line,
+                   remedy ? " · " : "", remedy ? remedy : "");
 }
 
 /* What libyaml found wrong, with a line also where it gives only an offset. */
@@ -45,11 +48,13 @@ static sw_status syntax_error(reader *in) {
         for (size_t i = 0; i < parser->problem_offset; i++)
             line += in->text[i] == '\n';
     }
-    const char *problem = parser->problem ? parser->problem : "unreadable", *context = parser->context ? parser->context : "";
+    const char *problem = parser->problem ? parser->problem : "unreadable",
+               *context = parser->context ? parser->context : "";
     const char *remedy = strstr(problem, "cannot start any token")
                              ? "indent with spaces; put text that begins with @, ` or % in quotes"
-                         : strstr(context, "scanning an a") ? "put text that begins with * or & in quotes" /* alias, anchor */
-                                                            : NULL;
+                         : strstr(context, "scanning an a")
+                             ? "put text that begins with * or & in quotes" /* alias, anchor */
+                             : NULL;
     return refuse(in, line, remedy, "not YAML: %s%s%s", context, *context ? ", " : "", problem);
 }
 
@@ -59,14 +64,17 @@ static sw_status next_event(reader *in, yaml_event_t *event) {
 
 static sw_status read_node(reader *in, yaml_event_t *event, int depth, sw_yaml **out);
 
-static sw_status add_item(reader *in, sw_yaml *node, int *capacity, const char *key, int key_line, sw_yaml *item) {
+static sw_status add_item(reader *in, sw_yaml *node, int *capacity, const char *key, int key_line,
+                          sw_yaml *item) {
     int capacity_of_keys = *capacity, capacity_of_lines = *capacity;
     node->item = sw_arena_grow(in->arena, node->item, node->n, capacity, sizeof *node->item);
     if (!node->item)
         return no_memory(in);
     if (key) {
-        node->key = sw_arena_grow(in->arena, node->key, node->n, &capacity_of_keys, sizeof *node->key);
-        node->key_line = sw_arena_grow(in->arena, node->key_line, node->n, &capacity_of_lines, sizeof *node->key_line);
+        node->key =
+            sw_arena_grow(in->arena, node->key, node->n, &capacity_of_keys, sizeof *node->key);
+        node->key_line = sw_arena_grow(in->arena, node->key_line, node->n, &capacity_of_lines,
+                                       sizeof *node->key_line);
         if (!node->key || !node->key_line)
             return no_memory(in);
         node->key[node->n] = key;
@@ -77,16 +85,19 @@ static sw_status add_item(reader *in, sw_yaml *node, int *capacity, const char *
 }
 
 /* A key, checked against those that its map has already. */
-static sw_status read_key(reader *in, const yaml_event_t *event, const sw_yaml *map, const char **key) {
+static sw_status read_key(reader *in, const yaml_event_t *event, const sw_yaml *map,
+                          const char **key) {
     int line = line_of(event->start_mark);
     if (event->type != YAML_SCALAR_EVENT)
-        return refuse(in, line, "put text that begins with *, { or [ in quotes", "a key must be a word");
+        return refuse(in, line, "put text that begins with *, { or [ in quotes",
+                      "a key must be a word");
     const char *text = (const char *)event->data.scalar.value;
     if (strlen(text) != event->data.scalar.length)
         return refuse(in, line, NULL, "a key has a zero byte in it");
     for (int i = 0; i < map->n; i++)
         if (!strcmp(map->key[i], text))
-            return refuse(in, line, "remove one", "the key %.100s is given twice, first in line %d", text, map->key_line[i]);
+            return refuse(in, line, "remove one", "the key %.100s is given twice, first in line %d",
+                          text, map->key_line[i]);
     if (map->n == SW_YAML_MAX_KEYS)
         return refuse(in, line, NULL, "more than %d keys in one map", SW_YAML_MAX_KEYS);
     *key = sw_arena_text(in->arena, text);
@@ -95,7 +106,8 @@ static sw_status read_key(reader *in, const yaml_event_t *event, const sw_yaml *
 
 static sw_status read_scalar(reader *in, const yaml_event_t *event, sw_yaml *node) {
     if (event->data.scalar.tag)
-        return refuse(in, node->line, "remove it", "a tag (%.60s) is not taken here", (const char *)event->data.scalar.tag);
+        return refuse(in, node->line, "remove it", "a tag (%.60s) is not taken here",
+                      (const char *)event->data.scalar.tag);
     const char *text = (const char *)event->data.scalar.value;
     if (strlen(text) != event->data.scalar.length)
         return refuse(in, node->line, NULL, "a value has a zero byte in it");
@@ -106,7 +118,8 @@ static sw_status read_scalar(reader *in, const yaml_event_t *event, sw_yaml *nod
 
 /* The items of a list or map whose start has been read, up to its end. */
 static sw_status read_items(reader *in, sw_yaml *node, int depth) {
-    yaml_event_type_t end = node->kind == SW_YAML_MAP ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT;
+    yaml_event_type_t end =
+        node->kind == SW_YAML_MAP ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT;
     int capacity = 0;
     for (;;) {
         yaml_event_t event;
@@ -165,17 +178,20 @@ static sw_status read_node(reader *in, yaml_event_t *event, int depth, sw_yaml *
         tag = event->data.mapping_start.tag;
         break;
     case YAML_ALIAS_EVENT:
-        status = refuse(in, line, "put text that begins with * in quotes", "an alias (*%.60s) is not taken here",
-                        (const char *)event->data.alias.anchor);
+        status =
+            refuse(in, line, "put text that begins with * in quotes",
+                   "an alias (*%.60s) is not taken here", (const char *)event->data.alias.anchor);
         break;
     default:
-        status = sw_fail(in->err, SW_BUG, "%s:%d: unexpected YAML event %d", in->name, line, (int)event->type);
+        status = sw_fail(in->err, SW_BUG, "%s:%d: unexpected YAML event %d", in->name, line,
+                         (int)event->type);
     }
     if (!status && anchor)
-        status = refuse(in, line, "put text that begins with & in quotes", "an anchor (&%.60s) is not taken here",
-                        (const char *)anchor);
+        status = refuse(in, line, "put text that begins with & in quotes",
+                        "an anchor (&%.60s) is not taken here", (const char *)anchor);
     if (!status && tag)
-        status = refuse(in, line, "remove it", "a tag (%.60s) is not taken here", (const char *)tag);
+        status =
+            refuse(in, line, "remove it", "a tag (%.60s) is not taken here", (const char *)tag);
 done:
     yaml_event_delete(event);
     if (!status && node->kind != SW_YAML_SCALAR)
@@ -198,8 +214,8 @@ static sw_status read_stream(reader *in, sw_yaml **root) {
             return refuse(in, line, "keep one", "a second document begins");
         }
         has_document = has_document || type == YAML_DOCUMENT_START_EVENT;
-        if (type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_START_EVENT || type == YAML_DOCUMENT_END_EVENT ||
-            type == YAML_STREAM_END_EVENT)
+        if (type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_START_EVENT ||
+            type == YAML_DOCUMENT_END_EVENT || type == YAML_STREAM_END_EVENT)
             yaml_event_delete(&event);
         else if ((status = read_node(in, &event, 1, root)))
             return status;
@@ -208,15 +224,19 @@ static sw_status read_stream(reader *in, sw_yaml **root) {
     }
 }
 
-sw_status sw_yaml_parse(const char *name, const char *text, size_t bytes, sw_arena *arena, sw_yaml **root, sw_error *err) {
-    static const char byte_order_mark[] = "\xEF\xBB\xBF"; /* some editors begin every file with it */
+sw_status sw_yaml_parse(const char *name, const char *text, size_t bytes, sw_arena *arena,
+                        sw_yaml **root, sw_error *err) {
+    static const char byte_order_mark[] =
+        "\xEF\xBB\xBF"; /* some editors begin every file with it */
     if (bytes >= 3 && !memcmp(text, byte_order_mark, 3))
         text += 3, bytes -= 3;
     reader in = {.name = name, .text = text, .arena = arena, .err = err};
     *root = NULL;
     if (bytes > SW_YAML_MAX_BYTES)
-        return sw_fail(err, SW_BAD_CONFIG, "%zu bytes are too many for settings (at most %d) · %s · is it the right file?", bytes,
-                       SW_YAML_MAX_BYTES, name);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "%zu bytes are too many for settings (at most %d) · %s · is it the right file?", bytes,
+            SW_YAML_MAX_BYTES, name);
     if (!yaml_parser_initialize(&in.parser))
         return no_memory(&in);
     yaml_parser_set_encoding(&in.parser, YAML_UTF8_ENCODING);
@@ -284,10 +304,13 @@ bool sw_yaml_equal(const sw_yaml *a, const sw_yaml *b) {
     return true;
 }
 
-/* Words and paths that every YAML reader takes as text when they stand alone, in a list or in a flow map. */
+/* Words and paths that every YAML reader takes as text when they stand alone, in a list or in a
+ * flow map. */
 static bool stands_plain(const char *text) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+*?=@~";
-    static const char *const words[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+*?=@~";
+    static const char *const words[] = {"null", "true", "false", "yes", "no",
+                                        "on",   "off",  "y",     "n"};
     double number;
     if (!*text || text[strspn(text, safe)] || strchr("-.0123456789+*?=@~", *text))
         return false;
@@ -308,10 +331,11 @@ static uint32_t take_code_point(const char **at) {
     return code;
 }
 
-/* Line ends of every kind fold inside quotes, and a byte order mark or a control character is refused there. */
+/* Line ends of every kind fold inside quotes, and a byte order mark or a control character is
+ * refused there. */
 static bool needs_escape(uint32_t code) {
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 || code == 0xFEFF || code == 0xFFFE ||
-           code == 0xFFFF;
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
+           code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
 }
 
 char *sw_yaml_quote(const char *text, sw_arena *arena) {

@@ -1,9 +1,11 @@
 /* yielding.c: see yielding.h. Empty but in a build with SW_YIELD.
  *
- * A race between a look and what is done about it wants one thread that is late just there, while all others go on as they do.
- * So threads do not sleep anywhere at any time. Half of them are never late. The others are late at a few places each: every
- * eighth line that touches a shared word, and there for a few passes in a row, mostly the first, as what is done once only is
- * done early. Who is late where is drawn from the seed and from the numbers of the process and the thread, so ranks differ.
+ * A race between a look and what is done about it wants one thread that is late just there, while
+ * all others go on as they do. So threads do not sleep anywhere at any time. Half of them are never
+ * late. The others are late at a few places each: every eighth line that touches a shared word, and
+ * there for a few passes in a row, mostly the first, as what is done once only is done early. Who
+ * is late where is drawn from the seed and from the numbers of the process and the thread, so ranks
+ * differ.
  */
 #ifdef SW_YIELD
 #include <pthread.h>
@@ -50,7 +52,8 @@ __attribute__((constructor)) static void watch_forks(void) {
 static void take_habits(void) {
     const char *seed = getenv("SW_YIELD_SEED");
     uint64_t given = seed ? strtoull(seed, NULL, 10) : 1;
-    mine.number = mine.state = mix(mix(given * UINT64_C(0x9E3779B97F4A7C15)) + process * 1024 + ++n_threads) | 1;
+    mine.number = mine.state =
+        mix(mix(given * UINT64_C(0x9E3779B97F4A7C15)) + process * 1024 + ++n_threads) | 1;
 }
 
 static void sleep_for(int64_t microseconds) {

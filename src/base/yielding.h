@@ -1,7 +1,8 @@
-/* yielding.h: forced into every file of the library in a build with SW_YIELD, and in no other: before each access to a word that
- * threads or ranks share, before each lock and each look for a dead process, a thread may sleep, so that what happens once in a
- * thousand hours on a busy machine happens in a minute. SW_YIELD_SEED chooses who sleeps, where and for how long. See yielding.c
- * and scripts/yield. */
+/* yielding.h: forced into every file of the library in a build with SW_YIELD, and in no other:
+ * before each access to a word that threads or ranks share, before each lock and each look for a
+ * dead process, a thread may sleep, so that what happens once in a thousand hours on a busy machine
+ * happens in a minute. SW_YIELD_SEED chooses who sleeps, where and for how long. See yielding.c and
+ * scripts/yield. */
 #ifndef SW_BASE_YIELDING_H
 #define SW_BASE_YIELDING_H
 
@@ -34,20 +35,25 @@ void sw_yield_perhaps(const char *place);
 #define atomic_load(p) atomic_load_explicit(p, __ATOMIC_SEQ_CST)
 #define atomic_store_explicit(p, value, order) (SW_YIELD_HERE, __atomic_store_n(p, value, order))
 #define atomic_store(p, value) atomic_store_explicit(p, value, __ATOMIC_SEQ_CST)
-#define atomic_exchange_explicit(p, value, order) (SW_YIELD_HERE, __atomic_exchange_n(p, value, order))
+#define atomic_exchange_explicit(p, value, order) \
+    (SW_YIELD_HERE, __atomic_exchange_n(p, value, order))
 #define atomic_exchange(p, value) atomic_exchange_explicit(p, value, __ATOMIC_SEQ_CST)
-#define atomic_fetch_add_explicit(p, value, order) (SW_YIELD_HERE, __atomic_fetch_add(p, value, order))
+#define atomic_fetch_add_explicit(p, value, order) \
+    (SW_YIELD_HERE, __atomic_fetch_add(p, value, order))
 #define atomic_fetch_add(p, value) atomic_fetch_add_explicit(p, value, __ATOMIC_SEQ_CST)
-#define atomic_fetch_sub_explicit(p, value, order) (SW_YIELD_HERE, __atomic_fetch_sub(p, value, order))
+#define atomic_fetch_sub_explicit(p, value, order) \
+    (SW_YIELD_HERE, __atomic_fetch_sub(p, value, order))
 #define atomic_fetch_sub(p, value) atomic_fetch_sub_explicit(p, value, __ATOMIC_SEQ_CST)
-#define atomic_fetch_or_explicit(p, value, order) (SW_YIELD_HERE, __atomic_fetch_or(p, value, order))
+#define atomic_fetch_or_explicit(p, value, order) \
+    (SW_YIELD_HERE, __atomic_fetch_or(p, value, order))
 #define atomic_fetch_or(p, value) atomic_fetch_or_explicit(p, value, __ATOMIC_SEQ_CST)
 #define atomic_compare_exchange_strong_explicit(p, expected, value, order, otherwise) \
     (SW_YIELD_HERE, __atomic_compare_exchange_n(p, expected, value, 0, order, otherwise))
 #define atomic_compare_exchange_strong(p, expected, value) \
     atomic_compare_exchange_strong_explicit(p, expected, value, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 #define atomic_compare_exchange_weak(p, expected, value) \
-    (SW_YIELD_HERE, __atomic_compare_exchange_n(p, expected, value, 1, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    (SW_YIELD_HERE,                                      \
+     __atomic_compare_exchange_n(p, expected, value, 1, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 #define pthread_mutex_lock(mutex) (SW_YIELD_HERE, pthread_mutex_lock(mutex))
 #define wait4(pid, status, flags, usage) (SW_YIELD_HERE, wait4(pid, status, flags, usage))
 

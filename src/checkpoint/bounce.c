@@ -9,10 +9,12 @@
 
 #include "checkpoint/save.h"
 
-/* Offsets, lengths and memory of direct writes are multiples of this. Shorter stretches gain nothing by going past the cache. */
+/* Offsets, lengths and memory of direct writes are multiples of this. Shorter stretches gain
+ * nothing by going past the cache. */
 enum { BLOCK_BYTES = 4096, LEAST_DIRECT_BYTES = 64 << 10 };
 
-/* Calls on the ring that may fail one after the other, and the pause between two looks at one that cannot be waited for. */
+/* Calls on the ring that may fail one after the other, and the pause between two looks at one that
+ * cannot be waited for. */
 enum { MOST_TRIES = 10000, LOOK_NS = 200000 };
 
 typedef struct buffer {
@@ -48,12 +50,14 @@ sw_status sw_bounce_open(const sw_storage *storage, sw_bounce **bounce, sw_error
         b->memory = aligned_alloc(BLOCK_BYTES, (size_t)SW_SAVE_BUFFERS * BUFFER_BYTES);
     if (!b || !b->memory) {
         free(b);
-        return sw_fail(err, SW_NO_MEMORY, "no memory for %d buffers of %d bytes to save with", SW_SAVE_BUFFERS, BUFFER_BYTES);
+        return sw_fail(err, SW_NO_MEMORY, "no memory for %d buffers of %d bytes to save with",
+                       SW_SAVE_BUFFERS, BUFFER_BYTES);
     }
     b->storage = storage;
     for (int i = 0; i < SW_SAVE_BUFFERS; i++)
         b->buffer[i].memory = b->memory + (size_t)i * BUFFER_BYTES;
-    /* A kernel that refuses (too old, forbidden, limits) is no error: writes are made at once then. */
+    /* A kernel that refuses (too old, forbidden, limits) is no error: writes are made at once
+     * then. */
     b->has_ring = storage->allows_ring && io_uring_queue_init(SW_SAVE_BUFFERS, &b->ring, 0) == 0;
     *bounce = b;
     return SW_OK;
@@ -74,29 +78,31 @@ static void note(sw_bounce *b, sw_status status) {
         b->status = status;
 }
 
-/* A write came back from the ring. What it left undone, or could not do in this way, is done in the plain way, which also finds
- * the reason if there is one. */
+/* A write came back from the ring. What it left undone, or could not do in this way, is done in the
+ * plain way, which also finds the reason if there is one. */
 static void complete(sw_bounce *b, buffer *of, int64_t result) {
     int64_t done = result > 0 ? result : 0;
     sw_error err;
     of->is_on_its_way = false;
     if (b->status == SW_OK && done < of->bytes &&
-        sw_storage_write(b->storage, of->file->path, of->file->plain, of->data + done, of->bytes - done, of->offset + done,
-                         &err) != SW_OK) {
+        sw_storage_write(b->storage, of->file->path, of->file->plain, of->data + done,
+                         of->bytes - done, of->offset + done, &err) != SW_OK) {
         note(b, err.status);
         b->err = err;
     }
 }
 
-/* May a call on the ring be made again? Where it fails otherwise, or again and again (a sandbox forbids it, memory is short), the
- * ring takes no more: what it has taken is waited for, and all else is written in the plain way. */
+/* May a call on the ring be made again? Where it fails otherwise, or again and again (a sandbox
+ * forbids it, memory is short), the ring takes no more: what it has taken is waited for, and all
+ * else is written in the plain way. */
 static bool may_try_again(sw_bounce *b, int result, int *n_tries) {
-    b->is_broken |= result < 0 && ((result != -EINTR && result != -EAGAIN && result != -EBUSY) || ++*n_tries >= MOST_TRIES);
+    b->is_broken |= result < 0 && ((result != -EINTR && result != -EAGAIN && result != -EBUSY) ||
+                                   ++*n_tries >= MOST_TRIES);
     return result < 0 && !b->is_broken;
 }
 
-/* Wait until one write is done. The ring holds at least one; where the kernel cannot be asked to wait, its memory is looked at
- * until it says so. */
+/* Wait until one write is done. The ring holds at least one; where the kernel cannot be asked to
+ * wait, its memory is looked at until it says so. */
 static void wait_for_one(sw_bounce *b) {
     struct io_uring_cqe *cqe = NULL;
     int result = -1, n_tries = 0;
@@ -134,8 +140,9 @@ sw_status sw_bounce_take(sw_bounce *bounce, int64_t offset, void **data, sw_erro
     }
 }
 
-/* Give a buffer's write to the ring. A buffer has one at most, and the ring has room for all. What the kernel does not take is
- * left in the ring, which is never handed to the kernel again, and is written in the plain way. */
+/* Give a buffer's write to the ring. A buffer has one at most, and the ring has room for all. What
+ * the kernel does not take is left in the ring, which is never handed to the kernel again, and is
+ * written in the plain way. */
 static void submit(sw_bounce *b, buffer *of, int descriptor) {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&b->ring);
     assert(sqe);
@@ -149,10 +156,12 @@ static void submit(sw_bounce *b, buffer *of, int descriptor) {
         complete(b, of, 0);
 }
 
-sw_status sw_bounce_send(sw_bounce *bounce, const sw_bounce_file *file, int64_t bytes, sw_error *err) {
+sw_status sw_bounce_send(sw_bounce *bounce, const sw_bounce_file *file, int64_t bytes,
+                         sw_error *err) {
     buffer *of = &bounce->buffer[bounce->taken];
     int64_t begin = of->offset, end = begin + bytes;
-    int64_t first = (begin + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES, last = end / BLOCK_BYTES * BLOCK_BYTES;
+    int64_t first = (begin + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES,
+            last = end / BLOCK_BYTES * BLOCK_BYTES;
     char *data = of->data;
     of->file = file;
     of->bytes = bytes;
@@ -163,9 +172,11 @@ sw_status sw_bounce_send(sw_bounce *bounce, const sw_bounce_file *file, int64_t 
         return SW_OK;
     }
     /* The ends share their blocks with other ranges. */
-    sw_status status = sw_storage_write(bounce->storage, file->path, file->plain, data, first - begin, begin, err);
+    sw_status status =
+        sw_storage_write(bounce->storage, file->path, file->plain, data, first - begin, begin, err);
     if (status == SW_OK)
-        status = sw_storage_write(bounce->storage, file->path, file->plain, data + (last - begin), end - last, last, err);
+        status = sw_storage_write(bounce->storage, file->path, file->plain, data + (last - begin),
+                                  end - last, last, err);
     if (status != SW_OK)
         return status;
     of->data = data + (first - begin);

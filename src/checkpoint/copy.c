@@ -9,8 +9,9 @@
 #include "checkpoint/steps.h"
 
 /* `bytes` of an open file into a new one of the folder. `chunk`: [SW_RANGE_BYTES]. */
-static sw_status copy_file(const sw_storage *storage, int from, const char *from_path, int64_t bytes, const char *folder,
-                           const char *name, char *chunk, sw_error *err) {
+static sw_status copy_file(const sw_storage *storage, int from, const char *from_path,
+                           int64_t bytes, const char *folder, const char *name, char *chunk,
+                           sw_error *err) {
     char path[SW_PATH_BYTES];
     sw_status status = sw_path_join(path, folder, name, err);
     if (status != SW_OK)
@@ -31,19 +32,25 @@ static sw_status copy_file(const sw_storage *storage, int from, const char *from
     return status == SW_OK ? sw_storage_expect(result, path, err) : status;
 }
 
-static sw_status copy_files(const sw_checkpoint *c, const sw_storage *storage, const char *folder, sw_error *err) {
+static sw_status copy_files(const sw_checkpoint *c, const sw_storage *storage, const char *folder,
+                            sw_error *err) {
     char path[SW_PATH_BYTES], *chunk = malloc(SW_RANGE_BYTES);
-    sw_status status = chunk ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory to copy it", c->path);
+    sw_status status =
+        chunk ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory to copy it", c->path);
     for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++)
         if (c->manifest.file[kind].is_there)
-            status = copy_file(storage, c->file[kind].descriptor, c->file[kind].path, c->manifest.file[kind].bytes, folder,
+            status = copy_file(storage, c->file[kind].descriptor, c->file[kind].path,
+                               c->manifest.file[kind].bytes, folder,
                                sw_state_file_name((sw_state_kind)kind), chunk, err);
     if (status == SW_OK)
         status = sw_path_join(path, c->path, SW_MANIFEST_NAME, err);
     if (status == SW_OK)
-        status = copy_file(storage, c->manifest_descriptor, path, c->manifest_bytes, folder, SW_MANIFEST_NAME, chunk, err);
+        status = copy_file(storage, c->manifest_descriptor, path, c->manifest_bytes, folder,
+                           SW_MANIFEST_NAME, chunk, err);
     free(chunk);
-    return status == SW_OK ? sw_storage_expect(storage->sync_folder(storage->self, folder), folder, err) : status;
+    return status == SW_OK
+               ? sw_storage_expect(storage->sync_folder(storage->self, folder), folder, err)
+               : status;
 }
 
 static sw_status check_copy(const char *folder, int n_threads, sw_error *err) {
@@ -60,17 +67,19 @@ static sw_status check_folder(const char *folder, int64_t step, sw_error *err) {
     sw_steps steps;
     sw_status status = sw_steps_list(folder, &steps, err);
     if (status == SW_OK && steps.n && steps.item[0].step >= step)
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "%s: has a checkpoint of step %" PRId64 " already, and would not continue from step %" PRId64
-                         "; take another folder",
-                         folder, steps.item[0].step, step);
+        status =
+            sw_fail(err, SW_BAD_CONFIG,
+                    "%s: has a checkpoint of step %" PRId64
+                    " already, and would not continue from step %" PRId64 "; take another folder",
+                    folder, steps.item[0].step, step);
     sw_steps_free(&steps);
     return status;
 }
 
-sw_status sw_checkpoint_copy(const sw_checkpoint *checkpoint, const sw_storage *storage, const char *folder, int n_threads,
-                             sw_error *err) {
-    char steps[SW_PATH_BYTES], partial[SW_PATH_BYTES], path[SW_PATH_BYTES], name[SW_STEP_NAME_BYTES];
+sw_status sw_checkpoint_copy(const sw_checkpoint *checkpoint, const sw_storage *storage,
+                             const char *folder, int n_threads, sw_error *err) {
+    char steps[SW_PATH_BYTES], partial[SW_PATH_BYTES], path[SW_PATH_BYTES],
+        name[SW_STEP_NAME_BYTES];
     const int64_t step = sw_checkpoint_step(checkpoint);
     sw_step_partial_name(step, name);
     sw_status status = sw_path_join(steps, folder, "steps", err);
@@ -88,8 +97,10 @@ sw_status sw_checkpoint_copy(const sw_checkpoint *checkpoint, const sw_storage *
     status = result == -EEXIST ? SW_OK : sw_storage_expect(result, steps, err);
     if (status == SW_OK) {
         result = storage->make_folder(storage->self, partial);
-        status =
-            result == -EEXIST ? SW_OK : sw_storage_expect(result, partial, err); /* somebody's files that cleaning left in one */
+        status = result == -EEXIST
+                     ? SW_OK
+                     : sw_storage_expect(result, partial,
+                                         err); /* somebody's files that cleaning left in one */
     }
     if (status != SW_OK)
         return status;

@@ -37,11 +37,13 @@ static void compare_values(const float *a, const float *b, int64_t n, sw_differe
     }
 }
 
-static sw_status compare_parameter(pair *p, const int parameter[2], sw_difference *d, sw_error *err) {
+static sw_status compare_parameter(pair *p, const int parameter[2], sw_difference *d,
+                                   sw_error *err) {
     for (int64_t first = 0; first < d->n_elements; first += CHUNK) {
         int64_t n = d->n_elements - first < CHUNK ? d->n_elements - first : CHUNK;
         for (int i = 0; i < 2; i++) {
-            sw_status status = sw_checkpoint_read(p->reader[i], d->state, parameter[i], first, n, p->values[i], err);
+            sw_status status = sw_checkpoint_read(p->reader[i], d->state, parameter[i], first, n,
+                                                  p->values[i], err);
             if (status != SW_OK)
                 return status;
         }
@@ -51,14 +53,19 @@ static sw_status compare_parameter(pair *p, const int parameter[2], sw_differenc
     return SW_OK;
 }
 
-/* One kind of state: the first one's parameters in their order, then those that the second has alone. */
-static sw_status compare_state(pair *p, sw_state_kind state, sw_difference_fn each, void *to, sw_error *err) {
+/* One kind of state: the first one's parameters in their order, then those that the second has
+ * alone. */
+static sw_status compare_state(pair *p, sw_state_kind state, sw_difference_fn each, void *to,
+                               sw_error *err) {
     const sw_checkpoint *a = p->checkpoint[0], *b = p->checkpoint[1];
     sw_status status = SW_OK;
     for (int i = 0; i < sw_checkpoint_n_parameters(a) && status == SW_OK; i++) {
         const sw_state_parameter *mine = sw_checkpoint_parameter(a, i);
         int parameter[2] = {i, sw_checkpoint_find_parameter(b, mine->name)};
-        sw_difference d = {.kind = SW_ONLY_IN_FIRST, .state = state, .name = mine->name, .n_elements = mine->n_elements};
+        sw_difference d = {.kind = SW_ONLY_IN_FIRST,
+                           .state = state,
+                           .name = mine->name,
+                           .n_elements = mine->n_elements};
         if (!has_state(a, state, i))
             continue;
         if (has_state(b, state, parameter[1])) {
@@ -71,15 +78,19 @@ static sw_status compare_state(pair *p, sw_state_kind state, sw_difference_fn ea
     }
     for (int i = 0; i < sw_checkpoint_n_parameters(b) && status == SW_OK; i++) {
         const sw_state_parameter *theirs = sw_checkpoint_parameter(b, i);
-        sw_difference d = {.kind = SW_ONLY_IN_SECOND, .state = state, .name = theirs->name, .n_elements = theirs->n_elements};
-        if (has_state(b, state, i) && !has_state(a, state, sw_checkpoint_find_parameter(a, theirs->name)))
+        sw_difference d = {.kind = SW_ONLY_IN_SECOND,
+                           .state = state,
+                           .name = theirs->name,
+                           .n_elements = theirs->n_elements};
+        if (has_state(b, state, i) &&
+            !has_state(a, state, sw_checkpoint_find_parameter(a, theirs->name)))
             each(to, &d);
     }
     return status;
 }
 
-sw_status sw_checkpoint_diff(const sw_checkpoint *first, const sw_checkpoint *second, sw_difference_fn each, void *to,
-                             sw_error *err) {
+sw_status sw_checkpoint_diff(const sw_checkpoint *first, const sw_checkpoint *second,
+                             sw_difference_fn each, void *to, sw_error *err) {
     pair p = {.checkpoint = {first, second}};
     sw_status status = SW_OK;
     for (int i = 0; i < 2 && status == SW_OK; i++) {

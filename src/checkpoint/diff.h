@@ -18,15 +18,16 @@ typedef struct sw_difference {
     const char *name; /* of the parameter */
     int64_t n_elements;
     int64_t n_different; /* OTHER_VALUES: elements whose bits differ */
-    double
-        largest; /* OTHER_VALUES: of |first - second| over all elements; INFINITY if one of a pair that differs is not finite */
+    double largest; /* OTHER_VALUES: of |first - second| over all elements; INFINITY if one of a
+                       pair that differs is not finite */
 } sw_difference;
 
 typedef void (*sw_difference_fn)(void *to, const sw_difference *difference);
 
-/* Compare all states; `each` hears of every parameter that either has, in the first one's order, kind of state by kind. Every
- * range that is read is checked. Memory: some MiB. Errors: SW_BAD_FILE: one of them is damaged. */
-sw_status sw_checkpoint_diff(const sw_checkpoint *first, const sw_checkpoint *second, sw_difference_fn each, void *to,
-                             sw_error *err);
+/* Compare all states; `each` hears of every parameter that either has, in the first one's order,
+ * kind of state by kind. Every range that is read is checked. Memory: some MiB. Errors:
+ * SW_BAD_FILE: one of them is damaged. */
+sw_status sw_checkpoint_diff(const sw_checkpoint *first, const sw_checkpoint *second,
+                             sw_difference_fn each, void *to, sw_error *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* load.c: opening a checkpoint: what it says of itself is checked, its data are not read yet. See load.h. */
+/* load.c: opening a checkpoint: what it says of itself is checked, its data are not read yet. See
+ * load.h. */
 #include "checkpoint/load.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 #include "base/reason.h"
 #include "checkpoint/load_internal.h"
 
-/* A manifest has some 40 bytes a range and 100 a parameter: this is enough for a model of 10^13 parameters. */
+/* A manifest has some 40 bytes a range and 100 a parameter: this is enough for a model of 10^13
+ * parameters. */
 enum { MAX_MANIFEST_BYTES = INT32_MAX };
 
 /* ---- open ---- */
@@ -23,19 +25,24 @@ sw_status sw_checkpoint_cannot_open(const char *path, int error, sw_error *err) 
     char owner[SW_USER_BYTES];
     bool is_barred = error == EACCES || error == EPERM;
     sw_status status = is_barred ? SW_BAD_CONFIG : sw_call_status(SW_CALL_READ, error);
-    const char *hint = error == ENOENT    ? "this part is missing; take another checkpoint"
-                       : error == ENOTDIR ? "a checkpoint is a folder; check the path"
-                       : error == ELOOP   ? "it is a link, and may lead out of the folder; put the file itself there"
-                       : error == EIO     ? "the disk may be failing, take another checkpoint or restore this one from a copy"
-                       : error == ESTALE  ? "the network file system has lost it, take another checkpoint"
-                                          : sw_call_hint(SW_CALL_READ, error);
+    const char *hint =
+        error == ENOENT    ? "this part is missing; take another checkpoint"
+        : error == ENOTDIR ? "a checkpoint is a folder; check the path"
+        : error == ELOOP ? "it is a link, and may lead out of the folder; put the file itself there"
+        : error == EIO
+            ? "the disk may be failing, take another checkpoint or restore this one from a copy"
+        : error == ESTALE ? "the network file system has lost it, take another checkpoint"
+                          : sw_call_hint(SW_CALL_READ, error);
     if (is_barred && sw_file_is_foreign(path, owner))
-        return sw_fail(err, status, "%s: cannot be read: %s; it belongs to user %s: %s", path, strerror(error), owner, hint);
+        return sw_fail(err, status, "%s: cannot be read: %s; it belongs to user %s: %s", path,
+                       strerror(error), owner, hint);
     return sw_fail(err, status, "%s: cannot be read: %s; %s", path, strerror(error), hint);
 }
 
-/* A regular file of the folder, by its name: links are not followed, so that nothing outside is taken for a part. */
-static sw_status open_part(const sw_checkpoint *c, int folder, const char *name, int *descriptor, int64_t *bytes, sw_error *err) {
+/* A regular file of the folder, by its name: links are not followed, so that nothing outside is
+ * taken for a part. */
+static sw_status open_part(const sw_checkpoint *c, int folder, const char *name, int *descriptor,
+                           int64_t *bytes, sw_error *err) {
     char path[SW_PATH_BYTES];
     struct stat info;
     sw_status status = sw_path_join(path, c->path, name, err);
@@ -47,7 +54,8 @@ static sw_status open_part(const sw_checkpoint *c, int folder, const char *name,
     int error = fstat(fd, &info) ? errno : 0;
     if (error) {
         close(fd);
-        return sw_fail(err, SW_NO_MEMORY, "%s: cannot be looked at: %s; try again", path, strerror(error)); /* it may be good */
+        return sw_fail(err, SW_NO_MEMORY, "%s: cannot be looked at: %s; try again", path,
+                       strerror(error)); /* it may be good */
     }
     if (!S_ISREG(info.st_mode)) {
         close(fd);
@@ -62,12 +70,14 @@ static sw_status read_manifest(sw_checkpoint *c, int folder, sw_error *err) {
     char path[SW_PATH_BYTES], *text = NULL;
     sw_status status = sw_path_join(path, c->path, SW_MANIFEST_NAME, err);
     if (status == SW_OK)
-        status = open_part(c, folder, SW_MANIFEST_NAME, &c->manifest_descriptor, &c->manifest_bytes, err);
+        status = open_part(c, folder, SW_MANIFEST_NAME, &c->manifest_descriptor, &c->manifest_bytes,
+                           err);
     if (status != SW_OK)
         return status;
     const int64_t bytes = c->manifest_bytes;
     if (bytes > MAX_MANIFEST_BYTES)
-        status = sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes, which no manifest has", path, bytes);
+        status = sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes, which no manifest has", path,
+                         bytes);
     else if (!(text = malloc((size_t)bytes + 1)))
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for its %" PRId64 " bytes", path, bytes);
     if (status == SW_OK)
@@ -78,7 +88,8 @@ static sw_status read_manifest(sw_checkpoint *c, int folder, sw_error *err) {
     return status;
 }
 
-/* One file of states: its size is the manifest's, as its parameters need, and its header is the only one it can have. */
+/* One file of states: its size is the manifest's, as its parameters need, and its header is the
+ * only one it can have. */
 static sw_status open_file(sw_checkpoint *c, int folder, sw_state_kind kind, sw_error *err) {
     const sw_manifest_file *listed = &c->manifest.file[kind];
     const sw_state_file *planned = &c->files.file[kind];
@@ -86,22 +97,27 @@ static sw_status open_file(sw_checkpoint *c, int folder, sw_state_kind kind, sw_
     int64_t bytes = 0;
     sw_status status = sw_path_join(c->file[kind].path, c->path, sw_state_file_name(kind), err);
     if (status == SW_OK)
-        status = open_part(c, folder, sw_state_file_name(kind), &c->file[kind].descriptor, &bytes, err);
+        status =
+            open_part(c, folder, sw_state_file_name(kind), &c->file[kind].descriptor, &bytes, err);
     if (status != SW_OK)
         return status;
     const char *path = c->file[kind].path;
     if (listed->bytes != planned->bytes)
-        return sw_fail(err, SW_BAD_FILE, "%s: its manifest gives it %" PRId64 " bytes, its parameters need %" PRId64, path,
-                       listed->bytes, planned->bytes);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: its manifest gives it %" PRId64 " bytes, its parameters need %" PRId64,
+                       path, listed->bytes, planned->bytes);
     if (bytes != listed->bytes)
-        return sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes instead of %" PRId64 ": it was %s; take another checkpoint",
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: has %" PRId64 " bytes instead of %" PRId64
+                       ": it was %s; take another checkpoint",
                        path, bytes, listed->bytes, bytes < listed->bytes ? "cut" : "changed");
     header = malloc((size_t)planned->header_bytes);
     if (!header)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its header", path);
     status = sw_file_read_at(c->file[kind].descriptor, path, header, planned->header_bytes, 0, err);
     if (status == SW_OK && memcmp(header, planned->header, (size_t)planned->header_bytes) != 0)
-        status = sw_fail(err, SW_BAD_FILE, "%s: its header is damaged; take another checkpoint", path);
+        status =
+            sw_fail(err, SW_BAD_FILE, "%s: its header is damaged; take another checkpoint", path);
     free(header);
     return status;
 }
@@ -118,7 +134,8 @@ static sw_status index_parameters(sw_checkpoint *c, sw_error *err) {
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its parameters", c->path);
     for (int i = 0; i < n; i++)
         c->by_name[i] = i;
-    qsort_r(c->by_name, (size_t)n, sizeof *c->by_name, by_name, (void *)(uintptr_t)c->manifest.parameter);
+    qsort_r(c->by_name, (size_t)n, sizeof *c->by_name, by_name,
+            (void *)(uintptr_t)c->manifest.parameter);
     return SW_OK;
 }
 
@@ -145,9 +162,11 @@ static sw_status open_once(const char *path, sw_checkpoint **checkpoint, sw_erro
         goto done;
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
         kinds |= (unsigned)c->manifest.file[kind].is_there << kind;
-    status = sw_state_files_plan(c->manifest.parameter, c->manifest.n_parameters, kinds, &c->files, err);
+    status =
+        sw_state_files_plan(c->manifest.parameter, c->manifest.n_parameters, kinds, &c->files, err);
     if (status == SW_BAD_CONFIG)
-        status = sw_fail(err, SW_BAD_FILE, "%s: parameters that cannot be: %s", path, err ? err->message : "");
+        status = sw_fail(err, SW_BAD_FILE, "%s: parameters that cannot be: %s", path,
+                         err ? err->message : "");
     if (status == SW_OK)
         status = index_parameters(c, err);
     for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++)
@@ -179,9 +198,11 @@ sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_er
         if (status != SW_BAD_FILE || !was_replaced)
             return status;
         if (stat(path, &info) != 0)
-            return sw_fail(err, status, "%s: was removed while it was opened; take another checkpoint", path);
+            return sw_fail(err, status,
+                           "%s: was removed while it was opened; take another checkpoint", path);
     }
-    return sw_fail(err, SW_BAD_CONFIG, "%s: is replaced faster than it can be opened; ask again later", path);
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "%s: is replaced faster than it can be opened; ask again later", path);
 }
 
 void sw_checkpoint_close(sw_checkpoint *checkpoint) {

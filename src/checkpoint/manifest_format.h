@@ -9,8 +9,8 @@
 #define SW_MANIFEST_AFTER_CHECKSUM "\"}\n"
 enum { SW_CHECKSUM_DIGITS = 16 };
 
-/* Behind the JSON object at `text`, as far as braces and quotes tell: what the caller's state must be, so that the manifest can
- * be read. NULL: there is none before `end`. */
+/* Behind the JSON object at `text`, as far as braces and quotes tell: what the caller's state must
+ * be, so that the manifest can be read. NULL: there is none before `end`. */
 const char *sw_manifest_object_end(const char *text, const char *end);
 
 /* Of keys and values, in their order. */

@@ -1,7 +1,9 @@
-/* manifest_parse.c: a manifest is believed when its bytes are those that were written, and what they say holds together.
+/* manifest_parse.c: a manifest is believed when its bytes are those that were written, and what
+ * they say holds together.
  *
- * Members come in the one order in which they are written, so reading is a walk: the text is copied once, strings are unescaped
- * where they stand, and nothing else is allocated but the lists of ranges and parameters.
+ * Members come in the one order in which they are written, so reading is a walk: the text is copied
+ * once, strings are unescaped where they stand, and nothing else is allocated but the lists of
+ * ranges and parameters.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,8 +23,9 @@ typedef struct parser {
 } parser;
 
 static sw_status refuse(const parser *p, const char *what, const char *reason) {
-    return sw_fail(p->err, SW_BAD_FILE, "%s: %s %s; it was not made by this program, restore the checkpoint from a copy", p->name,
-                   what, reason);
+    return sw_fail(p->err, SW_BAD_FILE,
+                   "%s: %s %s; it was not made by this program, restore the checkpoint from a copy",
+                   p->name, what, reason);
 }
 
 static sw_status no_memory(const parser *p) {
@@ -36,7 +39,9 @@ static bool parse_checksum(const char *digits, int64_t n, uint64_t *checksum) {
         return false;
     for (int i = 0; i < SW_CHECKSUM_DIGITS; i++) {
         char c = digits[i];
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 16;
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
+                                                : 16;
         if (digit > 15)
             return false;
         *checksum = *checksum << 4 | digit;
@@ -51,12 +56,17 @@ static sw_status check_text(const parser *p, const char *text, int64_t bytes) {
     int64_t digits = bytes - AFTER - SW_CHECKSUM_DIGITS;
     uint64_t checksum;
     if (digits < BEFORE || memcmp(text + digits - BEFORE, before, BEFORE) != 0 ||
-        memcmp(text + bytes - AFTER, after, AFTER) != 0 || !parse_checksum(text + digits, SW_CHECKSUM_DIGITS, &checksum))
-        return sw_fail(p->err, SW_BAD_FILE, "%s: does not end with its checksum: it was cut or changed; take another checkpoint",
-                       p->name);
+        memcmp(text + bytes - AFTER, after, AFTER) != 0 ||
+        !parse_checksum(text + digits, SW_CHECKSUM_DIGITS, &checksum))
+        return sw_fail(
+            p->err, SW_BAD_FILE,
+            "%s: does not end with its checksum: it was cut or changed; take another checkpoint",
+            p->name);
     if (checksum != sw_checksum(text, digits))
-        return sw_fail(p->err, SW_BAD_FILE, "%s: its checksum is wrong: it was changed or damaged; take another checkpoint",
-                       p->name);
+        return sw_fail(
+            p->err, SW_BAD_FILE,
+            "%s: its checksum is wrong: it was changed or damaged; take another checkpoint",
+            p->name);
     return SW_OK;
 }
 
@@ -112,15 +122,17 @@ static sw_status parse_head(parser *p) {
     sw_manifest *m = p->manifest;
     const char *format;
     int64_t version;
-    if (!pass(p, '{') || !pass_key(p, "format") || !get_text(p, &format) || strcmp(format, SW_MANIFEST_FORMAT) != 0)
+    if (!pass(p, '{') || !pass_key(p, "format") || !get_text(p, &format) ||
+        strcmp(format, SW_MANIFEST_FORMAT) != 0)
         return refuse(p, "format", "is not \"" SW_MANIFEST_FORMAT "\"");
     if (!pass(p, ',') || !pass_key(p, "version") || !get_count(p, &version) || version < 1)
         return refuse(p, "version", "is no positive integer");
     if (version > SW_MANIFEST_VERSION)
-        return sw_fail(p->err, SW_BAD_CONFIG,
-                       "%s: has version %" PRId64
-                       " of the format, and %d is read; use the shardwise that wrote it or a newer one",
-                       p->name, version, SW_MANIFEST_VERSION);
+        return sw_fail(
+            p->err, SW_BAD_CONFIG,
+            "%s: has version %" PRId64
+            " of the format, and %d is read; use the shardwise that wrote it or a newer one",
+            p->name, version, SW_MANIFEST_VERSION);
     if (!pass(p, ',') || !pass_key(p, "step") || !get_count(p, &m->step))
         return refuse(p, "step", "is no count");
     return SW_OK;
@@ -134,7 +146,8 @@ static sw_status parse_loss(parser *p) {
     p->manifest->validation_loss = NAN;
     if (pass_word(p, "null"))
         return SW_OK;
-    for (; n < sizeof number - 1 && p->at.at < p->at.end && strchr("+-.0123456789eE", *p->at.at); n++)
+    for (; n < sizeof number - 1 && p->at.at < p->at.end && strchr("+-.0123456789eE", *p->at.at);
+         n++)
         number[n] = *p->at.at++;
     number[n] = 0;
     return sw_text_parse_real(number, &p->manifest->validation_loss)
@@ -161,7 +174,8 @@ static sw_status parse_state(parser *p) {
 }
 
 static sw_status parse_config(parser *p) {
-    if (!pass(p, ',') || !pass_key(p, "model_config") || (!pass_word(p, "null") && !get_text(p, &p->manifest->model_config)))
+    if (!pass(p, ',') || !pass_key(p, "model_config") ||
+        (!pass_word(p, "null") && !get_text(p, &p->manifest->model_config)))
         return refuse(p, "model_config", "is neither text nor null");
     return SW_OK;
 }
@@ -177,25 +191,28 @@ static sw_status parse_settings(parser *p) {
         sw_setting_text *setting = add_item(p, &list, m->n_settings, &capacity, sizeof *setting);
         if (!setting)
             return no_memory(p);
-        if ((m->n_settings && !pass(p, ',')) || !get_text(p, &setting->key) || !pass(p, ':') || !get_text(p, &setting->value))
+        if ((m->n_settings && !pass(p, ',')) || !get_text(p, &setting->key) || !pass(p, ':') ||
+            !get_text(p, &setting->value))
             return refuse(p, "settings", "has one that is not a key and text");
         m->n_settings++;
         m->setting = list;
     }
-    if (!pass(p, ',') || !pass_key(p, "settings_hash") || !get_checksum(p, &hash) || hash != sw_manifest_settings_hash(m))
+    if (!pass(p, ',') || !pass_key(p, "settings_hash") || !get_checksum(p, &hash) ||
+        hash != sw_manifest_settings_hash(m))
         return refuse(p, "settings_hash", "is not that of the settings");
     return SW_OK;
 }
 
 static sw_status parse_parameter(parser *p, sw_state_parameter *parameter) {
     *parameter = (sw_state_parameter){.n_elements = 1};
-    if (!pass(p, '{') || !pass_key(p, "name") || !get_text(p, &parameter->name) || !*parameter->name || !pass(p, ',') ||
-        !pass_key(p, "shape") || !pass(p, '['))
+    if (!pass(p, '{') || !pass_key(p, "name") || !get_text(p, &parameter->name) ||
+        !*parameter->name || !pass(p, ',') || !pass_key(p, "shape") || !pass(p, '['))
         return refuse(p, "parameters", "has one that is not {name, shape, trainable}");
     while (!pass(p, ']')) {
         int d = parameter->n_dimensions++;
         if (d == 4 || (d && !pass(p, ',')) || !get_count(p, &parameter->dimension[d]) ||
-            __builtin_mul_overflow(parameter->n_elements, parameter->dimension[d], &parameter->n_elements) ||
+            __builtin_mul_overflow(parameter->n_elements, parameter->dimension[d],
+                                   &parameter->n_elements) ||
             parameter->n_elements > INT64_C(1) << 56)
             return refuse(p, "parameters", "has a shape that no model has");
     }
@@ -205,7 +222,8 @@ static sw_status parse_parameter(parser *p, sw_state_parameter *parameter) {
     bool is_frozen = !parameter->is_trainable && pass_word(p, "false");
     parameter->is_left_out = is_frozen && pass(p, ',');
     if ((!parameter->is_trainable && !is_frozen) ||
-        (parameter->is_left_out && (!pass_key(p, "left_out") || !pass_word(p, "true"))) || !pass(p, '}'))
+        (parameter->is_left_out && (!pass_key(p, "left_out") || !pass_word(p, "true"))) ||
+        !pass(p, '}'))
         return refuse(p, "parameters", "has one that is not {name, shape, trainable}");
     return SW_OK;
 }
@@ -217,7 +235,8 @@ static sw_status parse_parameters(parser *p) {
     if (!pass(p, ',') || !pass_key(p, "parameters") || !pass(p, '['))
         return refuse(p, "parameters", "is no list");
     while (!pass(p, ']')) {
-        sw_state_parameter *parameter = add_item(p, &list, m->n_parameters, &capacity, sizeof *parameter);
+        sw_state_parameter *parameter =
+            add_item(p, &list, m->n_parameters, &capacity, sizeof *parameter);
         if (!parameter)
             return no_memory(p);
         if (m->n_parameters && !pass(p, ','))
@@ -238,11 +257,14 @@ static sw_status parse_ranges(parser *p, sw_manifest_file *file) {
     int64_t end = 0;
     while (!pass(p, ']')) {
         sw_file_range *range =
-            file->n_ranges < INT32_MAX / 2 ? add_item(p, &list, (int)file->n_ranges, &capacity, sizeof *range) : NULL;
+            file->n_ranges < INT32_MAX / 2
+                ? add_item(p, &list, (int)file->n_ranges, &capacity, sizeof *range)
+                : NULL;
         if (!range)
             return no_memory(p);
-        if ((file->n_ranges && !pass(p, ',')) || !pass(p, '[') || !get_count(p, &range->offset) || !pass(p, ',') ||
-            !get_count(p, &range->bytes) || !pass(p, ',') || !get_checksum(p, &range->checksum) || !pass(p, ']'))
+        if ((file->n_ranges && !pass(p, ',')) || !pass(p, '[') || !get_count(p, &range->offset) ||
+            !pass(p, ',') || !get_count(p, &range->bytes) || !pass(p, ',') ||
+            !get_checksum(p, &range->checksum) || !pass(p, ']'))
             return refuse(p, "ranges", "has one that is not [offset, bytes, checksum]");
         if (range->offset != end || range->bytes < 1 || range->bytes > SW_RANGE_BYTES ||
             __builtin_add_overflow(end, range->bytes, &end))
@@ -256,8 +278,9 @@ static sw_status parse_ranges(parser *p, sw_manifest_file *file) {
 static sw_status parse_file(parser *p) {
     const char *name;
     int64_t bytes;
-    if (!pass(p, '{') || !pass_key(p, "name") || !get_text(p, &name) || !pass(p, ',') || !pass_key(p, "bytes") ||
-        !get_count(p, &bytes) || !pass(p, ',') || !pass_key(p, "ranges") || !pass(p, '['))
+    if (!pass(p, '{') || !pass_key(p, "name") || !get_text(p, &name) || !pass(p, ',') ||
+        !pass_key(p, "bytes") || !get_count(p, &bytes) || !pass(p, ',') || !pass_key(p, "ranges") ||
+        !pass(p, '['))
         return refuse(p, "files", "has one that is not {name, bytes, ranges}");
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++) {
         sw_manifest_file *file = &p->manifest->file[kind];
@@ -267,7 +290,9 @@ static sw_status parse_file(parser *p) {
             return refuse(p, "files", "has a name twice");
         *file = (sw_manifest_file){.is_there = true, .bytes = bytes};
         sw_status status = parse_ranges(p, file);
-        return status != SW_OK || pass(p, '}') ? status : refuse(p, "files", "has one that is not {name, bytes, ranges}");
+        return status != SW_OK || pass(p, '}')
+                   ? status
+                   : refuse(p, "files", "has one that is not {name, bytes, ranges}");
     }
     return refuse(p, "files", "has a name that no checkpoint has"); /* names lead nowhere else */
 }
@@ -286,9 +311,11 @@ static sw_status parse_files(parser *p) {
     return status;
 }
 
-sw_status sw_manifest_parse(const char *name, const char *text, int64_t bytes, sw_manifest *manifest, sw_error *err) {
-    static sw_status (*const members[])(parser *) = {parse_head,     parse_loss,       parse_state, parse_config,
-                                                     parse_settings, parse_parameters, parse_files};
+sw_status sw_manifest_parse(const char *name, const char *text, int64_t bytes,
+                            sw_manifest *manifest, sw_error *err) {
+    static sw_status (*const members[])(parser *) = {parse_head,   parse_loss,     parse_state,
+                                                     parse_config, parse_settings, parse_parameters,
+                                                     parse_files};
     parser p = {.name = name, .manifest = manifest, .err = err};
     *manifest = (sw_manifest){.validation_loss = NAN};
     sw_status status = check_text(&p, text, bytes);
@@ -300,8 +327,8 @@ sw_status sw_manifest_parse(const char *name, const char *text, int64_t bytes, s
     if (!copy)
         return no_memory(&p);
     memcpy(copy, text, (size_t)bytes);
-    int64_t end =
-        bytes - (int64_t)(sizeof SW_MANIFEST_BEFORE_CHECKSUM - 1 + SW_CHECKSUM_DIGITS + sizeof SW_MANIFEST_AFTER_CHECKSUM - 1);
+    int64_t end = bytes - (int64_t)(sizeof SW_MANIFEST_BEFORE_CHECKSUM - 1 + SW_CHECKSUM_DIGITS +
+                                    sizeof SW_MANIFEST_AFTER_CHECKSUM - 1);
     copy[end] = 0;
     p.at = (sw_scanner){.path = name, .text = copy, .at = copy, .end = copy + end};
     for (size_t i = 0; i < sizeof members / sizeof *members && status == SW_OK; i++)

@@ -1,4 +1,5 @@
-/* manifest_write.c: a manifest as text, into memory that is there: nothing is allocated while a run saves. */
+/* manifest_write.c: a manifest as text, into memory that is there: nothing is allocated while a run
+ * saves. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -38,7 +39,8 @@ const char *sw_manifest_object_end(const char *text, const char *end) {
             text++;
         else if (*text == '"')
             is_quoted = !is_quoted;
-        else if (!is_quoted && (*text == '{' || *text == '}') && (depth += *text == '{' ? 1 : -1) == 0)
+        else if (!is_quoted && (*text == '{' || *text == '}') &&
+                 (depth += *text == '{' ? 1 : -1) == 0)
             return text + 1;
     }
     return NULL;
@@ -54,7 +56,8 @@ static void put(writer *w, const char *format, ...) __attribute__((format(printf
 static void put(writer *w, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int n = vsnprintf(w->at ? w->at + w->n : NULL, w->at ? (size_t)(w->room - w->n) : 0, format, arguments);
+    int n = vsnprintf(w->at ? w->at + w->n : NULL, w->at ? (size_t)(w->room - w->n) : 0, format,
+                      arguments);
     va_end(arguments);
     w->n += n;
     assert(n >= 0 && (!w->at || w->n < w->room));
@@ -118,8 +121,8 @@ static void put_files(writer *w, const sw_manifest *m) {
         put(w, "%s\n{\"name\": \"%s\", \"bytes\": %" PRId64 ", \"ranges\": [", n++ ? "," : "",
             sw_state_file_name((sw_state_kind)kind), file->bytes);
         for (int64_t r = 0; r < file->n_ranges; r++)
-            put(w, "%s\n[%" PRId64 ", %" PRId64 ", \"%016" PRIx64 "\"]", r ? "," : "", file->range[r].offset,
-                file->range[r].bytes, file->range[r].checksum);
+            put(w, "%s\n[%" PRId64 ", %" PRId64 ", \"%016" PRIx64 "\"]", r ? "," : "",
+                file->range[r].offset, file->range[r].bytes, file->range[r].checksum);
         put(w, "]}");
     }
     put(w, "]");
@@ -127,7 +130,8 @@ static void put_files(writer *w, const sw_manifest *m) {
 
 int64_t sw_manifest_write(const sw_manifest *manifest, char *text, int64_t room) {
     writer w = {text, 0, room};
-    put(&w, "{\"format\": \"" SW_MANIFEST_FORMAT "\", \"version\": %d,\n\"step\": ", SW_MANIFEST_VERSION);
+    put(&w, "{\"format\": \"" SW_MANIFEST_FORMAT "\", \"version\": %d,\n\"step\": ",
+        SW_MANIFEST_VERSION);
     put_integer(&w, manifest->step);
     put(&w, ", \"validation_loss\": ");
     put_real(&w, manifest->validation_loss);

@@ -35,16 +35,19 @@ static void read_holder(int descriptor, char holder[HOLDER_BYTES]) {
 static sw_status cannot_lock(const char *folder, int error, sw_error *err) {
     char owner[SW_USER_BYTES];
     if ((error == EACCES || error == EPERM) && sw_file_is_foreign(folder, owner))
-        return sw_fail(err, SW_NO_SPACE, "%s belongs to user %s: %s; take a checkpoint.path of your own", folder, owner,
-                       strerror(error));
+        return sw_fail(err, SW_NO_SPACE,
+                       "%s belongs to user %s: %s; take a checkpoint.path of your own", folder,
+                       owner, strerror(error));
     if (error == ELOOP)
         return sw_fail(err, SW_NO_SPACE,
-                       "%s: its lock cannot be taken: its file .lock is a link (%s); take another checkpoint.path", folder,
-                       strerror(error));
+                       "%s: its lock cannot be taken: its file .lock is a link (%s); take another "
+                       "checkpoint.path",
+                       folder, strerror(error));
     return sw_fail_call(err, SW_CALL_WRITE, error, "%s: its lock cannot be taken", folder);
 }
 
-/* Is it how file systems say that they have no locks? The call itself is right, so EINVAL says so too. */
+/* Is it how file systems say that they have no locks? The call itself is right, so EINVAL says so
+ * too. */
 static bool has_no_locks(int error) {
     return error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP || error == EINVAL;
 }
@@ -55,7 +58,8 @@ sw_status sw_run_lock_take(const char *folder, sw_run_lock *lock, sw_error *err)
     sw_status status = sw_path_join(path, folder, ".lock", err);
     if (status != SW_OK)
         return status;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666), error, n_tries = 0;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666), error,
+        n_tries = 0;
     if (fd < 0)
         return cannot_lock(folder, errno, err);
     do
@@ -69,8 +73,9 @@ sw_status sw_run_lock_take(const char *folder, sw_run_lock *lock, sw_error *err)
     if (error == EWOULDBLOCK) {
         read_holder(fd, holder);
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "%s: a run is using it (%s) · wait until it has ended, stop it, or take another checkpoint.path", folder,
-                         holder);
+                         "%s: a run is using it (%s) · wait until it has ended, stop it, or take "
+                         "another checkpoint.path",
+                         folder, holder);
     } else {
         status = cannot_lock(folder, error, err);
     }
@@ -80,8 +85,9 @@ sw_status sw_run_lock_take(const char *folder, sw_run_lock *lock, sw_error *err)
 
 void sw_run_lock_warning(const sw_run_lock *lock, const char *folder, char *text, size_t bytes) {
     snprintf(text, bytes,
-             "%s: its file system has no locks (flock: %s), so nothing stops a second run from using it; start only one", folder,
-             strerror(lock->missing));
+             "%s: its file system has no locks (flock: %s), so nothing stops a second run from "
+             "using it; start only one",
+             folder, strerror(lock->missing));
 }
 
 void sw_run_lock_release(sw_run_lock *lock) {

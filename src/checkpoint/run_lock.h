@@ -1,11 +1,12 @@
 /* run_lock.h: one run in a folder at a time.
  *
- * The lock is flock(2) on the file `.lock` of the folder, and belongs to the open file that is inherited over fork: a run holds
- * it until the last of its processes has ended, however it ends, and nothing has to be cleaned up. The file stays: removing it
- * would let two runs lock two files of one name.
+ * The lock is flock(2) on the file `.lock` of the folder, and belongs to the open file that is
+ * inherited over fork: a run holds it until the last of its processes has ended, however it ends,
+ * and nothing has to be cleaned up. The file stays: removing it would let two runs lock two files
+ * of one name.
  *
- * Some file systems have no locks (Lustre mounted without them, NFS without its lock daemon, some of FUSE). There the folder is
- * not protected, which is told, and is no reason not to run.
+ * Some file systems have no locks (Lustre mounted without them, NFS without its lock daemon, some
+ * of FUSE). There the folder is not protected, which is told, and is no reason not to run.
  */
 #ifndef SW_CHECKPOINT_RUN_LOCK_H
 #define SW_CHECKPOINT_RUN_LOCK_H
@@ -19,8 +20,9 @@ typedef struct sw_run_lock {
     int missing;    /* the errno with which the file system said that it has no locks; 0: it has */
 } sw_run_lock;
 
-/* Take the lock of a folder, which exists, without waiting; before ranks are forked. Errors: SW_BAD_CONFIG: another run holds it
- * (its process and host are named); SW_NO_SPACE: the folder cannot be written (its owner is named). */
+/* Take the lock of a folder, which exists, without waiting; before ranks are forked. Errors:
+ * SW_BAD_CONFIG: another run holds it (its process and host are named); SW_NO_SPACE: the folder
+ * cannot be written (its owner is named). */
 sw_status sw_run_lock_take(const char *folder, sw_run_lock *lock, sw_error *err);
 
 /* What to say of a folder whose lock is missing. */

@@ -1,4 +1,5 @@
-/* save.c: a rank's part of a checkpoint: fetched, checksummed and sent to the disk, range by range. See save.h. */
+/* save.c: a rank's part of a checkpoint: fetched, checksummed and sent to the disk, range by range.
+ * See save.h. */
 #include "checkpoint/save.h"
 
 #include <errno.h>
@@ -16,11 +17,12 @@ static int64_t header_ranges(const sw_state_file *file) {
 }
 
 bool sw_save_has_state(const sw_save_options *options, int group, int kind) {
-    return options->kinds >> kind & 1 &&
-           (options->layout->groups[group].is_trainable || (kind == SW_STATE_MASTER && !options->leaves_out_frozen));
+    return options->kinds >> kind & 1 && (options->layout->groups[group].is_trainable ||
+                                          (kind == SW_STATE_MASTER && !options->leaves_out_frozen));
 }
 
-int64_t sw_save_count_ranges(const sw_save_options *options, const sw_state_files *files, int rank, sw_save *save) {
+int64_t sw_save_count_ranges(const sw_save_options *options, const sw_state_files *files, int rank,
+                             sw_save *save) {
     int64_t n = 1; /* the stamp */
     for (int kind = 0; kind < SW_N_STATE_KINDS; kind++) {
         if (!files->file[kind].is_there)
@@ -40,8 +42,8 @@ int64_t sw_save_count_ranges(const sw_save_options *options, const sw_state_file
 }
 
 /* The parameters and files of a save. Ownership: free(*parameters), sw_state_files_free. */
-static sw_status plan_files(const sw_save_options *options, sw_state_parameter **parameters, sw_state_files *files,
-                            sw_error *err) {
+static sw_status plan_files(const sw_save_options *options, sw_state_parameter **parameters,
+                            sw_state_files *files, sw_error *err) {
     int n = options->graph->parameters.n;
     *files = (sw_state_files){0};
     *parameters = malloc((size_t)(n ? n : 1) * sizeof **parameters);
@@ -57,7 +59,8 @@ static sw_status make_steps_folder(const sw_save_options *options, sw_error *err
     sw_status status = sw_path_join(path, options->folder, "steps", err);
     if (status != SW_OK)
         return status;
-    int result = storage->make_folder(storage->self, path); /* the first checkpoint lets its name last */
+    int result =
+        storage->make_folder(storage->self, path); /* the first checkpoint lets its name last */
     return result == 0 || result == -EEXIST ? SW_OK : sw_storage_fail(err, path, -1, result);
 }
 
@@ -74,7 +77,8 @@ sw_status sw_save_open(const sw_save_options *options, sw_save **save, sw_error 
         goto done;
     for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++)
         if (!(s->first_range[kind] = malloc((size_t)(n_groups ? n_groups : 1) * sizeof(int64_t))))
-            status = sw_fail(err, SW_NO_MEMORY, "no memory for the places of %d groups in a checkpoint", n_groups);
+            status = sw_fail(err, SW_NO_MEMORY,
+                             "no memory for the places of %d groups in a checkpoint", n_groups);
     if (status != SW_OK)
         goto done;
     for (int rank = 0; rank < options->owner; rank++)
@@ -115,11 +119,14 @@ void sw_save_close(sw_save *save) {
 int64_t sw_save_bytes(const sw_save_options *options) {
     sw_state_parameter *parameters = NULL;
     sw_state_files files;
-    int64_t n = options->graph->parameters.n, bytes = INT64_C(1) << 50; /* without memory to count: more than there is */
+    int64_t n = options->graph->parameters.n,
+            bytes = INT64_C(1) << 50; /* without memory to count: more than there is */
     if (plan_files(options, &parameters, &files, NULL) == SW_OK) {
-        bytes = (int64_t)sizeof(sw_save) + sw_bounce_memory() + n * (int64_t)sizeof(sw_state_parameter) +
-                SW_N_STATE_KINDS * options->layout->n_groups * (int64_t)sizeof(int64_t) +
-                sw_save_count_ranges(options, &files, options->owner, NULL) * (int64_t)sizeof(uint64_t);
+        bytes =
+            (int64_t)sizeof(sw_save) + sw_bounce_memory() +
+            n * (int64_t)sizeof(sw_state_parameter) +
+            SW_N_STATE_KINDS * options->layout->n_groups * (int64_t)sizeof(int64_t) +
+            sw_save_count_ranges(options, &files, options->owner, NULL) * (int64_t)sizeof(uint64_t);
         for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
             if (files.file[kind].is_there)
                 bytes += files.file[kind].header_bytes + n * (int64_t)sizeof(int64_t);
@@ -140,7 +147,8 @@ int64_t sw_save_file_bytes(const sw_save_options *options) {
         int n_kept = parameter->is_trainable ? n_states : !options->leaves_out_frozen;
         elements += n_kept * parameter->n_elements;
     }
-    return elements * (int64_t)sizeof(float) + SMALL_FILES_BYTES + n_states * (int64_t)BYTES_OF_A_NAME * n_parameters;
+    return elements * (int64_t)sizeof(float) + SMALL_FILES_BYTES +
+           n_states * (int64_t)BYTES_OF_A_NAME * n_parameters;
 }
 
 int64_t sw_save_bytes_written(const sw_save *save) {
@@ -152,7 +160,8 @@ int64_t sw_save_bytes_written(const sw_save *save) {
 static sw_status open_file(sw_save *save, int kind, sw_error *err) {
     const sw_storage *storage = save->options.storage;
     sw_bounce_file *file = &save->file[kind];
-    sw_status status = sw_path_join(save->path[kind], save->folder, sw_state_file_name((sw_state_kind)kind), err);
+    sw_status status =
+        sw_path_join(save->path[kind], save->folder, sw_state_file_name((sw_state_kind)kind), err);
     if (status != SW_OK)
         return status;
     file->plain = storage->open(storage->self, file->path, false);
@@ -163,7 +172,8 @@ static sw_status open_file(sw_save *save, int kind, sw_error *err) {
 }
 
 /* One range from `data`, which is in the buffer that was taken last. */
-static sw_status send(sw_save *save, int kind, const void *data, int64_t bytes, int64_t place, sw_error *err) {
+static sw_status send(sw_save *save, int kind, const void *data, int64_t bytes, int64_t place,
+                      sw_error *err) {
     save->table[place] = sw_checksum(data, bytes);
     save->n_written++;
     save->bytes_written += bytes;
@@ -194,8 +204,10 @@ sw_status sw_save_begin(sw_save *save, int64_t step, sw_error *err) {
     const sw_storage *storage = save->options.storage;
     char name[SW_STEP_NAME_BYTES];
     if (save->is_begun)
-        return sw_fail(err, SW_BUG, "the checkpoint of step %" PRId64 " is begun before that of step %" PRId64 " has ended", step,
-                       save->step);
+        return sw_fail(err, SW_BUG,
+                       "the checkpoint of step %" PRId64 " is begun before that of step %" PRId64
+                       " has ended",
+                       step, save->step);
     save->is_begun = true;
     save->step = step;
     save->n_written = 0;
@@ -221,7 +233,8 @@ sw_status sw_save_begin(sw_save *save, int64_t step, sw_error *err) {
 
 static sw_status write_ranges(sw_save *save, int group, int kind, sw_error *err) {
     const sw_save_options *o = &save->options;
-    int64_t place = save->first_range[kind][group], begin = -1; /* of the range that is being filled */
+    int64_t place = save->first_range[kind][group],
+            begin = -1; /* of the range that is being filled */
     sw_range_walk walk;
     sw_range_part part;
     void *data = NULL;
@@ -234,9 +247,11 @@ static sw_status write_ranges(sw_save *save, int group, int kind, sw_error *err)
             begin = part.offset;
         }
         float *values = (float *)(void *)((char *)data + (part.offset - begin));
-        status = o->fetch(o->from, (sw_state_kind)kind, group, &part.piece, part.first, part.n, values, err);
+        status = o->fetch(o->from, (sw_state_kind)kind, group, &part.piece, part.first, part.n,
+                          values, err);
         if (status == SW_OK && part.ends_range) {
-            status = send(save, kind, data, part.offset + part.n * (int64_t)sizeof(float) - begin, place++, err);
+            status = send(save, kind, data, part.offset + part.n * (int64_t)sizeof(float) - begin,
+                          place++, err);
             begin = -1;
         }
     }
@@ -253,8 +268,9 @@ sw_status sw_save_group(sw_save *save, int group, sw_error *err) {
 
 /* ---- finish, or not ---- */
 
-sw_status sw_save_write_file(const sw_storage *storage, const char *folder, const char *name, const void *data, int64_t bytes,
-                             int64_t offset, bool lasts, sw_error *err) {
+sw_status sw_save_write_file(const sw_storage *storage, const char *folder, const char *name,
+                             const void *data, int64_t bytes, int64_t offset, bool lasts,
+                             sw_error *err) {
     char path[SW_PATH_BYTES];
     sw_status status = sw_path_join(path, folder, name, err);
     if (status != SW_OK)
@@ -285,7 +301,9 @@ static sw_status close_file(sw_save *save, int kind, sw_status status, sw_error 
 sw_status sw_save_finish(sw_save *save, sw_error *err) {
     const sw_storage *storage = save->options.storage;
     if (!save->is_begun || save->n_written != save->table_length - 1)
-        return sw_fail(err, SW_BUG, "%" PRId64 " of %" PRId64 " ranges of a checkpoint were written when it was to be finished",
+        return sw_fail(err, SW_BUG,
+                       "%" PRId64 " of %" PRId64
+                       " ranges of a checkpoint were written when it was to be finished",
                        save->n_written, save->table_length - 1);
     sw_status status = sw_bounce_wait(save->bounce, err);
     for (int kind = 0; kind < SW_N_STATE_KINDS && status == SW_OK; kind++) {

@@ -1,8 +1,9 @@
 /* saving.c: the thread that writes, and how ranks agree on what became of it.
  *
- * The thread does one job at a time: write this rank's part, or publish. The rank's own thread looks at the stage under the lock.
- * A disk makes no progress that a watcher of ranks could see, so who waits for it says that it is alive, for as long as bytes
- * move, and ten minutes more: a sync of all that a machine has buffered may take minutes.
+ * The thread does one job at a time: write this rank's part, or publish. The rank's own thread
+ * looks at the stage under the lock. A disk makes no progress that a watcher of ranks could see, so
+ * who waits for it says that it is alive, for as long as bytes move, and ten minutes more: a sync
+ * of all that a machine has buffered may take minutes.
  */
 #include "checkpoint/saving.h"
 
@@ -45,7 +46,7 @@ struct sw_saving {
     _Atomic int64_t n_fetches; /* for whoever wants to see progress */
     atomic_bool gives_up;
 
-    int64_t step;                          /* that is being saved; -1: none. Changes while there is no job */
+    int64_t step; /* that is being saved; -1: none. Changes while there is no job */
     double began, waited_seconds, seconds; /* of this save */
 
     pthread_t thread;
@@ -61,8 +62,8 @@ struct sw_saving {
 
 /* ---- the thread ---- */
 
-static sw_status fetch(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                       sw_error *err) {
+static sw_status fetch(void *from, sw_state_kind kind, int group, const sw_piece *piece,
+                       int64_t first, int64_t n, float *values, sw_error *err) {
     sw_saving *s = from;
     atomic_fetch_add(&s->n_fetches, 1);
     if (atomic_load(&s->gives_up))
@@ -106,7 +107,8 @@ static void publish(sw_saving *s) {
     set_stage(s, status ? SW_SAVING_FAILED : SW_SAVING_PUBLISHED, s->layout->n_groups);
 }
 
-/* The rank's own threads are pinned to cores that they fill; this one, which mostly waits, takes what is free. */
+/* The rank's own threads are pinned to cores that they fill; this one, which mostly waits, takes
+ * what is free. */
 static void let_run_anywhere(const sw_cores *cores) {
     cpu_set_t all;
     CPU_ZERO(&all);
@@ -149,10 +151,12 @@ static void give_job(sw_saving *s, sw_saving_stage stage) {
 /* ---- open and close ---- */
 
 int64_t sw_saving_bytes(const sw_save_options *options, int n_ranks) {
-    return (int64_t)sizeof(sw_saving) + n_ranks * (int64_t)sizeof(sw_saving_part) + sw_save_bytes(options);
+    return (int64_t)sizeof(sw_saving) + n_ranks * (int64_t)sizeof(sw_saving_part) +
+           sw_save_bytes(options);
 }
 
-sw_status sw_saving_open(const sw_saving_options *options, sw_comm *comm, sw_saving **saving, sw_error *err) {
+sw_status sw_saving_open(const sw_saving_options *options, sw_comm *comm, sw_saving **saving,
+                         sw_error *err) {
     sw_save_options save = options->save;
     sw_saving *s = calloc(1, sizeof *s);
     *saving = NULL;
@@ -168,7 +172,9 @@ sw_status sw_saving_open(const sw_saving_options *options, sw_comm *comm, sw_sav
     pthread_mutex_init(&s->lock, NULL);
     sw_condition_init(&s->changed);
     s->parts = calloc((size_t)comm->n_ranks, sizeof *s->parts);
-    sw_status status = s->parts ? SW_OK : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to hear of saves", comm->rank);
+    sw_status status =
+        s->parts ? SW_OK
+                 : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to hear of saves", comm->rank);
     save.fetch = fetch;
     save.from = s;
     if (!status)
@@ -178,8 +184,9 @@ sw_status sw_saving_open(const sw_saving_options *options, sw_comm *comm, sw_sav
         s->has_thread = code == 0;
         if (code)
             status = sw_fail(err, SW_NO_MEMORY,
-                             "rank %d: the thread that saves could not be started: %s; raise the limit on processes", comm->rank,
-                             strerror(code));
+                             "rank %d: the thread that saves could not be started: %s; raise the "
+                             "limit on processes",
+                             comm->rank, strerror(code));
     }
     if (status)
         sw_saving_close(s);
@@ -249,9 +256,11 @@ static sw_status wait_until(sw_saving *s, is_reached_fn is_reached, int group, s
         moved = now != seen ? sw_seconds_now() : moved;
         seen = now;
         char label[SW_LABEL_BYTES];
-        snprintf(label, sizeof label, "waiting for the checkpoint of step %lld", (long long)s->step);
+        snprintf(label, sizeof label, "waiting for the checkpoint of step %lld",
+                 (long long)s->step);
         if (sw_seconds_now() - moved < PATIENCE_SECONDS)
-            sw_comm_enter(s->comm, SW_LANE_COMPUTE, doing.step, doing.slot, doing.instruction, label);
+            sw_comm_enter(s->comm, SW_LANE_COMPUTE, doing.step, doing.slot, doing.instruction,
+                          label);
         status = sw_comm_check(s->comm, err);
     }
     pthread_mutex_unlock(&s->lock);

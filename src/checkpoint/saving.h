@@ -1,15 +1,17 @@
 /* saving.h: checkpoints while training goes on.
  *
- * Parameters and moments change in the update alone. So a save reads them where they lie, by a thread of the rank's own, while
- * the next step's micro-batches compute; the update of a group waits until that group has been read. Nothing is copied aside.
+ * Parameters and moments change in the update alone. So a save reads them where they lie, by a
+ * thread of the rank's own, while the next step's micro-batches compute; the update of a group
+ * waits until that group has been read. Nothing is copied aside.
  *
  *      step 200          step 201                        step 202
  *   ...|update| forward backward forward backward |upd.| forward ...
- *             |write g0 g1 g2 ..............|sync|  ^publish (rank 0), when the decision of a step has told it that all ranks
+ *             |write g0 g1 g2 ..............|sync|  ^publish (rank 0), when the decision of a step
+ *                                                   has told it that all ranks
  *                                                     are done
  *
- * One save at a time: the next waits for the one before. A save that fails is given up on all ranks, the checkpoints before it
- * stay, and the run goes on.
+ * One save at a time: the next waits for the one before. A save that fails is given up on all
+ * ranks, the checkpoints before it stay, and the run goes on.
  */
 #ifndef SW_CHECKPOINT_SAVING_H
 #define SW_CHECKPOINT_SAVING_H
@@ -31,8 +33,8 @@ typedef enum sw_saving_stage {
     SW_SAVING_FAILED
 } sw_saving_stage;
 
-/* What the run tells of its steps, NULL: nothing. It is on the disk before a checkpoint gets its name, so that whoever goes on
- * from there finds all lines up to it. */
+/* What the run tells of its steps, NULL: nothing. It is on the disk before a checkpoint gets its
+ * name, so that whoever goes on from there finds all lines up to it. */
 typedef struct sw_saving_records {
     const sw_json_lines *metrics;
     const sw_json_lines *events;
@@ -44,20 +46,21 @@ typedef struct sw_saving_options {
     sw_saving_records records;
 } sw_saving_options;
 
-/* Once in a rank, before the first step. The records must outlive it. Ownership: sw_saving_close, which takes NULL, and waits for
- * what is being written. Errors: SW_NO_MEMORY; SW_NO_SPACE. */
-sw_status sw_saving_open(const sw_saving_options *options, sw_comm *comm, sw_saving **saving, sw_error *err);
+/* Once in a rank, before the first step. The records must outlive it. Ownership: sw_saving_close,
+ * which takes NULL, and waits for what is being written. Errors: SW_NO_MEMORY; SW_NO_SPACE. */
+sw_status sw_saving_open(const sw_saving_options *options, sw_comm *comm, sw_saving **saving,
+                         sw_error *err);
 void sw_saving_close(sw_saving *saving);
 
-/* All ranks at the same step, when the save before is over: begin the checkpoint of the state after `step` steps. facts are
- * copied; rank 0's are written. */
+/* All ranks at the same step, when the save before is over: begin the checkpoint of the state after
+ * `step` steps. facts are copied; rank 0's are written. */
 void sw_saving_begin(sw_saving *saving, int64_t step, const sw_save_facts *facts);
 
 /* The step whose checkpoint is being saved, -1: none. The same on all ranks. */
 int64_t sw_saving_step(const sw_saving *saving);
 
-/* Wait until this rank's part of a group has been read; SW_OK at once when nothing is being saved. No failure of a save is an
- * error here. Errors: SW_ABORTED. */
+/* Wait until this rank's part of a group has been read; SW_OK at once when nothing is being saved.
+ * No failure of a save is an error here. Errors: SW_ABORTED. */
 sw_status sw_saving_wait_for_group(sw_saving *saving, int group, sw_error *err);
 
 /* For the exchange of a step: this rank's stage. */
@@ -69,27 +72,31 @@ void sw_saving_publish(sw_saving *saving);
 /* All ranks, when rank 0 has published: this save is over. */
 void sw_saving_end(sw_saving *saving);
 
-/* Collective: wait until the save is over on all ranks. *step: of the checkpoint that is now there, -1 if none was being written
- * or it failed; then `reason` (of the rank that failed, the same on all) is that, "" if none was being written. Errors:
- * SW_ABORTED and others of the exchange; not the save's. */
+/* Collective: wait until the save is over on all ranks. *step: of the checkpoint that is now there,
+ * -1 if none was being written or it failed; then `reason` (of the rank that failed, the same on
+ * all) is that, "" if none was being written. Errors: SW_ABORTED and others of the exchange; not
+ * the save's. */
 sw_status sw_saving_settle(sw_saving *saving, int64_t *step, sw_error *reason, sw_error *err);
 
 /* The rank whose reason sw_saving_settle has given last; the same on all. */
 int sw_saving_failed_rank(const sw_saving *saving);
 
-/* Rank 0, while nothing is being saved: the checkpoint of that step, which is there, gets another state, after the records are on
- * the disk; returns when it has it. Errors: as sw_save_replace_state has them; SW_ABORTED. */
-sw_status sw_saving_replace_state(sw_saving *saving, int64_t step, const char *state, sw_error *err);
+/* Rank 0, while nothing is being saved: the checkpoint of that step, which is there, gets another
+ * state, after the records are on the disk; returns when it has it. Errors: as
+ * sw_save_replace_state has them; SW_ABORTED. */
+sw_status sw_saving_replace_state(sw_saving *saving, int64_t step, const char *state,
+                                  sw_error *err);
 
-/* Rank 0, when a save is over that did not fail: what could not be done when the checkpoint was there (sw_save_publish). "": all
- * was done, or the save before has said the same. */
+/* Rank 0, when a save is over that did not fail: what could not be done when the checkpoint was
+ * there (sw_save_publish). "": all was done, or the save before has said the same. */
 const char *sw_saving_remark(sw_saving *saving);
 
-/* Rank 0, while nothing is being saved: checkpoints after this step are to be removed by the caller, and count no more among
- * those that are kept. */
+/* Rank 0, while nothing is being saved: checkpoints after this step are to be removed by the
+ * caller, and count no more among those that are kept. */
 void sw_saving_forget_after(sw_saving *saving, int64_t step);
 
-/* The save that was over last: from its beginning to its end on this rank, and how much of that the rank's own thread waited. */
+/* The save that was over last: from its beginning to its end on this rank, and how much of that the
+ * rank's own thread waited. */
 typedef struct sw_saving_time {
     double seconds, waited_seconds;
 } sw_saving_time;

@@ -1,9 +1,11 @@
-/* state_files.h: what the files of a checkpoint look like: a function of the list of parameters, and of nothing else.
+/* state_files.h: what the files of a checkpoint look like: a function of the list of parameters,
+ * and of nothing else.
  *
- * A checkpoint has one safetensors file for each kind of state. It holds whole parameters under their names and shapes, in their
- * order, as fp32, one behind the other: no padding, no cuts, so the files are the same bytes for any number of ranks, stage, wrap
- * or element type of the copies. parameters.safetensors has all of them, frozen ones too
- * unless they are left out; the others have the trainable ones.
+ * A checkpoint has one safetensors file for each kind of state. It holds whole parameters under
+ * their names and shapes, in their order, as fp32, one behind the other: no padding, no cuts, so
+ * the files are the same bytes for any number of ranks, stage, wrap or element type of the copies.
+ * parameters.safetensors has all of them, frozen ones too unless they are left out; the others have
+ * the trainable ones.
  */
 #ifndef SW_CHECKPOINT_STATE_FILES_H
 #define SW_CHECKPOINT_STATE_FILES_H
@@ -38,7 +40,8 @@ typedef struct sw_state_parameter {
     int64_t dimension[4];
     int64_t n_elements;
     bool is_trainable;
-    bool is_left_out; /* frozen, and its values are those of the model that the run began with: no file has it */
+    bool is_left_out; /* frozen, and its values are those of the model that the run began with: no
+                         file has it */
 } sw_state_parameter;
 
 /* Has the file of that kind this parameter? */
@@ -56,13 +59,15 @@ typedef struct sw_state_files {
     sw_state_file file[SW_N_STATE_KINDS];
 } sw_state_files;
 
-/* Errors: SW_BAD_CONFIG: a name that is there twice or that the format reserves, sizes beyond 64 bits. Ownership:
- * sw_state_files_free, also after an error. */
-sw_status sw_state_files_plan(const sw_state_parameter *parameters, int n_parameters, unsigned kinds, sw_state_files *files,
-                              sw_error *err);
+/* Errors: SW_BAD_CONFIG: a name that is there twice or that the format reserves, sizes beyond 64
+ * bits. Ownership: sw_state_files_free, also after an error. */
+sw_status sw_state_files_plan(const sw_state_parameter *parameters, int n_parameters,
+                              unsigned kinds, sw_state_files *files, sw_error *err);
 void sw_state_files_free(sw_state_files *files);
 
-/* The parameters of a graph as a checkpoint knows them, into `parameters` [graph->parameters.n]; names stay the graph's. */
-void sw_state_parameters_of(const sw_graph *graph, bool leaves_out_frozen, sw_state_parameter *parameters);
+/* The parameters of a graph as a checkpoint knows them, into `parameters` [graph->parameters.n];
+ * names stay the graph's. */
+void sw_state_parameters_of(const sw_graph *graph, bool leaves_out_frozen,
+                            sw_state_parameter *parameters);
 
 #endif

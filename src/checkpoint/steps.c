@@ -48,7 +48,8 @@ bool sw_retention_keeps(const sw_retention *retention, const sw_kept_step *list,
         return true;
     int best = -1; /* the earliest of equals */
     for (int k = 0; k < n; k++)
-        if (!isnan(list[k].validation_loss) && (best < 0 || list[k].validation_loss < list[best].validation_loss))
+        if (!isnan(list[k].validation_loss) &&
+            (best < 0 || list[k].validation_loss < list[best].validation_loss))
             best = k;
     return i == best;
 }
@@ -60,8 +61,9 @@ static int newest_first(const void *a, const void *b) {
     return left > right ? -1 : left < right;
 }
 
-/* A run that goes on beside who asks removes old checkpoints. Asked in two ways: what one of them does not see is not therefore
- * gone, and a run that took its checkpoints for gone would begin anew. */
+/* A run that goes on beside who asks removes old checkpoints. Asked in two ways: what one of them
+ * does not see is not therefore gone, and a run that took its checkpoints for gone would begin
+ * anew. */
 static bool has_gone(const char *path) {
     struct stat info;
     if (lstat(path, &info) == 0 || errno != ENOENT)
@@ -79,10 +81,12 @@ static sw_status look_at(const char *path, sw_step_entry *step, sw_error *err) {
     struct stat info;
     char manifest[SW_PATH_BYTES];
     step->validation_loss = NAN;
-    if (sw_path_join(manifest, path, SW_MANIFEST_NAME, NULL) == SW_OK && lstat(manifest, &info) == 0)
+    if (sw_path_join(manifest, path, SW_MANIFEST_NAME, NULL) == SW_OK &&
+        lstat(manifest, &info) == 0)
         step->seconds = (double)info.st_mtime;
     if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
-        snprintf(step->reason, sizeof step->reason, "is a link, and may lead out of the run's folder");
+        snprintf(step->reason, sizeof step->reason,
+                 "is a link, and may lead out of the run's folder");
         return SW_OK;
     }
     sw_status status = sw_checkpoint_open(path, &checkpoint, &reason);
@@ -90,7 +94,8 @@ static sw_status look_at(const char *path, sw_step_entry *step, sw_error *err) {
         return sw_fail(err, status, "%s", reason.message);
     if (status != SW_OK) {
         step->is_unknown = status == SW_BAD_CONFIG;
-        snprintf(step->reason, sizeof step->reason, "%.*s", (int)sizeof step->reason - 1, reason.message);
+        snprintf(step->reason, sizeof step->reason, "%.*s", (int)sizeof step->reason - 1,
+                 reason.message);
         return SW_OK;
     }
     if (sw_checkpoint_step(checkpoint) == step->step) {
@@ -98,13 +103,15 @@ static sw_status look_at(const char *path, sw_step_entry *step, sw_error *err) {
         step->bytes = sw_checkpoint_bytes(checkpoint);
         step->validation_loss = sw_checkpoint_validation_loss(checkpoint);
     } else {
-        snprintf(step->reason, sizeof step->reason, "holds step %" PRId64 ": it was renamed", sw_checkpoint_step(checkpoint));
+        snprintf(step->reason, sizeof step->reason, "holds step %" PRId64 ": it was renamed",
+                 sw_checkpoint_step(checkpoint));
     }
     sw_checkpoint_close(checkpoint);
     return SW_OK;
 }
 
-sw_status sw_steps_open_folder(const char *folder, char path[SW_PATH_BYTES], DIR **open_folder, sw_error *err) {
+sw_status sw_steps_open_folder(const char *folder, char path[SW_PATH_BYTES], DIR **open_folder,
+                               sw_error *err) {
     struct stat info;
     *open_folder = NULL;
     sw_status status = sw_path_join(path, folder, "steps", err);
@@ -114,13 +121,16 @@ sw_status sw_steps_open_folder(const char *folder, char path[SW_PATH_BYTES], DIR
     if (!is_there && errno == ENOENT)
         return SW_OK;
     if (is_there && S_ISLNK(info.st_mode))
-        return sw_fail(err, SW_BAD_FILE, "%s: is a link, and may lead out of the run's folder; put the folder itself there",
-                       path);
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "%s: is a link, and may lead out of the run's folder; put the folder itself there",
+            path);
     *open_folder = opendir(path);
     return *open_folder ? SW_OK : sw_checkpoint_cannot_open(path, errno, err);
 }
 
-static sw_status enter_into_list(sw_steps *steps, const char *folder, const char *name, int64_t step, sw_error *err) {
+static sw_status enter_into_list(sw_steps *steps, const char *folder, const char *name,
+                                 int64_t step, sw_error *err) {
     char path[SW_PATH_BYTES];
     if (steps->n == steps->capacity) {
         int capacity = steps->capacity ? 2 * steps->capacity : 16;
@@ -140,7 +150,8 @@ static sw_status enter_into_list(sw_steps *steps, const char *folder, const char
 }
 
 /* What the folder shows now. path: of steps/. */
-static sw_status list_once(const char *folder, char path[SW_PATH_BYTES], sw_steps *steps, sw_error *err) {
+static sw_status list_once(const char *folder, char path[SW_PATH_BYTES], sw_steps *steps,
+                           sw_error *err) {
     DIR *open_folder;
     int error = 0;
     sw_status status = sw_steps_open_folder(folder, path, &open_folder, err);
@@ -160,14 +171,16 @@ static sw_status list_once(const char *folder, char path[SW_PATH_BYTES], sw_step
 static bool latest_leads_to_one(const char *folder) {
     char latest[SW_PATH_BYTES], target[SW_STEP_NAME_BYTES], manifest[SW_PATH_BYTES];
     struct stat info;
-    if (sw_path_join(latest, folder, "latest", NULL) != SW_OK || sw_path_join(manifest, latest, SW_MANIFEST_NAME, NULL) != SW_OK)
+    if (sw_path_join(latest, folder, "latest", NULL) != SW_OK ||
+        sw_path_join(manifest, latest, SW_MANIFEST_NAME, NULL) != SW_OK)
         return false;
     ssize_t n = readlink(latest, target, sizeof target);
     return n >= 6 && strncmp(target, "steps/", 6) == 0 && stat(manifest, &info) == 0;
 }
 
-/* A folder may show no entry in the moment in which a run saves and removes in it. One that never shows any, though the link
- * leads to one, is not well: nobody may take its run for one without checkpoints. */
+/* A folder may show no entry in the moment in which a run saves and removes in it. One that never
+ * shows any, though the link leads to one, is not well: nobody may take its run for one without
+ * checkpoints. */
 sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
     enum { MOST_TRIES = 100 };
     char path[SW_PATH_BYTES];
@@ -179,8 +192,10 @@ sw_status sw_steps_list(const char *folder, sw_steps *steps, sw_error *err) {
         is_odd = status == SW_OK && !steps->n && latest_leads_to_one(folder);
     }
     if (is_odd)
-        return sw_fail(err, SW_BAD_FILE, "%s: shows no entries, though %s/latest points to one; check the disk and try again",
-                       path, folder);
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "%s: shows no entries, though %s/latest points to one; check the disk and try again",
+            path, folder);
     if (steps->n)
         qsort(steps->item, (size_t)steps->n, sizeof *steps->item, newest_first);
     return status;
@@ -199,8 +214,9 @@ void sw_steps_free(sw_steps *steps) {
 }
 
 /* The newest good one of a list. *lost_one: one has gone since it was listed. */
-static sw_status find_good(const char *folder, const sw_steps *steps, int n_threads, sw_step_rejected_fn rejected, void *to,
-                           sw_checkpoint **checkpoint, bool *lost_one, sw_error *err) {
+static sw_status find_good(const char *folder, const sw_steps *steps, int n_threads,
+                           sw_step_rejected_fn rejected, void *to, sw_checkpoint **checkpoint,
+                           bool *lost_one, sw_error *err) {
     sw_error reason;
     char path[SW_PATH_BYTES];
     for (int i = 0; i < steps->n && !*checkpoint; i++) {
@@ -211,7 +227,8 @@ static sw_status find_good(const char *folder, const sw_steps *steps, int n_thre
         if (item->is_whole)
             status = sw_checkpoint_open_good(path, n_threads, checkpoint, &reason);
         else
-            status = sw_fail(&reason, item->is_unknown ? SW_BAD_CONFIG : SW_BAD_FILE, "%s", item->reason);
+            status = sw_fail(&reason, item->is_unknown ? SW_BAD_CONFIG : SW_BAD_FILE, "%s",
+                             item->reason);
         if (status != SW_OK && status != SW_BAD_FILE) /* says nothing about the checkpoint */
             return sw_fail(err, status, "%s", reason.message);
         if (status == SW_BAD_FILE && has_gone(path))
@@ -222,8 +239,8 @@ static sw_status find_good(const char *folder, const sw_steps *steps, int n_thre
     return SW_OK;
 }
 
-sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to,
-                               sw_checkpoint **checkpoint, sw_error *err) {
+sw_status sw_steps_newest_good(const char *folder, int n_threads, sw_step_rejected_fn rejected,
+                               void *to, sw_checkpoint **checkpoint, sw_error *err) {
     sw_status status = SW_OK;
     *checkpoint = NULL;
     for (bool lost_one = true; lost_one && !*checkpoint && status == SW_OK;) {

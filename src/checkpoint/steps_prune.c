@@ -1,8 +1,9 @@
 /* steps_prune.c: checkpoints are removed, and what is in their way is moved. See steps.h.
  *
- * Nothing is removed but what a run has written, and has given the name that it is found under: everything here asks
- * sw_step_is_own first, or knows the name from is_left_over, which no person would give. tests/checkpoint/test_foreign.c and
- * tests/run/strange_folders.py put other things under names of steps.
+ * Nothing is removed but what a run has written, and has given the name that it is found under:
+ * everything here asks sw_step_is_own first, or knows the name from is_left_over, which no person
+ * would give. tests/checkpoint/test_foreign.c and tests/run/strange_folders.py put other things
+ * under names of steps.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +27,10 @@ void sw_step_partial_name(int64_t step, char name[SW_STEP_NAME_BYTES]) {
     snprintf(name, SW_STEP_NAME_BYTES, "steps/.%08" PRId64 "%s", step, partial_end);
 }
 
-/* "steps/", the folder's name of a step behind `before`, an ending, and a number where the names before it are taken. */
-static void other_name(const char *before, int64_t step, const char *end, int number, char name[SW_STEP_NAME_BYTES]) {
+/* "steps/", the folder's name of a step behind `before`, an ending, and a number where the names
+ * before it are taken. */
+static void other_name(const char *before, int64_t step, const char *end, int number,
+                       char name[SW_STEP_NAME_BYTES]) {
     int n = snprintf(name, SW_STEP_NAME_BYTES, "steps/%s%08" PRId64 "%s", before, step, end);
     if (number)
         snprintf(name + n, (size_t)(SW_STEP_NAME_BYTES - n), ".%d", number);
@@ -48,9 +51,11 @@ static bool is_left_over(const char *name) {
 
 /* ---- whose it is ---- */
 
-/* The step that the beginning of a manifest says, as sw_manifest_write writes it; -1: it says none. */
+/* The step that the beginning of a manifest says, as sw_manifest_write writes it; -1: it says
+ * none. */
 static int64_t said_step(const char *text) {
-    static const char version[] = "{\"format\": \"" SW_MANIFEST_FORMAT "\", \"version\": ", step[] = ",\n\"step\": ";
+    static const char version[] = "{\"format\": \"" SW_MANIFEST_FORMAT "\", \"version\": ",
+                      step[] = ",\n\"step\": ";
     if (strncmp(text, version, sizeof version - 1) != 0)
         return -1;
     text += sizeof version - 1;
@@ -77,8 +82,8 @@ bool sw_step_is_own(const char *path, int64_t step) {
     return said < 0 || said == step;
 }
 
-sw_status sw_step_move_away(const sw_storage *storage, const char *folder, int64_t step, char moved[SW_PATH_BYTES],
-                            sw_error *err) {
+sw_status sw_step_move_away(const sw_storage *storage, const char *folder, int64_t step,
+                            char moved[SW_PATH_BYTES], sw_error *err) {
     char path[SW_PATH_BYTES], name[SW_STEP_NAME_BYTES];
     struct stat info;
     bool is_free = false;
@@ -88,13 +93,16 @@ sw_status sw_step_move_away(const sw_storage *storage, const char *folder, int64
         status = sw_path_join(moved, folder, name, err);
         is_free = status == SW_OK && lstat(moved, &info) != 0;
     }
-    return status == SW_OK ? sw_storage_expect(storage->rename(storage->self, path, moved), path, err) : status;
+    return status == SW_OK
+               ? sw_storage_expect(storage->rename(storage->self, path, moved), path, err)
+               : status;
 }
 
 /* ---- changes ---- */
 
 /* The manifest goes first: what is left then is no checkpoint. */
-sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, bool *stays, sw_error *err) {
+sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, bool *stays,
+                                sw_error *err) {
     char file[SW_PATH_BYTES];
     if (stays)
         *stays = false;
@@ -103,10 +111,12 @@ sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, boo
         return SW_OK;
     if (result != -EISDIR && result != -EPERM)
         return sw_storage_fail(err, path, -1, result);
-    static const char *const first[] = {SW_MANIFEST_NAME, SW_SAVE_MANIFEST_PARTIAL_NAME, SW_SAVE_TABLE_NAME};
+    static const char *const first[] = {SW_MANIFEST_NAME, SW_SAVE_MANIFEST_PARTIAL_NAME,
+                                        SW_SAVE_TABLE_NAME};
     enum { N_FIRST = sizeof first / sizeof *first };
     for (int i = 0; i < N_FIRST + SW_N_STATE_KINDS; i++) {
-        const char *name = i < N_FIRST ? first[i] : sw_state_file_name((sw_state_kind)(i - N_FIRST));
+        const char *name =
+            i < N_FIRST ? first[i] : sw_state_file_name((sw_state_kind)(i - N_FIRST));
         sw_status status = sw_path_join(file, path, name, err);
         if (status != SW_OK)
             return status;
@@ -118,11 +128,12 @@ sw_status sw_step_folder_delete(const sw_storage *storage, const char *path, boo
     bool holds_more = result == -ENOTEMPTY || result == -EEXIST;
     if (stays)
         *stays = holds_more;
-    return result < 0 && result != -ENOENT && !holds_more ? sw_storage_fail(err, path, -1, result) : SW_OK;
+    return result < 0 && result != -ENOENT && !holds_more ? sw_storage_fail(err, path, -1, result)
+                                                          : SW_OK;
 }
 
-sw_status sw_step_removed_path(const sw_storage *storage, const char *folder, int64_t step, char path[SW_PATH_BYTES],
-                               sw_error *err) {
+sw_status sw_step_removed_path(const sw_storage *storage, const char *folder, int64_t step,
+                               char path[SW_PATH_BYTES], sw_error *err) {
     char name[SW_STEP_NAME_BYTES];
     bool is_taken = true; /* by what an earlier one of this step had in it */
     sw_status status = SW_OK;
@@ -135,7 +146,8 @@ sw_status sw_step_removed_path(const sw_storage *storage, const char *folder, in
     return status;
 }
 
-sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
+sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t step,
+                         sw_error *err) {
     char path[SW_PATH_BYTES], removed[SW_PATH_BYTES], steps[SW_PATH_BYTES];
     sw_status status = sw_step_path(folder, step, path, err);
     if (status != SW_OK || !sw_step_is_own(path, step))
@@ -148,12 +160,15 @@ sw_status sw_step_remove(const sw_storage *storage, const char *folder, int64_t 
     int result = storage->rename(storage->self, path, removed);
     if (result == -ENOENT)
         return SW_OK;
-    if (result == 0) /* the files may be forgotten by the disk before the name is, if it is not made to keep the order */
+    if (result == 0) /* the files may be forgotten by the disk before the name is, if it is not made
+                        to keep the order */
         result = storage->sync_folder(storage->self, steps);
-    return result < 0 ? sw_storage_fail(err, path, -1, result) : sw_step_folder_delete(storage, removed, NULL, err);
+    return result < 0 ? sw_storage_fail(err, path, -1, result)
+                      : sw_step_folder_delete(storage, removed, NULL, err);
 }
 
-sw_status sw_steps_remove_after(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
+sw_status sw_steps_remove_after(const sw_storage *storage, const char *folder, int64_t step,
+                                sw_error *err) {
     sw_steps steps;
     sw_status status = sw_steps_list(folder, &steps, err);
     for (int i = 0; i < steps.n && steps.item[i].step > step && status == SW_OK; i++)
@@ -162,7 +177,8 @@ sw_status sw_steps_remove_after(const sw_storage *storage, const char *folder, i
     return status;
 }
 
-sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int64_t step, sw_error *err) {
+sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int64_t step,
+                              sw_error *err) {
     char name[SW_STEP_NAME_BYTES], link[SW_PATH_BYTES], latest[SW_PATH_BYTES];
     sw_step_name(step, name);
     sw_status status = sw_path_join(link, folder, ".latest.partial", err);
@@ -182,8 +198,8 @@ sw_status sw_steps_set_latest(const sw_storage *storage, const char *folder, int
 }
 
 /* Remove what a killed run left in steps/. */
-static sw_status remove_left_overs(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to,
-                                   sw_error *err) {
+static sw_status remove_left_overs(const sw_storage *storage, const char *folder,
+                                   sw_left_over_fn stays, void *to, sw_error *err) {
     char path[SW_PATH_BYTES], entry_path[SW_PATH_BYTES];
     DIR *open_folder;
     int error = 0;
@@ -210,14 +226,16 @@ int64_t sw_steps_left_over_bytes(const char *folder) {
     if (sw_steps_open_folder(folder, path, &open_folder, NULL) != SW_OK || !open_folder)
         return 0;
     for (struct dirent *entry; (entry = readdir(open_folder));)
-        if (is_left_over(entry->d_name) && sw_path_join(entry_path, path, entry->d_name, NULL) == SW_OK)
+        if (is_left_over(entry->d_name) &&
+            sw_path_join(entry_path, path, entry->d_name, NULL) == SW_OK)
             bytes += sw_folder_blocks(entry_path);
     closedir(open_folder);
     return bytes;
 }
 
 /* Remove the manifest that was to take the place of a checkpoint's. */
-static sw_status remove_half_replaced(const sw_storage *storage, const char *folder, const sw_step_entry *step, sw_error *err) {
+static sw_status remove_half_replaced(const sw_storage *storage, const char *folder,
+                                      const sw_step_entry *step, sw_error *err) {
     char path[SW_PATH_BYTES], partial[SW_PATH_BYTES];
     sw_status status = sw_step_path(folder, step->step, path, err);
     if (status == SW_OK)
@@ -227,17 +245,22 @@ static sw_status remove_half_replaced(const sw_storage *storage, const char *fol
     return status;
 }
 
-/* May the name be given to a link? A link of any kind is replaced, and `latest` as nothing else than a link is somebody's own. */
+/* May the name be given to a link? A link of any kind is replaced, and `latest` as nothing else
+ * than a link is somebody's own. */
 static sw_status check_link(const char *path, sw_error *err) {
     struct stat info;
     if (lstat(path, &info) != 0 || S_ISLNK(info.st_mode))
         return SW_OK;
-    return sw_fail(err, SW_BAD_CONFIG, "%s: is a %s, and a run makes a link of that name to its newest checkpoint · move it away",
-                   path, S_ISDIR(info.st_mode) ? "folder" : "file");
+    return sw_fail(
+        err, SW_BAD_CONFIG,
+        "%s: is a %s, and a run makes a link of that name to its newest checkpoint · move it away",
+        path, S_ISDIR(info.st_mode) ? "folder" : "file");
 }
 
-sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_over_fn stays, void *to, sw_error *err) {
-    char link[SW_PATH_BYTES], latest[SW_PATH_BYTES], target[SW_STEP_NAME_BYTES], name[SW_STEP_NAME_BYTES] = "";
+sw_status sw_steps_clean(const sw_storage *storage, const char *folder, sw_left_over_fn stays,
+                         void *to, sw_error *err) {
+    char link[SW_PATH_BYTES], latest[SW_PATH_BYTES], target[SW_STEP_NAME_BYTES],
+        name[SW_STEP_NAME_BYTES] = "";
     sw_steps steps = {0};
     sw_status status = sw_path_join(link, folder, ".latest.partial", err);
     if (status == SW_OK)

@@ -24,10 +24,12 @@ static int call_make_folder(void *self, const char *path) {
 
 static int call_open(void *self, const char *path, bool is_direct) {
     (void)self;
-    return outcome(open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (is_direct ? O_DIRECT : 0), 0666));
+    return outcome(
+        open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (is_direct ? O_DIRECT : 0), 0666));
 }
 
-static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
+static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes,
+                          int64_t offset) {
     (void)self;
     ssize_t n = pwrite(descriptor, data, (size_t)bytes, offset);
     return n < 0 ? -errno : n;
@@ -72,7 +74,8 @@ static int call_exchange(void *self, const char *a, const char *b) {
 static int call_link(void *self, const char *target, const char *path) {
     (void)self;
     int result = outcome(symlink(target, path));
-    return result == -EPERM || result == -ENOSYS ? -EOPNOTSUPP : result; /* as this or that file system says it */
+    return result == -EPERM || result == -ENOSYS ? -EOPNOTSUPP
+                                                 : result; /* as this or that file system says it */
 }
 
 static int call_remove(void *self, const char *path) {
@@ -94,9 +97,11 @@ sw_status sw_storage_fail(sw_error *err, const char *path, int64_t offset, int r
     char at[48] = "";
     if (offset >= 0)
         snprintf(at, sizeof at, "byte %" PRId64 " ", offset);
-    sw_status status = sw_fail_call(err, SW_CALL_WRITE, result, "%s: %scannot be written", path, at);
+    sw_status status =
+        sw_fail_call(err, SW_CALL_WRITE, result, "%s: %scannot be written", path, at);
     if (err && (result == -ENOSPC || result == -EDQUOT))
-        status = sw_fail(err, status, "%s, or keep fewer checkpoints (checkpoint.keep)", err->message);
+        status =
+            sw_fail(err, status, "%s, or keep fewer checkpoints (checkpoint.keep)", err->message);
     return status;
 }
 
@@ -104,8 +109,8 @@ sw_status sw_storage_expect(int result, const char *path, sw_error *err) {
     return result < 0 ? sw_storage_fail(err, path, -1, result) : SW_OK;
 }
 
-sw_status sw_storage_write(const sw_storage *storage, const char *path, int descriptor, const void *data, int64_t bytes,
-                           int64_t offset, sw_error *err) {
+sw_status sw_storage_write(const sw_storage *storage, const char *path, int descriptor,
+                           const void *data, int64_t bytes, int64_t offset, sw_error *err) {
     const char *from = data;
     int n_tries = 0;
     while (bytes > 0) {

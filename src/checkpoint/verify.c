@@ -1,4 +1,5 @@
-/* verify.c: every byte of a checkpoint against its checksums, by several threads that take range after range. */
+/* verify.c: every byte of a checkpoint against its checksums, by several threads that take range
+ * after range. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -48,7 +49,8 @@ static void *work(void *arg) {
     sw_error err;
     void *buffer = malloc(SW_RANGE_BYTES);
     if (!buffer) {
-        sw_fail(&err, SW_NO_MEMORY, "%s: no memory for %d bytes to read with", j->checkpoint->path, SW_RANGE_BYTES);
+        sw_fail(&err, SW_NO_MEMORY, "%s: no memory for %d bytes to read with", j->checkpoint->path,
+                SW_RANGE_BYTES);
         report(j, -1, SW_NO_MEMORY, &err);
         return NULL;
     }
@@ -65,7 +67,8 @@ sw_status sw_checkpoint_verify(const sw_checkpoint *checkpoint, int n_threads, s
     job j = {.checkpoint = checkpoint, .lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_t threads[MAX_THREADS];
     int n_started = 0;
-    while (n_started < n_threads - 1 && n_started < MAX_THREADS && pthread_create(&threads[n_started], NULL, work, &j) == 0)
+    while (n_started < n_threads - 1 && n_started < MAX_THREADS &&
+           pthread_create(&threads[n_started], NULL, work, &j) == 0)
         n_started++; /* one that cannot be had is done without */
     work(&j);
     for (int i = 0; i < n_started; i++)
@@ -73,13 +76,15 @@ sw_status sw_checkpoint_verify(const sw_checkpoint *checkpoint, int n_threads, s
     pthread_mutex_destroy(&j.lock);
     int64_t more = atomic_load(&j.n_damaged) - 1;
     if (j.status != SW_OK && more > 0)
-        return sw_fail(err, j.status, "%s; and %lld more ranges of this checkpoint are", j.err.message, (long long)more);
+        return sw_fail(err, j.status, "%s; and %lld more ranges of this checkpoint are",
+                       j.err.message, (long long)more);
     if (j.status != SW_OK && err)
         *err = j.err;
     return j.status;
 }
 
-sw_status sw_checkpoint_open_good(const char *path, int n_threads, sw_checkpoint **checkpoint, sw_error *err) {
+sw_status sw_checkpoint_open_good(const char *path, int n_threads, sw_checkpoint **checkpoint,
+                                  sw_error *err) {
     bool was_replaced = true;
     sw_status status = SW_BAD_FILE;
     for (int i = 0; i < 2 && status == SW_BAD_FILE && was_replaced; i++) {

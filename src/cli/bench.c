@@ -10,7 +10,8 @@
 #include "base/file.h"
 #include "base/text.h"
 
-static const sw_verb *const parts[] = {&sw_bench_step, &sw_bench_comm, &sw_bench_gemm, &sw_bench_roofs_part};
+static const sw_verb *const parts[] = {&sw_bench_step, &sw_bench_comm, &sw_bench_gemm,
+                                       &sw_bench_roofs_part};
 enum { N_PARTS = sizeof parts / sizeof *parts, BEFORE_NAME = sizeof "bench " - 1 };
 
 static void read_cpu_name(char *name, size_t bytes) {
@@ -40,16 +41,18 @@ json_t *sw_bench_machine(void) {
     uname(&system);
     if (getloadavg(&load, 1) < 1)
         load = 0;
-    return json_pack("{s:s, s:s, s:i, s:I, s:s, s:o}", "version", sw_version(), "cpu", cpu, "cores", n_cores, "memory_bytes",
-                     (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "kernel", system.release, "load_before",
-                     sw_json_number(load));
+    return json_pack("{s:s, s:s, s:i, s:I, s:s, s:o}", "version", sw_version(), "cpu", cpu, "cores",
+                     n_cores, "memory_bytes",
+                     (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "kernel",
+                     system.release, "load_before", sw_json_number(load));
 }
 
 sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_error *err) {
     char *text = report ? json_dumps(report, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     if (!text)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the report · shardwise bench");
-    sw_status status = output->save ? sw_file_write(output->save, text, (int64_t)strlen(text), err) : SW_OK;
+    sw_status status =
+        output->save ? sw_file_write(output->save, text, (int64_t)strlen(text), err) : SW_OK;
     if (output->as_json)
         puts(text);
     free(text);
@@ -69,9 +72,10 @@ sw_status sw_bench_kernels(const char *name, sw_kernel_set *set, sw_error *err) 
     if (!name)
         return SW_OK;
     const char *nearest = sw_text_nearest(name, names, SW_N_KERNEL_SETS);
-    return sw_fail(err, SW_BAD_CONFIG, "--kernels: there is no set %.100s · shardwise bench · %s%s%s", name,
-                   nearest ? "did you mean " : "shardwise doctor lists those that there are", nearest ? nearest : "",
-                   nearest ? "?" : "");
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "--kernels: there is no set %.100s · shardwise bench · %s%s%s", name,
+                   nearest ? "did you mean " : "shardwise doctor lists those that there are",
+                   nearest ? nearest : "", nearest ? "?" : "");
 }
 
 static int by_size(const void *a, const void *b) {
@@ -87,14 +91,17 @@ double sw_bench_median(double *samples, int64_t n) {
 static void print_parts(void) {
     printf("shardwise bench PART ...\n\n");
     for (int i = 0; i < N_PARTS; i++)
-        printf("  %-6s %-30s %s\n", parts[i]->name + BEFORE_NAME, parts[i]->arguments, parts[i]->about);
-    printf("\nshardwise bench PART --help says more. For meaningful figures, run nothing else at the same time.\n");
+        printf("  %-6s %-30s %s\n", parts[i]->name + BEFORE_NAME, parts[i]->arguments,
+               parts[i]->about);
+    printf("\nshardwise bench PART --help says more. For meaningful figures, run nothing else at "
+           "the same time.\n");
 }
 
 static sw_status bench(int n_arguments, char **arguments, sw_error *err) {
     const char *names[N_PARTS];
     if (n_arguments < 1)
-        return sw_fail(err, SW_BAD_CONFIG, "a part is missing · shardwise bench · for example: shardwise bench comm");
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "a part is missing · shardwise bench · for example: shardwise bench comm");
     const char *part = arguments[0];
     if (!strcmp(part, "--help") || !strcmp(part, "-h")) {
         print_parts();
@@ -106,11 +113,13 @@ static sw_status bench(int n_arguments, char **arguments, sw_error *err) {
             return parts[i]->run(n_arguments - 1, arguments + 1, err);
     }
     if (part[0] == '-')
-        return sw_fail(err, SW_BAD_CONFIG, "unknown flag %.100s · shardwise bench · did you mean --help?", part);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "unknown flag %.100s · shardwise bench · did you mean --help?", part);
     const char *nearest = sw_text_nearest(part, names, N_PARTS);
     return sw_fail(err, SW_BAD_CONFIG, "there is no part %.100s · shardwise bench · %s%s%s", part,
-                   nearest ? "did you mean " : "shardwise bench --help lists what there is", nearest ? nearest : "",
-                   nearest ? "?" : "");
+                   nearest ? "did you mean " : "shardwise bench --help lists what there is",
+                   nearest ? nearest : "", nearest ? "?" : "");
 }
 
-const sw_verb sw_verb_bench = {"bench", "step|comm|gemm|roofs ...", "measure what this machine can do", bench};
+const sw_verb sw_verb_bench = {"bench", "step|comm|gemm|roofs ...",
+                               "measure what this machine can do", bench};

@@ -12,8 +12,8 @@
 /* A part is a verb of two words: "bench comm". */
 extern const sw_verb sw_bench_comm, sw_bench_gemm, sw_bench_roofs_part, sw_bench_step;
 
-/* What a figure depends on beside the program: version, cpu, cores that may be used, memory, kernel, load before the run.
- * Ownership: json_decref. NULL without memory. */
+/* What a figure depends on beside the program: version, cpu, cores that may be used, memory,
+ * kernel, load before the run. Ownership: json_decref. NULL without memory. */
 json_t *sw_bench_machine(void);
 
 /* Where a report goes beside its table on stdout. */
@@ -22,7 +22,8 @@ typedef struct sw_bench_output {
     const char *save; /* to this file; NULL: to none */
 } sw_bench_output;
 
-/* Put the report where it goes. SW_NO_MEMORY where it is NULL. The caller keeps it, and prints the table unless as_json. */
+/* Put the report where it goes. SW_NO_MEMORY where it is NULL. The caller keeps it, and prints the
+ * table unless as_json. */
 sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_error *err);
 
 /* The flags of every part. */
@@ -31,10 +32,14 @@ sw_status sw_bench_put(const json_t *report, const sw_bench_output *output, sw_e
         "--save", "FILE", "also write the JSON object to FILE", SW_FLAG_TEXT, &(output).save \
     }
 
-/* The kernel set of this name; the widest that runs here for NULL. Errors: SW_BAD_CONFIG: there is no such set, or this CPU
- * cannot run it. */
-#define SW_BENCH_KERNELS_FLAG(name) \
-    { "--kernels", "SET", "baseline, x86-64-v3 or x86-64-v4 (default: the widest that this CPU has)", SW_FLAG_TEXT, &(name) }
+/* The kernel set of this name; the widest that runs here for NULL. Errors: SW_BAD_CONFIG: there is
+ * no such set, or this CPU cannot run it. */
+#define SW_BENCH_KERNELS_FLAG(name)                                                     \
+    {                                                                                   \
+        "--kernels", "SET",                                                             \
+            "baseline, x86-64-v3 or x86-64-v4 (default: the widest that this CPU has)", \
+            SW_FLAG_TEXT, &(name)                                                       \
+    }
 sw_status sw_bench_kernels(const char *name, sw_kernel_set *set, sw_error *err);
 
 /* The median of `samples` [n], which are put in order. n is at least 1. */
@@ -58,7 +63,8 @@ typedef struct sw_bench_roofs {
 
 /* Takes about a third of a second. Ranks are forked: no thread may run. */
 sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roofs, sw_error *err);
-double sw_bench_fma_roof(const sw_bench_roofs *roofs); /* the best width of fp32 that the kernel set has */
+double
+sw_bench_fma_roof(const sw_bench_roofs *roofs); /* the best width of fp32 that the kernel set has */
 json_t *sw_bench_roofs_json(const sw_bench_roofs *roofs);
 
 /* ---- bench_run.c ---- */
@@ -69,8 +75,8 @@ json_t *sw_bench_roofs_json(const sw_bench_roofs *roofs);
  *   plan       plan.json
  *   start      the first event: kernels, gemm
  *   start_to_step_1_seconds
- *   pss_bytes  the ranks' proportional set sizes together, the most that was seen in the first n_skip steps (at least one); the
- *              steps after them run unwatched
+ *   pss_bytes  the ranks' proportional set sizes together, the most that was seen in the first
+ *              n_skip steps (at least one); the steps after them run unwatched
  *
  * Errors: those of the run. Ownership: json_decref(*result). */
 sw_status sw_bench_run(const sw_settings *settings, int64_t n_skip, json_t **result, sw_error *err);

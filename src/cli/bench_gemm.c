@@ -1,7 +1,9 @@
-/* bench_gemm.c: shardwise bench gemm: who multiplies matrices fastest on this machine, on the shapes of training.
+/* bench_gemm.c: shardwise bench gemm: who multiplies matrices fastest on this machine, on the
+ * shapes of training.
  *
- * Every way to multiply that runs here gets every shape, on one core, with the roof of the arithmetic that it uses sampled before
- * and after each. What came out goes into the machine file, by which later runs choose (device/cpu/choice.h).
+ * Every way to multiply that runs here gets every shape, on one core, with the roof of the
+ * arithmetic that it uses sampled before and after each. What came out goes into the machine file,
+ * by which later runs choose (device/cpu/choice.h).
  */
 #include "cli/bench.h"
 
@@ -17,7 +19,8 @@
 
 enum { N_ROUNDS = 3, ROOF_PARTS = 4 /* a roof is sampled for a fourth of the time of a round */ };
 
-/* C[m,n] = op(A) op(B), or added to C. `is_sum`: C is a gradient of parameters, fp32 whatever the operands are. */
+/* C[m,n] = op(A) op(B), or added to C. `is_sum`: C is a gradient of parameters, fp32 whatever the
+ * operands are. */
 typedef struct bench_shape {
     const char *name;
     int64_t m, n, k;
@@ -84,7 +87,8 @@ static int64_t up_to_lines(int64_t bytes) {
 
 static sw_product product_of(const bench_shape *s, sw_dtype type, char *memory) {
     const sw_dtype c_type = s->is_sum ? SW_F32 : type;
-    char *a = memory + SW_PRODUCT_WORKSPACE, *b = a + up_to_lines(s->m * s->k * sw_dtype_bytes(type)),
+    char *a = memory + SW_PRODUCT_WORKSPACE,
+         *b = a + up_to_lines(s->m * s->k * sw_dtype_bytes(type)),
          *c = b + up_to_lines(s->k * s->n * sw_dtype_bytes(type));
     return (sw_product){.m = s->m,
                         .n = s->n,
@@ -123,12 +127,14 @@ static void try_shape(contest *all, contender *c, int shape) {
         fill(s, c->type, &product);
     sw_multiply(c->device, &product);
     for (int round = 0; round < N_ROUNDS; round++) {
-        const double before = sw_roof_measure(c->roof, all->seconds / ROOF_PARTS), begin = sw_seconds_of_thread();
+        const double before = sw_roof_measure(c->roof, all->seconds / ROOF_PARTS),
+                     begin = sw_seconds_of_thread();
         double now = begin, n_calls = 0;
         for (; now - begin < all->seconds || n_calls < 1; now = sw_seconds_of_thread(), n_calls++)
             sw_multiply(c->device, &product);
         rates[round] = n_calls * 2 * (double)s->m * (double)s->n * (double)s->k / (now - begin);
-        parts[round] = rates[round] / ((before + sw_roof_measure(c->roof, all->seconds / ROOF_PARTS)) / 2);
+        parts[round] =
+            rates[round] / ((before + sw_roof_measure(c->roof, all->seconds / ROOF_PARTS)) / 2);
     }
     c->rate[shape] = sw_bench_median(rates, N_ROUNDS);
     c->of_roof[shape] = sw_bench_median(parts, N_ROUNDS);
@@ -149,10 +155,12 @@ static sw_status add_contender(contest *all, sw_gemm_kind kind, sw_dtype type, s
     const sw_kernel_set set = all->machine.set;
     contender *c = &all->contenders[all->n];
     *c = (contender){.kind = kind, .type = type};
-    sw_status status = sw_cpu_open(&(sw_cpu_options){.set = set, .gemm = kind, .n_threads = 1}, &c->device, err);
+    sw_status status =
+        sw_cpu_open(&(sw_cpu_options){.set = set, .gemm = kind, .n_threads = 1}, &c->device, err);
     if (status)
         return status;
-    if (kind == SW_GEMM_BLAS && !strcmp(c->device->gemm, sw_gemm_kind_name(SW_GEMM_PLAIN))) { /* none was found */
+    if (kind == SW_GEMM_BLAS &&
+        !strcmp(c->device->gemm, sw_gemm_kind_name(SW_GEMM_PLAIN))) { /* none was found */
         c->device->close(c->device);
         return SW_OK;
     }
@@ -162,9 +170,11 @@ static sw_status add_contender(contest *all, sw_gemm_kind kind, sw_dtype type, s
     return SW_OK;
 }
 
-/* The plain product is for where there is no tuned one; and what own-bf16 does with fp32, own does. */
+/* The plain product is for where there is no tuned one; and what own-bf16 does with fp32, own
+ * does. */
 static bool takes_part(sw_gemm_kind kind, sw_dtype type, sw_kernel_set set) {
-    return sw_gemm_runs_here(kind, set) && !(kind == SW_GEMM_PLAIN && sw_gemm_runs_here(SW_GEMM_OWN, set)) &&
+    return sw_gemm_runs_here(kind, set) &&
+           !(kind == SW_GEMM_PLAIN && sw_gemm_runs_here(SW_GEMM_OWN, set)) &&
            !(kind == SW_GEMM_OWN_BF16 && type != SW_BF16);
 }
 
@@ -175,7 +185,8 @@ static sw_status hold(contest *all, sw_error *err) {
     list_shapes(all->shapes);
     for (int roof = 0; roof < SW_N_ROOFS; roof++)
         machine->roof[roof] = sw_roof_measure((sw_roof)roof, all->seconds);
-    all->memory = aligned_alloc(64, (size_t)up_to_lines(SW_PRODUCT_WORKSPACE + largest_operands(all->shapes)));
+    all->memory = aligned_alloc(
+        64, (size_t)up_to_lines(SW_PRODUCT_WORKSPACE + largest_operands(all->shapes)));
     if (!all->memory)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the matrices · shardwise bench gemm");
     sw_status status = SW_OK;
@@ -206,12 +217,13 @@ static void print_table(const contest *all) {
         const bench_shape *s = &all->shapes[shape];
         printf("\n%-12s %5" PRId64 " %5" PRId64 " %5" PRId64, s->name, s->m, s->n, s->k);
         for (int i = 0; i < all->n; i++)
-            printf("  %*.0f %.2f", (int)strlen(all->contenders[i].name) - 5, all->contenders[i].rate[shape] / 1e9,
-                   all->contenders[i].of_roof[shape]);
+            printf("  %*.0f %.2f", (int)strlen(all->contenders[i].name) - 5,
+                   all->contenders[i].rate[shape] / 1e9, all->contenders[i].of_roof[shape]);
     }
     printf("\n%-30s", "all together");
     for (int i = 0; i < all->n; i++)
-        printf("  %*.0f     ", (int)strlen(all->contenders[i].name) - 5, all->contenders[i].all / 1e9);
+        printf("  %*.0f     ", (int)strlen(all->contenders[i].name) - 5,
+               all->contenders[i].all / 1e9);
     printf("\n\n");
 }
 
@@ -222,14 +234,17 @@ static json_t *report_of(const contest *all) {
         json_t *results = json_array();
         for (int shape = 0; shape < N_SHAPES; shape++) {
             const bench_shape *s = &all->shapes[shape];
-            json_array_append_new(results,
-                                  json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "shape", s->name, "m", (json_int_t)s->m, "n",
-                                            (json_int_t)s->n, "k", (json_int_t)s->k, "flops", sw_json_number(c->rate[shape]),
-                                            "of_roof", sw_json_number(c->of_roof[shape])));
+            json_array_append_new(results, json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "shape",
+                                                     s->name, "m", (json_int_t)s->m, "n",
+                                                     (json_int_t)s->n, "k", (json_int_t)s->k,
+                                                     "flops", sw_json_number(c->rate[shape]),
+                                                     "of_roof", sw_json_number(c->of_roof[shape])));
         }
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "kind", sw_gemm_kind_name(c->kind), "by",
-                                              c->device->gemm, "operands", sw_dtype_name(c->type), "roof", sw_roof_name(c->roof),
-                                              "flops", sw_json_number(c->all), "results", results));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "kind",
+                                              sw_gemm_kind_name(c->kind), "by", c->device->gemm,
+                                              "operands", sw_dtype_name(c->type), "roof",
+                                              sw_roof_name(c->roof), "flops",
+                                              sw_json_number(c->all), "results", results));
     }
     return json_pack("{s:o, s:o}", "machine", sw_bench_machine(), "products", list);
 }
@@ -239,7 +254,8 @@ static void print_choices(const sw_machine *machine, const char *path) {
     for (int type = 0; type < 2; type++) {
         sw_gemm_choice choice;
         if (sw_gemm_choose_by(machine, type ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, &choice))
-            printf("shard.param_dtype: %s multiplies by %s\n", type ? "bf16" : "fp32", sw_gemm_kind_name(choice.kind));
+            printf("shard.param_dtype: %s multiplies by %s\n", type ? "bf16" : "fp32",
+                   sw_gemm_kind_name(choice.kind));
     }
     if (path)
         printf("written to %s\n", path);
@@ -252,10 +268,12 @@ static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     sw_bench_output report_to = {0};
     const sw_flag flags[] = {
         {"--output", "FILE",
-         "the machine file to write (default ~/.cache/shardwise/machine.json, which runs read; with --kernels: none)",
+         "the machine file to write (default ~/.cache/shardwise/machine.json, which runs read; "
+         "with --kernels: none)",
          SW_FLAG_TEXT, &output},
         SW_BENCH_KERNELS_FLAG(kernels),
-        {"--seconds", "S", "seconds for each of three rounds of each shape (default 0.02)", SW_FLAG_REAL, &seconds, 0, 10},
+        {"--seconds", "S", "seconds for each of three rounds of each shape (default 0.02)",
+         SW_FLAG_REAL, &seconds, 0, 10},
         SW_BENCH_OUTPUT_FLAGS(report_to),
         {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
@@ -263,17 +281,20 @@ static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     const char **others;
     int n_others;
     char path[SW_PATH_BYTES];
-    sw_status status = sw_arguments_begin(&sw_bench_gemm, n_arguments, arguments, flags, N_FLAGS, 0, "shardwise bench gemm",
-                                          &others, &n_others, &goes_on, err);
+    sw_status status =
+        sw_arguments_begin(&sw_bench_gemm, n_arguments, arguments, flags, N_FLAGS, 0,
+                           "shardwise bench gemm", &others, &n_others, &goes_on, err);
     if (!status && help)
         sw_arguments_help(&sw_bench_gemm, flags, N_FLAGS);
     if (!status && goes_on && n_others)
-        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: no argument is taken · shardwise bench gemm", others[0]);
+        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: no argument is taken · shardwise bench gemm",
+                         others[0]);
     free(others);
     if (status || !goes_on)
         return status;
     if (output && !*output)
-        return sw_fail(err, SW_BAD_CONFIG, "--output: the name is empty · shardwise bench gemm · name a file");
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--output: the name is empty · shardwise bench gemm · name a file");
     contest all = {.seconds = seconds};
     if ((status = sw_bench_kernels(kernels, &all.machine.set, err)))
         return status;
@@ -299,5 +320,7 @@ static sw_status gemm(int n_arguments, char **arguments, sw_error *err) {
     return status;
 }
 
-const sw_verb sw_bench_gemm = {"bench gemm", "",
-                               "matrix products, by each way to multiply; writes the machine file, which later runs use", gemm};
+const sw_verb sw_bench_gemm = {
+    "bench gemm", "",
+    "matrix products, by each way to multiply; writes the machine file, which later runs use",
+    gemm};

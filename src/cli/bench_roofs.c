@@ -1,8 +1,10 @@
-/* bench_roofs.c: shardwise bench roofs: the arithmetic of the cores that a run would use, all at work at once.
+/* bench_roofs.c: shardwise bench roofs: the arithmetic of the cores that a run would use, all at
+ * work at once.
  *
- * Ranks are launched and placed as a training run places them. Together they run bare loops of multiply-adds (the roofs), then
- * the products of matrices that the run's device would choose, of the shape of a feed-forward layer. The clock moves with the
- * work of all cores and the neighbours', so whoever holds a figure against these samples them around it.
+ * Ranks are launched and placed as a training run places them. Together they run bare loops of
+ * multiply-adds (the roofs), then the products of matrices that the run's device would choose, of
+ * the shape of a feed-forward layer. The clock moves with the work of all cores and the
+ * neighbours', so whoever holds a figure against these samples them around it.
  */
 #include "cli/bench.h"
 
@@ -51,16 +53,19 @@ static double roof_of_rank(const sw_device *device, sw_roof roof) {
     return sum;
 }
 
-/* y = x W: x [m,k], W [n,k], y [m,n], all of `type`. Operations per second of this rank; 0 without memory. */
+/* y = x W: x [m,k], W [n,k], y [m,n], all of `type`. Operations per second of this rank; 0 without
+ * memory. */
 static double gemm_of_rank(const sw_device *device, const sw_bench_cores *cores) {
     int64_t size = sw_dtype_bytes(cores->type), m = cores->m, n = cores->n, k = cores->k;
-    size_t bytes = (size_t)(size * (m * k + n * k + m * n)), workspace = (size_t)device->n_threads * SW_PRODUCT_WORKSPACE;
+    size_t bytes = (size_t)(size * (m * k + n * k + m * n)),
+           workspace = (size_t)device->n_threads * SW_PRODUCT_WORKSPACE;
     char *operands = aligned_alloc(64, (bytes + workspace + 127) / 64 * 64);
     if (!operands)
         return 0;
     memset(operands, 0, bytes);
     char *x = operands, *w = x + size * m * k, *y = w + size * n * k;
-    sw_product product = {.m = m, .n = n, .k = k, .alpha = 1, .c = y, .c_stride = n, .c_type = cores->type};
+    sw_product product = {
+        .m = m, .n = n, .k = k, .alpha = 1, .c = y, .c_stride = n, .c_type = cores->type};
     product.a = (sw_matrix){x, k, false, cores->type};
     product.b = (sw_matrix){w, k, true, cores->type};
     product.workspace = operands + (bytes + 63) / 64 * 64;
@@ -74,13 +79,17 @@ static double gemm_of_rank(const sw_device *device, const sw_bench_cores *cores)
 
 static sw_status sample_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     const sampling *s = arg;
-    sw_sharding sharding = {.mesh = sw_mesh_flat(sw_comm_size(comm)), .n_threads = (int)s->cores->n_threads, .mode = SW_SHM_VIEW};
+    sw_sharding sharding = {.mesh = sw_mesh_flat(sw_comm_size(comm)),
+                            .n_threads = (int)s->cores->n_threads,
+                            .mode = SW_SHM_VIEW};
     double mine[SW_N_ROOFS + 1], all[SW_MAX_RANKS * (SW_N_ROOFS + 1)];
     sw_device *device = NULL;
-    sw_status status = sw_rank_device_open(comm, &sharding, &s->found, s->cores->set, s->gemm.kind, &device, err);
+    sw_status status =
+        sw_rank_device_open(comm, &sharding, &s->found, s->cores->set, s->gemm.kind, &device, err);
     for (int i = 0; i <= SW_N_ROOFS && !status; i++) {
         status = sw_barrier(comm, err);
-        mine[i] = i < SW_N_ROOFS ? roof_of_rank(device, (sw_roof)i) : gemm_of_rank(device, s->cores);
+        mine[i] =
+            i < SW_N_ROOFS ? roof_of_rank(device, (sw_roof)i) : gemm_of_rank(device, s->cores);
     }
     if (!status)
         status = sw_exchange(comm, mine, all, sizeof mine, err);
@@ -99,11 +108,14 @@ sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roo
     sampling s = {.cores = cores};
     sw_launch_options options = SW_LAUNCH_OPTIONS_INIT;
     options.n_ranks = (int)cores->n_ranks;
-    s.roofs = mmap(NULL, sizeof *s.roofs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    s.roofs =
+        mmap(NULL, sizeof *s.roofs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s.roofs == MAP_FAILED)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for the roofs: %s · shardwise bench", strerror(errno));
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the roofs: %s · shardwise bench",
+                       strerror(errno));
     sw_cores_find(&s.found);
-    sw_gemm_choose(cores->set, cores->type == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false, &s.gemm);
+    sw_gemm_choose(cores->set, cores->type == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false,
+                   &s.gemm);
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
     sw_status status = sw_launch_as(&sw_launch_plain_words, &options, sample_in_rank, &s, err);
     *roofs = *s.roofs;
@@ -121,11 +133,13 @@ double sw_bench_fma_roof(const sw_bench_roofs *roofs) {
 static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, is_fp32 = false, goes_on;
     const char *kernels = NULL;
-    sw_bench_cores cores = {.n_ranks = 2, .n_threads = 1, .m = 1024, .n = 3072, .k = 576, .type = SW_BF16};
+    sw_bench_cores cores = {
+        .n_ranks = 2, .n_threads = 1, .m = 1024, .n = 3072, .k = 576, .type = SW_BF16};
     sw_bench_output output = {0};
     const sw_flag flags[] = {
         {"--ranks", "N", "processes (default 2)", SW_FLAG_COUNT, &cores.n_ranks, 1, SW_MAX_RANKS},
-        {"--threads", "N", "threads of each process (default 1)", SW_FLAG_COUNT, &cores.n_threads, 1, SW_MAX_THREADS},
+        {"--threads", "N", "threads of each process (default 1)", SW_FLAG_COUNT, &cores.n_threads,
+         1, SW_MAX_THREADS},
         {"--fp32", NULL, "multiply fp32 matrices, not bf16", SW_FLAG_SWITCH, &is_fp32},
         SW_BENCH_KERNELS_FLAG(kernels),
         SW_BENCH_OUTPUT_FLAGS(output),
@@ -135,12 +149,14 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
     const char **others;
     int n_others;
     sw_bench_roofs found = {0};
-    sw_status status = sw_arguments_begin(&sw_bench_roofs_part, n_arguments, arguments, flags, N_FLAGS, 0,
-                                          "shardwise bench roofs", &others, &n_others, &goes_on, err);
+    sw_status status =
+        sw_arguments_begin(&sw_bench_roofs_part, n_arguments, arguments, flags, N_FLAGS, 0,
+                           "shardwise bench roofs", &others, &n_others, &goes_on, err);
     if (!status && help)
         sw_arguments_help(&sw_bench_roofs_part, flags, N_FLAGS);
     if (!status && goes_on && n_others)
-        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: no argument is taken · shardwise bench roofs", others[0]);
+        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: no argument is taken · shardwise bench roofs",
+                         others[0]);
     free(others);
     if (status || !goes_on)
         return status;
@@ -152,8 +168,9 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
         json_decref(machine);
         return status;
     }
-    report = json_pack("{s:{s:I, s:I, s:s, s:s}, s:o, s:o}", "configuration", "ranks", (json_int_t)cores.n_ranks, "threads",
-                       (json_int_t)cores.n_threads, "kernel_set", sw_kernel_set_name(found.set), "gemm", found.gemm, "machine",
+    report = json_pack("{s:{s:I, s:I, s:s, s:s}, s:o, s:o}", "configuration", "ranks",
+                       (json_int_t)cores.n_ranks, "threads", (json_int_t)cores.n_threads,
+                       "kernel_set", sw_kernel_set_name(found.set), "gemm", found.gemm, "machine",
                        machine, "roofs", sw_bench_roofs_json(&found));
     status = sw_bench_put(report, &output, err);
     json_decref(report);
@@ -161,8 +178,9 @@ static sw_status roofs(int n_arguments, char **arguments, sw_error *err) {
         return status;
     for (sw_roof roof = 0; roof < SW_N_ROOFS; roof++)
         printf("%-16s %8.1f GFLOP/s\n", sw_roof_name(roof), found.rate[roof] / 1e9);
-    printf("%-16s %8.1f GFLOP/s   %" PRId64 " x %" PRId64 " x %" PRId64 " of %s by %s\n", "products",
-           found.rate[SW_N_ROOFS] / 1e9, cores.m, cores.n, cores.k, sw_dtype_name(cores.type), found.gemm);
+    printf("%-16s %8.1f GFLOP/s   %" PRId64 " x %" PRId64 " x %" PRId64 " of %s by %s\n",
+           "products", found.rate[SW_N_ROOFS] / 1e9, cores.m, cores.n, cores.k,
+           sw_dtype_name(cores.type), found.gemm);
     return SW_OK;
 }
 
@@ -175,4 +193,5 @@ json_t *sw_bench_roofs_json(const sw_bench_roofs *roofs) {
     return object;
 }
 
-const sw_verb sw_bench_roofs_part = {"bench roofs", "", "the most arithmetic that the cores can do together (roofs)", roofs};
+const sw_verb sw_bench_roofs_part = {
+    "bench roofs", "", "the most arithmetic that the cores can do together (roofs)", roofs};

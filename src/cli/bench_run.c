@@ -1,7 +1,8 @@
 /* bench_run.c: one training run, watched by a process that takes no part in it.
  *
  *     this process ── forks ──> supervisor ── forks ──> ranks
- *       reads the ranks' proportional set sizes until the steps begin that are timed: the reading walks their page tables
+ *       reads the ranks' proportional set sizes until the steps begin that are timed: the reading
+ *       walks their page tables
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +24,8 @@
 #include "observe/resident.h"
 #include "train/train.h"
 
-/* What the run tells while it goes on. Rank 0 counts steps; the supervisor leaves its error at the end. */
+/* What the run tells while it goes on. Rank 0 counts steps; the supervisor leaves its error at the
+ * end. */
 typedef struct run_tells {
     _Atomic int64_t n_steps;
     double first_step_end; /* valid once n_steps is above 0 */
@@ -53,7 +55,9 @@ static long parent_of(long process) {
     long parent = -1;
     snprintf(path, sizeof path, "/proc/%ld/stat", process);
     FILE *file = fopen(path, "re");
-    const char *rest = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL; /* its name may hold anything */
+    const char *rest = file && fgets(line, sizeof line, file)
+                           ? strrchr(line, ')')
+                           : NULL; /* its name may hold anything */
     if (!rest || sscanf(rest, ") %*c %ld", &parent) != 1)
         parent = -1;
     if (file)
@@ -88,7 +92,8 @@ static int64_t sum_of_pss(const pid_t *ranks, int n_ranks) {
 
 /* Wait for the supervisor's end. The largest sum seen in the first n_watched steps is returned. */
 static int64_t watch(pid_t supervisor, int64_t n_watched, run_tells *told) {
-    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000}; /* what is between two looks is missed */
+    const struct timespec pause = {.tv_nsec =
+                                       10 * 1000 * 1000}; /* what is between two looks is missed */
     pid_t ranks[SW_MAX_RANKS];
     int status;
     int64_t most = 0;
@@ -150,16 +155,22 @@ static sw_status read_run(const char *folder, json_t **result, sw_error *err) {
         return status;
     }
     *result = json_pack("{s:o, s:o, s:o}", "steps", steps, "plan", plan, "start", start);
-    return *result ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the figures of the run · shardwise bench");
+    return *result ? SW_OK
+                   : sw_fail(err, SW_NO_MEMORY,
+                             "no memory for the figures of the run · shardwise bench");
 }
 
-sw_status sw_bench_run(const sw_settings *settings, int64_t n_skip, json_t **result, sw_error *err) {
+sw_status sw_bench_run(const sw_settings *settings, int64_t n_skip, json_t **result,
+                       sw_error *err) {
     *result = NULL;
-    run_tells *told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    run_tells *told =
+        mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (told == MAP_FAILED)
-        return sw_fail(err, SW_NO_MEMORY, "no memory to watch a run: %s · shardwise bench", strerror(errno));
+        return sw_fail(err, SW_NO_MEMORY, "no memory to watch a run: %s · shardwise bench",
+                       strerror(errno));
     told->status = SW_LOST_RANK;
-    snprintf(told->error.message, sizeof told->error.message, "the run was killed · shardwise bench");
+    snprintf(told->error.message, sizeof told->error.message,
+             "the run was killed · shardwise bench");
     void (*before)(int) = signal(SIGINT, SIG_IGN); /* it ends the run, and this process tidies up */
     fflush(NULL);
     double begin = sw_seconds_now();
@@ -169,7 +180,8 @@ sw_status sw_bench_run(const sw_settings *settings, int64_t n_skip, json_t **res
     sw_status status = SW_OK;
     int64_t pss_bytes = 0;
     if (supervisor < 0)
-        status = sw_fail(err, SW_NO_MEMORY, "no process for a run: %s · shardwise bench", strerror(errno));
+        status = sw_fail(err, SW_NO_MEMORY, "no process for a run: %s · shardwise bench",
+                         strerror(errno));
     else
         pss_bytes = watch(supervisor, n_skip > 0 ? n_skip : 1, told);
     signal(SIGINT, before);
@@ -179,7 +191,8 @@ sw_status sw_bench_run(const sw_settings *settings, int64_t n_skip, json_t **res
         status = read_run(settings->checkpoint.path, result, err);
     if (!status) {
         const json_t *first = json_array_get(json_object_get(*result, "steps"), 0);
-        double start = told->first_step_end - json_number_value(json_object_get(first, "step_seconds")) - begin;
+        double start = told->first_step_end -
+                       json_number_value(json_object_get(first, "step_seconds")) - begin;
         json_object_set_new(*result, "start_to_step_1_seconds", sw_json_number(start));
         json_object_set_new(*result, "pss_bytes", json_integer(pss_bytes));
     }

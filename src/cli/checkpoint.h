@@ -6,7 +6,8 @@
 #include "checkpoint/run_lock.h"
 #include "cli/command.h"
 
-/* checkpoint_import.c, checkpoint_export.c, checkpoint_merge.c, checkpoint_steps.c, checkpoint_diff.c: one for each action. */
+/* checkpoint_import.c, checkpoint_export.c, checkpoint_merge.c, checkpoint_steps.c,
+ * checkpoint_diff.c: one for each action. */
 sw_status sw_checkpoint_action_import(int n_arguments, char **arguments, sw_error *err);
 sw_status sw_checkpoint_action_export(int n_arguments, char **arguments, sw_error *err);
 sw_status sw_checkpoint_action_merge(int n_arguments, char **arguments, sw_error *err);
@@ -19,14 +20,16 @@ sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error 
 bool sw_is_run_folder(const char *path);
 bool sw_is_checkpoint_folder(const char *path);
 
-/* The checkpoint that a path means: its folder, or the newest good one of a run's folder. Errors: SW_BAD_FILE. Ownership:
- * sw_checkpoint_close. */
+/* The checkpoint that a path means: its folder, or the newest good one of a run's folder. Errors:
+ * SW_BAD_FILE. Ownership: sw_checkpoint_close. */
 sw_status sw_checkpoint_at(const char *path, sw_checkpoint **checkpoint, sw_error *err);
 
-/* Take the lock of a run's folder; where its file system has none that is told, and the action goes on. */
+/* Take the lock of a run's folder; where its file system has none that is told, and the action goes
+ * on. */
 sw_status sw_checkpoint_lock(const char *folder, sw_run_lock *lock, sw_error *err);
 
-/* A word for a dtype, "bf16" as in run.yaml or "BF16" as in GGUF files; false: none of fp32, bf16, fp16. */
+/* A word for a dtype, "bf16" as in run.yaml or "BF16" as in GGUF files; false: none of fp32, bf16,
+ * fp16. */
 bool sw_checkpoint_parse_dtype(const char *word, sw_dtype *dtype);
 
 #endif

@@ -1,7 +1,9 @@
-/* checkpoint_diff.c: shardwise checkpoint diff: what differs between two checkpoints, parameter by parameter.
+/* checkpoint_diff.c: shardwise checkpoint diff: what differs between two checkpoints, parameter by
+ * parameter.
  *
- * What is found is one JSON object, for --json as it is, else told in words. Steps, states and settings that differ are told and
- * do not count: two runs may well have come to the same weights in different ways.
+ * What is found is one JSON object, for --json as it is, else told in words. Steps, states and
+ * settings that differ are told and do not count: two runs may well have come to the same weights
+ * in different ways.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +19,8 @@
 
 /* Two values of a key; NULL: there is none. Takes both over. False when memory is short. */
 static bool add_pair(json_t *object, const char *key, json_t *a, json_t *b) {
-    return json_object_set_new(object, key, json_pack("[o, o]", a ? a : json_null(), b ? b : json_null())) == 0;
+    return json_object_set_new(object, key,
+                               json_pack("[o, o]", a ? a : json_null(), b ? b : json_null())) == 0;
 }
 
 /* Entries of two objects that differ, as pairs; NULL when memory is short. Takes both over. */
@@ -27,7 +30,9 @@ static json_t *different_entries(json_t *a, json_t *b) {
     const char *key;
     json_object_foreach(a, key, value) {
         if (!json_equal(value, json_object_get(b, key)))
-            is_whole = add_pair(entries, key, json_incref(value), json_incref(json_object_get(b, key))) && is_whole;
+            is_whole =
+                add_pair(entries, key, json_incref(value), json_incref(json_object_get(b, key))) &&
+                is_whole;
     }
     json_object_foreach(b, key, value) {
         if (!json_object_get(a, key))
@@ -51,8 +56,8 @@ static json_t *settings_of(const sw_checkpoint *c) {
     json_t *object = json_object();
     bool is_whole = object;
     for (int i = 0; i < sw_checkpoint_n_settings(c) && is_whole; i++)
-        is_whole =
-            json_object_set_new(object, sw_checkpoint_setting(c, i)->key, json_string(sw_checkpoint_setting(c, i)->value)) == 0;
+        is_whole = json_object_set_new(object, sw_checkpoint_setting(c, i)->key,
+                                       json_string(sw_checkpoint_setting(c, i)->value)) == 0;
     if (is_whole)
         return object;
     json_decref(object);
@@ -77,11 +82,12 @@ static void add_tensor(void *to, const sw_difference *d) {
     t->n++;
     if (d->kind == SW_SAME)
         return;
-    json_t *entry =
-        json_pack("{s:s%, s:s, s:s}", "state", file, strcspn(file, "."), "name", d->name, "difference", kind_words[d->kind]);
+    json_t *entry = json_pack("{s:s%, s:s, s:s}", "state", file, strcspn(file, "."), "name",
+                              d->name, "difference", kind_words[d->kind]);
     if (d->kind == SW_OTHER_VALUES) {
-        json_t *values = json_pack("{s:I, s:I, s:o}", "elements", (json_int_t)d->n_elements, "different",
-                                   (json_int_t)d->n_different, "largest", sw_json_number(d->largest));
+        json_t *values =
+            json_pack("{s:I, s:I, s:o}", "elements", (json_int_t)d->n_elements, "different",
+                      (json_int_t)d->n_different, "largest", sw_json_number(d->largest));
         t->is_whole = json_object_update(entry, values) == 0 && t->is_whole;
         json_decref(values);
     }
@@ -90,11 +96,13 @@ static void add_tensor(void *to, const sw_difference *d) {
 
 /* ---- in words ---- */
 
-/* A value of a state or a setting, if it is short: most are numbers. Ownership: free; NULL: it is long. */
+/* A value of a state or a setting, if it is short: most are numbers. Ownership: free; NULL: it is
+ * long. */
 static char *short_text(json_t *value) {
     enum { MOST = 60 };
-    char *text = json_is_string(value) ? strdup(json_string_value(value))
-                                       : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    char *text = json_is_string(value)
+                     ? strdup(json_string_value(value))
+                     : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
     if (!text || strlen(text) <= MOST)
         return text;
     free(text);
@@ -114,9 +122,11 @@ static void tell_pair(const char *what, const char *key, json_t *values) {
 static void tell_tensor(json_t *entry) {
     const char *difference = json_string_value(json_object_get(entry, "difference"));
     json_t *largest = json_object_get(entry, "largest");
-    printf("%s %s: ", json_string_value(json_object_get(entry, "state")), json_string_value(json_object_get(entry, "name")));
+    printf("%s %s: ", json_string_value(json_object_get(entry, "state")),
+           json_string_value(json_object_get(entry, "name")));
     if (!strcmp(difference, kind_words[SW_OTHER_VALUES]))
-        printf("%lld of %lld %s, by %.3g at most\n", (long long)json_integer_value(json_object_get(entry, "different")),
+        printf("%lld of %lld %s, by %.3g at most\n",
+               (long long)json_integer_value(json_object_get(entry, "different")),
                (long long)json_integer_value(json_object_get(entry, "elements")),
                json_integer_value(json_object_get(entry, "elements")) == 1    ? "element differs"
                : json_integer_value(json_object_get(entry, "different")) == 1 ? "elements differs"
@@ -125,7 +135,8 @@ static void tell_tensor(json_t *entry) {
     else if (!strcmp(difference, kind_words[SW_OTHER_SHAPE]))
         printf("other shape, or trained in one alone\n");
     else
-        printf("only in the %s\n", !strcmp(difference, kind_words[SW_ONLY_IN_FIRST]) ? "first" : "second");
+        printf("only in the %s\n",
+               !strcmp(difference, kind_words[SW_ONLY_IN_FIRST]) ? "first" : "second");
 }
 
 /* One line for each state that differs, in place of one for each of its tensors. */
@@ -146,7 +157,9 @@ static void summarize(json_t *different) {
             n_otherwise += !size;
             n_elements += json_integer_value(json_object_get(other, "elements"));
             n_different += json_integer_value(json_object_get(other, "different"));
-            largest = fmax(largest, json_is_real(size) ? json_real_value(size) : size ? INFINITY : 0);
+            largest = fmax(largest, json_is_real(size) ? json_real_value(size)
+                                    : size             ? INFINITY
+                                                       : 0);
         }
         if (is_told)
             continue;
@@ -154,17 +167,20 @@ static void summarize(json_t *different) {
         printf("%s: ", state);
         if (n_alike)
             printf("%lld %s, %lld of their %lld elements, by %.3g at most", n_alike,
-                   sw_text_noun(n_alike, "tensor differs", "tensors differ"), n_different, n_elements, largest);
+                   sw_text_noun(n_alike, "tensor differs", "tensors differ"), n_different,
+                   n_elements, largest);
         if (n_otherwise)
             printf("%s%lld %s", n_alike ? "; " : "", n_otherwise,
-                   sw_text_noun(n_otherwise, "tensor has another shape or is in only one of the two",
+                   sw_text_noun(n_otherwise,
+                                "tensor has another shape or is in only one of the two",
                                 "tensors have other shapes or are in only one of the two"));
         putchar('\n');
     }
 }
 
 static void tell(json_t *report, bool in_short) {
-    json_t *value, *step = json_object_get(report, "step"), *different = json_object_get(report, "different");
+    json_t *value, *step = json_object_get(report, "step"),
+                   *different = json_object_get(report, "different");
     const char *key;
     size_t i;
     long long n = json_integer_value(json_object_get(report, "tensors"));
@@ -184,24 +200,27 @@ static void tell(json_t *report, bool in_short) {
             tell_tensor(value);
     }
     if (json_array_size(different))
-        printf("%zu of %lld %s\n", json_array_size(different), n, sw_text_noun(n, "tensor differs", "tensors differ"));
+        printf("%zu of %lld %s\n", json_array_size(different), n,
+               sw_text_noun(n, "tensor differs", "tensors differ"));
     else
         printf("equal: %lld %s, every bit\n", n, sw_text_noun(n, "tensor", "tensors"));
 }
 
 /* ---- the action ---- */
 
-static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, bool in_short, sw_error *err) {
+static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, bool in_short,
+                         sw_error *err) {
     const sw_checkpoint *a = checkpoint[0], *b = checkpoint[1];
     tensors t = {0, true, json_array()};
     json_t *report = NULL;
     sw_status status = sw_checkpoint_diff(a, b, add_tensor, &t, err);
     if (status == SW_OK && t.is_whole)
-        report =
-            json_pack("{s:b, s:[I, I], s:o, s:o, s:I, s:O}", "equal", json_array_size(t.different) == 0, "step",
-                      (json_int_t)sw_checkpoint_step(a), (json_int_t)sw_checkpoint_step(b), "state",
-                      different_entries(state_of(a), state_of(b)), "settings", different_entries(settings_of(a), settings_of(b)),
-                      "tensors", (json_int_t)t.n, "different", t.different);
+        report = json_pack("{s:b, s:[I, I], s:o, s:o, s:I, s:O}", "equal",
+                           json_array_size(t.different) == 0, "step",
+                           (json_int_t)sw_checkpoint_step(a), (json_int_t)sw_checkpoint_step(b),
+                           "state", different_entries(state_of(a), state_of(b)), "settings",
+                           different_entries(settings_of(a), settings_of(b)), "tensors",
+                           (json_int_t)t.n, "different", t.different);
     json_decref(t.different);
     if (status == SW_OK && !report)
         status = sw_fail(err, SW_NO_MEMORY, "no memory to tell what differs");
@@ -219,27 +238,33 @@ static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, bool 
 
 sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, as_json = false, in_short = false, goes_on;
-    const sw_flag flags[] = {
-        {"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
-        {"--summary", NULL, "print one line for each kind of state, not for each tensor", SW_FLAG_SWITCH, &in_short},
-        {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help}};
+    const sw_flag flags[] = {{"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
+                             {"--summary", NULL,
+                              "print one line for each kind of state, not for each tensor",
+                              SW_FLAG_SWITCH, &in_short},
+                             {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help}};
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {
-        "checkpoint diff", "RUN_DIR|CHECKPOINT_DIR RUN_DIR|CHECKPOINT_DIR",
-        "what differs between two checkpoints, whatever their numbers of ranks; for a run, its newest is taken", NULL};
+    static const sw_verb verb = {"checkpoint diff", "RUN_DIR|CHECKPOINT_DIR RUN_DIR|CHECKPOINT_DIR",
+                                 "what differs between two checkpoints, whatever their numbers of "
+                                 "ranks; for a run, its newest is taken",
+                                 NULL};
     const char **others;
     int n_others;
     sw_checkpoint *checkpoint[2] = {NULL, NULL};
     sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 2,
-                                          "shardwise checkpoint diff runs/x runs/y", &others, &n_others, &goes_on, err);
+                                          "shardwise checkpoint diff runs/x runs/y", &others,
+                                          &n_others, &goes_on, err);
     if (!status && help)
         sw_arguments_help(&verb, flags, N_FLAGS);
     if (status || !goes_on)
         goto done;
     if (n_others > 2)
-        status = sw_fail(err, SW_BAD_CONFIG, "%.100s: two folders are taken · shardwise checkpoint diff", others[2]);
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "%.100s: two folders are taken · shardwise checkpoint diff", others[2]);
     else if (as_json && in_short)
-        status = sw_fail(err, SW_BAD_CONFIG, "--json and --summary are both given · shardwise checkpoint diff · keep one");
+        status =
+            sw_fail(err, SW_BAD_CONFIG,
+                    "--json and --summary are both given · shardwise checkpoint diff · keep one");
     for (int i = 0; i < 2 && !status; i++)
         status = sw_checkpoint_at(others[i], &checkpoint[i], err);
     if (!status)

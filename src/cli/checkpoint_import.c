@@ -1,5 +1,5 @@
-/* checkpoint_import.c: shardwise checkpoint import: models of other kinds as Hugging Face folders; checkpoints of other runs as
- * those of a run.
+/* checkpoint_import.c: shardwise checkpoint import: models of other kinds as Hugging Face folders;
+ * checkpoints of other runs as those of a run.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -41,7 +41,8 @@ static sw_status import_checkpoint(const char *from, const char *to, sw_error *e
         status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be made", to);
     else if (!is_new && !sw_is_run_folder(to))
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "%s: exists and is not the folder of a run; a checkpoint is imported into a run's folder or a new one · "
+                         "%s: exists and is not the folder of a run; a checkpoint is imported into "
+                         "a run's folder or a new one · "
                          "to make a model's folder of it: shardwise checkpoint export",
                          to);
     if (status == SW_OK)
@@ -51,8 +52,9 @@ static sw_status import_checkpoint(const char *from, const char *to, sw_error *e
     if (status == SW_OK)
         status = sw_checkpoint_copy(checkpoint, sw_storage_system(), to, sw_cores_count(), err);
     if (status == SW_OK)
-        printf("checkpoint: %s/steps/%08" PRId64 "; shardwise train RUN.yaml checkpoint.path=%s continues from it\n", to,
-               sw_checkpoint_step(checkpoint), whole);
+        printf("checkpoint: %s/steps/%08" PRId64
+               "; shardwise train RUN.yaml checkpoint.path=%s continues from it\n",
+               to, sw_checkpoint_step(checkpoint), whole);
     else if (is_new && lock.descriptor >= 0)
         remove_new_folder(to);
     else if (is_new) /* a lock in it is another's */
@@ -64,12 +66,16 @@ static sw_status import_checkpoint(const char *from, const char *to, sw_error *e
 
 /* ---- a model ---- */
 
-static sw_status import_model(const char *from, const char *to, const char *dtype_word, const char *size, sw_error *err) {
+static sw_status import_model(const char *from, const char *to, const char *dtype_word,
+                              const char *size, sw_error *err) {
     sw_dtype dtype;
     int64_t max_shard_size;
     if (!sw_checkpoint_parse_dtype(dtype_word ? dtype_word : "fp32", &dtype))
-        return sw_fail(err, SW_BAD_CONFIG, "--dtype is fp32, bf16 or fp16, not %.100s · shardwise checkpoint import", dtype_word);
-    sw_status status = sw_arguments_size("checkpoint import", "--max-shard-size", size ? size : "5GiB", &max_shard_size, err);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--dtype is fp32, bf16 or fp16, not %.100s · shardwise checkpoint import",
+                       dtype_word);
+    sw_status status = sw_arguments_size("checkpoint import", "--max-shard-size",
+                                         size ? size : "5GiB", &max_shard_size, err);
     if (status)
         return status;
     status = sw_checkpoint_import(from, to, dtype, max_shard_size, err);
@@ -84,34 +90,39 @@ sw_status sw_checkpoint_action_import(int n_arguments, char **arguments, sw_erro
     bool help = false, goes_on;
     const char *dtype_word = NULL, *size = NULL;
     const sw_flag flags[] = {
-        {"--dtype", "TYPE", "element type of a model's folder: fp32, bf16 or fp16 (default fp32)", SW_FLAG_TEXT, &dtype_word},
-        {"--max-shard-size", "SIZE", "largest file of a model's folder (default 5GiB)", SW_FLAG_TEXT, &size},
+        {"--dtype", "TYPE", "element type of a model's folder: fp32, bf16 or fp16 (default fp32)",
+         SW_FLAG_TEXT, &dtype_word},
+        {"--max-shard-size", "SIZE", "largest file of a model's folder (default 5GiB)",
+         SW_FLAG_TEXT, &size},
         {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {
-        "checkpoint import", "FILE.gguf|MODEL_DIR OUT_DIR | RUN_DIR|CHECKPOINT_DIR RUN_DIR",
-        "make a Hugging Face folder of a GGUF file or, in another element type, of such a folder; or verify a "
-        "checkpoint (for a run, its newest) and copy it into another run",
-        NULL};
+    static const sw_verb verb = {"checkpoint import",
+                                 "FILE.gguf|MODEL_DIR OUT_DIR | RUN_DIR|CHECKPOINT_DIR RUN_DIR",
+                                 "make a Hugging Face folder of a GGUF file or, in another element "
+                                 "type, of such a folder; or verify a "
+                                 "checkpoint (for a run, its newest) and copy it into another run",
+                                 NULL};
     const char **others;
     int n_others;
     sw_status status = sw_arguments_begin(&verb, n_arguments, arguments, flags, N_FLAGS, 2,
-                                          "shardwise checkpoint import model.gguf model", &others, &n_others, &goes_on, err);
+                                          "shardwise checkpoint import model.gguf model", &others,
+                                          &n_others, &goes_on, err);
     if (!status && help)
         sw_arguments_help(&verb, flags, N_FLAGS);
     if (status || !goes_on)
         goto done;
     bool is_of_a_run = sw_is_checkpoint_folder(others[0]) || sw_is_run_folder(others[0]);
     if (n_others > 2)
-        status =
-            sw_fail(err, SW_BAD_CONFIG, "%.100s: one file and one folder are taken · shardwise checkpoint import", others[2]);
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "%.100s: one file and one folder are taken · shardwise checkpoint import",
+                         others[2]);
     else if (is_of_a_run && (dtype_word || size))
-        status = sw_fail(
-            err, SW_BAD_CONFIG,
-            "%s: a checkpoint keeps its element types and files, so there is no %s · shardwise checkpoint import · to make "
-            "a model's folder of it: shardwise checkpoint export",
-            others[0], dtype_word ? "--dtype" : "--max-shard-size");
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "%s: a checkpoint keeps its element types and files, so there is no %s · "
+                         "shardwise checkpoint import · to make "
+                         "a model's folder of it: shardwise checkpoint export",
+                         others[0], dtype_word ? "--dtype" : "--max-shard-size");
     else if (is_of_a_run)
         status = import_checkpoint(others[0], others[1], err);
     else

@@ -5,8 +5,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* cpu, threads, cores, features, kernels, products, memory, limits; missing: what ranks cannot do without. NULL where memory is
- * short. */
+/* cpu, threads, cores, features, kernels, products, memory, limits; missing: what ranks cannot do
+ * without. NULL where memory is short. */
 json_t *sw_doctor_object(const char *cpu, const char *cpu_flags, bool has_windows);
 
 #endif

@@ -14,7 +14,8 @@
 #include "observe/resident.h"
 
 static json_t *features(const char *flags) {
-    static const char *const matter[] = {"avx2", "fma", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16"};
+    static const char *const matter[] = {"avx2",     "fma",         "avx512f",
+                                         "avx512bw", "avx512_bf16", "amx_bf16"};
     json_t *object = json_object();
     for (size_t i = 0; i < sizeof matter / sizeof *matter; i++) {
         size_t n = strlen(matter[i]);
@@ -31,7 +32,8 @@ static json_t *kernels(void) {
     for (sw_kernel_set set = 0; set < SW_N_KERNEL_SETS; set++)
         if (sw_kernel_set_runs_here(set))
             json_array_append_new(runs, json_string(sw_kernel_set_name(set)));
-    return json_pack("{s:o, s:s}", "run_here", runs, "used", sw_kernel_set_name(sw_kernel_set_best()));
+    return json_pack("{s:o, s:s}", "run_here", runs, "used",
+                     sw_kernel_set_name(sw_kernel_set_best()));
 }
 
 static json_t *product(sw_number_kind numbers) {
@@ -47,13 +49,15 @@ static json_t *memory(void) {
         bytes = json_integer(available.bytes);
         limit = json_string(available.limit);
     }
-    return json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "available_bytes",
+    return json_pack("{s:I, s:o, s:o}", "bytes",
+                     (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "available_bytes",
                      bytes, "limited_by", limit);
 }
 
 static json_t *limit(int resource) {
     struct rlimit found;
-    bool is_known = !getrlimit((__rlimit_resource_t)resource, &found) && found.rlim_cur != RLIM_INFINITY;
+    bool is_known =
+        !getrlimit((__rlimit_resource_t)resource, &found) && found.rlim_cur != RLIM_INFINITY;
     return is_known ? json_integer((json_int_t)found.rlim_cur) : json_null();
 }
 
@@ -63,10 +67,12 @@ json_t *sw_doctor_object(const char *cpu, const char *cpu_flags, bool has_window
     CPU_ZERO(&allowed);
     sw_cores_find(&cores);
     int n_threads = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
-    return json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:{s:o, s:o}, s:o, s:{s:o, s:o, s:o, s:o}, s:o}", "version", sw_version(),
-                     "cpu", cpu, "threads", n_threads, "cores", cores.n, "features", features(cpu_flags), "kernels", kernels(),
-                     "products", "fp32", product(SW_NUMBERS_F32), "bf16", product(SW_NUMBERS_BF16), "memory", memory(), "limits",
-                     "processes", limit(RLIMIT_NPROC), "open_files", limit(RLIMIT_NOFILE), "locked_memory_bytes",
-                     limit(RLIMIT_MEMLOCK), "address_space_bytes", limit(RLIMIT_AS), "missing",
-                     has_windows ? json_array() : json_pack("[s]", "memfd"));
+    return json_pack(
+        "{s:s, s:s, s:i, s:i, s:o, s:o, s:{s:o, s:o}, s:o, s:{s:o, s:o, s:o, s:o}, s:o}", "version",
+        sw_version(), "cpu", cpu, "threads", n_threads, "cores", cores.n, "features",
+        features(cpu_flags), "kernels", kernels(), "products", "fp32", product(SW_NUMBERS_F32),
+        "bf16", product(SW_NUMBERS_BF16), "memory", memory(), "limits", "processes",
+        limit(RLIMIT_NPROC), "open_files", limit(RLIMIT_NOFILE), "locked_memory_bytes",
+        limit(RLIMIT_MEMLOCK), "address_space_bytes", limit(RLIMIT_AS), "missing",
+        has_windows ? json_array() : json_pack("[s]", "memfd"));
 }

@@ -24,7 +24,8 @@ static sw_source_score sum_of(const sw_score_options *o, const sw_source_score *
         all.n_rows += scores[i].n_rows;
         all.n_targets += scores[i].n_targets;
         all.n_dropped += scores[i].n_dropped;
-        all.n_bytes = all.n_bytes < 0 || scores[i].n_bytes < 0 ? -1 : all.n_bytes + scores[i].n_bytes;
+        all.n_bytes =
+            all.n_bytes < 0 || scores[i].n_bytes < 0 ? -1 : all.n_bytes + scores[i].n_bytes;
         all.loss += scores[i].loss;
     }
     return all;
@@ -45,9 +46,11 @@ static void print_source(const char *name, const sw_source_score *s) {
     if (s->n_bytes > 0)
         printf("%.4f bits per byte", bits_per_byte(s));
     else
-        printf("bits per byte unknown (%s)",
-               s->n_bytes < 0 ? "the model has no tokenizer" : "what is predicted has no byte of text");
-    printf(" · %" PRId64 " %s in %" PRId64 " %s", s->n_targets, sw_text_noun(s->n_targets, "token", "tokens"), s->n_rows,
+        printf("bits per byte unknown (%s)", s->n_bytes < 0
+                                                 ? "the model has no tokenizer"
+                                                 : "what is predicted has no byte of text");
+    printf(" · %" PRId64 " %s in %" PRId64 " %s", s->n_targets,
+           sw_text_noun(s->n_targets, "token", "tokens"), s->n_rows,
            sw_text_noun(s->n_rows, "row", "rows"));
     if (s->n_dropped)
         printf(", %" PRId64 " %s alone, with nothing before it", s->n_dropped,
@@ -57,12 +60,15 @@ static void print_source(const char *name, const sw_source_score *s) {
 
 static void print_choices(const char *name, const sw_choices_score *c) {
     double n = (double)c->n_questions;
-    printf("%s: accuracy %.4f by log-probability per token, %.4f per byte, %.4f of the whole · %" PRId64 " %s\n", name,
-           (double)c->n_right / n, (double)c->n_right_by_byte / n, (double)c->n_right_by_total / n, c->n_questions,
+    printf("%s: accuracy %.4f by log-probability per token, %.4f per byte, %.4f of the whole · "
+           "%" PRId64 " %s\n",
+           name, (double)c->n_right / n, (double)c->n_right_by_byte / n,
+           (double)c->n_right_by_total / n, c->n_questions,
            sw_text_noun(c->n_questions, "question", "questions"));
 }
 
-void sw_print_scores(const sw_score_options *o, const sw_source_score *scores, const sw_choices_score *choices) {
+void sw_print_scores(const sw_score_options *o, const sw_source_score *scores,
+                     const sw_choices_score *choices) {
     const sw_source_score all = sum_of(o, scores);
     for (int i = 0; i < o->n_paths; i++)
         print_source(o->paths[i], &scores[i]);
@@ -75,7 +81,8 @@ void sw_print_scores(const sw_score_options *o, const sw_source_score *scores, c
 static json_t *source_json(const char *name, const sw_source_score *s) {
     const double loss = loss_of(s);
     /* a name need not be UTF-8 */
-    json_t *path = json_string(name), *object = json_pack("{s:o}", "source", path ? path : json_null());
+    json_t *path = json_string(name),
+           *object = json_pack("{s:o}", "source", path ? path : json_null());
     json_object_set_new(object, "loss", sw_json_number(loss));
     json_object_set_new(object, "perplexity", sw_json_number(exp(loss)));
     if (s->n_bytes > 0) {
@@ -89,13 +96,14 @@ static json_t *source_json(const char *name, const sw_source_score *s) {
 }
 
 static json_t *choices_json(const sw_choices_score *c) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "questions", (json_int_t)c->n_questions, "right", (json_int_t)c->n_right,
-                     "right_by_byte", (json_int_t)c->n_right_by_byte, "right_by_total", (json_int_t)c->n_right_by_total,
-                     "accuracy", sw_json_number((double)c->n_right / (double)c->n_questions));
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "questions", (json_int_t)c->n_questions, "right",
+                     (json_int_t)c->n_right, "right_by_byte", (json_int_t)c->n_right_by_byte,
+                     "right_by_total", (json_int_t)c->n_right_by_total, "accuracy",
+                     sw_json_number((double)c->n_right / (double)c->n_questions));
 }
 
-sw_status sw_print_scores_json(const sw_score_options *o, const sw_source_score *scores, const sw_choices_score *choices,
-                               sw_error *err) {
+sw_status sw_print_scores_json(const sw_score_options *o, const sw_source_score *scores,
+                               const sw_choices_score *choices, sw_error *err) {
     const sw_source_score all = sum_of(o, scores);
     json_t *sources = json_array(), *report = json_pack("{s:O}", "sources", sources);
     bool is_whole = sources && report;
@@ -111,5 +119,6 @@ sw_status sw_print_scores_json(const sw_score_options *o, const sw_source_score 
     putchar('\n');
     json_decref(sources);
     json_decref(report);
-    return is_whole ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory to print the scores · shardwise eval");
+    return is_whole ? SW_OK
+                    : sw_fail(err, SW_NO_MEMORY, "no memory to print the scores · shardwise eval");
 }

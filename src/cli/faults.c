@@ -1,5 +1,5 @@
-/* faults.c: the library of faults lies beside the command, or where it was installed; LD_PRELOAD puts it before libc, which only
- * a new start can do. */
+/* faults.c: the library of faults lies beside the command, or where it was installed; LD_PRELOAD
+ * puts it before libc, which only a new start can do. */
 #include "cli/faults.h"
 
 #include <errno.h>
@@ -23,8 +23,10 @@ static sw_status find_library(char path[SW_PATH_BYTES], sw_error *err) {
     for (size_t i = 0; i < sizeof places / sizeof *places && name; i++)
         if (sw_path_join(path, own, places[i], NULL) == SW_OK && sw_file_exists(path))
             return SW_OK;
-    return sw_fail(err, SW_BAD_CONFIG, "--inject allocation and write need %s, which is neither beside the command nor in %s",
-                   SW_FAULT_CALLS_FILE, SW_FAULT_CALLS_INSTALLED);
+    return sw_fail(
+        err, SW_BAD_CONFIG,
+        "--inject allocation and write need %s, which is neither beside the command nor in %s",
+        SW_FAULT_CALLS_FILE, SW_FAULT_CALLS_INSTALLED);
 }
 
 static sw_status start_again(const char *verb, int n_arguments, char **arguments, sw_error *err) {
@@ -35,7 +37,9 @@ static sw_status start_again(const char *verb, int n_arguments, char **arguments
         return status;
     if (others && strstr(others, path))
         return sw_fail(err, SW_BAD_CONFIG,
-                       "%s could not be loaded before all other libraries; is the command privileged, or static?", path);
+                       "%s could not be loaded before all other libraries; is the command "
+                       "privileged, or static?",
+                       path);
     size_t bytes = strlen(path) + (others ? strlen(others) : 0) + 2;
     char *preload = malloc(bytes);
     char **again = calloc((size_t)n_arguments + 3, sizeof *again);
@@ -47,13 +51,15 @@ static sw_status start_again(const char *verb, int n_arguments, char **arguments
         if (!setenv("LD_PRELOAD", preload, 1))
             execv("/proc/self/exe", again);
     }
-    status = sw_fail(err, SW_NO_MEMORY, "the command could not be started again with %s: %s", path, strerror(errno));
+    status = sw_fail(err, SW_NO_MEMORY, "the command could not be started again with %s: %s", path,
+                     strerror(errno));
     free(preload);
     free(again);
     return status;
 }
 
-sw_status sw_faults_load(const char *verb, const sw_flag_texts *texts, int n_arguments, char **arguments, sw_error *err) {
+sw_status sw_faults_load(const char *verb, const sw_flag_texts *texts, int n_arguments,
+                         char **arguments, sw_error *err) {
     sw_faults *faults;
     sw_status status = sw_faults_open(texts->item, texts->n, &faults, err);
     if (!status && sw_faults_need_calls(faults) && !sw_fault_calls_are_loaded())

@@ -8,11 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A signal handler has no argument, and the text is printed by another process: ranks inherit the address. */
-static atomic_bool *is_open; /* the last line on standard output is not ended; NULL: nobody prints in pieces */
+/* A signal handler has no argument, and the text is printed by another process: ranks inherit the
+ * address. */
+static atomic_bool
+    *is_open; /* the last line on standard output is not ended; NULL: nobody prints in pieces */
 
 void sw_text_line_watch(void) {
-    void *shared = mmap(NULL, sizeof *is_open, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared =
+        mmap(NULL, sizeof *is_open, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared != MAP_FAILED)
         is_open = shared;
 }
@@ -24,8 +27,8 @@ void sw_text_line_ended(bool has_ended) {
 
 static bool is_standard_output(int descriptor) {
     struct stat here, output;
-    return !fstat(descriptor, &here) && !fstat(STDOUT_FILENO, &output) && here.st_dev == output.st_dev &&
-           here.st_ino == output.st_ino;
+    return !fstat(descriptor, &here) && !fstat(STDOUT_FILENO, &output) &&
+           here.st_dev == output.st_dev && here.st_ino == output.st_ino;
 }
 
 void sw_fresh_line(int descriptor) {

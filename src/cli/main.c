@@ -1,4 +1,5 @@
-/* main.c: the command: picks the verb, says what went wrong, and turns a status into an exit code. */
+/* main.c: the command: picks the verb, says what went wrong, and turns a status into an exit
+ * code. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,8 +12,9 @@
 #include "cli/command.h"
 #include "cli/fresh_line.h"
 
-static const sw_verb *const verbs[] = {&sw_verb_train, &sw_verb_generate,   &sw_verb_eval,   &sw_verb_tokenize,
-                                       &sw_verb_plan,  &sw_verb_checkpoint, &sw_verb_doctor, &sw_verb_bench};
+static const sw_verb *const verbs[] = {&sw_verb_train,    &sw_verb_generate, &sw_verb_eval,
+                                       &sw_verb_tokenize, &sw_verb_plan,     &sw_verb_checkpoint,
+                                       &sw_verb_doctor,   &sw_verb_bench};
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 /* Verbs that are known and not built yet. */
@@ -39,7 +41,8 @@ void sw_print_warning(const char *message) {
     make_harmless(message, text);
     fflush(stdout);
     sw_fresh_line(STDERR_FILENO);
-    fprintf(stderr, "shardwise: %swarning:%s %s\n", is_coloured ? "\033[33m" : "", is_coloured ? "\033[0m" : "", text);
+    fprintf(stderr, "shardwise: %swarning:%s %s\n", is_coloured ? "\033[33m" : "",
+            is_coloured ? "\033[0m" : "", text);
 }
 
 void sw_print_error(const sw_error *err) {
@@ -52,17 +55,22 @@ void sw_print_error(const sw_error *err) {
     if (is_stopped)
         fprintf(stderr, "shardwise: %s\n", *text ? text : "stopped by a signal");
     else
-        fprintf(stderr, "shardwise: %serror:%s %s\n", is_coloured ? "\033[31m" : "", is_coloured ? "\033[0m" : "", text);
+        fprintf(stderr, "shardwise: %serror:%s %s\n", is_coloured ? "\033[31m" : "",
+                is_coloured ? "\033[0m" : "", text);
     if (sw_status_exit_code(err->status) == 1)
-        fprintf(stderr, "This is a bug in shardwise %s. Please report it with this message, the command and RUN.yaml.\n",
+        fprintf(stderr,
+                "This is a bug in shardwise %s. Please report it with this message, the command "
+                "and RUN.yaml.\n",
                 sw_version());
 }
 
 static void print_help(FILE *out) {
-    fprintf(out, "shardwise %s: train and fine-tune transformers, split over ranks\n\n", sw_version());
+    fprintf(out, "shardwise %s: train and fine-tune transformers, split over ranks\n\n",
+            sw_version());
     for (int i = 0; i < N_VERBS; i++)
         fprintf(out, "  %-10s %-47s %s\n", verbs[i]->name, verbs[i]->arguments, verbs[i]->about);
-    fprintf(out, "\nMore about one of them: shardwise help VERB. The version: shardwise --version\n");
+    fprintf(out,
+            "\nMore about one of them: shardwise help VERB. The version: shardwise --version\n");
 }
 
 static sw_status unknown_verb(const char *name, sw_error *err) {
@@ -71,13 +79,17 @@ static sw_status unknown_verb(const char *name, sw_error *err) {
         names[4 + i] = verbs[i]->name;
     for (size_t i = 0; i < sizeof unbuilt_verbs / sizeof *unbuilt_verbs; i++)
         if (!strcmp(name, unbuilt_verbs[i]))
-            return sw_fail(err, SW_BAD_CONFIG, "%s is not built yet · shardwise %s · shardwise --help lists what there is", name,
-                           name);
+            return sw_fail(
+                err, SW_BAD_CONFIG,
+                "%s is not built yet · shardwise %s · shardwise --help lists what there is", name,
+                name);
     const char *nearest = sw_text_nearest(name, names, N_VERBS + 4);
     if (nearest)
         return sw_fail(err, SW_BAD_CONFIG, "there is no %s %.100s · shardwise · did you mean %s?",
                        *name == '-' ? "option" : "verb", name, nearest);
-    return sw_fail(err, SW_BAD_CONFIG, "there is no verb %.100s · shardwise · shardwise --help lists what there is", name);
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "there is no verb %.100s · shardwise · shardwise --help lists what there is",
+                   name);
 }
 
 static const sw_verb *find_verb(const char *name) {
@@ -98,7 +110,8 @@ static sw_status help(int n_arguments, char **arguments, sw_error *err) {
     if (!verb)
         return unknown_verb(arguments[0], err);
     if (n_arguments > 2)
-        return sw_fail(err, SW_BAD_CONFIG, "%.100s: a verb and a part of it are taken · shardwise help", arguments[2]);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%.100s: a verb and a part of it are taken · shardwise help", arguments[2]);
     char *asked[] = {n_arguments > 1 ? arguments[1] : help_flag, help_flag};
     return verb->run(n_arguments, asked, err);
 }
@@ -106,7 +119,8 @@ static sw_status help(int n_arguments, char **arguments, sw_error *err) {
 static sw_status run(int n_arguments, char **arguments, sw_error *err) {
     if (n_arguments < 1) {
         print_help(stderr);
-        return sw_fail(err, SW_BAD_CONFIG, "no verb is given · shardwise · for example: shardwise train RUN.yaml");
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "no verb is given · shardwise · for example: shardwise train RUN.yaml");
     }
     if (!strcmp(arguments[0], "--help") || !strcmp(arguments[0], "-h")) {
         print_help(stdout);
@@ -122,8 +136,9 @@ static sw_status run(int n_arguments, char **arguments, sw_error *err) {
     return verb ? verb->run(n_arguments - 1, arguments + 1, err) : unknown_verb(arguments[0], err);
 }
 
-/* The number of a closed standard stream would go to the next file that is opened, and what is printed into that file. So it is
- * taken by a file that cannot be written (0: read), as the closed stream could not. */
+/* The number of a closed standard stream would go to the next file that is opened, and what is
+ * printed into that file. So it is taken by a file that cannot be written (0: read), as the closed
+ * stream could not. */
 static void occupy_standard_streams(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
@@ -136,11 +151,13 @@ static sw_status check_stack(sw_error *err) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= least)
         return SW_OK;
-    return sw_fail(err, SW_NO_MEMORY, "the stack is limited to %ju KiB · ulimit -s · at least %ju KiB are needed",
+    return sw_fail(err, SW_NO_MEMORY,
+                   "the stack is limited to %ju KiB · ulimit -s · at least %ju KiB are needed",
                    (uintmax_t)limit.rlim_cur >> 10, (uintmax_t)least >> 10);
 }
 
-/* SIGUSR1 asks a run to save, and may come before it can listen: then it waits. No other verb has anything to save. */
+/* SIGUSR1 asks a run to save, and may come before it can listen: then it waits. No other verb has
+ * anything to save. */
 static void keep_wishes(void) {
     sigset_t save_now;
     sigemptyset(&save_now);
@@ -158,7 +175,8 @@ int main(int argc, char **argv) {
         status = run(argc - 1, argv + 1, &err);
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = sw_fail(&err, SW_NO_SPACE,
-                         "the output could not be written · standard output · is the disk full, or has its reader ended?");
+                         "the output could not be written · standard output · is the disk full, or "
+                         "has its reader ended?");
     if (status)
         sw_print_error(&err);
     return sw_status_exit_code(status);

@@ -11,7 +11,8 @@ static void print_line(void *to, const char *text) {
 }
 
 /* Told first, and then refused if it does not fit. */
-static sw_status tell(const sw_settings *settings, bool print_program, bool as_json, sw_error *err) {
+static sw_status tell(const sw_settings *settings, bool print_program, bool as_json,
+                      sw_error *err) {
     sw_cores cores;
     sw_plan plan;
     sw_cores_find(&cores);
@@ -40,7 +41,8 @@ static sw_status tell(const sw_settings *settings, bool print_program, bool as_j
 static sw_status plan(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, print_program = false, as_json = false, goes_on;
     const sw_flag flags[] = {
-        {"--print-program", NULL, "print every instruction of a step", SW_FLAG_SWITCH, &print_program},
+        {"--print-program", NULL, "print every instruction of a step", SW_FLAG_SWITCH,
+         &print_program},
         {"--json", NULL, "print the plan as one JSON object", SW_FLAG_SWITCH, &as_json},
         {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
@@ -48,14 +50,17 @@ static sw_status plan(int n_arguments, char **arguments, sw_error *err) {
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     const char **others;
     int n_others;
-    sw_status status = sw_arguments_begin(&sw_verb_plan, n_arguments, arguments, flags, N_FLAGS, 1, "shardwise plan RUN.yaml",
-                                          &others, &n_others, &goes_on, err);
+    sw_status status =
+        sw_arguments_begin(&sw_verb_plan, n_arguments, arguments, flags, N_FLAGS, 1,
+                           "shardwise plan RUN.yaml", &others, &n_others, &goes_on, err);
     if (!status && help)
         sw_arguments_help(&sw_verb_plan, flags, N_FLAGS);
     if (status || !goes_on)
         goto done;
     if (print_program && as_json)
-        status = sw_fail(err, SW_BAD_CONFIG, "--print-program and --json are both given · shardwise plan · keep one of them");
+        status = sw_fail(
+            err, SW_BAD_CONFIG,
+            "--print-program and --json are both given · shardwise plan · keep one of them");
     if (!status)
         status = sw_settings_read(others[0], others + 1, n_others - 1, &settings, err);
     if (!status)

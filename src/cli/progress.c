@@ -14,19 +14,26 @@
 static const double seconds_between_drawings = 0.1;
 
 sw_show sw_show_for(FILE *out, bool is_quiet, bool is_json) {
-    return is_json ? SW_SHOW_JSON : is_quiet ? SW_SHOW_NOTHING : isatty(fileno(out)) ? SW_SHOW_LIVE : SW_SHOW_LINES;
+    return is_json               ? SW_SHOW_JSON
+           : is_quiet            ? SW_SHOW_NOTHING
+           : isatty(fileno(out)) ? SW_SHOW_LIVE
+                                 : SW_SHOW_LINES;
 }
 
 char *sw_progress_line(const sw_progress *progress, char *buffer, size_t bytes) {
-    char loss[SW_TEXT_NUMBER_BYTES], speed[SW_TEXT_NUMBER_BYTES], memory[SW_TEXT_NUMBER_BYTES], left[SW_TEXT_NUMBER_BYTES],
-        rate[SW_TEXT_NUMBER_BYTES];
-    double seconds_left =
-        progress->step > 0 ? progress->seconds / (double)progress->step * (double)(progress->n_steps - progress->step) : 0;
+    char loss[SW_TEXT_NUMBER_BYTES], speed[SW_TEXT_NUMBER_BYTES], memory[SW_TEXT_NUMBER_BYTES],
+        left[SW_TEXT_NUMBER_BYTES], rate[SW_TEXT_NUMBER_BYTES];
+    double seconds_left = progress->step > 0 ? progress->seconds / (double)progress->step *
+                                                   (double)(progress->n_steps - progress->step)
+                                             : 0;
     snprintf(rate, sizeof rate, "%.3g", progress->learning_rate);
-    snprintf(buffer, bytes, "step %" PRId64 "/%" PRId64 " · loss %s · norm %.3g · rate %s · %s tokens/s · %s · %s left",
-             progress->step, progress->n_steps, sw_text_loss(progress->loss, loss, sizeof loss), progress->grad_norm, rate,
-             sw_text_count(progress->tokens_per_second, speed, sizeof speed),
-             sw_text_bytes(progress->memory_bytes, memory, sizeof memory), sw_text_duration(seconds_left, left, sizeof left));
+    snprintf(
+        buffer, bytes,
+        "step %" PRId64 "/%" PRId64 " · loss %s · norm %.3g · rate %s · %s tokens/s · %s · %s left",
+        progress->step, progress->n_steps, sw_text_loss(progress->loss, loss, sizeof loss),
+        progress->grad_norm, rate, sw_text_count(progress->tokens_per_second, speed, sizeof speed),
+        sw_text_bytes(progress->memory_bytes, memory, sizeof memory),
+        sw_text_duration(seconds_left, left, sizeof left));
     return buffer;
 }
 
@@ -49,7 +56,8 @@ static void clear_live_line(const sw_display *display) {
         fputs("\r\033[K", display->out);
 }
 
-/* A reader that pauses (a pager, Ctrl-S) must not hold up the ranks: then steps go unshown, as between two lines of the log. */
+/* A reader that pauses (a pager, Ctrl-S) must not hold up the ranks: then steps go unshown, as
+ * between two lines of the log. */
 static bool would_wait(FILE *out) {
     struct pollfd room = {.fd = fileno(out), .events = POLLOUT};
     return poll(&room, 1, 0) == 0;
@@ -65,7 +73,8 @@ static void show_step(void *to, const sw_progress *progress) {
     if (display->show == SW_SHOW_LIVE || display->show == SW_SHOW_LINES) {
         if (progress->skipped) {
             clear_live_line(display);
-            fprintf(display->out, "step %" PRId64 " · update skipped: %s\n", progress->step, progress->skipped);
+            fprintf(display->out, "step %" PRId64 " · update skipped: %s\n", progress->step,
+                    progress->skipped);
         }
         if (progress->has_validation) {
             clear_live_line(display);
@@ -77,8 +86,9 @@ static void show_step(void *to, const sw_progress *progress) {
     bool is_last = progress->step == progress->n_steps;
     if (display->show == SW_SHOW_LINES && progress->is_logged)
         fprintf(display->out, "%s\n", sw_progress_line(progress, line, sizeof line));
-    if (display->show == SW_SHOW_LIVE && (is_last || progress->skipped || progress->has_validation || progress->step == 1 ||
-                                          progress->seconds - display->last_drawn >= seconds_between_drawings)) {
+    if (display->show == SW_SHOW_LIVE &&
+        (is_last || progress->skipped || progress->has_validation || progress->step == 1 ||
+         progress->seconds - display->last_drawn >= seconds_between_drawings)) {
         sw_progress_line(progress, line, sizeof line);
         cut(line, columns_of(display->out) - 1);
         fprintf(display->out, "\r%s\033[K%s", line, is_last ? "\n" : "");
@@ -96,7 +106,8 @@ static void show_line(void *to, const char *text) {
     fflush(display->out);
 }
 
-/* Where lines are not shown, on stderr: a person must hear of it, and who reads objects must not read it. */
+/* Where lines are not shown, on stderr: a person must hear of it, and who reads objects must not
+ * read it. */
 void sw_display_warn(sw_display *display, const char *text) {
     if (display->show == SW_SHOW_LIVE || display->show == SW_SHOW_LINES)
         show_line(display, text);

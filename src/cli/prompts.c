@@ -28,7 +28,9 @@ static sw_status read_input(char **text, int64_t *n_bytes, sw_error *err) {
             capacity = capacity ? 2 * capacity : 1 << 16;
             char *grown = realloc(*text, (size_t)capacity);
             if (!grown)
-                return sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " bytes of standard input · %s", capacity, where);
+                return sw_fail(err, SW_NO_MEMORY,
+                               "no memory for %" PRId64 " bytes of standard input · %s", capacity,
+                               where);
             *text = grown;
         }
         ssize_t n = read(STDIN_FILENO, *text + *n_bytes, (size_t)(capacity - *n_bytes));
@@ -38,8 +40,9 @@ static sw_status read_input(char **text, int64_t *n_bytes, sw_error *err) {
             return cannot_read(errno, err);
         *n_bytes += n;
         if (*n_bytes > most_bytes)
-            return sw_fail(err, SW_BAD_FILE, "standard input has more than %" PRId64 " bytes; is it a prompt? · %s", most_bytes,
-                           where);
+            return sw_fail(err, SW_BAD_FILE,
+                           "standard input has more than %" PRId64 " bytes; is it a prompt? · %s",
+                           most_bytes, where);
         if (n == 0)
             return sw_file_expect("standard input", *text, *n_bytes, *n_bytes, SW_FILE_TEXT, err);
     }
@@ -63,7 +66,8 @@ static sw_status add_input(sw_prompts *p, sw_error *err) {
     n_bytes -= n_bytes > 0 && text[n_bytes - 1] == '\r';
     if (n_bytes == 0)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "there is no text to continue: standard input is empty · %s · write --prompt TEXT, or pipe a text into it",
+                       "there is no text to continue: standard input is empty · %s · write "
+                       "--prompt TEXT, or pipe a text into it",
                        where);
     return add(p, text, n_bytes, err);
 }
@@ -98,23 +102,28 @@ static sw_status read_lines(sw_prompts *p, const char *path, int64_t *n_bytes, s
     return status ? status : sw_file_expect(path, p->lines, *n_bytes, *n_bytes, SW_FILE_TEXT, err);
 }
 
-sw_status sw_prompts_collect(const sw_flag_texts *given, const char *path, sw_prompts *prompts, sw_error *err) {
+sw_status sw_prompts_collect(const sw_flag_texts *given, const char *path, sw_prompts *prompts,
+                             sw_error *err) {
     const bool is_input_meant = !given->n && !path;
     int64_t n_bytes = 0;
     int n_inputs = path && !strcmp(path, "-");
     *prompts = (sw_prompts){.n = 0};
     if (is_input_meant && isatty(STDIN_FILENO))
-        return sw_fail(err, SW_BAD_CONFIG, "there is no text to continue · %s · write --prompt TEXT, or pipe a text into it",
-                       where);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "there is no text to continue · %s · write --prompt TEXT, or pipe a text into it",
+            where);
     for (int i = 0; i < given->n; i++)
         n_inputs += !strcmp(given->item[i], "-");
     if (n_inputs > 1)
-        return sw_fail(err, SW_BAD_CONFIG, "- (standard input) is given %d times · %s · it can be read only once", n_inputs,
-                       where);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "- (standard input) is given %d times · %s · it can be read only once",
+                       n_inputs, where);
     sw_status status = path ? read_lines(prompts, path, &n_bytes, err) : SW_OK;
     if (status)
         return status;
-    prompts->item = calloc((size_t)(given->n + 1 + count_lines(prompts->lines, n_bytes)), sizeof *prompts->item);
+    prompts->item = calloc((size_t)(given->n + 1 + count_lines(prompts->lines, n_bytes)),
+                           sizeof *prompts->item);
     if (!prompts->item)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the prompts · %s", where);
     if (is_input_meant)
@@ -127,7 +136,8 @@ sw_status sw_prompts_collect(const sw_flag_texts *given, const char *path, sw_pr
     if (!status && path)
         status = add_lines(prompts, prompts->lines, n_bytes, err);
     if (!status && !prompts->n)
-        status = sw_fail(err, SW_BAD_CONFIG, "%.200s: no line of it holds a prompt · %s", path, where);
+        status =
+            sw_fail(err, SW_BAD_CONFIG, "%.200s: no line of it holds a prompt · %s", path, where);
     return status;
 }
 

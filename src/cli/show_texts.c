@@ -22,7 +22,8 @@ static void put_bytes(FILE *file, const char *bytes, size_t n_bytes) {
 
 static sw_status flush(sw_error *err) {
     if (fflush(stdout))
-        return sw_fail(err, SW_NO_SPACE, "the text could not be written: %s · standard output · %s", strerror(errno),
+        return sw_fail(err, SW_NO_SPACE, "the text could not be written: %s · standard output · %s",
+                       strerror(errno),
                        errno == EPIPE ? "its reader is gone" : "is the disk full?");
     return SW_OK;
 }
@@ -33,7 +34,8 @@ static const sw_prompt *prompt_of(const sw_text_output *out, int64_t text) {
     return &out->prompts->item[text / out->n_samples];
 }
 
-static sw_status put_text(void *to, int64_t text, const char *bytes, size_t n_bytes, sw_error *err) {
+static sw_status put_text(void *to, int64_t text, const char *bytes, size_t n_bytes,
+                          sw_error *err) {
     (void)to;
     (void)text;
     put_bytes(stdout, bytes, n_bytes);
@@ -63,7 +65,8 @@ static void tell_of_slide(void *to, int64_t number, int64_t n_positions) {
         return;
     snprintf(text, sizeof text,
              "the text of prompt %" PRId64 " has outgrown the model's %" PRId64
-             " positions: from there on each token depends only on the latest half of the text · use fewer --max-tokens or a "
+             " positions: from there on each token depends only on the latest half of the text · "
+             "use fewer --max-tokens or a "
              "shorter prompt to keep all of it in view",
              number / out->n_samples + 1, n_positions);
     sw_print_warning(text);
@@ -72,14 +75,16 @@ static void tell_of_slide(void *to, int64_t number, int64_t n_positions) {
 
 /* ---- JSON: one object for each text, when it is over ---- */
 
-static sw_status keep_text(void *to, int64_t text, const char *bytes, size_t n_bytes, sw_error *err) {
+static sw_status keep_text(void *to, int64_t text, const char *bytes, size_t n_bytes,
+                           sw_error *err) {
     sw_text_output *out = to;
     (void)text;
     if (out->n_bytes + n_bytes + 1 > out->capacity) {
         size_t capacity = 2 * (out->n_bytes + n_bytes) + 256;
         char *grown = realloc(out->text, capacity);
         if (!grown)
-            return sw_fail(err, SW_NO_MEMORY, "no memory for %zu bytes of text · shardwise generate", capacity);
+            return sw_fail(err, SW_NO_MEMORY,
+                           "no memory for %zu bytes of text · shardwise generate", capacity);
         out->text = grown;
         out->capacity = capacity;
     }
@@ -91,15 +96,18 @@ static sw_status keep_text(void *to, int64_t text, const char *bytes, size_t n_b
 static sw_status print_quoted(const char *text, size_t n_bytes, sw_error *err) {
     char *quoted = malloc(6 * n_bytes + 3);
     if (!quoted)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for %zu bytes of text · shardwise generate", n_bytes);
+        return sw_fail(err, SW_NO_MEMORY, "no memory for %zu bytes of text · shardwise generate",
+                       n_bytes);
     fwrite(quoted, 1, sw_json_quote_bytes(text, n_bytes, quoted), stdout);
     free(quoted);
     return SW_OK;
 }
 
 static sw_status print_object(void *to, int64_t text, const sw_text_result *result, sw_error *err) {
-    static const char *const reasons[] = {
-        [SW_END_TOKENS] = "length", [SW_END_OF_TEXT] = "end", [SW_END_STOP] = "stop", [SW_END_SIGNAL] = "interrupted"};
+    static const char *const reasons[] = {[SW_END_TOKENS] = "length",
+                                          [SW_END_OF_TEXT] = "end",
+                                          [SW_END_STOP] = "stop",
+                                          [SW_END_SIGNAL] = "interrupted"};
     sw_text_output *out = to;
     const sw_prompt *p = prompt_of(out, text);
     const int64_t prompt = text / out->n_samples;
@@ -108,10 +116,11 @@ static sw_status print_object(void *to, int64_t text, const sw_text_result *resu
     fputs(", \"text\": ", stdout);
     if (!status)
         status = print_quoted(out->text ? out->text : "", out->n_bytes, err);
-    printf(", \"prompt_index\": %" PRId64 ", \"sample\": %" PRId64 ", \"prompt_tokens\": %" PRId64 ", \"tokens\": %" PRId64
+    printf(", \"prompt_index\": %" PRId64 ", \"sample\": %" PRId64 ", \"prompt_tokens\": %" PRId64
+           ", \"tokens\": %" PRId64
            ", \"finish_reason\": \"%s\", \"context_slid\": %s, \"seed\": %" PRIu64 "}\n",
-           prompt, text % out->n_samples, result->n_prompt_tokens, result->n_tokens, reasons[result->end],
-           result->has_slid ? "true" : "false", out->seed + (uint64_t)prompt);
+           prompt, text % out->n_samples, result->n_prompt_tokens, result->n_tokens,
+           reasons[result->end], result->has_slid ? "true" : "false", out->seed + (uint64_t)prompt);
     free(out->text);
     out->text = NULL;
     out->n_bytes = out->capacity = 0;
@@ -120,6 +129,11 @@ static sw_status print_object(void *to, int64_t text, const sw_text_result *resu
 
 sw_text_sink sw_text_output_sink(sw_text_output *output) {
     if (output->is_json)
-        return (sw_text_sink){.to = output, .text = keep_text, .end = print_object, .slides = tell_of_slide};
-    return (sw_text_sink){.to = output, .begin = begin_text, .text = put_text, .end = end_text, .slides = tell_of_slide};
+        return (sw_text_sink){
+            .to = output, .text = keep_text, .end = print_object, .slides = tell_of_slide};
+    return (sw_text_sink){.to = output,
+                          .begin = begin_text,
+                          .text = put_text,
+                          .end = end_text,
+                          .slides = tell_of_slide};
 }

@@ -14,7 +14,8 @@ typedef struct sw_text_output {
     size_t n_bytes, capacity;
 } sw_text_output;
 
-/* The sink of sw_generate that shows texts so. `output` lives as long as it is used; its text is freed when a text is over. */
+/* The sink of sw_generate that shows texts so. `output` lives as long as it is used; its text is
+ * freed when a text is over. */
 sw_text_sink sw_text_output_sink(sw_text_output *output);
 
 #endif

@@ -90,9 +90,11 @@ static void draw_progress(void *to, int64_t done_bytes, int64_t all_bytes) {
     if (!o->is_live || seconds - o->last_drawn < 0.2)
         return;
     o->last_drawn = seconds;
-    char done[SW_TEXT_NUMBER_BYTES], all[SW_TEXT_NUMBER_BYTES], rate[SW_TEXT_NUMBER_BYTES], tokens[SW_TEXT_NUMBER_BYTES];
-    fprintf(stderr, "\r\033[K%s of %s · %s tokens · %s tokens/s", sw_text_bytes(done_bytes, done, sizeof done),
-            sw_text_bytes(all_bytes, all, sizeof all), sw_text_count((double)o->n_tokens, tokens, sizeof tokens),
+    char done[SW_TEXT_NUMBER_BYTES], all[SW_TEXT_NUMBER_BYTES], rate[SW_TEXT_NUMBER_BYTES],
+        tokens[SW_TEXT_NUMBER_BYTES];
+    fprintf(stderr, "\r\033[K%s of %s · %s tokens · %s tokens/s",
+            sw_text_bytes(done_bytes, done, sizeof done), sw_text_bytes(all_bytes, all, sizeof all),
+            sw_text_count((double)o->n_tokens, tokens, sizeof tokens),
             sw_text_count((double)o->n_tokens / (seconds > 0 ? seconds : 1), rate, sizeof rate));
     fflush(stderr);
 }
@@ -100,20 +102,27 @@ static void draw_progress(void *to, int64_t done_bytes, int64_t all_bytes) {
 static void print_counts(const output *o, const char *path) {
     char bytes[SW_TEXT_NUMBER_BYTES], time[SW_TEXT_NUMBER_BYTES], rate[SW_TEXT_NUMBER_BYTES];
     double seconds = seconds_since(&o->begin);
-    printf("%s: %" PRId64 " %s (%s) of %" PRId64 " %s, %s of text, %.2f bytes per token; %s, %s tokens/s\n", path, o->n_tokens,
-           sw_text_noun(o->n_tokens, "token", "tokens"), sw_dtype_name(o->tokens.dtype), o->n_documents,
-           sw_text_noun(o->n_documents, "document", "documents"), sw_text_bytes(o->n_bytes, bytes, sizeof bytes),
-           o->n_tokens ? (double)o->n_bytes / (double)o->n_tokens : 0.0, sw_text_duration(seconds, time, sizeof time),
+    printf("%s: %" PRId64 " %s (%s) of %" PRId64
+           " %s, %s of text, %.2f bytes per token; %s, %s tokens/s\n",
+           path, o->n_tokens, sw_text_noun(o->n_tokens, "token", "tokens"),
+           sw_dtype_name(o->tokens.dtype), o->n_documents,
+           sw_text_noun(o->n_documents, "document", "documents"),
+           sw_text_bytes(o->n_bytes, bytes, sizeof bytes),
+           o->n_tokens ? (double)o->n_bytes / (double)o->n_tokens : 0.0,
+           sw_text_duration(seconds, time, sizeof time),
            sw_text_count((double)o->n_tokens / (seconds > 0 ? seconds : 1), rate, sizeof rate));
     if (o->end >= 0)
-        printf("Each document ends with token %d; conversations end as their format does.\n", o->end);
+        printf("Each document ends with token %d; conversations end as their format does.\n",
+               o->end);
     else
-        printf("Nothing marks the end of a document: the tokenizer has no eos_token, or --no-end is given.\n");
+        printf("Nothing marks the end of a document: the tokenizer has no eos_token, or --no-end "
+               "is given.\n");
 }
 
 static void warn_of(const lack *l, const char *what) {
     if (l->n && l->line)
-        fprintf(stderr, "shardwise: warning: %s: line %" PRId64 ": %s (%" PRId64 " such)\n", l->path, l->line, what, l->n);
+        fprintf(stderr, "shardwise: warning: %s: line %" PRId64 ": %s (%" PRId64 " such)\n",
+                l->path, l->line, what, l->n);
     else if (l->n)
         fprintf(stderr, "shardwise: warning: %s: %s (%" PRId64 " such)\n", l->path, what, l->n);
 }
@@ -145,19 +154,23 @@ static sw_status open_tokenizer(const request *r, sw_tokenizer **t, sw_error *er
 
 /* Token files are what training makes of the same text; printed ids are those of the text alone. */
 static int flags_of(const request *r) {
-    return (r->adds_specials || !r->prints_ids ? SW_ENCODE_SPECIALS : 0) | (r->is_literal ? SW_ENCODE_LITERAL : 0);
+    return (r->adds_specials || !r->prints_ids ? SW_ENCODE_SPECIALS : 0) |
+           (r->is_literal ? SW_ENCODE_LITERAL : 0);
 }
 
-static sw_status write_samples(const request *r, const sw_corpus *corpus, output *o, sw_error *err) {
+static sw_status write_samples(const request *r, const sw_corpus *corpus, output *o,
+                               sw_error *err) {
     sw_status status = r->out ? sw_token_record_look(r->out, err) : SW_OK;
     if (!status)
-        status = sw_npy_open(&o->tokens, r->out, sw_tokenizer_n_ids(corpus->tokenizer) <= 65536 ? SW_U16 : SW_U32, err);
+        status = sw_npy_open(&o->tokens, r->out,
+                             sw_tokenizer_n_ids(corpus->tokenizer) <= 65536 ? SW_U16 : SW_U32, err);
     if (!status)
         status = sw_npy_open(&o->marks, r->mask, SW_U8, err);
     if (!status)
         status = sw_npy_open(&o->documents, r->documents, SW_I64, err);
     if (!status)
-        status = sw_corpus_encode(corpus, (sw_corpus_sink){take_sample, draw_progress, o, &o->unread}, err);
+        status = sw_corpus_encode(corpus,
+                                  (sw_corpus_sink){take_sample, draw_progress, o, &o->unread}, err);
     if (o->is_live)
         fputs("\r\033[K", stderr);
     if (!status)
@@ -212,7 +225,8 @@ static void tell_unread(const sw_unread_keys *unread) {
 }
 
 /* "text=body": what the file calls a key; "text=": it is not read. */
-static sw_status read_columns(const sw_flag_texts *given, sw_columns *columns, char (*names)[SW_COLUMN_BYTES], sw_error *err) {
+static sw_status read_columns(const sw_flag_texts *given, sw_columns *columns,
+                              char (*names)[SW_COLUMN_BYTES], sw_error *err) {
     static const char *const known[] = {
 #define COLUMN_NAME(name) #name,
         SW_COLUMNS(COLUMN_NAME)
@@ -223,21 +237,26 @@ static sw_status read_columns(const sw_flag_texts *given, sw_columns *columns, c
     for (int i = 0; i < given->n; i++) {
         const char *equals = strchr(given->item[i], '=');
         int k = 0;
-        snprintf(names[i], SW_COLUMN_BYTES, "%.*s", equals ? (int)(equals - given->item[i]) : 0, given->item[i]);
+        snprintf(names[i], SW_COLUMN_BYTES, "%.*s", equals ? (int)(equals - given->item[i]) : 0,
+                 given->item[i]);
         while (k < SW_N_COLUMNS && strcmp(names[i], known[k]))
             k++;
         if (k == SW_N_COLUMNS) {
             const char *nearest = sw_text_nearest(names[i], known, SW_N_COLUMNS);
-            return sw_fail(err, SW_BAD_CONFIG, "--column %.100s: %s%s · shardwise tokenize · for example --column text=body",
-                           given->item[i], nearest ? "did you mean " : "there is no such column; write NAME=KEY",
-                           nearest ? nearest : "");
+            return sw_fail(
+                err, SW_BAD_CONFIG,
+                "--column %.100s: %s%s · shardwise tokenize · for example --column text=body",
+                given->item[i],
+                nearest ? "did you mean " : "there is no such column; write NAME=KEY",
+                nearest ? nearest : "");
         }
         ours[k] = equals[1] ? equals + 1 : NULL;
     }
     return SW_OK;
 }
 
-static sw_status encode(const request *r, const sw_tokenizer *t, const char *const *paths, int n_paths, sw_error *err) {
+static sw_status encode(const request *r, const sw_tokenizer *t, const char *const *paths,
+                        int n_paths, sw_error *err) {
     sw_chat *chat = NULL;
     const bool has_end = !r->has_no_end && !r->prints_ids;
     output o = {.prints_ids = r->prints_ids,
@@ -263,7 +282,8 @@ static sw_status encode(const request *r, const sw_tokenizer *t, const char *con
     if (o.n_double_beginnings)
         fprintf(stderr,
                 "shardwise: warning: %" PRId64
-                " documents begin with two beginning-of-text tokens: the text has one, and the tokenizer adds one\n",
+                " documents begin with two beginning-of-text tokens: the text has one, and the "
+                "tokenizer adds one\n",
                 o.n_double_beginnings);
     if (r->out) {
         warn_of(&o.empty, "has no token, and makes no document");
@@ -283,14 +303,17 @@ static sw_status decode_file(const sw_tokenizer *t, const char *path, FILE *out,
     sw_npy npy = {0};
     sw_status status = sw_file_read(path, INT64_MAX - 1, &bytes, &n_file, err);
     if (!status)
-        status = sw_npy_parse(path, (uint8_t *)bytes, n_file < SW_NPY_MAX_PREFIX ? n_file : SW_NPY_MAX_PREFIX, n_file, &npy, err);
+        status = sw_npy_parse(path, (uint8_t *)bytes,
+                              n_file < SW_NPY_MAX_PREFIX ? n_file : SW_NPY_MAX_PREFIX, n_file, &npy,
+                              err);
     if (!status && !(ids = malloc(((size_t)npy.n + 1) * sizeof *ids)))
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
     for (int64_t i = 0; !status && i < npy.n; i++) {
         int64_t id = sw_npy_element(npy.dtype, (uint8_t *)bytes + npy.first, i);
         if (id < 0 || id >= sw_tokenizer_n_ids(t))
             status = sw_fail(err, SW_BAD_FILE,
-                             "%s: token %" PRId64 " is %" PRId64 "; the tokenizer's ids are below %" PRId64
+                             "%s: token %" PRId64 " is %" PRId64
+                             "; the tokenizer's ids are below %" PRId64
                              "; was the file made with this tokenizer?",
                              path, i, id, sw_tokenizer_n_ids(t));
         else
@@ -299,14 +322,16 @@ static sw_status decode_file(const sw_tokenizer *t, const char *path, FILE *out,
     if (!status)
         status = sw_tokenizer_decode(t, ids, npy.n, false, &text, &n_text, err);
     if (!status && fwrite(text, 1, n_text, out) != n_text)
-        status = sw_fail_call(err, SW_CALL_WRITE, errno, "standard output: the text cannot be written");
+        status =
+            sw_fail_call(err, SW_CALL_WRITE, errno, "standard output: the text cannot be written");
     free(bytes);
     free(ids);
     free(text);
     return status;
 }
 
-static sw_status decode(const request *r, const sw_tokenizer *t, const char *const *paths, int n_paths, sw_error *err) {
+static sw_status decode(const request *r, const sw_tokenizer *t, const char *const *paths,
+                        int n_paths, sw_error *err) {
     char *text = NULL;
     size_t n_text = 0;
     const bool is_shown = !r->out || !strcmp(r->out, "-");
@@ -323,7 +348,8 @@ static sw_status decode(const request *r, const sw_tokenizer *t, const char *con
 }
 
 /* What is written must not take the place of what is read, or of what is written beside it. */
-static sw_status check_outputs(const request *r, const char *const *others, int n_others, sw_error *err) {
+static sw_status check_outputs(const request *r, const char *const *others, int n_others,
+                               sw_error *err) {
     const char *const outputs[] = {r->out, r->documents, r->mask};
     enum { N_OUTPUTS = sizeof outputs / sizeof *outputs };
     for (int i = 0; i < N_OUTPUTS; i++) {
@@ -331,15 +357,18 @@ static sw_status check_outputs(const request *r, const char *const *others, int 
             continue;
         for (int k = 0; k < i; k++)
             if (outputs[k] && sw_file_is_same(outputs[i], outputs[k]))
-                return sw_fail(err, SW_BAD_CONFIG, "%s is to be written twice · shardwise tokenize · give each output a name",
-                               outputs[i]);
+                return sw_fail(
+                    err, SW_BAD_CONFIG,
+                    "%s is to be written twice · shardwise tokenize · give each output a name",
+                    outputs[i]);
         for (int k = -1; k < n_others; k++) {
             const char *input = k < 0 ? r->rows : others[k];
             if (input && sw_file_is_same(outputs[i], input))
-                return sw_fail(err, SW_BAD_CONFIG,
-                               "%s is read, and would be written over · shardwise tokenize · give the "
-                               "output another name",
-                               outputs[i]);
+                return sw_fail(
+                    err, SW_BAD_CONFIG,
+                    "%s is read, and would be written over · shardwise tokenize · give the "
+                    "output another name",
+                    outputs[i]);
         }
     }
     return SW_OK;
@@ -348,30 +377,42 @@ static sw_status check_outputs(const request *r, const char *const *others, int 
 static sw_status check_request(const request *r, int n_others, sw_error *err) {
     static const char *const where = "shardwise tokenize";
     if (!r->tokenizer && !r->renders)
-        return sw_fail(err, SW_BAD_CONFIG, "no tokenizer is given · %s · write --tokenizer DIR", where);
+        return sw_fail(err, SW_BAD_CONFIG, "no tokenizer is given · %s · write --tokenizer DIR",
+                       where);
     if (r->rows && n_others)
-        return sw_fail(err, SW_BAD_CONFIG, "--jsonl and other inputs are both given · %s · keep one of them", where);
-    if (r->renders && (!r->rows || r->decodes || r->prints_ids || r->out || r->documents || r->mask))
         return sw_fail(err, SW_BAD_CONFIG,
-                       "--render only shows the rows of --jsonl FILE as text; it takes no other input or output · %s", where);
+                       "--jsonl and other inputs are both given · %s · keep one of them", where);
+    if (r->renders &&
+        (!r->rows || r->decodes || r->prints_ids || r->out || r->documents || r->mask))
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--render only shows the rows of --jsonl FILE as text; it takes no other "
+                       "input or output · %s",
+                       where);
     if (r->renders)
         return SW_OK;
     if (!r->rows && !n_others)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "no input is given · %s · for example: shardwise tokenize --tokenizer DIR corpus.txt -o corpus.npy",
+                       "no input is given · %s · for example: shardwise tokenize --tokenizer DIR "
+                       "corpus.txt -o corpus.npy",
                        where);
-    if (r->decodes && (r->prints_ids || r->rows || r->documents || r->mask || r->adds_specials || r->is_literal || r->has_no_end))
-        return sw_fail(err, SW_BAD_CONFIG, "--decode takes only --tokenizer, token files and -o · %s", where);
+    if (r->decodes && (r->prints_ids || r->rows || r->documents || r->mask || r->adds_specials ||
+                       r->is_literal || r->has_no_end))
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--decode takes only --tokenizer, token files and -o · %s", where);
     if (!r->decodes && !r->prints_ids && !r->out)
-        return sw_fail(err, SW_BAD_CONFIG, "there is nowhere to write to · %s · write -o OUT.npy or --print-ids", where);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "there is nowhere to write to · %s · write -o OUT.npy or --print-ids",
+                       where);
     const char *ending = r->out ? strrchr(r->out, '.') : NULL;
     if (!r->decodes && r->out && (!ending || strcmp(ending, ".npy")))
-        return sw_fail(
-            err, SW_BAD_CONFIG,
-            "-o %.200s: the name of a token file must end in .npy, so that training recognises it · %s · write -o OUT.npy",
-            r->out, where);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "-o %.200s: the name of a token file must end in .npy, so that training "
+                       "recognises it · %s · write -o OUT.npy",
+                       r->out, where);
     if (r->prints_ids && (r->out || r->documents || r->mask))
-        return sw_fail(err, SW_BAD_CONFIG, "--print-ids and an output file are both given · %s · keep one of them", where);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--print-ids and an output file are both given · %s · keep one of them",
+                       where);
     return SW_OK;
 }
 
@@ -381,45 +422,63 @@ static sw_status tokenize(int n_arguments, char **arguments, sw_error *err) {
     sw_flag_texts set = {.n = 0}, columns = {.n = 0};
     char names[SW_MOST_FLAG_TEXTS][SW_COLUMN_BYTES];
     const sw_flag flags[] = {
-        {"--tokenizer", "DIR", "a folder with tokenizer.json, or the file; bytes: every byte is a token", SW_FLAG_TEXT,
+        {"--tokenizer", "DIR",
+         "a folder with tokenizer.json, or the file; bytes: every byte is a token", SW_FLAG_TEXT,
          &r.tokenizer},
         {"-o", "OUT",
-         "the token file to write (.npy, uint16 or uint32); OUT.json says what its ids mean. With --decode: the text file; "
+         "the token file to write (.npy, uint16 or uint32); OUT.json says what its ids mean. With "
+         "--decode: the text file; "
          "without it, or with -: standard output",
          SW_FLAG_TEXT, &r.out},
-        {"--documents", "OUT", "also write the lengths of the documents (.npy)", SW_FLAG_TEXT, &r.documents},
-        {"--mask", "OUT", "also write which tokens are trained on (.npy, 1 or 0 for each token)", SW_FLAG_TEXT, &r.mask},
-        {"--jsonl", "FILE", "read rows (text, prompt and completion, or messages), whatever the file is called", SW_FLAG_TEXT,
-         &r.rows},
-        {"--column", "NAME=KEY", "the key under which rows hold text, prompt, messages and so on; may be given several times",
+        {"--documents", "OUT", "also write the lengths of the documents (.npy)", SW_FLAG_TEXT,
+         &r.documents},
+        {"--mask", "OUT", "also write which tokens are trained on (.npy, 1 or 0 for each token)",
+         SW_FLAG_TEXT, &r.mask},
+        {"--jsonl", "FILE",
+         "read rows (text, prompt and completion, or messages), whatever the file is called",
+         SW_FLAG_TEXT, &r.rows},
+        {"--column", "NAME=KEY",
+         "the key under which rows hold text, prompt, messages and so on; may be given several "
+         "times",
          SW_FLAG_TEXTS, &columns},
         {"--chat-format", "NAME",
-         "chatml, llama2, llama3, mistral, mistral-v1, zephyr or gemma (default auto: from the tokenizer's folder)", SW_FLAG_TEXT,
-         &r.chat.format},
-        {"--chat-template", "FILE", "a Jinja template to use in place of the tokenizer's", SW_FLAG_TEXT, &r.chat.template_path},
-        {"--special-tokens", "JSON", "special tokens for the template, in place of the tokenizer's: {\"bos_token\": \"<s>\"}",
+         "chatml, llama2, llama3, mistral, mistral-v1, zephyr or gemma (default auto: from the "
+         "tokenizer's folder)",
+         SW_FLAG_TEXT, &r.chat.format},
+        {"--chat-template", "FILE", "a Jinja template to use in place of the tokenizer's",
+         SW_FLAG_TEXT, &r.chat.template_path},
+        {"--special-tokens", "JSON",
+         "special tokens for the template, in place of the tokenizer's: {\"bos_token\": \"<s>\"}",
          SW_FLAG_TEXT, &r.chat.special_tokens},
-        {"--now", "TIME", "the time that a chat template sees as now: 2025-06-30 or 2025-06-30 12:00:00", SW_FLAG_TEXT,
-         &r.chat.now},
-        {"--set", "NAME=VALUE", "a variable for the template, such as enable_thinking=false; may be given several times",
+        {"--now", "TIME",
+         "the time that a chat template sees as now: 2025-06-30 or 2025-06-30 12:00:00",
+         SW_FLAG_TEXT, &r.chat.now},
+        {"--set", "NAME=VALUE",
+         "a variable for the template, such as enable_thinking=false; may be given several times",
          SW_FLAG_TEXTS, &set},
-        {"--render", NULL, "print one JSON object for each row: its text, and which bytes of it are trained on", SW_FLAG_SWITCH,
-         &r.renders},
-        {"--print-ids", NULL, "print one JSON array of ids for each row or file, without added special tokens", SW_FLAG_SWITCH,
-         &r.prints_ids},
-        {"--special", NULL, "add what the tokenizer puts around a text, as -o does", SW_FLAG_SWITCH, &r.adds_specials},
-        {"--literal", NULL, "treat special tokens that are spelled out in the text as plain text", SW_FLAG_SWITCH, &r.is_literal},
-        {"--no-end", NULL, "put no end-of-text token after each document", SW_FLAG_SWITCH, &r.has_no_end},
+        {"--render", NULL,
+         "print one JSON object for each row: its text, and which bytes of it are trained on",
+         SW_FLAG_SWITCH, &r.renders},
+        {"--print-ids", NULL,
+         "print one JSON array of ids for each row or file, without added special tokens",
+         SW_FLAG_SWITCH, &r.prints_ids},
+        {"--special", NULL, "add what the tokenizer puts around a text, as -o does", SW_FLAG_SWITCH,
+         &r.adds_specials},
+        {"--literal", NULL, "treat special tokens that are spelled out in the text as plain text",
+         SW_FLAG_SWITCH, &r.is_literal},
+        {"--no-end", NULL, "put no end-of-text token after each document", SW_FLAG_SWITCH,
+         &r.has_no_end},
         {"--decode", NULL, "turn token files back into text", SW_FLAG_SWITCH, &r.decodes},
-        {"--threads", "N", "threads to use (default 0: one for each core)", SW_FLAG_COUNT, &r.n_threads, 0, 64},
+        {"--threads", "N", "threads to use (default 0: one for each core)", SW_FLAG_COUNT,
+         &r.n_threads, 0, 64},
         {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     const char **others;
     int n_others;
     sw_tokenizer *t = NULL;
-    sw_status status =
-        sw_arguments_begin(&sw_verb_tokenize, n_arguments, arguments, flags, N_FLAGS, 0, "", &others, &n_others, &goes_on, err);
+    sw_status status = sw_arguments_begin(&sw_verb_tokenize, n_arguments, arguments, flags, N_FLAGS,
+                                          0, "", &others, &n_others, &goes_on, err);
     if (!status && help)
         sw_arguments_help(&sw_verb_tokenize, flags, N_FLAGS);
     if (status || !goes_on)

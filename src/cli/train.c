@@ -17,11 +17,13 @@
 /* What the signal handler tells: the only state that the command keeps outside of functions. */
 static volatile sig_atomic_t has_begun, stop_signal, report_request, save_request;
 
-/* The first one asks for a clean end, the second ends at once; ranks do not outlive this process. While data and model are still
- * being checked nothing is there that had to be ended, so the first one ends that. */
+/* The first one asks for a clean end, the second ends at once; ranks do not outlive this process.
+ * While data and model are still being checked nothing is there that had to be ended, so the first
+ * one ends that. */
 static void take_signal(int signal_number) {
     static const char too_early[] = "shardwise: stopped by a signal before the run began\n";
-    static const char at_once[] = "shardwise: stopped at once by a second signal; nothing more is saved\n";
+    static const char at_once[] =
+        "shardwise: stopped at once by a second signal; nothing more is saved\n";
     if (signal_number == SIGQUIT) {
         report_request = 1;
     } else if (signal_number == SIGUSR1) {
@@ -30,8 +32,8 @@ static void take_signal(int signal_number) {
         stop_signal = signal_number;
     } else {
         sw_fresh_line(STDERR_FILENO);
-        ssize_t told =
-            has_begun ? write(STDERR_FILENO, at_once, sizeof at_once - 1) : write(STDERR_FILENO, too_early, sizeof too_early - 1);
+        ssize_t told = has_begun ? write(STDERR_FILENO, at_once, sizeof at_once - 1)
+                                 : write(STDERR_FILENO, too_early, sizeof too_early - 1);
         (void)told; /* whether or not anybody hears it */
         _exit(128 + signal_number);
     }
@@ -47,7 +49,7 @@ static void watch_signals(void) {
     sigemptyset(&save_now);
     sigaddset(&save_now, SIGUSR1);
     sigprocmask(SIG_UNBLOCK, &save_now, NULL); /* what main has kept: the first step is saved */
-    signal(SIGPIPE, SIG_IGN);                  /* a reader of our output that leaves does not end the run */
+    signal(SIGPIPE, SIG_IGN); /* a reader of our output that leaves does not end the run */
 }
 
 static void print_line(void *to, const char *text) {
@@ -56,9 +58,10 @@ static void print_line(void *to, const char *text) {
 
 static void print_keys(bool as_markdown) {
     if (!as_markdown)
-        printf(
-            "\nThe settings of RUN.yaml with their defaults. On the command line they are written section.key=value, the value\n"
-            "as in YAML. Relative paths are relative to the folder of RUN.yaml in both places.\n\n");
+        printf("\nThe settings of RUN.yaml with their defaults. On the command line they are "
+               "written section.key=value, the value\n"
+               "as in YAML. Relative paths are relative to the folder of RUN.yaml in both "
+               "places.\n\n");
     sw_settings_reference(print_line, stdout, as_markdown);
     sw_faults_reference(print_line, stdout, as_markdown);
 }
@@ -78,7 +81,7 @@ static sw_status print_config(const sw_settings *settings, sw_error *err) {
 typedef struct report {
     sw_listener display;
     const sw_settings *settings; /* shown before the first line; NULL then */
-    bool *is_cut;                /* shared with the rank that reports steps: its output could not be written */
+    bool *is_cut; /* shared with the rank that reports steps: its output could not be written */
 } report;
 
 /* The first line comes when everything has been checked: a run that is refused says only why. */
@@ -103,10 +106,12 @@ static void report_step(void *to, const sw_progress *progress) {
         *out->is_cut = true;
 }
 
-static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, const sw_flag_texts *faults, sw_error *err) {
+static sw_status start(const sw_settings *settings, bool is_dry, sw_show show,
+                       const sw_flag_texts *faults, sw_error *err) {
     sw_display display = {.out = stdout, .show = show};
     report out = {sw_display_listener(&display), settings, NULL};
-    void *shared = mmap(NULL, sizeof *out.is_cut, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared =
+        mmap(NULL, sizeof *out.is_cut, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the report of the run · shardwise train");
     out.is_cut = shared;
@@ -125,31 +130,38 @@ static sw_status start(const sw_settings *settings, bool is_dry, sw_show show, c
     sw_display_end(&display);
     if (!status && *out.is_cut)
         status = sw_fail(err, SW_NO_SPACE,
-                         "the run is done, but its output could not be written · standard output · is the disk full, or its "
+                         "the run is done, but its output could not be written · standard output · "
+                         "is the disk full, or its "
                          "reader gone?");
     munmap(shared, sizeof *out.is_cut);
     return status;
 }
 
 static sw_status train(int n_arguments, char **arguments, sw_error *err) {
-    bool help = false, as_markdown = false, print_only = false, is_dry = false, is_quiet = false, is_json = false, goes_on;
+    bool help = false, as_markdown = false, print_only = false, is_dry = false, is_quiet = false,
+         is_json = false, goes_on;
     sw_flag_texts faults = {.n = 0};
     const sw_flag flags[] = {
         {"--dry-run", NULL, "print the settings and the plan, and stop", SW_FLAG_SWITCH, &is_dry},
-        {"--print-config", NULL, "print all settings, including defaults, as a RUN.yaml, and stop", SW_FLAG_SWITCH, &print_only},
+        {"--print-config", NULL, "print all settings, including defaults, as a RUN.yaml, and stop",
+         SW_FLAG_SWITCH, &print_only},
         {"--quiet", NULL, "print nothing but errors and warnings", SW_FLAG_SWITCH, &is_quiet},
-        {"--json", NULL, "print the lines of metrics.jsonl and nothing else", SW_FLAG_SWITCH, &is_json},
-        {"--inject", "FAULT", "cause a fault on purpose, to test recovery; listed below; may be repeated", SW_FLAG_TEXTS,
+        {"--json", NULL, "print the lines of metrics.jsonl and nothing else", SW_FLAG_SWITCH,
+         &is_json},
+        {"--inject", "FAULT",
+         "cause a fault on purpose, to test recovery; listed below; may be repeated", SW_FLAG_TEXTS,
          &faults},
-        {"--markdown", NULL, "with --help: print the settings as the page docs/reference.md", SW_FLAG_SWITCH, &as_markdown},
+        {"--markdown", NULL, "with --help: print the settings as the page docs/reference.md",
+         SW_FLAG_SWITCH, &as_markdown},
         {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     sw_settings settings = {0};
     const char **others;
     int n_others;
-    sw_status status = sw_arguments_begin(&sw_verb_train, n_arguments, arguments, flags, N_FLAGS, 1, "shardwise train RUN.yaml",
-                                          &others, &n_others, &goes_on, err);
+    sw_status status =
+        sw_arguments_begin(&sw_verb_train, n_arguments, arguments, flags, N_FLAGS, 1,
+                           "shardwise train RUN.yaml", &others, &n_others, &goes_on, err);
     if (!status && help && !as_markdown)
         sw_arguments_help(&sw_verb_train, flags, N_FLAGS);
     if (!status && help)
@@ -169,4 +181,5 @@ done:
     return status;
 }
 
-const sw_verb sw_verb_train = {"train", "RUN.yaml [section.key=value ...]", "train or fine-tune a model", train};
+const sw_verb sw_verb_train = {"train", "RUN.yaml [section.key=value ...]",
+                               "train or fine-tune a model", train};

@@ -1,7 +1,8 @@
 /* bootstrap_fork.c: forked ranks meet over socket pairs, one between rank 0 and each other rank.
  *
- * Bytes go to rank 0 and come back as a whole; a descriptor goes out from rank 0 as SCM_RIGHTS. Every wait looks at the abort
- * word, and a closed socket means that the other end died: the supervisor says why.
+ * Bytes go to rank 0 and come back as a whole; a descriptor goes out from rank 0 as SCM_RIGHTS.
+ * Every wait looks at the abort word, and a closed socket means that the other end died: the
+ * supervisor says why.
  */
 #include "comm/bootstrap.h"
 
@@ -22,12 +23,14 @@ static sw_status cannot_meet(int rank, int error, sw_error *err) {
     return sw_fail_call(err, SW_CALL_PROCESS, error, "rank %d cannot be met", rank);
 }
 
-/* May a call that failed be made again? Not where it fails again and again: nothing else would end such a wait. */
+/* May a call that failed be made again? Not where it fails again and again: nothing else would end
+ * such a wait. */
 static bool may_try_again(int error, int *n_tries) {
     return sw_is_interruption(error == EAGAIN ? EINTR : error, n_tries);
 }
 
-static sw_status wait_for_socket(const sw_fork_bootstrap *bootstrap, int socket, int rank, short events, sw_error *err) {
+static sw_status wait_for_socket(const sw_fork_bootstrap *bootstrap, int socket, int rank,
+                                 short events, sw_error *err) {
     int n_tries = 0;
     for (;;) {
         sw_status status = sw_control_check(bootstrap->control, err);
@@ -42,13 +45,15 @@ static sw_status wait_for_socket(const sw_fork_bootstrap *bootstrap, int socket,
     }
 }
 
-static sw_status send_all(const sw_fork_bootstrap *bootstrap, int socket, int to, const void *from, size_t bytes, sw_error *err) {
+static sw_status send_all(const sw_fork_bootstrap *bootstrap, int socket, int to, const void *from,
+                          size_t bytes, sw_error *err) {
     int n_tries = 0;
     for (size_t sent = 0; sent < bytes;) {
         sw_status status = wait_for_socket(bootstrap, socket, to, POLLOUT, err);
         if (status != SW_OK)
             return status;
-        ssize_t n = send(socket, (const char *)from + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n =
+            send(socket, (const char *)from + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && !may_try_again(errno, &n_tries))
             return cannot_meet(to, errno, err);
         sent += n > 0 ? (size_t)n : 0;
@@ -56,7 +61,8 @@ static sw_status send_all(const sw_fork_bootstrap *bootstrap, int socket, int to
     return SW_OK;
 }
 
-static sw_status receive_all(const sw_fork_bootstrap *bootstrap, int socket, int from, void *to, size_t bytes, sw_error *err) {
+static sw_status receive_all(const sw_fork_bootstrap *bootstrap, int socket, int from, void *to,
+                             size_t bytes, sw_error *err) {
     int n_tries = 0;
     for (size_t received = 0; received < bytes;) {
         sw_status status = wait_for_socket(bootstrap, socket, from, POLLIN, err);
@@ -70,7 +76,8 @@ static sw_status receive_all(const sw_fork_bootstrap *bootstrap, int socket, int
     return SW_OK;
 }
 
-static sw_status exchange_bytes(sw_bootstrap *base, const void *mine, void *all, size_t bytes, sw_error *err) {
+static sw_status exchange_bytes(sw_bootstrap *base, const void *mine, void *all, size_t bytes,
+                                sw_error *err) {
     sw_fork_bootstrap *bootstrap = base->state;
     sw_status status = SW_OK;
     memcpy((char *)all + (size_t)base->rank * bytes, mine, bytes);
@@ -82,9 +89,11 @@ static sw_status exchange_bytes(sw_bootstrap *base, const void *mine, void *all,
         return status;
     }
     for (int r = 1; r < base->size && status == SW_OK; r++)
-        status = receive_all(bootstrap, bootstrap->socket[r][0], r, (char *)all + (size_t)r * bytes, bytes, err);
+        status = receive_all(bootstrap, bootstrap->socket[r][0], r, (char *)all + (size_t)r * bytes,
+                             bytes, err);
     for (int r = 1; r < base->size && status == SW_OK; r++)
-        status = send_all(bootstrap, bootstrap->socket[r][0], r, all, (size_t)base->size * bytes, err);
+        status =
+            send_all(bootstrap, bootstrap->socket[r][0], r, all, (size_t)base->size * bytes, err);
     return status;
 }
 
@@ -99,11 +108,14 @@ typedef struct descriptor_message {
 static void descriptor_message_init(descriptor_message *message) {
     memset(message, 0, sizeof *message);
     message->part = (struct iovec){.iov_base = &message->byte, .iov_len = 1};
-    message->header = (struct msghdr){
-        .msg_iov = &message->part, .msg_iovlen = 1, .msg_control = message->control, .msg_controllen = sizeof message->control};
+    message->header = (struct msghdr){.msg_iov = &message->part,
+                                      .msg_iovlen = 1,
+                                      .msg_control = message->control,
+                                      .msg_controllen = sizeof message->control};
 }
 
-static sw_status send_descriptor(const sw_fork_bootstrap *bootstrap, int socket, int to, int descriptor, sw_error *err) {
+static sw_status send_descriptor(const sw_fork_bootstrap *bootstrap, int socket, int to,
+                                 int descriptor, sw_error *err) {
     descriptor_message message;
     descriptor_message_init(&message);
     struct cmsghdr *rights = CMSG_FIRSTHDR(&message.header);
@@ -122,7 +134,8 @@ static sw_status send_descriptor(const sw_fork_bootstrap *bootstrap, int socket,
     }
 }
 
-static sw_status receive_descriptor(const sw_fork_bootstrap *bootstrap, int socket, int *descriptor, sw_error *err) {
+static sw_status receive_descriptor(const sw_fork_bootstrap *bootstrap, int socket, int *descriptor,
+                                    sw_error *err) {
     for (int n_tries = 0;;) {
         sw_status status = wait_for_socket(bootstrap, socket, 0, POLLIN, err);
         if (status != SW_OK)
@@ -137,7 +150,8 @@ static sw_status receive_descriptor(const sw_fork_bootstrap *bootstrap, int sock
             return cannot_meet(0, n ? errno : 0, err);
         if (!rights || rights->cmsg_type != SCM_RIGHTS || message.header.msg_flags & MSG_CTRUNC)
             return sw_fail(err, SW_NO_MEMORY,
-                           "a rank could not take over a shared memory window: too many open files; raise ulimit -n");
+                           "a rank could not take over a shared memory window: too many open "
+                           "files; raise ulimit -n");
         memcpy(descriptor, CMSG_DATA(rights), sizeof *descriptor);
         return SW_OK;
     }
@@ -153,14 +167,16 @@ static sw_status exchange_descriptor(sw_bootstrap *base, int *descriptor, sw_err
     return status;
 }
 
-sw_status sw_fork_bootstrap_create(const sw_control *control, sw_fork_bootstrap *bootstrap, sw_error *err) {
+sw_status sw_fork_bootstrap_create(const sw_control *control, sw_fork_bootstrap *bootstrap,
+                                   sw_error *err) {
     memset(bootstrap, 0, sizeof *bootstrap);
     bootstrap->control = control;
     for (int r = 0; r < SW_MAX_RANKS; r++)
         bootstrap->socket[r][0] = bootstrap->socket[r][1] = -1;
     for (int r = 1; r < control->n_ranks; r++)
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bootstrap->socket[r]) != 0) {
-            sw_status status = sw_fail_call(err, SW_CALL_PROCESS, errno, "no sockets for %d ranks", control->n_ranks);
+            sw_status status = sw_fail_call(err, SW_CALL_PROCESS, errno, "no sockets for %d ranks",
+                                            control->n_ranks);
             sw_fork_bootstrap_close(bootstrap);
             return status;
         }

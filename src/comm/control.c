@@ -1,4 +1,5 @@
-/* control.c: the words that ranks and supervisor share, and how they are read and written without locks. */
+/* control.c: the words that ranks and supervisor share, and how they are read and written without
+ * locks. */
 #include "comm/control.h"
 
 #include <errno.h>
@@ -21,10 +22,13 @@ int64_t sw_control_bytes(int n_ranks) {
 
 sw_status sw_control_create(int n_ranks, sw_control **out, sw_error *err) {
     size_t bytes = (size_t)sw_control_bytes(n_ranks);
-    sw_control *control = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    sw_control *control = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (control == MAP_FAILED)
-        return sw_fail(err, SW_NO_MEMORY, "no address space for the control memory of %d ranks (%zu bytes): %s; raise ulimit -v",
-                       n_ranks, bytes, strerror(errno));
+        return sw_fail(
+            err, SW_NO_MEMORY,
+            "no address space for the control memory of %d ranks (%zu bytes): %s; raise ulimit -v",
+            n_ranks, bytes, strerror(errno));
     control->n_ranks = n_ranks;
     for (int r = 0; r < n_ranks; r++)
         for (int l = 0; l < SW_LANES; l++)
@@ -53,8 +57,8 @@ void sw_print_load(const sw_control_print *print, sw_fingerprint *value) {
     value->unit_name[SW_UNIT_BYTES - 1] = 0;
 }
 
-/* No fences: race checkers do not follow them. Words are loaded with acquire, so that the second look at `turn` stays behind
- * them. */
+/* No fences: race checkers do not follow them. Words are loaded with acquire, so that the second
+ * look at `turn` stays behind them. */
 uint64_t sw_lane_load(const sw_control_lane *lane, sw_lane_record *record) {
     uint64_t word[SW_LANE_WORDS], before = 0, after = 0;
     for (int attempt = 0; attempt < 1000; attempt++) {
@@ -111,7 +115,8 @@ bool sw_lane_is_blocked(const sw_control *control, const sw_lane_record *record)
     size_t bytes = (size_t)sw_control_bytes(control->n_ranks);
     if (record->wait_offset % sizeof(uint64_t) || record->wait_offset > bytes - sizeof(uint64_t))
         return false; /* a torn record of a lane that died while writing it */
-    const _Atomic uint64_t *counter = (const _Atomic uint64_t *)((const char *)control + record->wait_offset);
+    const _Atomic uint64_t *counter =
+        (const _Atomic uint64_t *)((const char *)control + record->wait_offset);
     return atomic_load(counter) < record->wait_target;
 }
 
@@ -143,8 +148,8 @@ sw_status sw_control_check(const sw_control *control, sw_error *err) {
                    abort == SW_HAS_ABORTED ? control->error.message : "another rank failed");
 }
 
-/* The waiter counts itself, then looks at the counter; the owner raises the counter, then looks at the waiters: all sequentially
- * consistent, so one of the two sees the other. */
+/* The waiter counts itself, then looks at the counter; the owner raises the counter, then looks at
+ * the waiters: all sequentially consistent, so one of the two sees the other. */
 void sw_control_ring(sw_control_rank *rank) {
     if (!atomic_load(&rank->waiters))
         return;
@@ -153,7 +158,8 @@ void sw_control_ring(sw_control_rank *rank) {
 }
 
 void sw_control_announce(sw_control_rank *rank, int signal_number, double seconds) {
-    _Atomic int64_t *word = signal_number == SIGKILL ? &rank->kills_itself_ns : &rank->stops_itself_ns;
+    _Atomic int64_t *word =
+        signal_number == SIGKILL ? &rank->kills_itself_ns : &rank->stops_itself_ns;
     int64_t when = (int64_t)((sw_seconds_now() + seconds) * 1e9), before = atomic_load(word);
     if (!before || when < before)
         atomic_store(word, when);
@@ -167,11 +173,14 @@ bool sw_control_is_announced(const sw_control_rank *rank, int signal_number, dou
 }
 
 const char *sw_operation_name(sw_comm_operation operation) {
-    static const char *const names[] = {"idle",     "gather",  "reduce",        "reduce (buffer still read)",
-                                        "exchange", "barrier", "the other lane"};
+    static const char *const names[] = {
+        "idle",     "gather",  "reduce",        "reduce (buffer still read)",
+        "exchange", "barrier", "the other lane"};
     return (unsigned)operation <= SW_OTHER_LANE ? names[operation] : "?";
 }
 
 const char *sw_channel_kind_name(uint32_t kind) {
-    return kind == SW_CHANNEL_GATHERS ? "gathers" : kind == SW_CHANNEL_REDUCES ? "reduces" : "nothing";
+    return kind == SW_CHANNEL_GATHERS   ? "gathers"
+           : kind == SW_CHANNEL_REDUCES ? "reduces"
+                                        : "nothing";
 }

@@ -1,4 +1,5 @@
-/* lane.h: what a rank does side by side. Each lane goes through the program in its order, on a thread of its own. */
+/* lane.h: what a rank does side by side. Each lane goes through the program in its order, on a
+ * thread of its own. */
 #ifndef SW_COMM_LANE_H
 #define SW_COMM_LANE_H
 

@@ -1,7 +1,8 @@
 /* mesh.h: the ranks of a run as a grid with named axes.
  *
- * Every rank has one coordinate on each axis. What the sharding code says of ranks it says of axes: a group's parameters are cut
- * over some and replicated over others, a collective goes along one, micro-batches are dealt over those that hold different data.
+ * Every rank has one coordinate on each axis. What the sharding code says of ranks it says of axes:
+ * a group's parameters are cut over some and replicated over others, a collective goes along one,
+ * micro-batches are dealt over those that hold different data.
  *
  *        replicate 2, shard 3          shard 0  shard 1  shard 2
  *                       replicate 0    rank 0   rank 1   rank 2
@@ -15,8 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The axes, from the outermost, whose neighbours lie furthest apart. Adding one is a row here: of size 1 until a mesh is made
- * with more. X(NAME, "name", 1: ranks along it take different micro-batches) */
+/* The axes, from the outermost, whose neighbours lie furthest apart. Adding one is a row here: of
+ * size 1 until a mesh is made with more. X(NAME, "name", 1: ranks along it take different
+ * micro-batches) */
 #define SW_MESH_AXES(X)          \
     X(REPLICATE, "replicate", 1) \
     X(SHARD, "shard", 1)
@@ -52,16 +54,17 @@ static inline int sw_mesh_coordinate(const sw_mesh *mesh, sw_axis axis, int rank
     return rank / mesh->stride[axis] % mesh->size[axis];
 }
 
-/* How many places a set of axes has, and which of them a rank stands at: those of the last axis count fastest. */
+/* How many places a set of axes has, and which of them a rank stands at: those of the last axis
+ * count fastest. */
 int sw_mesh_size(const sw_mesh *mesh, sw_axes axes);
 int sw_mesh_place(const sw_mesh *mesh, sw_axes axes, int rank);
 
-/* Ranks that stand at the same place of `axes` hold the same: in sums over all ranks the first of them counts, and it alone
- * writes what they hold. Does this one? */
+/* Ranks that stand at the same place of `axes` hold the same: in sums over all ranks the first of
+ * them counts, and it alone writes what they hold. Does this one? */
 bool sw_mesh_counts(const sw_mesh *mesh, sw_axes axes, int rank);
 
-/* How the micro-batches of a step, or of an evaluation, are dealt: micro-batch k goes to place k mod n of the data axes, slot
- * k div n. Whatever asks who computes what, and when, asks here. */
+/* How the micro-batches of a step, or of an evaluation, are dealt: micro-batch k goes to place k
+ * mod n of the data axes, slot k div n. Whatever asks who computes what, and when, asks here. */
 typedef struct sw_deal {
     int64_t n_micro_batches;
     int n_places;
@@ -75,7 +78,8 @@ static inline int sw_deal_slots(sw_deal deal) {
     return (int)((deal.n_micro_batches + deal.n_places - 1) / deal.n_places);
 }
 
-/* The micro-batch of a place in a slot; one that is not below n_micro_batches is not there, and the rank idles. */
+/* The micro-batch of a place in a slot; one that is not below n_micro_batches is not there, and the
+ * rank idles. */
 static inline int64_t sw_deal_micro_batch(sw_deal deal, int place, int slot) {
     return (int64_t)slot * deal.n_places + place;
 }

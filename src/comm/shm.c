@@ -1,8 +1,8 @@
 /* shm.c: opening the transport, and its windows.
  *
- * A window is a memory object without a name in any file system (memfd), made by rank 0 and passed to the others over the
- * bootstrap: it goes away with the last rank, however that ends. Its size is sealed, so no rank can pull pages from under
- * another. Pages exist once they are written.
+ * A window is a memory object without a name in any file system (memfd), made by rank 0 and passed
+ * to the others over the bootstrap: it goes away with the last rank, however that ends. Its size is
+ * sealed, so no rank can pull pages from under another. Pages exist once they are written.
  */
 #include "comm/shm.h"
 
@@ -15,7 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, sw_window *window, sw_error *err);
+static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, sw_window *window,
+                               sw_error *err);
 static void close_shm(sw_comm *comm);
 
 static const sw_comm_vtable shm_vtable = {
@@ -49,30 +50,36 @@ static sw_status agree_on_window(sw_comm *comm, const window_request *mine, sw_e
     sw_status status = sw_exchange(comm, mine, all, sizeof *mine, err);
     for (int r = 1; r < comm->n_ranks && status == SW_OK; r++)
         if (memcmp(&all[0], &all[r], sizeof all[0]) != 0)
-            status = sw_fail(err, SW_MISMATCH,
-                             "ranks 0 and %d disagree on a window: rank 0 creates \"%s\" of %" PRId64
-                             " bytes, rank %d \"%s\" of %" PRId64 " bytes; do all ranks run the same program?",
-                             r, all[0].name, all[0].bytes, r, all[r].name, all[r].bytes);
+            status = sw_fail(
+                err, SW_MISMATCH,
+                "ranks 0 and %d disagree on a window: rank 0 creates \"%s\" of %" PRId64
+                " bytes, rank %d \"%s\" of %" PRId64 " bytes; do all ranks run the same program?",
+                r, all[0].name, all[0].bytes, r, all[r].name, all[r].bytes);
     return status;
 }
 
 /* The first error of any rank becomes everybody's. */
-static sw_status agree_on_success(sw_comm *comm, const window_request *request, const window_made *mine, window_made *all,
-                                  sw_error *err) {
+static sw_status agree_on_success(sw_comm *comm, const window_request *request,
+                                  const window_made *mine, window_made *all, sw_error *err) {
     sw_status status = sw_exchange(comm, mine, all, sizeof *mine, err);
     for (int r = 0; r < comm->n_ranks && status == SW_OK; r++)
         if (all[r].error)
-            status = sw_fail(err, SW_NO_MEMORY,
-                             "rank %d: shared memory for \"%s\" cannot be allocated: %" PRId64
-                             " bytes (%.1f MiB): %s; %s or take a smaller model",
-                             r, request->name, request->bytes, (double)request->bytes / (1 << 20), strerror(all[r].error),
-                             all[r].error == EFBIG ? "raise the limit on the size of files (ulimit -f)"
-                                                   : "free memory, raise the limit (ulimit -v, cgroup)");
+            status =
+                sw_fail(err, SW_NO_MEMORY,
+                        "rank %d: shared memory for \"%s\" cannot be allocated: %" PRId64
+                        " bytes (%.1f MiB): %s; %s or take a smaller model",
+                        r, request->name, request->bytes, (double)request->bytes / (1 << 20),
+                        strerror(all[r].error),
+                        all[r].error == EFBIG ? "raise the limit on the size of files (ulimit -f)"
+                                              : "free memory, raise the limit (ulimit -v, cgroup)");
     return status;
 }
 
 static int make_descriptor(const window_request *request, int *descriptor) {
-    enum { NOEXEC_SEAL = 8 }; /* MFD_NOEXEC_SEAL of newer headers: systems may insist on it, older kernels do not know it */
+    enum {
+        NOEXEC_SEAL = 8
+    }; /* MFD_NOEXEC_SEAL of newer headers: systems may insist on it, older kernels do not know it
+        */
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     *descriptor = memfd_create(request->name, flags | NOEXEC_SEAL);
     if (*descriptor < 0 && errno == EINVAL)
@@ -89,8 +96,10 @@ static int map_descriptor(int descriptor, int64_t bytes, char **base) {
     return *base ? 0 : errno;
 }
 
-/* Rank 0 makes the object, the others take it over; all report how it went before anybody goes on. */
-static sw_status make_window(sw_comm *comm, const window_request *request, char **base, sw_error *err) {
+/* Rank 0 makes the object, the others take it over; all report how it went before anybody goes
+ * on. */
+static sw_status make_window(sw_comm *comm, const window_request *request, char **base,
+                             sw_error *err) {
     sw_shm *shm = comm->transport;
     bool makes = comm->rank == 0, is_shared = shm->bootstrap->is_one_process;
     int descriptor = -1;
@@ -118,7 +127,8 @@ static sw_status make_window(sw_comm *comm, const window_request *request, char 
     return status;
 }
 
-static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, sw_window *window, sw_error *err) {
+static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, sw_window *window,
+                               sw_error *err) {
     sw_shm *shm = comm->transport;
     window_request request = {.bytes = bytes};
     memcpy(request.name, name, strnlen(name, sizeof request.name - 1));
@@ -155,20 +165,24 @@ static sw_status shake_hands(sw_bootstrap *bootstrap, sw_shm_mode mode, sw_error
     sw_status status = bootstrap->exchange_bytes(bootstrap, &mine, all, sizeof mine, err);
     for (int r = 0; r < bootstrap->size && status == SW_OK; r++)
         if (memcmp(&mine, &all[r], sizeof mine) != 0)
-            status = sw_fail(err, SW_MISMATCH,
-                             "ranks %d and %d were started with different settings or versions: %d and %d ranks, mode %d and %d",
-                             bootstrap->rank, r, mine.n_ranks, all[r].n_ranks, mine.mode, all[r].mode);
+            status =
+                sw_fail(err, SW_MISMATCH,
+                        "ranks %d and %d were started with different settings or versions: %d and "
+                        "%d ranks, mode %d and %d",
+                        bootstrap->rank, r, mine.n_ranks, all[r].n_ranks, mine.mode, all[r].mode);
     return status;
 }
 
 static bool threads_have_cores(int n_ranks, int n_threads, sw_shm_mode mode) {
     cpu_set_t cores;
-    int64_t n_of_rank = (n_threads > 1 ? n_threads : 1) + (mode == SW_SHM_COPY); /* the communication lane's */
-    return sched_getaffinity(0, sizeof cores, &cores) == 0 && n_ranks * n_of_rank <= CPU_COUNT(&cores);
+    int64_t n_of_rank =
+        (n_threads > 1 ? n_threads : 1) + (mode == SW_SHM_COPY); /* the communication lane's */
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 &&
+           n_ranks * n_of_rank <= CPU_COUNT(&cores);
 }
 
-sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, int n_threads, sw_comm *comm,
-                      sw_error *err) {
+sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, int n_threads,
+                      sw_comm *comm, sw_error *err) {
     sw_shm *shm = calloc(1, sizeof *shm);
     if (!shm)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the transport", bootstrap->rank);

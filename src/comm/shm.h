@@ -1,5 +1,6 @@
-/* shm.h: the transport for ranks on one host. Windows are memory objects that all ranks map; epochs and fingerprints lie in
- * control memory. docs/design/shared-memory-transport.md has the protocol. */
+/* shm.h: the transport for ranks on one host. Windows are memory objects that all ranks map; epochs
+ * and fingerprints lie in control memory. docs/design/shared-memory-transport.md has the
+ * protocol. */
 #ifndef SW_COMM_SHM_H
 #define SW_COMM_SHM_H
 
@@ -21,10 +22,10 @@ typedef struct sw_shm {
     sw_shm_window *windows; /* newest first */
 } sw_shm;
 
-/* Collective. Fill in `comm` for one rank, whose computing lane has n_threads threads. `control` and `bootstrap` must outlive it.
- * Ownership: end with comm->vtable->close. */
-sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, int n_threads, sw_comm *comm,
-                      sw_error *err);
+/* Collective. Fill in `comm` for one rank, whose computing lane has n_threads threads. `control`
+ * and `bootstrap` must outlive it. Ownership: end with comm->vtable->close. */
+sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode mode, int n_threads,
+                      sw_comm *comm, sw_error *err);
 
 /* ---- between the transport's files ---- */
 
@@ -37,23 +38,25 @@ typedef struct sw_shm_wait {
     const sw_fingerprint *mine; /* what this rank is about to do */
 } sw_shm_wait;
 
-/* SW_OK; SW_ABORTED; SW_MISMATCH when the peer can never get there: it returned, or it does something else on the channel. */
+/* SW_OK; SW_ABORTED; SW_MISMATCH when the peer can never get there: it returned, or it does
+ * something else on the channel. */
 sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err);
 
 /* End all ranks because this one and `peer` disagree. */
-sw_status sw_shm_mismatch(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const sw_fingerprint *theirs,
-                          sw_error *err);
+sw_status sw_shm_mismatch(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine,
+                          const sw_fingerprint *theirs, sw_error *err);
 
 sw_status sw_shm_channel_open(sw_comm *comm, int channel, sw_channel_kind kind, sw_error *err);
 sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error *err);
 sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err);
 sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error *err);
 sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *err);
-sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
-                            sw_error *err);
+sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device,
+                            sw_number_kind numbers, sw_error *err);
 sw_status sw_shm_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err);
 
-/* Trap mode: turn a fault in a window into an error that names it. For this process, until it ends. */
+/* Trap mode: turn a fault in a window into an error that names it. For this process, until it
+ * ends. */
 sw_status sw_shm_trap_install(sw_comm *comm, sw_error *err);
 
 #endif

@@ -1,12 +1,17 @@
 /* shm_collectives.c: gather, reduce and exchange over windows and counters.
  *
- *   gather   published[r] >= epoch + 1  means: rank r's slice holds that epoch. Nothing moves in a view.
- *   reduce   use k of a buffer:   fill --> posted = k --> every rank folds its slice from all posters --> summed = k
- *            it may be filled again when all ranks' `summed` reached the last k that this rank posted. A rank without a
- *            contribution leaves `posted` behind and is not waited for; it sums like all others, so uses count alike everywhere.
- *   exchange two slots by parity: a rank that enters exchange k + 2 has passed k + 1, which all enter after reading k.
+ *   gather   published[r] >= epoch + 1  means: rank r's slice holds that epoch. Nothing moves in a
+ *            view.
+ *   reduce   use k of a buffer:
+ *              fill --> posted = k --> every rank folds its slice from all posters --> summed = k
+ *            It may be filled again when all ranks' `summed` reached the last k that this rank
+ *            posted. A rank without a contribution leaves `posted` behind and is not waited for; it
+ *            sums like all others, so uses count alike everywhere.
+ *   exchange two slots by parity: a rank that enters exchange k + 2 has passed k + 1, which all
+ *            enter after reading k.
  *
- * A fingerprint is written before its counter rises and compared after the counter was seen, so it is never compared half.
+ * A fingerprint is written before its counter rises and compared after the counter was seen, so it
+ * is never compared half.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,9 +25,13 @@ static sw_control_cell *cell_of(const sw_comm *comm, int rank, int channel) {
     return &comm->control->rank[rank].cell[channel];
 }
 
-static sw_fingerprint fingerprint_of(sw_comm_operation operation, const sw_collective *c, uint64_t sequence) {
-    sw_fingerprint print = {
-        .sequence = sequence, .operation = operation, .dtype = c->dtype, .unit = c->unit, .bytes = c->shard_bytes};
+static sw_fingerprint fingerprint_of(sw_comm_operation operation, const sw_collective *c,
+                                     uint64_t sequence) {
+    sw_fingerprint print = {.sequence = sequence,
+                            .operation = operation,
+                            .dtype = c->dtype,
+                            .unit = c->unit,
+                            .bytes = c->shard_bytes};
     if (operation == SW_REDUCE) {
         print.n_contributors = (uint32_t)c->n_contributors;
         print.accumulate = c->accumulate;
@@ -49,25 +58,30 @@ sw_status sw_shm_channel_open(sw_comm *comm, int channel, sw_channel_kind kind, 
     return SW_OK;
 }
 
-/* Enter a collective on a channel: `operation` for messages, `kind` is what the channel must serve. */
-static sw_status begin(sw_comm *comm, sw_comm_operation operation, sw_channel_kind kind, const sw_collective *c, sw_error *err) {
-    if (c->channel < 0 || c->channel >= SW_MAX_CHANNELS || c->lane < 0 || c->lane >= SW_LANES || c->shard_bytes < 0)
-        return sw_fail(err, SW_BUG, "%s: channel %d, lane %d or %" PRId64 " bytes is out of range", sw_operation_name(operation),
-                       c->channel, c->lane, c->shard_bytes);
+/* Enter a collective on a channel: `operation` for messages, `kind` is what the channel must
+ * serve. */
+static sw_status begin(sw_comm *comm, sw_comm_operation operation, sw_channel_kind kind,
+                       const sw_collective *c, sw_error *err) {
+    if (c->channel < 0 || c->channel >= SW_MAX_CHANNELS || c->lane < 0 || c->lane >= SW_LANES ||
+        c->shard_bytes < 0)
+        return sw_fail(err, SW_BUG, "%s: channel %d, lane %d or %" PRId64 " bytes is out of range",
+                       sw_operation_name(operation), c->channel, c->lane, c->shard_bytes);
     if (kind == SW_CHANNEL_REDUCES && (c->n_contributors < 1 || c->n_contributors > comm->n_ranks))
-        return sw_fail(err, SW_BUG, "reduce with %d contributors of %d ranks", c->n_contributors, comm->n_ranks);
-    uint32_t opened_for = atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->kind, memory_order_relaxed);
+        return sw_fail(err, SW_BUG, "reduce with %d contributors of %d ranks", c->n_contributors,
+                       comm->n_ranks);
+    uint32_t opened_for =
+        atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->kind, memory_order_relaxed);
     if (opened_for != kind)
-        return sw_fail(err, SW_BUG, "%s on channel %d, which was opened for %s", sw_operation_name(operation), c->channel,
-                       sw_channel_kind_name(opened_for));
+        return sw_fail(err, SW_BUG, "%s on channel %d, which was opened for %s",
+                       sw_operation_name(operation), c->channel, sw_channel_kind_name(opened_for));
     sw_status status = sw_control_check(comm->control, err);
     if (status == SW_OK)
         set_operation(comm, c->lane, operation);
     return status;
 }
 
-static sw_status compare(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine, const sw_control_print *print,
-                         sw_error *err) {
+static sw_status compare(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine,
+                         const sw_control_print *print, sw_error *err) {
     sw_fingerprint theirs;
     sw_print_load(print, &theirs);
     if (memcmp(mine, &theirs, sizeof theirs) == 0)
@@ -81,10 +95,12 @@ sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error 
         return status;
     sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
     if (c->epoch + 1 < atomic_load_explicit(&cell->published, memory_order_relaxed)) {
-        status =
-            sw_fail(err, SW_BUG, "unit \"%s\" is published with epoch %" PRIu64 ", below an earlier one", c->unit_name, c->epoch);
+        status = sw_fail(err, SW_BUG,
+                         "unit \"%s\" is published with epoch %" PRIu64 ", below an earlier one",
+                         c->unit_name, c->epoch);
     } else {
-        sw_fingerprint print = fingerprint_of(SW_GATHER, c, atomic_load_explicit(&cell->gathered, memory_order_relaxed));
+        sw_fingerprint print = fingerprint_of(
+            SW_GATHER, c, atomic_load_explicit(&cell->gathered, memory_order_relaxed));
         sw_print_store(&cell->print, &print);
         atomic_store(&cell->published, c->epoch + 1);
         sw_control_ring(&comm->control->rank[comm->rank]);
@@ -93,7 +109,8 @@ sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error 
     return status;
 }
 
-static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw_fingerprint *mine, sw_error *err) {
+static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw_fingerprint *mine,
+                             sw_error *err) {
     const sw_control_cell *cell = cell_of(comm, peer, c->channel);
     sw_shm_wait wait = {&cell->published, c->epoch + 1, peer, c->lane, c->channel, SW_GATHER, mine};
     sw_status status = sw_shm_wait_for(comm, &wait, err);
@@ -109,7 +126,8 @@ static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw
     if (status == SW_OK && published != c->epoch + 1) {
         sw_error own;
         sw_fail(&own, SW_MISMATCH,
-                "rank %d gathers epoch %" PRIu64 " of unit \"%s\", of which rank %d has already published epoch %" PRIu64
+                "rank %d gathers epoch %" PRIu64
+                " of unit \"%s\", of which rank %d has already published epoch %" PRIu64
                 "; an update must wait until all ranks have gathered",
                 comm->rank, c->epoch, mine->unit_name, peer, published - 1);
         sw_comm_abort(comm, &own);
@@ -129,7 +147,8 @@ sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err) {
     if (status != SW_OK)
         return status;
     sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
-    sw_fingerprint mine = fingerprint_of(SW_GATHER, c, atomic_load_explicit(&cell->gathered, memory_order_relaxed));
+    sw_fingerprint mine =
+        fingerprint_of(SW_GATHER, c, atomic_load_explicit(&cell->gathered, memory_order_relaxed));
     for (int i = 0; i < comm->n_ranks && status == SW_OK; i++)
         status = gather_from(comm, c, (comm->rank + i) % comm->n_ranks, &mine, err);
     if (status == SW_OK)
@@ -142,10 +161,17 @@ sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error 
     sw_status status = begin(comm, SW_ACQUIRE, SW_CHANNEL_REDUCES, c, err);
     if (status != SW_OK)
         return status;
-    uint64_t last_use = atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->posted, memory_order_relaxed);
+    uint64_t last_use =
+        atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->posted, memory_order_relaxed);
     sw_fingerprint mine = fingerprint_of(SW_REDUCE, c, last_use);
     for (int r = 0; r < comm->n_ranks && status == SW_OK; r++) {
-        sw_shm_wait wait = {&cell_of(comm, r, c->channel)->summed, last_use, r, c->lane, c->channel, SW_ACQUIRE, &mine};
+        sw_shm_wait wait = {&cell_of(comm, r, c->channel)->summed,
+                            last_use,
+                            r,
+                            c->lane,
+                            c->channel,
+                            SW_ACQUIRE,
+                            &mine};
         status = sw_shm_wait_for(comm, &wait, err);
     }
     set_operation(comm, c->lane, SW_IDLE);
@@ -158,8 +184,11 @@ sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *er
         return status;
     sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
     uint64_t use = atomic_load_explicit(&cell->summed, memory_order_relaxed) + 1;
-    if (atomic_load_explicit(&cell->posted, memory_order_relaxed) >= use || comm->rank >= c->n_contributors) {
-        status = sw_fail(err, SW_BUG, "rank %d posts unit \"%s\" twice, or contributes without being one of the %d contributors",
+    if (atomic_load_explicit(&cell->posted, memory_order_relaxed) >= use ||
+        comm->rank >= c->n_contributors) {
+        status = sw_fail(err, SW_BUG,
+                         "rank %d posts unit \"%s\" twice, or contributes without being one of the "
+                         "%d contributors",
                          comm->rank, c->unit_name, c->n_contributors);
     } else {
         sw_fingerprint print = fingerprint_of(SW_REDUCE, c, use);
@@ -182,28 +211,33 @@ typedef struct fold_work {
 
 enum { FOLD_BLOCK_BYTES = 16 << 10, FOLD_TASK_BYTES = 64 * FOLD_BLOCK_BYTES };
 
-/* Fold the contributions into `sum` [n elements of R], `first` elements from the start of the slice. */
+/* Fold the contributions into `sum` [n elements of R], `first` elements from the start of the
+ * slice. */
 static void fold_block(const fold_work *w, int64_t first, int64_t n, char *sum) {
     enum { SOURCE, SUM };
     const sw_collective *c = w->c;
     int64_t size = sw_dtype_bytes(c->dtype);
     for (int r = 0; r < c->n_contributors; r++) {
-        char *source = c->window + c->offset + r * c->rank_stride + w->comm->rank * c->shard_bytes + first * size;
-        sw_kernel_call call = {.operand = {source, sum}, .dim = {n}, .accumulate = r > 0 || c->accumulate ? 1u << SUM : 0};
+        char *source = c->window + c->offset + r * c->rank_stride + w->comm->rank * c->shard_bytes +
+                       first * size;
+        sw_kernel_call call = {.operand = {source, sum},
+                               .dim = {n},
+                               .accumulate = r > 0 || c->accumulate ? 1u << SUM : 0};
         w->fold(w->device, &call);
     }
 }
 
-/* Blocks are summed, and squared if that is wanted, where they fit in cache. The destination may be this rank's own contribution,
- * so a block is put there only when all contributions to it have been read. Squares add up exactly, so it does not matter which
- * task is first. */
+/* Blocks are summed, and squared if that is wanted, where they fit in cache. The destination may be
+ * this rank's own contribution, so a block is put there only when all contributions to it have been
+ * read. Squares add up exactly, so it does not matter which task is first. */
 static void fold_task(void *arg, int64_t task, int worker) {
     (void)worker;
     fold_work *w = arg;
     const sw_collective *c = w->c;
     _Alignas(64) char block[FOLD_BLOCK_BYTES];
     sw_wide_sum squares = {0};
-    int64_t begin = task * FOLD_TASK_BYTES, end = begin + FOLD_TASK_BYTES, size = sw_dtype_bytes(c->dtype);
+    int64_t begin = task * FOLD_TASK_BYTES, end = begin + FOLD_TASK_BYTES,
+            size = sw_dtype_bytes(c->dtype);
     end = end < c->shard_bytes ? end : c->shard_bytes;
     for (int64_t at = begin; at < end; at += FOLD_BLOCK_BYTES) {
         int64_t bytes = end - at < FOLD_BLOCK_BYTES ? end - at : FOLD_BLOCK_BYTES;
@@ -213,7 +247,8 @@ static void fold_task(void *arg, int64_t task, int worker) {
         fold_block(w, at / size, bytes / size, block);
         w->device->copy(w->device, destination, block, bytes);
         if (c->squares)
-            w->square(w->device, &(sw_kernel_call){.operand = {block, &squares}, .dim = {bytes / size}});
+            w->square(w->device,
+                      &(sw_kernel_call){.operand = {block, &squares}, .dim = {bytes / size}});
     }
     if (!c->squares)
         return;
@@ -222,8 +257,8 @@ static void fold_task(void *arg, int64_t task, int worker) {
     pthread_mutex_unlock(&w->lock);
 }
 
-sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device, sw_number_kind numbers,
-                            sw_error *err) {
+sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device,
+                            sw_number_kind numbers, sw_error *err) {
     sw_status status = begin(comm, SW_REDUCE, SW_CHANNEL_REDUCES, c, err);
     if (status != SW_OK)
         return status;
@@ -244,7 +279,8 @@ sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_devi
                           .fold = sw_device_kernel(device, numbers, SW_KERNEL_FOLD),
                           .square = sw_device_kernel(device, numbers, SW_KERNEL_SQUARES),
                           .lock = PTHREAD_MUTEX_INITIALIZER};
-        sw_parallel(device, (c->shard_bytes + FOLD_TASK_BYTES - 1) / FOLD_TASK_BYTES, fold_task, &work);
+        sw_parallel(device, (c->shard_bytes + FOLD_TASK_BYTES - 1) / FOLD_TASK_BYTES, fold_task,
+                    &work);
         atomic_store(&own->summed, use);
         sw_control_ring(&comm->control->rank[comm->rank]);
     }

@@ -1,8 +1,9 @@
 /* shm_trap.c: a fault in a window becomes an error with a name.
  *
- * In trap mode the executor forbids what is not gathered (sw_comm_protect). A use of it faults at the exact instruction; the
- * handler says which window, where, and what the lane had entered, raises the abort word and ends the process. Any other fault is
- * left to kill the process as usual. Everything here is async-signal-safe: no allocation, no stdio.
+ * In trap mode the executor forbids what is not gathered (sw_comm_protect). A use of it faults at
+ * the exact instruction; the handler says which window, where, and what the lane had entered,
+ * raises the abort word and ends the process. Any other fault is left to kill the process as usual.
+ * Everything here is async-signal-safe: no allocation, no stdio.
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,7 +16,8 @@
 
 enum { STACK_BYTES = 64 << 10 };
 
-/* A signal handler has no argument: the one piece of process-wide state. Written once, before the handler is installed. */
+/* A signal handler has no argument: the one piece of process-wide state. Written once, before the
+ * handler is installed. */
 static sw_comm *trapped_comm;
 
 typedef struct line {
@@ -47,7 +49,8 @@ static const char *verb_of_fault(const void *context) {
     enum { WAS_WRITE = 2 };
     return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & WAS_WRITE ? "wrote" : "read";
 #elif defined(__aarch64__)
-    /* Records follow the registers; an emulator may leave out the one with the cause of the fault. */
+    /* Records follow the registers; an emulator may leave out the one with the cause of the
+     * fault. */
     enum { WAS_WRITE = 1 << 6 };
     const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
     const struct _aarch64_ctx *record = (const struct _aarch64_ctx *)machine->__reserved;
@@ -66,11 +69,14 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     int saved_errno = errno;
     sw_comm *comm = trapped_comm;
     const sw_shm *shm = comm->transport;
-    const char *address = info->si_code > 0 ? info->si_addr : NULL; /* a process that sends the signal gives no address */
+    const char *address = info->si_code > 0
+                              ? info->si_addr
+                              : NULL; /* a process that sends the signal gives no address */
     const sw_shm_window *window = shm->windows;
     while (window && !(address >= window->base && address < window->base + window->bytes))
         window = window->next;
-    if (!window) { /* none of ours: fault again, without a handler; a signal that someone sent does not come again by itself */
+    if (!window) { /* none of ours: fault again, without a handler; a signal that someone sent does
+                      not come again by itself */
         signal(signal_number, SIG_DFL);
         if (info->si_code <= 0)
             raise(signal_number);
@@ -81,23 +87,29 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     sw_lane_load(&shm->mine->lane[gettid() == getpid() ? 0 : 1], &doing);
     sw_error error = {.status = SW_BUG};
     line l = {error.message, 0, sizeof error.message};
-    add_text(&l, "rank "), add_number(&l, comm->rank), add_text(&l, " "), add_text(&l, verb_of_fault(context));
-    add_text(&l, " window \""), add_text(&l, window->name), add_text(&l, "\" at offset "), add_number(&l, address - window->base);
+    add_text(&l, "rank "), add_number(&l, comm->rank), add_text(&l, " "),
+        add_text(&l, verb_of_fault(context));
+    add_text(&l, " window \""), add_text(&l, window->name), add_text(&l, "\" at offset "),
+        add_number(&l, address - window->base);
     add_text(&l, ", which is not open to it now, while in \""), add_text(&l, doing.label);
     add_text(&l, "\"");
     if (doing.step)
-        add_text(&l, " at step "), add_number(&l, doing.step), add_text(&l, ", slot "), add_number(&l, doing.slot);
+        add_text(&l, " at step "), add_number(&l, doing.step), add_text(&l, ", slot "),
+            add_number(&l, doing.slot);
     add_text(&l, "; a parameter is used outside its gather, or a slice written outside the update");
     sw_control_abort(comm->control, &error);
     _exit(1);
 }
 
 sw_status sw_shm_trap_install(sw_comm *comm, sw_error *err) {
-    void *memory = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stack_t stack = {.ss_sp = memory, .ss_size = STACK_BYTES};
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     trapped_comm = comm;
-    if (memory == MAP_FAILED || sigaltstack(&stack, NULL) != 0 || sigaction(SIGSEGV, &action, NULL) != 0)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no stack for the handler of trap mode: %s", comm->rank, strerror(errno));
+    if (memory == MAP_FAILED || sigaltstack(&stack, NULL) != 0 ||
+        sigaction(SIGSEGV, &action, NULL) != 0)
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no stack for the handler of trap mode: %s",
+                       comm->rank, strerror(errno));
     return SW_OK;
 }

@@ -1,7 +1,9 @@
-/* options.h: the table of options, one line each. settings.h says what the columns mean and makes the struct from it.
+/* options.h: the table of options, one line each. settings.h says what the columns mean and makes
+ * the struct from it.
  *
- * OFF is an option that later versions build: `default` is the value that means "off", `allowed` other spellings of it, `help`
- * what is not built yet. Its value is always the off-value, so it has no field.
+ * OFF is an option that later versions build: `default` is the value that means "off", `allowed`
+ * other spellings of it, `help` what is not built yet. Its value is always the off-value, so it has
+ * no field.
  */
 #ifndef SW_CONFIG_OPTIONS_H
 #define SW_CONFIG_OPTIONS_H

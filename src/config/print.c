@@ -43,7 +43,8 @@ char *sw_settings_yaml(const sw_settings *settings) {
     return text;
 }
 
-void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const char *text), void *to) {
+void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const char *text),
+                      void *to) {
     for (int section = 0; sw_option_section(section); section++) {
         char *text = NULL;
         size_t bytes = 0;
@@ -51,8 +52,10 @@ void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const 
         FILE *out = open_memstream(&text, &bytes);
         for (int i = 0; out && i < SW_N_OPTIONS; i++) {
             const sw_option *option = &sw_option_table[i];
-            if (strcmp(option->section, sw_option_section(section)) || option->kind == SW_KIND_OFF ||
-                (sw_settings_is_dimension((sw_option_id)i) && settings->model.architecture == SW_ARCHITECTURE_UNSET))
+            if (strcmp(option->section, sw_option_section(section)) ||
+                option->kind == SW_KIND_OFF ||
+                (sw_settings_is_dimension((sw_option_id)i) &&
+                 settings->model.architecture == SW_ARCHITECTURE_UNSET))
                 continue;
             fprintf(out, "%s%s%s ", n ? "" : option->section, n ? ", " : ": ", option->key);
             n++;
@@ -83,14 +86,16 @@ static bool has_built_option(const char *section) {
     return false;
 }
 
-static void reference_section(int i_section, void (*line)(void *to, const char *text), void *to, bool as_markdown) {
+static void reference_section(int i_section, void (*line)(void *to, const char *text), void *to,
+                              bool as_markdown) {
     const char *section = sw_option_section(i_section);
     char text[1024], takes[300];
     if (as_markdown) {
         snprintf(text, sizeof text, "## %s", section);
         line(to, text);
         line(to, "");
-        snprintf(text, sizeof text, "%c%s.", about_sections[i_section][0] - 'a' + 'A', about_sections[i_section] + 1);
+        snprintf(text, sizeof text, "%c%s.", about_sections[i_section][0] - 'a' + 'A',
+                 about_sections[i_section] + 1);
         line(to, text);
         line(to, "");
         line(to, "| key | default | takes | |");
@@ -107,7 +112,8 @@ static void reference_section(int i_section, void (*line)(void *to, const char *
         char setting[160];
         snprintf(setting, sizeof setting, "%s: %s", option->key, option->fallback);
         if (as_markdown)
-            snprintf(text, sizeof text, "| `%s` | `%s` | %s | %s |", option->key, option->fallback, takes, option->help);
+            snprintf(text, sizeof text, "| `%s` | `%s` | %s | %s |", option->key, option->fallback,
+                     takes, option->help);
         else
             snprintf(text, sizeof text, "  %-29s %s [%s]", setting, option->help, takes);
         line(to, text);
@@ -119,7 +125,8 @@ static void reference_section(int i_section, void (*line)(void *to, const char *
 static void reference_off(void (*line)(void *to, const char *text), void *to) {
     line(to, "## Not built yet");
     line(to, "");
-    line(to, "These keys are reserved. The only value that they take now is the one shown, which is also their default.");
+    line(to, "These keys are reserved. The only value that they take now is the one shown, which "
+             "is also their default.");
     line(to, "");
     line(to, "| key | value | what it will be for |");
     line(to, "|---|---|---|");
@@ -128,7 +135,8 @@ static void reference_off(void (*line)(void *to, const char *text), void *to) {
         char text[512];
         if (option->kind != SW_KIND_OFF)
             continue;
-        snprintf(text, sizeof text, "| `%s.%s` | `%s` | %s |", option->section, option->key, option->fallback, option->help);
+        snprintf(text, sizeof text, "| `%s.%s` | `%s` | %s |", option->section, option->key,
+                 option->fallback, option->help);
         line(to, text);
     }
 }
@@ -137,19 +145,20 @@ void sw_settings_reference(void (*line)(void *to, const char *text), void *to, b
     if (as_markdown) {
         line(to, "# Settings");
         line(to, "");
-        line(to, "The settings of a RUN.yaml. This page is printed by `shardwise train --help --markdown`. On the command line a "
+        line(to, "The settings of a RUN.yaml. This page is printed by `shardwise train --help "
+                 "--markdown`. On the command line a "
                  "setting is");
-        line(
-            to,
-            "written `section.key=value`, the value as in YAML: `train.steps=100`, `data.train=[a.txt, b.txt]`. If a setting is");
+        line(to, "written `section.key=value`, the value as in YAML: `train.steps=100`, "
+                 "`data.train=[a.txt, b.txt]`. If a setting is");
         line(to, "given twice there, the last one counts.");
         line(to, "");
-        line(to, "Relative paths are relative to the folder of RUN.yaml, also on the command line. If RUN.yaml comes through a "
+        line(to, "Relative paths are relative to the folder of RUN.yaml, also on the command line. "
+                 "If RUN.yaml comes through a "
                  "pipe of");
-        line(to, "the shell (`<(command)`, `command | shardwise train /dev/stdin`), they are relative to the working directory.");
-        line(
-            to,
-            "Numbers are decimal (`32`, `0.5`, `1e-5`, `1e9`). What different versions of YAML read differently, such as `010`,");
+        line(to, "the shell (`<(command)`, `command | shardwise train /dev/stdin`), they are "
+                 "relative to the working directory.");
+        line(to, "Numbers are decimal (`32`, `0.5`, `1e-5`, `1e9`). What different versions of "
+                 "YAML read differently, such as `010`,");
         line(to, "`0x10`, `1_000` or `1:30`, is refused. The only booleans are true and false.");
         line(to, "");
     }

@@ -1,7 +1,8 @@
-/* settings.c: defaults, then the file, then the command line from left to right, each laid over the one before; then the checks
- * between options.
+/* settings.c: defaults, then the file, then the command line from left to right, each laid over the
+ * one before; then the checks between options.
  *
- * All three are YAML and go through the same readers (value.c), so a default is written as a user would write it.
+ * All three are YAML and go through the same readers (value.c), so a default is written as a user
+ * would write it.
  */
 #include "config/settings.h"
 
@@ -19,8 +20,9 @@
 typedef struct reader {
     const char *name; /* of the file */
     sw_settings *settings;
-    sw_place written[SW_N_OPTIONS + 1]; /* where each option was written; the last is the file as a whole */
-    sw_arena scratch;                   /* trees and names that are not needed afterwards */
+    sw_place written[SW_N_OPTIONS +
+                     1]; /* where each option was written; the last is the file as a whole */
+    sw_arena scratch;    /* trees and names that are not needed afterwards */
     sw_error *err;
 } reader;
 
@@ -37,7 +39,8 @@ static const char defaults[] = SW_SECTIONS(DEFAULT_ITEMS);
 
 static sw_status read_defaults(reader *in) {
     sw_yaml *list;
-    sw_status status = sw_yaml_parse("defaults", defaults, sizeof defaults - 1, &in->scratch, &list, in->err);
+    sw_status status =
+        sw_yaml_parse("defaults", defaults, sizeof defaults - 1, &in->scratch, &list, in->err);
     for (int i = 0; !status && i < SW_N_OPTIONS; i++)
         if (sw_option_table[i].kind != SW_KIND_OFF) /* those have no field to fill */
             status = sw_setting_read(in->settings, &sw_option_table[i], list->item[i],
@@ -45,7 +48,8 @@ static sw_status read_defaults(reader *in) {
     return status;
 }
 
-static sw_status read_option(reader *in, const char *section, const char *key, const sw_yaml *value, sw_place place) {
+static sw_status read_option(reader *in, const char *section, const char *key, const sw_yaml *value,
+                             sw_place place) {
     const sw_option *option = sw_option_find(section, key);
     if (!option) {
         char remedy[256];
@@ -81,11 +85,13 @@ static sw_status read_section(reader *in, const char *section, const sw_yaml *ma
     if (sw_yaml_is_null(map))
         return SW_OK;
     if (map->kind != SW_YAML_MAP)
-        return sw_refuse(in->err, (sw_place){in->name, map->line}, "write its keys below it, indented",
+        return sw_refuse(in->err, (sw_place){in->name, map->line},
+                         "write its keys below it, indented",
                          "section %s has keys, not a value of its own", section);
     sw_status status = SW_OK;
     for (int i = 0; !status && i < map->n; i++)
-        status = read_option(in, section, map->key[i], map->item[i], (sw_place){in->name, map->key_line[i]});
+        status = read_option(in, section, map->key[i], map->item[i],
+                             (sw_place){in->name, map->key_line[i]});
     return status;
 }
 
@@ -95,18 +101,20 @@ static sw_status read_document(reader *in, const char *text, size_t bytes) {
     if (status || sw_yaml_is_null(root))
         return status;
     if (root->kind != SW_YAML_MAP)
-        return sw_refuse(in->err, (sw_place){in->name, root->line},
-                         "it begins with a section, such as model:", "this is not a file of settings");
+        return sw_refuse(
+            in->err, (sw_place){in->name, root->line},
+            "it begins with a section, such as model:", "this is not a file of settings");
     for (int i = 0; !status && i < root->n; i++) {
         sw_place place = {in->name, root->key_line[i]};
-        status =
-            is_section(root->key[i]) ? read_section(in, root->key[i], root->item[i]) : refuse_section(in, root->key[i], place);
+        status = is_section(root->key[i]) ? read_section(in, root->key[i], root->item[i])
+                                          : refuse_section(in, root->key[i], place);
     }
     return status;
 }
 
 /* The value of an override, which stands for {part: value} where the key has a third level. */
-static sw_status override_value(reader *in, const char *key, const char *part, const char *text, sw_yaml **value) {
+static sw_status override_value(reader *in, const char *key, const char *part, const char *text,
+                                sw_yaml **value) {
     char name[128];
     snprintf(name, sizeof name, "%s, %.80s", command_line, key);
     sw_status status = sw_yaml_parse(name, text, strlen(text), &in->scratch, value, in->err);
@@ -133,7 +141,8 @@ static sw_status read_override(reader *in, const char *override) {
     if (!section)
         return no_memory(in);
     if (!override[name_bytes] || !sw_text_is_utf8(override, strlen(override)))
-        return sw_refuse(in->err, place, "write section.key=value, such as train.steps=100", "%.100s is not a setting", override);
+        return sw_refuse(in->err, place, "write section.key=value, such as train.steps=100",
+                         "%.100s is not a setting", override);
     section[name_bytes] = 0;
     const char *text = override + name_bytes + 1;
     char *key = strchr(section, '.');
@@ -162,8 +171,9 @@ sw_dtype sw_settings_parameter_dtype(const sw_settings *settings) {
     return settings->shard.param_dtype == SW_PARAM_BF16 ? SW_BF16 : SW_F32;
 }
 
-sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides,
-                            int n_overrides, sw_settings *settings, sw_error *err) {
+sw_status sw_settings_parse(const char *name, const char *directory, const char *text,
+                            const char *const *overrides, int n_overrides, sw_settings *settings,
+                            sw_error *err) {
     memset(settings, 0, sizeof *settings);
     reader in = {.name = name, .settings = settings, .err = err};
     in.written[SW_N_OPTIONS].name = name;
@@ -183,8 +193,8 @@ sw_status sw_settings_parse(const char *name, const char *directory, const char 
     return status;
 }
 
-sw_status sw_settings_read(const char *path, const char *const *overrides, int n_overrides, sw_settings *settings,
-                           sw_error *err) {
+sw_status sw_settings_read(const char *path, const char *const *overrides, int n_overrides,
+                           sw_settings *settings, sw_error *err) {
     char *text, *folder;
     memset(settings, 0, sizeof *settings);
     sw_status status = sw_settings_text(path, &text, &folder, err);
@@ -195,13 +205,15 @@ sw_status sw_settings_read(const char *path, const char *const *overrides, int n
     return status;
 }
 
-sw_status sw_settings_read_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+sw_status sw_settings_read_text(const char *text, const char *directory,
+                                const char *const *overrides, int n_overrides,
                                 sw_settings *settings, sw_error *err) {
     char *folder;
     memset(settings, 0, sizeof *settings);
     sw_status status = sw_settings_folder(directory, &folder, err);
     if (!status)
-        status = sw_settings_parse("the settings' text", folder, text, overrides, n_overrides, settings, err);
+        status = sw_settings_parse("the settings' text", folder, text, overrides, n_overrides,
+                                   settings, err);
     free(folder);
     return status;
 }

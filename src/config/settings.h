@@ -1,13 +1,16 @@
-/* settings.h: run.yaml as a struct. One table makes the struct, the parser, --help, the reference page and the start-up print.
+/* settings.h: run.yaml as a struct. One table makes the struct, the parser, --help, the reference
+ * page and the start-up print.
  *
  * X(section, name, KIND, default as it would stand in YAML, allowed, help)
- *   KIND     PATH (null: NULL; a word of `allowed` stays as it is)  COUNT (int64)  COUNT_AUTO (int64, -1 is `auto`)
- *            TEXT (null: NULL)  BYTES (int64; 2GiB; null: 0)  REAL  REAL_AUTO (double, -1 is `auto`)  BOOL  PATHS (list)
- *            CHOICE (int: index into allowed)  PAIR (two reals)  REALS (list; null: none)  LORA, LIMITS, SPIKE, COLUMNS (maps)
- *            WRAP  TRAIN (`all`, `lora` or name patterns)  RESUME (`auto`, `never` or a map)
- *            OFF (a feature that is not built yet: only the value that means "off" is taken; it has no field)
- *   allowed  CHOICE: the words that are built, "a|b|c". Numbers: "min..max", either may be absent, ">min" and "<max" exclude
- *            the bound itself. "" for any. A word that is known and not built yet is absent here and refused by name.
+ *   KIND     PATH (null: NULL; a word of `allowed` stays as it is) COUNT (int64) COUNT_AUTO (int64,
+ *            -1 is `auto`) TEXT (null: NULL) BYTES (int64; 2GiB; null: 0) REAL REAL_AUTO (double,
+ *            -1 is `auto`) BOOL PATHS (list) CHOICE (int: index into allowed) PAIR (two reals)
+ *            REALS (list; null: none) LORA, LIMITS, SPIKE, COLUMNS (maps) WRAP TRAIN (`all`, `lora`
+ *            or name patterns) RESUME (`auto`, `never` or a map) OFF (a feature that is not built
+ *            yet: only the value that means "off" is taken; it has no field)
+ *   allowed  CHOICE: the words that are built, "a|b|c". Numbers: "min..max", either may be absent,
+ *            ">min" and "<max" exclude the bound itself. "" for any. A word that is known and not
+ *            built yet is absent here and refused by name.
  */
 #ifndef SW_CONFIG_SETTINGS_H
 #define SW_CONFIG_SETTINGS_H
@@ -58,7 +61,8 @@ typedef struct sw_resume_settings {
 
 #define SW_AUTO (-1)
 
-/* Why an option that is `auto` has the value that it has: "usual for adapters"; NULL where the value was given. */
+/* Why an option that is `auto` has the value that it has: "usual for adapters"; NULL where the
+ * value was given. */
 typedef struct sw_chosen {
     const char *learning_rate, *weight_decay, *warmup_steps;
 } sw_chosen;
@@ -103,36 +107,43 @@ typedef struct sw_settings {
 #undef SW_SECTION_STRUCT
 #undef SW_SECTION_FIELD
 
-/* Read a file and the overrides "section.key=value", of which a later one counts. Unknown keys, keys twice in the file, wrong
- * types and values out of range are SW_BAD_CONFIG with file, line, key and the nearest valid name. PATHs come out absolute.
- * Ownership: sw_settings_free. */
-sw_status sw_settings_read(const char *path, const char *const *overrides, int n_overrides, sw_settings *settings, sw_error *err);
-/* The same from text instead of a file: `name` stands for it in messages, paths count from `directory`, an absolute path. Paths
- * in overrides count from there too. */
-sw_status sw_settings_parse(const char *name, const char *directory, const char *text, const char *const *overrides,
-                            int n_overrides, sw_settings *settings, sw_error *err);
-/* The same for a caller who has text and no file: `directory` may be relative, or NULL, which is the working directory. */
-sw_status sw_settings_read_text(const char *text, const char *directory, const char *const *overrides, int n_overrides,
+/* Read a file and the overrides "section.key=value", of which a later one counts. Unknown keys,
+ * keys twice in the file, wrong types and values out of range are SW_BAD_CONFIG with file, line,
+ * key and the nearest valid name. PATHs come out absolute. Ownership: sw_settings_free. */
+sw_status sw_settings_read(const char *path, const char *const *overrides, int n_overrides,
+                           sw_settings *settings, sw_error *err);
+/* The same from text instead of a file: `name` stands for it in messages, paths count from
+ * `directory`, an absolute path. Paths in overrides count from there too. */
+sw_status sw_settings_parse(const char *name, const char *directory, const char *text,
+                            const char *const *overrides, int n_overrides, sw_settings *settings,
+                            sw_error *err);
+/* The same for a caller who has text and no file: `directory` may be relative, or NULL, which is
+ * the working directory. */
+sw_status sw_settings_read_text(const char *text, const char *directory,
+                                const char *const *overrides, int n_overrides,
                                 sw_settings *settings, sw_error *err);
 void sw_settings_free(sw_settings *settings);
 
-/* Is a model named? And is everything else there that training cannot do without: data, a length and a folder? SW_BAD_CONFIG
- * names what is missing. */
+/* Is a model named? And is everything else there that training cannot do without: data, a length
+ * and a folder? SW_BAD_CONFIG names what is missing. */
 sw_status sw_settings_name_model(const sw_settings *settings, sw_error *err);
 sw_status sw_settings_complete(const sw_settings *settings, sw_error *err);
 
-/* Are the model, the tokenizer, the data and the adapter paths, or names of the Hugging Face Hub? SW_BAD_FILE has the command
- * that fetches what is named so and not there. Looks at the file system. */
+/* Are the model, the tokenizer, the data and the adapter paths, or names of the Hugging Face Hub?
+ * SW_BAD_FILE has the command that fetches what is named so and not there. Looks at the file
+ * system. */
 sw_status sw_settings_find_models(const sw_settings *settings, sw_error *err);
 
 /* What gathered parameters are computed in. */
 sw_dtype sw_settings_parameter_dtype(const sw_settings *settings);
 
-/* The learning rate, weight decay and warm-up that are `auto` are chosen when settings are read, by the kind of run; but the
- * warm-up stays SW_AUTO where train.steps is not given. Then this chooses it, for a run of `n_steps`. */
+/* The learning rate, weight decay and warm-up that are `auto` are chosen when settings are read, by
+ * the kind of run; but the warm-up stays SW_AUTO where train.steps is not given. Then this chooses
+ * it, for a run of `n_steps`. */
 void sw_settings_choose_warmup(sw_settings *settings, int64_t n_steps);
 
-/* The learning rate that is usual for the kind of run, and the kind in words: "fine-tuning a whole model". */
+/* The learning rate that is usual for the kind of run, and the kind in words: "fine-tuning a whole
+ * model". */
 double sw_settings_usual_rate(const sw_settings *settings, const char **kind);
 
 /* Is data.tokenizer the word `bytes`? Then every byte of a text is a token. */
@@ -144,13 +155,14 @@ const char *sw_settings_chat_format(const sw_settings *settings);
 /* Does the run train adapters (train: lora)? */
 bool sw_settings_train_lora(const sw_settings *settings);
 
-/* All settings as YAML that reads back to the same settings; what was chosen has its reason beside it, as a comment. Ownership:
- * free() the text. */
+/* All settings as YAML that reads back to the same settings; what was chosen has its reason beside
+ * it, as a comment. Ownership: free() the text. */
 char *sw_settings_yaml(const sw_settings *settings);
 
-/* The settings for people, a section a line: "train: steps 100, epochs 0, ...". The dimensions of a new model are left out where
- * the model exists. */
-void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const char *text), void *to);
+/* The settings for people, a section a line: "train: steps 100, epochs 0, ...". The dimensions of a
+ * new model are left out where the model exists. */
+void sw_settings_tell(const sw_settings *settings, void (*line)(void *to, const char *text),
+                      void *to);
 
 /* The reference: `shardwise train --help` and docs/reference.md come from it. */
 void sw_settings_reference(void (*line)(void *to, const char *text), void *to, bool as_markdown);

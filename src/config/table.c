@@ -35,8 +35,11 @@
 #define ROWS(section, OPTIONS) OPTIONS(ROW)
 const sw_option sw_option_table[SW_N_OPTIONS] = {SW_SECTIONS(ROWS)};
 
-#define PART(section, map, name, kind, fallback, allowed) \
-    { #section "." #map, #name, SW_KIND_##kind, fallback, allowed, "", offsetof(sw_settings, section.map.name) }
+#define PART(section, map, name, kind, fallback, allowed)                \
+    {                                                                    \
+#section "." #map, #name, SW_KIND_##kind, fallback, allowed, "", \
+            offsetof(sw_settings, section.map.name)                      \
+    }
 static const sw_option lora_parts[] = {
     PART(model, lora, rank, COUNT, "8", "1..65536"), PART(model, lora, alpha, REAL, "16", ">0.."),
     PART(model, lora, targets, NAMES, "", ""),       PART(model, lora, dropout, REAL, "0", "0..<1"),
@@ -152,8 +155,9 @@ char *sw_option_suggest(const char *section, const char *key, char *buffer, size
         size_t used = 0;
         for (int i = 0; i < SW_N_OPTIONS && used < bytes; i++)
             if (!strcmp(sw_option_table[i].key, key))
-                used += (size_t)snprintf(buffer + used, bytes - used, "%s%s", n++ ? " or " : "it belongs to ",
-                                         sw_option_table[i].section);
+                used +=
+                    (size_t)snprintf(buffer + used, bytes - used, "%s%s",
+                                     n++ ? " or " : "it belongs to ", sw_option_table[i].section);
         if (n)
             return buffer;
     }
@@ -170,7 +174,8 @@ char *sw_option_suggest(const char *section, const char *key, char *buffer, size
     return buffer;
 }
 
-/* Values that are known and not built yet. A match of "[" is any list, "{" any map, "#" any number. */
+/* Values that are known and not built yet. A match of "[" is any list, "{" any map, "#" any
+ * number. */
 static const struct {
     sw_option_id option;
     const char *match, *what;
@@ -192,8 +197,9 @@ const char *sw_option_unbuilt(const sw_option *option, const sw_yaml *value) {
         const char *match = unbuilt[i].match;
         bool is_met = *match == '['   ? value->kind == SW_YAML_LIST
                       : *match == '{' ? value->kind == SW_YAML_MAP
-                      : *match == '#' ? is_number && number > 0
-                                      : value->kind == SW_YAML_SCALAR && !strcmp(value->text, match);
+                      : *match == '#'
+                          ? is_number && number > 0
+                          : value->kind == SW_YAML_SCALAR && !strcmp(value->text, match);
         if (is_met)
             return unbuilt[i].what;
     }
@@ -208,5 +214,6 @@ sw_status sw_refuse(sw_error *err, sw_place place, const char *remedy, const cha
     va_end(arguments);
     if (place.line)
         snprintf(line, sizeof line, ":%d", place.line);
-    return sw_fail(err, SW_BAD_CONFIG, "%s · %s%s%s%s", what, place.name, line, remedy ? " · " : "", remedy ? remedy : "");
+    return sw_fail(err, SW_BAD_CONFIG, "%s · %s%s%s%s", what, place.name, line, remedy ? " · " : "",
+                   remedy ? remedy : "");
 }

@@ -1,4 +1,5 @@
-/* table.h: the table of options as data, for code that walks them: find a key, suggest one, refuse a value. */
+/* table.h: the table of options as data, for code that walks them: find a key, suggest one, refuse
+ * a value. */
 #ifndef SW_CONFIG_TABLE_H
 #define SW_CONFIG_TABLE_H
 
@@ -50,7 +51,8 @@ typedef struct sw_option {
 
 extern const sw_option sw_option_table[SW_N_OPTIONS];
 
-/* The parts of an option that is a map, as options of a section "model.lora"; *n_parts of them, at most SW_MOST_PARTS. */
+/* The parts of an option that is a map, as options of a section "model.lora"; *n_parts of them, at
+ * most SW_MOST_PARTS. */
 enum { SW_MOST_PARTS = 16 };
 const sw_option *sw_option_parts(const sw_option *option, int *n_parts);
 
@@ -60,14 +62,16 @@ const char *sw_option_section(int i);
 /* The option, NULL if the section has no such key. */
 const sw_option *sw_option_find(const char *section, const char *key);
 
-/* What to try in place of a key that `section` does not have (section NULL: it stood outside all sections): the section where it
- * belongs, or the nearest name. */
+/* What to try in place of a key that `section` does not have (section NULL: it stood outside all
+ * sections): the section where it belongs, or the nearest name. */
 char *sw_option_suggest(const char *section, const char *key, char *buffer, size_t bytes);
 
-/* The name of what this value asks for, if it is known and not built yet ("mixtures of experts"); else NULL. */
+/* The name of what this value asks for, if it is known and not built yet ("mixtures of experts");
+ * else NULL. */
 const char *sw_option_unbuilt(const sw_option *option, const sw_yaml *value);
 
-/* Where something was written: a file and a line; line 0 is the file, or the command line, as a whole. */
+/* Where something was written: a file and a line; line 0 is the file, or the command line, as a
+ * whole. */
 typedef struct sw_place {
     const char *name;
     int line;

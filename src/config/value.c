@@ -26,15 +26,16 @@ static sw_status no_memory(const reading *in) {
 /* A value as a message shows it. */
 static const char *shown(const sw_yaml *value, char *buffer, size_t bytes) {
     if (value->kind == SW_YAML_SCALAR)
-        snprintf(buffer, bytes, value->is_plain ? "%s%.80s" : "%s\"%.80s\"", *value->text || !value->is_plain ? "" : "nothing",
-                 value->text);
+        snprintf(buffer, bytes, value->is_plain ? "%s%.80s" : "%s\"%.80s\"",
+                 *value->text || !value->is_plain ? "" : "nothing", value->text);
     else
         snprintf(buffer, bytes, "a %s", value->kind == SW_YAML_LIST ? "list" : "map");
     for (int i = 0; value->kind == SW_YAML_LIST && i < value->n && i < 3; i++) {
         char item[64];
         size_t used = strlen(buffer);
         if (value->item[i]->kind == SW_YAML_SCALAR && strlen(value->item[i]->text) < 24)
-            snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : " of ", shown(value->item[i], item, sizeof item));
+            snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : " of ",
+                     shown(value->item[i], item, sizeof item));
     }
     return buffer;
 }
@@ -62,8 +63,8 @@ static bool takes_numbers(const sw_option *option, sw_numeral *kind) {
     }
 }
 
-/* What to write in place of a number that is written as others write it; false if there is nothing to say. Of a list or a map:
- * of the first such number in it. */
+/* What to write in place of a number that is written as others write it; false if there is nothing
+ * to say. Of a list or a map: of the first such number in it. */
 static bool number_remedy(const sw_yaml *value, sw_numeral kind, char *buffer, size_t bytes) {
     for (int i = 0; value->kind != SW_YAML_SCALAR && i < value->n; i++)
         if (number_remedy(value->item[i], kind, buffer, bytes))
@@ -85,12 +86,17 @@ static bool number_remedy(const sw_yaml *value, sw_numeral kind, char *buffer, s
 }
 
 /* The value that was meant, "" if none is near. */
-static const char *meant_value(const sw_option *option, const sw_yaml *value, char *buffer, size_t bytes) {
+static const char *meant_value(const sw_option *option, const sw_yaml *value, char *buffer,
+                               size_t bytes) {
     static const char *const yes[] = {"true", "yes", "on"}, *const no[] = {"false", "no", "off"};
-    const char *text = value->kind == SW_YAML_SCALAR ? value->text : "", *rest = option->allowed, *word;
+    const char *text = value->kind == SW_YAML_SCALAR ? value->text : "", *rest = option->allowed,
+               *word;
     *buffer = 0;
     if (option->kind == SW_KIND_BOOL)
-        snprintf(buffer, bytes, "%s", sw_text_nearest(text, yes, 3) ? "true" : sw_text_nearest(text, no, 3) ? "false" : "");
+        snprintf(buffer, bytes, "%s",
+                 sw_text_nearest(text, yes, 3)  ? "true"
+                 : sw_text_nearest(text, no, 3) ? "false"
+                                                : "");
     if (option->kind == SW_KIND_CHOICE) {
         char words[16][32];
         const char *candidates[16], *nearest;
@@ -113,7 +119,8 @@ static sw_status refuse_value(const reading *in, const sw_yaml *value) {
     sw_setting_describe(option, described, sizeof described);
     if (what) {
         snprintf(remedy, sizeof remedy, "write %s", described);
-        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s: %s is not built yet", option->section, option->key, what);
+        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s: %s is not built yet",
+                         option->section, option->key, what);
     }
     sw_numeral kind;
     *remedy = 0;
@@ -121,14 +128,17 @@ static sw_status refuse_value(const reading *in, const sw_yaml *value) {
         snprintf(remedy, sizeof remedy, "did you mean %s?", meant);
     else if (takes_numbers(option, &kind) && !number_remedy(value, kind, remedy, sizeof remedy))
         *remedy = 0;
-    return sw_refuse(in->err, place_of(in, value), *remedy ? remedy : NULL, "%s.%s takes %s, not %s", option->section,
-                     option->key, described, shown(value, text, sizeof text));
+    return sw_refuse(in->err, place_of(in, value), *remedy ? remedy : NULL,
+                     "%s.%s takes %s, not %s", option->section, option->key, described,
+                     shown(value, text, sizeof text));
 }
 
 static bool in_range(const sw_option *option, double value) {
     sw_range bounds = sw_range_of(option);
-    return (!bounds.has_low || value > bounds.low || (value == bounds.low && !bounds.excludes_low)) &&
-           (!bounds.has_high || value < bounds.high || (value == bounds.high && !bounds.excludes_high));
+    return (!bounds.has_low || value > bounds.low ||
+            (value == bounds.low && !bounds.excludes_low)) &&
+           (!bounds.has_high || value < bounds.high ||
+            (value == bounds.high && !bounds.excludes_high));
 }
 
 /* ---- one reader for each kind ---- */
@@ -149,22 +159,24 @@ static sw_status read_path_text(const reading *in, const sw_yaml *value, const c
         char remedy[300];
         snprintf(remedy, sizeof remedy, "write %s for none, or ./%s if a file is called so",
                  in->option->kind == SW_KIND_PATHS ? "[]" : "null", value->text);
-        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s takes a path, not %s", in->option->section, in->option->key,
-                         value->text);
+        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s takes a path, not %s",
+                         in->option->section, in->option->key, value->text);
     }
     if (!strncmp(value->text, "~/", 2))
-        return sw_refuse(in->err, place_of(in, value), "write the whole path", "%s.%s: ~ is not expanded", in->option->section,
-                         in->option->key);
+        return sw_refuse(in->err, place_of(in, value), "write the whole path",
+                         "%s.%s: ~ is not expanded", in->option->section, in->option->key);
     const char *relative = value->text;
     while (!strncmp(relative, "./", 2))
         relative += 2;
     *path = *value->text == '/' ? sw_arena_text(&in->settings->arena, value->text)
-            : *relative         ? sw_arena_format(&in->settings->arena, "%s/%s", in->settings->directory, relative)
-                                : sw_arena_text(&in->settings->arena, in->settings->directory);
+            : *relative
+                ? sw_arena_format(&in->settings->arena, "%s/%s", in->settings->directory, relative)
+                : sw_arena_text(&in->settings->arena, in->settings->directory);
     if (!*path)
         return no_memory(in);
     if (strlen(*path) > LONGEST_PATH)
-        return sw_refuse(in->err, place_of(in, value), NULL, "%s.%s: a path of %zu bytes is too long", in->option->section,
+        return sw_refuse(in->err, place_of(in, value), NULL,
+                         "%s.%s: a path of %zu bytes is too long", in->option->section,
                          in->option->key, strlen(*path));
     return SW_OK;
 }
@@ -204,8 +216,8 @@ static sw_status read_bytes(const reading *in, const sw_yaml *value) {
     int64_t bytes = 0;
     bool takes_null = !strcmp(in->option->fallback, "null");
     if (!(takes_null && sw_yaml_is_null(value))) {
-        bool is_read =
-            value->kind == SW_YAML_SCALAR && (sw_yaml_integer(value, &bytes) || sw_text_parse_bytes(value->text, &bytes));
+        bool is_read = value->kind == SW_YAML_SCALAR &&
+                       (sw_yaml_integer(value, &bytes) || sw_text_parse_bytes(value->text, &bytes));
         if (!is_read || !in_range(in->option, (double)bytes))
             return refuse_value(in, value);
     }
@@ -240,7 +252,9 @@ static sw_status read_bool(const reading *in, const sw_yaml *value) {
 static sw_status read_choice(const reading *in, const sw_yaml *value) {
     const char *rest = in->option->allowed, *word;
     size_t length;
-    const char *text = value->kind != SW_YAML_SCALAR ? "" : sw_yaml_is_null(value) ? "null" : value->text;
+    const char *text = value->kind != SW_YAML_SCALAR ? ""
+                       : sw_yaml_is_null(value)      ? "null"
+                                                     : value->text;
     for (int i = 0; sw_take_word(&rest, &word, &length); i++)
         if (strlen(text) == length && !memcmp(word, text, length)) {
             *(int *)in->field = i;
@@ -253,7 +267,8 @@ static sw_status read_texts(const reading *in, const sw_yaml *value, bool are_pa
     const sw_yaml *alone[] = {value};
     bool is_list = value->kind == SW_YAML_LIST;
     sw_texts texts = {.n = is_list ? value->n : 1};
-    texts.item = sw_arena_take(&in->settings->arena, (size_t)(texts.n ? texts.n : 1) * sizeof *texts.item);
+    texts.item =
+        sw_arena_take(&in->settings->arena, (size_t)(texts.n ? texts.n : 1) * sizeof *texts.item);
     if (!texts.item)
         return no_memory(in);
     for (int i = 0; i < texts.n; i++) {
@@ -281,12 +296,14 @@ static sw_status read_paths(const reading *in, const sw_yaml *value) {
 }
 
 static sw_status read_names(const reading *in, const sw_yaml *value) {
-    bool is_empty = sw_yaml_is_null(value) || value->kind == SW_YAML_MAP || (value->kind == SW_YAML_LIST && !value->n);
+    bool is_empty = sw_yaml_is_null(value) || value->kind == SW_YAML_MAP ||
+                    (value->kind == SW_YAML_LIST && !value->n);
     return is_empty ? refuse_value(in, value) : read_texts(in, value, false);
 }
 
 static sw_status read_train(const reading *in, const sw_yaml *value) {
-    bool is_named = is_word(value, "all") || is_word(value, "lora"), is_list = value->kind == SW_YAML_LIST && value->n;
+    bool is_named = is_word(value, "all") || is_word(value, "lora"),
+         is_list = value->kind == SW_YAML_LIST && value->n;
     return is_named || is_list ? read_texts(in, value, false) : refuse_value(in, value);
 }
 
@@ -312,17 +329,21 @@ static sw_status read_reals(const reading *in, const sw_yaml *value) {
     if (!reals->item)
         return no_memory(in);
     for (; reals->n < value->n; reals->n++)
-        if (!sw_yaml_real(value->item[reals->n], &reals->item[reals->n]) || !in_range(in->option, reals->item[reals->n]))
+        if (!sw_yaml_real(value->item[reals->n], &reals->item[reals->n]) ||
+            !in_range(in->option, reals->item[reals->n]))
             return refuse_value(in, value->item[reals->n]);
     return SW_OK;
 }
 
-static sw_status unknown_part(const reading *in, const sw_yaml *map, int i, const char *const *parts, int n_parts) {
+static sw_status unknown_part(const reading *in, const sw_yaml *map, int i,
+                              const char *const *parts, int n_parts) {
     char remedy[128];
     const char *meant = sw_text_nearest(map->key[i], parts, n_parts);
-    snprintf(remedy, sizeof remedy, meant ? "did you mean %s?" : "it has %s", meant ? meant : parts[0]);
+    snprintf(remedy, sizeof remedy, meant ? "did you mean %s?" : "it has %s",
+             meant ? meant : parts[0]);
     sw_place place = {in->place.name, in->place.line ? map->key_line[i] : 0};
-    return sw_refuse(in->err, place, remedy, "%s.%s has no key %.100s", in->option->section, in->option->key, map->key[i]);
+    return sw_refuse(in->err, place, remedy, "%s.%s has no key %.100s", in->option->section,
+                     in->option->key, map->key[i]);
 }
 
 static sw_status read_wrap(const reading *in, const sw_yaml *value) {
@@ -370,7 +391,8 @@ static sw_status read_map(const reading *in, const sw_yaml *value) {
         return read_parts(in, value);
     sw_arena scratch = {0};
     sw_yaml *usual;
-    sw_status status = sw_yaml_parse("default", in->option->fallback, strlen(in->option->fallback), &scratch, &usual, in->err);
+    sw_status status = sw_yaml_parse("default", in->option->fallback, strlen(in->option->fallback),
+                                     &scratch, &usual, in->err);
     if (!status)
         status = read_parts(in, usual);
     sw_arena_free(&scratch);
@@ -385,9 +407,11 @@ static sw_status read_usual_parts(const reading *in) {
     sw_status status = SW_OK;
     for (int part = 0; part < n_parts && !status; part++) {
         sw_yaml *usual;
-        status = sw_yaml_parse("default", parts[part].fallback, strlen(parts[part].fallback), &scratch, &usual, in->err);
+        status = sw_yaml_parse("default", parts[part].fallback, strlen(parts[part].fallback),
+                               &scratch, &usual, in->err);
         if (!status)
-            status = sw_setting_read(in->settings, &parts[part], usual, (sw_place){"default", 0}, in->err);
+            status = sw_setting_read(in->settings, &parts[part], usual, (sw_place){"default", 0},
+                                     in->err);
     }
     sw_arena_free(&scratch);
     return status;
@@ -434,7 +458,8 @@ static sw_status check_keys(const reading *in, const sw_yaml *value, const sw_te
         if (sw_option_find(section, key))
             continue;
         sw_option_suggest(NULL, *key ? key : section, remedy, sizeof remedy);
-        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s.force: there is no setting %.100s", in->option->section,
+        return sw_refuse(in->err, place_of(in, value), remedy,
+                         "%s.%s.force: there is no setting %.100s", in->option->section,
                          in->option->key, keys->item[i]);
     }
     return SW_OK;
@@ -461,11 +486,12 @@ static sw_status read_resume(const reading *in, const sw_yaml *value) {
 static sw_status not_built(const reading *in, sw_place place, const char *part, const char *off) {
     char remedy[300];
     snprintf(remedy, sizeof remedy, "leave it out or write %s", off);
-    return sw_refuse(in->err, place, remedy, "%s.%s%s%s: %s is not built yet", in->option->section, in->option->key,
-                     part ? "." : "", part ? part : "", in->option->help);
+    return sw_refuse(in->err, place, remedy, "%s.%s%s%s: %s is not built yet", in->option->section,
+                     in->option->key, part ? "." : "", part ? part : "", in->option->help);
 }
 
-/* Only the value that means off: the default, another spelling of it, or a map in which every key that is there is off. */
+/* Only the value that means off: the default, another spelling of it, or a map in which every key
+ * that is there is off. */
 static sw_status read_off(const reading *in, const sw_yaml *value) {
     const sw_option *option = in->option;
     if (value->kind == SW_YAML_SCALAR) {
@@ -475,13 +501,15 @@ static sw_status read_off(const reading *in, const sw_yaml *value) {
             return SW_OK;
         while (sw_take_word(&rest, &word, &length)) {
             bool is_null = length == 4 && !memcmp(word, "null", 4);
-            if (is_null ? sw_yaml_is_null(value) : strlen(value->text) == length && !memcmp(word, value->text, length))
+            if (is_null ? sw_yaml_is_null(value)
+                        : strlen(value->text) == length && !memcmp(word, value->text, length))
                 return SW_OK;
         }
     }
     sw_arena scratch = {0};
     sw_yaml *off;
-    sw_status status = sw_yaml_parse("default", option->fallback, strlen(option->fallback), &scratch, &off, in->err);
+    sw_status status = sw_yaml_parse("default", option->fallback, strlen(option->fallback),
+                                     &scratch, &off, in->err);
     if (!status && !sw_yaml_equal(value, off)) {
         bool is_whole = value->kind != SW_YAML_MAP || off->kind != SW_YAML_MAP;
         if (is_whole)
@@ -498,7 +526,8 @@ static sw_status read_off(const reading *in, const sw_yaml *value) {
     return status;
 }
 
-sw_status sw_setting_read(sw_settings *settings, const sw_option *option, const sw_yaml *value, sw_place place, sw_error *err) {
+sw_status sw_setting_read(sw_settings *settings, const sw_option *option, const sw_yaml *value,
+                          sw_place place, sw_error *err) {
     static sw_status (*const readers[])(const reading *, const sw_yaml *) = {
         [SW_KIND_REAL_AUTO] = read_real_auto, [SW_KIND_PATH] = read_path,
         [SW_KIND_COUNT] = read_count,         [SW_KIND_COUNT_AUTO] = read_count_auto,

@@ -88,7 +88,10 @@ bool sw_setting_print(const sw_settings *settings, const sw_option *option, FILE
         fprintf(out, "%" PRId64, *(const int64_t *)field);
         return true;
     case SW_KIND_BYTES:
-        fputs(*(const int64_t *)field ? sw_text_exact_bytes(*(const int64_t *)field, first, sizeof first) : "null", out);
+        fputs(*(const int64_t *)field
+                  ? sw_text_exact_bytes(*(const int64_t *)field, first, sizeof first)
+                  : "null",
+              out);
         return true;
     case SW_KIND_LIMIT:
         if (*(const double *)field == 0) {
@@ -144,13 +147,15 @@ bool sw_setting_print(const sw_settings *settings, const sw_option *option, FILE
         return true;
     }
     case SW_KIND_PAIR:
-        fprintf(out, "[%s, %s]", sw_text_exact_real(((const sw_pair *)field)->first, first, sizeof first),
+        fprintf(out, "[%s, %s]",
+                sw_text_exact_real(((const sw_pair *)field)->first, first, sizeof first),
                 sw_text_exact_real(((const sw_pair *)field)->second, second, sizeof second));
         return true;
     case SW_KIND_REALS: {
         const sw_reals *reals = field;
         for (int i = 0; i < reals->n; i++)
-            fprintf(out, "%s%s", i ? ", " : "[", sw_text_exact_real(reals->item[i], first, sizeof first));
+            fprintf(out, "%s%s", i ? ", " : "[",
+                    sw_text_exact_real(reals->item[i], first, sizeof first));
         fputs(reals->n ? "]" : "null", out);
         return true;
     }
@@ -204,7 +209,11 @@ static char *describe_words(const char *words, char *buffer, size_t bytes) {
     const char *word;
     size_t length, used = 0;
     for (int i = 0; sw_take_word(&words, &word, &length) && used < bytes; i++)
-        used += (size_t)snprintf(buffer + used, bytes - used, "%s%.*s", !i ? "" : words ? ", " : " or ", (int)length, word);
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%.*s",
+                                 !i      ? ""
+                                 : words ? ", "
+                                         : " or ",
+                                 (int)length, word);
     return buffer;
 }
 
@@ -213,7 +222,8 @@ char *sw_setting_describe(const sw_option *option, char *buffer, size_t bytes) {
     const char *text = "";
     switch (option->kind) {
     case SW_KIND_PATH:
-        snprintf(buffer, bytes, *option->allowed ? "a path, %s or null" : "a path or null", option->allowed);
+        snprintf(buffer, bytes, *option->allowed ? "a path, %s or null" : "a path or null",
+                 option->allowed);
         return buffer;
     case SW_KIND_PATHS:
         text = "a list of paths";
@@ -221,21 +231,26 @@ char *sw_setting_describe(const sw_option *option, char *buffer, size_t bytes) {
     case SW_KIND_COUNT:
         return describe_range(option, "a whole number", buffer, bytes);
     case SW_KIND_COUNT_AUTO:
-        snprintf(buffer, bytes, "auto or %s", describe_range(option, "a whole number", numbers, sizeof numbers));
+        snprintf(buffer, bytes, "auto or %s",
+                 describe_range(option, "a whole number", numbers, sizeof numbers));
         return buffer;
     case SW_KIND_BYTES:
-        text = strcmp(option->fallback, "null") ? "bytes (such as 512MiB or 2GiB)" : "bytes (such as 512MiB or 2GiB) or null";
+        text = strcmp(option->fallback, "null") ? "bytes (such as 512MiB or 2GiB)"
+                                                : "bytes (such as 512MiB or 2GiB) or null";
         break;
     case SW_KIND_REAL:
         return describe_range(option, "a number", buffer, bytes);
     case SW_KIND_REAL_AUTO:
-        snprintf(buffer, bytes, "auto or %s", describe_range(option, "a number", numbers, sizeof numbers));
+        snprintf(buffer, bytes, "auto or %s",
+                 describe_range(option, "a number", numbers, sizeof numbers));
         return buffer;
     case SW_KIND_PAIR:
-        snprintf(buffer, bytes, "two numbers, each %s", describe_range(option, "", numbers, sizeof numbers) + 1);
+        snprintf(buffer, bytes, "two numbers, each %s",
+                 describe_range(option, "", numbers, sizeof numbers) + 1);
         return buffer;
     case SW_KIND_REALS:
-        snprintf(buffer, bytes, "a list of numbers, each %s, or null", describe_range(option, "", numbers, sizeof numbers) + 1);
+        snprintf(buffer, bytes, "a list of numbers, each %s, or null",
+                 describe_range(option, "", numbers, sizeof numbers) + 1);
         return buffer;
     case SW_KIND_BOOL:
         text = "true or false";
@@ -264,7 +279,8 @@ char *sw_setting_describe(const sw_option *option, char *buffer, size_t bytes) {
         text = "{factor: above 1, action: rollback, skip or stop} or null";
         break;
     case SW_KIND_LIMIT:
-        snprintf(buffer, bytes, "%s or null", describe_range(option, "a number", numbers, sizeof numbers));
+        snprintf(buffer, bytes, "%s or null",
+                 describe_range(option, "a number", numbers, sizeof numbers));
         return buffer;
     case SW_KIND_RESUME:
         text = "auto, never or {force: a list of section.key}";

@@ -1,7 +1,9 @@
-/* bins.c: a counting sort, then for each thing the least room that is enough, found in a tree of bits.
+/* bins.c: a counting sort, then for each thing the least room that is enough, found in a tree of
+ * bits.
  *
  *   room      0 1 2 3 4 5 6 7 8
- *   level 0   0 0 0 1 0 0 1 0 0    a bit for each room that some bin has; level 1: one for each word of level 0 that is not 0 ...
+ *   level 0   0 0 0 1 0 0 1 0 0    a bit for each room that some bin has; level 1: one for each
+ *                                  word of level 0 that is not 0 ...
  *   first     . . . 9 . . 2 . .    a bin with that room, and others behind it in a chain
  */
 #include "data/bins.h"
@@ -17,7 +19,8 @@ typedef struct bit_tree {
     int n_levels;
 } bit_tree;
 
-/* Each level ends with a word that stays 0, where a search that goes past the last one finds nothing. */
+/* Each level ends with a word that stays 0, where a search that goes past the last one finds
+ * nothing. */
 static bool tree_create(bit_tree *tree, uint64_t n_bits) {
     *tree = (bit_tree){.n_levels = 0};
     do {
@@ -61,8 +64,10 @@ static bool tree_next(const bit_tree *tree, uint64_t bit, uint64_t *found) {
     return true;
 }
 
-/* The things there are, the largest first, of equals the first. `count` [capacity + 1] comes as zeros and goes as anything. */
-static uint32_t sort(const uint32_t *size, int64_t n, uint32_t capacity, uint32_t *count, uint32_t *sorted) {
+/* The things there are, the largest first, of equals the first. `count` [capacity + 1] comes as
+ * zeros and goes as anything. */
+static uint32_t sort(const uint32_t *size, int64_t n, uint32_t capacity, uint32_t *count,
+                     uint32_t *sorted) {
     uint32_t n_there = 0;
     for (int64_t i = 0; i < n; i++)
         count[size[i]]++;
@@ -85,8 +90,8 @@ static uint32_t enough(const uint32_t *size, int64_t n, uint32_t capacity) {
     return sum < capacity ? (uint32_t)sum : capacity;
 }
 
-static void fit(uint32_t *size_or_bin, const uint32_t *sorted, uint32_t n_sorted, uint32_t capacity, bit_tree *rooms,
-                uint32_t *first, uint32_t *next, uint32_t *n_bins) {
+static void fit(uint32_t *size_or_bin, const uint32_t *sorted, uint32_t n_sorted, uint32_t capacity,
+                bit_tree *rooms, uint32_t *first, uint32_t *next, uint32_t *n_bins) {
     for (uint32_t i = 0; i < n_sorted; i++) {
         uint32_t size = size_or_bin[sorted[i]], bin;
         uint64_t room;
@@ -109,13 +114,15 @@ static void fit(uint32_t *size_or_bin, const uint32_t *sorted, uint32_t n_sorted
     }
 }
 
-sw_status sw_bins_fit(uint32_t *size_or_bin, int64_t n, uint32_t capacity, uint32_t *n_bins, sw_error *err) {
+sw_status sw_bins_fit(uint32_t *size_or_bin, int64_t n, uint32_t capacity, uint32_t *n_bins,
+                      sw_error *err) {
     assert(n >= 0 && n < UINT32_MAX);
     *n_bins = 0;
     capacity = enough(size_or_bin, n, capacity);
     bit_tree rooms = {.n_levels = 0};
     uint32_t *first = calloc((size_t)capacity + 1, sizeof *first);
-    uint32_t *sorted = malloc(((size_t)n + 1) * sizeof *sorted), *next = malloc(((size_t)n + 1) * sizeof *next);
+    uint32_t *sorted = malloc(((size_t)n + 1) * sizeof *sorted),
+             *next = malloc(((size_t)n + 1) * sizeof *next);
     bool is_made = first && sorted && next && tree_create(&rooms, (uint64_t)capacity + 1);
     if (is_made) {
         uint32_t n_sorted = sort(size_or_bin, n, capacity, first, sorted);
@@ -130,5 +137,7 @@ sw_status sw_bins_fit(uint32_t *size_or_bin, int64_t n, uint32_t capacity, uint3
     free(sorted);
     free(next);
     return is_made ? SW_OK
-                   : sw_fail(err, SW_NO_MEMORY, "no memory to put %lld documents into rows of %u tokens", (long long)n, capacity);
+                   : sw_fail(err, SW_NO_MEMORY,
+                             "no memory to put %lld documents into rows of %u tokens", (long long)n,
+                             capacity);
 }

@@ -15,13 +15,14 @@ static sw_status no_memory(sw_error *err) {
 
 /* ---- opening ---- */
 
-/* "2025-06-30", "2025-06-30 12:00:00" or with a T between and a fraction behind; a zone is none of the template's business. */
+/* "2025-06-30", "2025-06-30 12:00:00" or with a T between and a fraction behind; a zone is none of
+ * the template's business. */
 static sw_status read_time(const char *text, sw_chat *chat, sw_error *err) {
     struct tm now = {.tm_isdst = 0};
     int n = 0, micro = 0;
     char between = ' ';
-    int n_read = sscanf(text, "%4d-%2d-%2d%n%c%2d:%2d:%2d%n", &now.tm_year, &now.tm_mon, &now.tm_mday, &n, &between, &now.tm_hour,
-                        &now.tm_min, &now.tm_sec, &n);
+    int n_read = sscanf(text, "%4d-%2d-%2d%n%c%2d:%2d:%2d%n", &now.tm_year, &now.tm_mon,
+                        &now.tm_mday, &n, &between, &now.tm_hour, &now.tm_min, &now.tm_sec, &n);
     bool is_whole = n_read == 3 || (n_read == 7 && (between == ' ' || between == 'T'));
     if (is_whole && n_read == 7 && text[n] == '.') {
         int n_digits = 0;
@@ -33,10 +34,13 @@ static sw_status read_time(const char *text, sw_chat *chat, sw_error *err) {
     now.tm_year -= 1900;
     now.tm_mon--;
     struct tm asked = now;
-    if (!is_whole || text[n] || timegm(&now) == -1 || now.tm_mday != asked.tm_mday || now.tm_mon != asked.tm_mon ||
-        now.tm_hour != asked.tm_hour || now.tm_min != asked.tm_min || now.tm_sec != asked.tm_sec)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "\"%.100s\" is no time (data.chat_now, --now); write 2025-06-30 or 2025-06-30 12:00:00", text);
+    if (!is_whole || text[n] || timegm(&now) == -1 || now.tm_mday != asked.tm_mday ||
+        now.tm_mon != asked.tm_mon || now.tm_hour != asked.tm_hour || now.tm_min != asked.tm_min ||
+        now.tm_sec != asked.tm_sec)
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "\"%.100s\" is no time (data.chat_now, --now); write 2025-06-30 or 2025-06-30 12:00:00",
+            text);
     chat->now = now;
     chat->microsecond = micro;
     return SW_OK;
@@ -66,7 +70,10 @@ static sw_status read_special_tokens(const char *text, sw_chat *chat, sw_error *
 
 /* Python's words for what JSON spells otherwise: as texts all of them would be true. */
 static const char *spelled_in_json(const char *value) {
-    return !strcmp(value, "True") ? "true" : !strcmp(value, "False") ? "false" : !strcmp(value, "None") ? "null" : NULL;
+    return !strcmp(value, "True")    ? "true"
+           : !strcmp(value, "False") ? "false"
+           : !strcmp(value, "None")  ? "null"
+                                     : NULL;
 }
 
 /* NAME=VALUE; the value is JSON, or else text as it stands. */
@@ -77,8 +84,10 @@ static sw_status set_name(const char *text, sw_chat *chat, sw_error *err) {
         return sw_fail(err, SW_BAD_CONFIG, "--set %.200s: write NAME=VALUE", text);
     const char *meant = spelled_in_json(equals + 1);
     if (meant)
-        return sw_fail(err, SW_BAD_CONFIG, "--set %.200s: values are JSON; write %.*s=%s, or \"%s\" in quotes for a text", text,
-                       (int)(equals - text < 200 ? equals - text : 200), text, meant, equals + 1);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "--set %.200s: values are JSON; write %.*s=%s, or \"%s\" in quotes for a text", text,
+            (int)(equals - text < 200 ? equals - text : 200), text, meant, equals + 1);
     char *name = strndup(text, (size_t)(equals - text));
     json_t *value = json_loads(equals + 1, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
     sw_status status = SW_OK;
@@ -107,7 +116,8 @@ static sw_status set_name(const char *text, sw_chat *chat, sw_error *err) {
 static sw_status take_format(const sw_chat_format *format, sw_chat *chat, sw_error *err) {
     char source[64];
     snprintf(source, sizeof source, "the format %s", format->name);
-    sw_status status = sw_chat_take_template(source, format->text, (int64_t)strlen(format->text), &chat->usual, err);
+    sw_status status = sw_chat_take_template(source, format->text, (int64_t)strlen(format->text),
+                                             &chat->usual, err);
     if (!status && !json_object_get(chat->own, "bos_token") &&
         json_object_set_new(chat->own, "bos_token", json_string(format->bos)) != 0)
         status = no_memory(err);
@@ -117,10 +127,13 @@ static sw_status take_format(const sw_chat_format *format, sw_chat *chat, sw_err
     return status;
 }
 
-static sw_status open_template(const sw_chat_options *o, const sw_chat_format *format, sw_chat *chat, sw_error *err) {
+static sw_status open_template(const sw_chat_options *o, const sw_chat_format *format,
+                               sw_chat *chat, sw_error *err) {
     if (o->template_path) {
         sw_status status = sw_chat_read_template(o->template_path, &chat->usual, err);
-        return !status && !chat->usual.program ? sw_fail(err, SW_BAD_FILE, "%s", chat->usual.problem) : status;
+        return !status && !chat->usual.program
+                   ? sw_fail(err, SW_BAD_FILE, "%s", chat->usual.problem)
+                   : status;
     }
     if (format)
         return take_format(format, chat, err);
@@ -135,12 +148,15 @@ sw_status sw_chat_open(const sw_chat_options *o, sw_chat **chat, sw_error *err) 
     *chat = NULL;
     if (!is_auto && !format)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "the chat format \"%s\" is unknown (data.chat_format, --chat-format); known are auto, chatml, llama2, "
+                       "the chat format \"%s\" is unknown (data.chat_format, --chat-format); known "
+                       "are auto, chatml, llama2, "
                        "llama3, mistral (= mistral-v3), mistral-v1, zephyr and gemma",
                        o->format);
     if (format && o->template_path)
-        return sw_fail(err, SW_BAD_CONFIG, "a chat format (%s) and a chat template (%s) are both given; keep one of them",
-                       o->format, o->template_path);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "a chat format (%s) and a chat template (%s) are both given; keep one of them",
+            o->format, o->template_path);
     sw_chat *c = calloc(1, sizeof *c);
     if (!c || !(c->own = json_object())) {
         free(c);
@@ -191,11 +207,14 @@ static sw_status check_template(const sw_chat *chat, const sw_chat_template *t, 
         return SW_OK;
     if (t && t->text)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s; give another with data.chat_template (--chat-template), or a format with data.chat_format",
+                       "%s; give another with data.chat_template (--chat-template), or a format "
+                       "with data.chat_format",
                        t->problem);
     return sw_fail(err, SW_BAD_FILE,
-                   "a conversation needs a chat template, and %s; set data.chat_format or --chat-format (chatml, llama2, llama3, "
-                   "mistral, mistral-v1, zephyr, gemma), or give a file with data.chat_template or --chat-template",
+                   "a conversation needs a chat template, and %s; set data.chat_format or "
+                   "--chat-format (chatml, llama2, llama3, "
+                   "mistral, mistral-v1, zephyr, gemma), or give a file with data.chat_template or "
+                   "--chat-template",
                    chat && chat->reason[0] ? chat->reason : "there is none");
 }
 
@@ -214,13 +233,15 @@ bool sw_chat_asks_time(const sw_chat *chat, char now[SW_CHAT_TIME_BYTES]) {
     return true;
 }
 
-static void hash_piece(void (*seen)(void *to, const void *bytes, int64_t n), void *to, const char *bytes, int64_t n) {
+static void hash_piece(void (*seen)(void *to, const void *bytes, int64_t n), void *to,
+                       const char *bytes, int64_t n) {
     seen(to, &n, sizeof n);
     if (n)
         seen(to, bytes, n);
 }
 
-void sw_chat_hash(const sw_chat *chat, void (*seen)(void *to, const void *bytes, int64_t n), void *to) {
+void sw_chat_hash(const sw_chat *chat, void (*seen)(void *to, const void *bytes, int64_t n),
+                  void *to) {
     char now[SW_CHAT_TIME_BYTES] = "";
     char *own = json_dumps(chat->own, JSON_COMPACT | JSON_SORT_KEYS);
     hash_piece(seen, to, chat->usual.text, chat->usual.bytes);
@@ -232,7 +253,8 @@ void sw_chat_hash(const sw_chat *chat, void (*seen)(void *to, const void *bytes,
 }
 
 /* "{%- set bos_token = '<s>' -%}", unless it is what the folder says. */
-static void put_token(FILE *out, const char *name, const char *format_token, const json_t *folder_token) {
+static void put_token(FILE *out, const char *name, const char *format_token,
+                      const json_t *folder_token) {
     if (!folder_token)
         fprintf(out, "{%%- set %s = '%s' -%%}", name, format_token);
 }
@@ -278,7 +300,8 @@ static json_t *make_data(const sw_chat *chat, const sw_conversation *c) {
     if (!data || json_object_set(data, "messages", c->messages) != 0 ||
         json_object_set_new(data, "add_generation_prompt", json_boolean(adds_prompt)) != 0 ||
         json_object_set_new(data, "tools", c->tools ? json_incref(c->tools) : json_null()) != 0 ||
-        json_object_set_new(data, "documents", c->documents ? json_incref(c->documents) : json_null()) != 0) {
+        json_object_set_new(data, "documents",
+                            c->documents ? json_incref(c->documents) : json_null()) != 0) {
         json_decref(data);
         return NULL;
     }
@@ -306,15 +329,17 @@ static sw_status find_literal(sw_chat_text *out, sw_error *err) {
     return SW_OK;
 }
 
-sw_status sw_chat_run(const sw_chat *chat, const sw_chat_template *t, const json_t *data, sw_jinja_rendering *out,
-                      sw_error *err) {
-    const sw_jinja_options options = {.now = &chat->now, .microsecond = chat->microsecond, .data = data};
+sw_status sw_chat_run(const sw_chat *chat, const sw_chat_template *t, const json_t *data,
+                      sw_jinja_rendering *out, sw_error *err) {
+    const sw_jinja_options options = {
+        .now = &chat->now, .microsecond = chat->microsecond, .data = data};
     return sw_jinja_render(t->program, chat->own, &options, out, err);
 }
 
-sw_status sw_chat_render(const sw_chat *chat, const sw_conversation *conversation, sw_chat_spans spans, bool *is_certain,
-                         sw_chat_text *out, sw_error *err) {
-    const sw_chat_template *t = chat ? sw_chat_template_for(chat, conversation->tools != NULL) : NULL;
+sw_status sw_chat_render(const sw_chat *chat, const sw_conversation *conversation,
+                         sw_chat_spans spans, bool *is_certain, sw_chat_text *out, sw_error *err) {
+    const sw_chat_template *t =
+        chat ? sw_chat_template_for(chat, conversation->tools != NULL) : NULL;
     out->n_supervised = 0;
     out->n_literal = 0;
     if (is_certain)
@@ -366,7 +391,8 @@ sw_status sw_chat_turn_end(const sw_chat *chat, char end[SW_CHAT_TEXT_BYTES], sw
     sw_conversation c = {.gives_targets = learned};
     sw_error ignored;
     end[0] = 0;
-    c.messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "a", "role", "assistant", "content", "b");
+    c.messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "a", "role",
+                           "assistant", "content", "b");
     if (!c.messages)
         return no_memory(err);
     sw_status status = sw_chat_render(chat, &c, SW_SPANS_ALL, &is_certain, &text, &ignored);

@@ -1,4 +1,5 @@
-/* chat_check.c: keys by what the template speaks of, messages by the bytes of theirs that came out. */
+/* chat_check.c: keys by what the template speaks of, messages by the bytes of theirs that came
+ * out. */
 #include "data/chat_check.h"
 
 #include <stdlib.h>
@@ -40,18 +41,21 @@ static bool is_one_of(const char *name, const char *const *names) {
     return false;
 }
 
-static key_class class_of(const sw_chat *chat, const char *name, bool with_tools, const char **meant) {
+static key_class class_of(const sw_chat *chat, const char *name, bool with_tools,
+                          const char **meant) {
     static const char *const read[] = {"role", "content", "weight", "train", NULL};
     static const char *const thoughts[] = {"reasoning_content", "thinking", "reasoning", NULL};
-    static const char *const lost[] = {"tool_calls", "function_call", "tools",         "functions", "documents", "refusal",
-                                       "image",      "images",        "audio",         "audios",    "video",     "videos",
-                                       "loss",       "loss_mask",     "loss_weight",   "mask",      "masked",    "trainable",
-                                       "training",   "train_detail",  "chosen",        "rejected",  "labels",    "ignore",
-                                       "learn",      "supervised",    "train_on_turn", NULL};
+    static const char *const lost[] = {
+        "tool_calls", "function_call", "tools",         "functions", "documents", "refusal",
+        "image",      "images",        "audio",         "audios",    "video",     "videos",
+        "loss",       "loss_mask",     "loss_weight",   "mask",      "masked",    "trainable",
+        "training",   "train_detail",  "chosen",        "rejected",  "labels",    "ignore",
+        "learn",      "supervised",    "train_on_turn", NULL};
     static const char *const harmless[] = {"name",      "id",   "tool_call_id", "type",  "source",
                                            "timestamp", "lang", "language",     "index", NULL};
-    static const char *const known[] = {"content",  "tool_calls", "function_call", "reasoning_content",
-                                        "thinking", "weight",     "train"};
+    static const char *const known[] = {
+        "content",  "tool_calls", "function_call", "reasoning_content",
+        "thinking", "weight",     "train"};
     enum { N_KNOWN = sizeof known / sizeof *known };
     if (is_one_of(name, read))
         return KEY_KNOWN;
@@ -65,12 +69,14 @@ static key_class class_of(const sw_chat *chat, const char *name, bool with_tools
     }
     if (is_one_of(name, lost))
         return KEY_LOST;
-    if (!is_one_of(name, harmless) && strlen(name) < 48 && (*meant = sw_unread_key_meant(name, known, N_KNOWN)) != NULL)
+    if (!is_one_of(name, harmless) && strlen(name) < 48 &&
+        (*meant = sw_unread_key_meant(name, known, N_KNOWN)) != NULL)
         return KEY_SLIP;
     return KEY_UNREAD;
 }
 
-static const struct sw_chat_key *find_key(const sw_chat *chat, sw_chat_keys *keys, const char *name) {
+static const struct sw_chat_key *find_key(const sw_chat *chat, sw_chat_keys *keys,
+                                          const char *name) {
     for (int i = 0; i < keys->n; i++)
         if (!strcmp(keys->key[i].name, name))
             return &keys->key[i];
@@ -94,12 +100,15 @@ static const struct sw_chat_key *find_key(const sw_chat *chat, sw_chat_keys *key
 
 /* Nothing, in whatever spelling: without effect wherever it stands. */
 static bool is_empty(const json_t *value) {
-    return json_is_null(value) || json_is_false(value) || (json_is_string(value) && json_string_length(value) == 0) ||
-           ((json_is_array(value) || json_is_object(value)) && json_array_size(value) + json_object_size(value) == 0);
+    return json_is_null(value) || json_is_false(value) ||
+           (json_is_string(value) && json_string_length(value) == 0) ||
+           ((json_is_array(value) || json_is_object(value)) &&
+            json_array_size(value) + json_object_size(value) == 0);
 }
 
-static sw_status check_key(const sw_chat *chat, const sw_chat_template *t, sw_chat_keys *keys, int number, const char *name,
-                           const json_t *value, bool with_tools, sw_unread_keys *unread, sw_error *err) {
+static sw_status check_key(const sw_chat *chat, const sw_chat_template *t, sw_chat_keys *keys,
+                           int number, const char *name, const json_t *value, bool with_tools,
+                           sw_unread_keys *unread, sw_error *err) {
     const struct sw_chat_key *key = find_key(chat, keys, name);
     if (!key)
         return no_memory(err);
@@ -111,11 +120,13 @@ static sw_status check_key(const sw_chat *chat, const sw_chat_template *t, sw_ch
         if (is_empty(value))
             return SW_OK;
         return sw_fail(err, SW_BAD_FILE,
-                       "message %d: `%s` would be lost: %s does not use it; leave it out, or give a template that writes it "
+                       "message %d: `%s` would be lost: %s does not use it; leave it out, or give "
+                       "a template that writes it "
                        "(data.chat_template, --chat-template)",
                        number, name, t->source);
     case KEY_SLIP:
-        return sw_fail(err, SW_BAD_FILE, "message %d: the key `%s` is unknown; did you mean `%s`?", number, name, key->meant);
+        return sw_fail(err, SW_BAD_FILE, "message %d: the key `%s` is unknown; did you mean `%s`?",
+                       number, name, key->meant);
     case KEY_UNREAD:
         break;
     }
@@ -123,38 +134,45 @@ static sw_status check_key(const sw_chat *chat, const sw_chat_template *t, sw_ch
     return SW_OK;
 }
 
-/* Only text is learned: the template writes a mark for a picture, and the model would see that alone. */
+/* Only text is learned: the template writes a mark for a picture, and the model would see that
+ * alone. */
 static sw_status check_parts(const json_t *content, int number, sw_error *err) {
     size_t i;
     json_t *part;
     json_array_foreach(content, i, part) {
         const char *type = json_string_value(json_object_get(part, "type"));
         if (type && strcmp(type, "text") != 0 && !json_object_get(part, "text"))
-            return sw_fail(err, SW_BAD_FILE, "message %d: part %zu of its content is of type `%s`; only text is trained on",
-                           number, i + 1, type);
+            return sw_fail(
+                err, SW_BAD_FILE,
+                "message %d: part %zu of its content is of type `%s`; only text is trained on",
+                number, i + 1, type);
     }
     return SW_OK;
 }
 
 /* Tools and documents that the template does not speak of. */
-static sw_status check_list(const sw_chat *chat, const sw_chat_template *t, bool with_tools, const char *name, const json_t *list,
-                            sw_error *err) {
+static sw_status check_list(const sw_chat *chat, const sw_chat_template *t, bool with_tools,
+                            const char *name, const json_t *list, sw_error *err) {
     if (!list || json_array_size(list) == 0 || sw_chat_mentions(chat, with_tools, name))
         return SW_OK;
     return sw_fail(err, SW_BAD_FILE,
-                   "`%s` would be lost: %s does not use it; leave it out, or give a template that writes it (data.chat_template, "
+                   "`%s` would be lost: %s does not use it; leave it out, or give a template that "
+                   "writes it (data.chat_template, "
                    "--chat-template)",
                    name, t->source);
 }
 
-/* The thoughts' second name, put first into the message when it was read: the row has them under another one. */
+/* The thoughts' second name, put first into the message when it was read: the row has them under
+ * another one. */
 static bool is_filled_in(json_t *message, const char *name, const json_t *value) {
-    return !strcmp(name, "thinking") && json_object_iter_value(json_object_iter(message)) == value &&
-           (json_object_get(message, "reasoning_content") == value || json_object_get(message, "reasoning") == value);
+    return !strcmp(name, "thinking") &&
+           json_object_iter_value(json_object_iter(message)) == value &&
+           (json_object_get(message, "reasoning_content") == value ||
+            json_object_get(message, "reasoning") == value);
 }
 
-sw_status sw_chat_check_keys(const sw_chat *chat, sw_chat_keys *keys, const sw_conversation *c, sw_unread_keys *unread,
-                             sw_error *err) {
+sw_status sw_chat_check_keys(const sw_chat *chat, sw_chat_keys *keys, const sw_conversation *c,
+                             sw_unread_keys *unread, sw_error *err) {
     const bool with_tools = c->tools != NULL;
     const sw_chat_template *t = sw_chat_template_for(chat, with_tools);
     sw_status status = check_list(chat, t, with_tools, "tools", c->tools, err);
@@ -202,25 +220,27 @@ static bool shows_parts(const sw_chat_text *text, size_t message) {
     static const char before[] = "{'", key[] = "type";
     for (int64_t k = 0; k < text->whole.n_origins; k++) {
         const sw_jinja_origin *run = &text->whole.origins[k];
-        if (run->origin == (int32_t)message + 2 && run->end - run->first == sizeof key - 1 && run->first >= 2 &&
-            memcmp(text->text + run->first, key, sizeof key - 1) == 0 && memcmp(text->text + run->first - 2, before, 2) == 0)
+        if (run->origin == (int32_t)message + 2 && run->end - run->first == sizeof key - 1 &&
+            run->first >= 2 && memcmp(text->text + run->first, key, sizeof key - 1) == 0 &&
+            memcmp(text->text + run->first - 2, before, 2) == 0)
             return true;
     }
     return false;
 }
 
-sw_status sw_chat_check_text(const sw_chat *chat, const sw_conversation *c, const sw_chat_text *text, sw_error *err) {
+sw_status sw_chat_check_text(const sw_chat *chat, const sw_conversation *c,
+                             const sw_chat_text *text, sw_error *err) {
     const size_t n = json_array_size(c->messages);
     int64_t k = 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *message = json_array_get(c->messages, i);
         const int32_t origin = (int32_t)i + 2;
         if (json_is_array(json_object_get(message, "content")) && shows_parts(text, i))
-            return sw_fail(
-                err, SW_BAD_FILE,
-                "message %zu: %s writes its content as a list, brackets and all; it takes texts: write it as one, or give "
-                "a template that reads parts (data.chat_template, --chat-template)",
-                i + 1, sw_chat_template_for(chat, c->tools != NULL)->source);
+            return sw_fail(err, SW_BAD_FILE,
+                           "message %zu: %s writes its content as a list, brackets and all; it "
+                           "takes texts: write it as one, or give "
+                           "a template that reads parts (data.chat_template, --chat-template)",
+                           i + 1, sw_chat_template_for(chat, c->tools != NULL)->source);
         int64_t at = k; /* mostly in order: go on where the last one was */
         while (at < text->whole.n_origins && text->whole.origins[at].origin != origin)
             at++;
@@ -232,11 +252,12 @@ sw_status sw_chat_check_text(const sw_chat *chat, const sw_conversation *c, cons
             continue;
         }
         if (says_something(json_object_get(message, "content")))
-            return sw_fail(
-                err, SW_BAD_FILE,
-                "message %zu (role `%s`) would be lost: %s leaves it out; leave it out of the row, or give a template that "
-                "writes it (data.chat_template, --chat-template)",
-                i + 1, json_string_value(json_object_get(message, "role")), sw_chat_template_for(chat, c->tools != NULL)->source);
+            return sw_fail(err, SW_BAD_FILE,
+                           "message %zu (role `%s`) would be lost: %s leaves it out; leave it out "
+                           "of the row, or give a template that "
+                           "writes it (data.chat_template, --chat-template)",
+                           i + 1, json_string_value(json_object_get(message, "role")),
+                           sw_chat_template_for(chat, c->tools != NULL)->source);
     }
     return SW_OK;
 }

@@ -1,7 +1,9 @@
-/* chat_formats.c: chatml, llama2, llama3, mistral-v1, mistral-v3, zephyr and gemma in the language of chat templates.
+/* chat_formats.c: chatml, llama2, llama3, mistral-v1, mistral-v3, zephyr and gemma in the language
+ * of chat templates.
  *
- * What the assistant says, with the token that ends its turn, stands between generation marks: what is learned is written here,
- * not found out. Content may be a list of parts, of which the texts are taken.
+ * What the assistant says, with the token that ends its turn, stands between generation marks: what
+ * is learned is written here, not found out. Content may be a list of parts, of which the texts are
+ * taken.
  */
 #include "data/chat_formats.h"
 

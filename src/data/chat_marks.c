@@ -1,4 +1,5 @@
-/* chat_marks.c: texts that a template prints around messages, looked at without knowing the template. */
+/* chat_marks.c: texts that a template prints around messages, looked at without knowing the
+ * template. */
 #include "data/chat_marks.h"
 
 #include <string.h>
@@ -14,12 +15,13 @@ static bool is_letter(char c) {
 }
 
 bool sw_begins_with(sw_slice s, sw_slice with) {
-    return s.bytes >= with.bytes && (with.bytes == 0 || memcmp(s.text, with.text, (size_t)with.bytes) == 0);
+    return s.bytes >= with.bytes &&
+           (with.bytes == 0 || memcmp(s.text, with.text, (size_t)with.bytes) == 0);
 }
 
 bool sw_ends_with(sw_slice s, sw_slice with) {
-    return s.bytes >= with.bytes &&
-           (with.bytes == 0 || memcmp(s.text + s.bytes - with.bytes, with.text, (size_t)with.bytes) == 0);
+    return s.bytes >= with.bytes && (with.bytes == 0 || memcmp(s.text + s.bytes - with.bytes,
+                                                               with.text, (size_t)with.bytes) == 0);
 }
 
 bool sw_are_blanks(sw_slice s) {
@@ -66,7 +68,8 @@ bool sw_are_marks(sw_slice s) {
 }
 
 static bool is_of_thought(const char *mark, int64_t n) {
-    return memmem(mark, (size_t)n, "think", 5) || memmem(mark, (size_t)n, "reason", 6) || memmem(mark, (size_t)n, "thought", 7);
+    return memmem(mark, (size_t)n, "think", 5) || memmem(mark, (size_t)n, "reason", 6) ||
+           memmem(mark, (size_t)n, "thought", 7);
 }
 
 bool sw_is_thought(sw_slice s) {
@@ -84,13 +87,15 @@ bool sw_is_thought(sw_slice s) {
 
 int64_t sw_before_mark(sw_slice s, int64_t at) {
     for (int64_t k = at - 1; k >= 0 && k > at - LONGEST_MARK; k--)
-        if ((s.text[k] == '<' || s.text[k] == '[') && k + sw_mark_at((sw_slice){s.text + k, s.bytes - k}) > at)
+        if ((s.text[k] == '<' || s.text[k] == '[') &&
+            k + sw_mark_at((sw_slice){s.text + k, s.bytes - k}) > at)
             return k;
     return at;
 }
 
 static bool names_speaker(const char *word, int64_t n) {
-    static const char *const names[] = {"assistant", "model", "bot", "gpt", "ai", "chatbot", "response", "answer", "output"};
+    static const char *const names[] = {"assistant", "model",    "bot",    "gpt",   "ai",
+                                        "chatbot",   "response", "answer", "output"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if ((int64_t)strlen(names[k]) == n && strncasecmp(names[k], word, (size_t)n) == 0)
             return true;

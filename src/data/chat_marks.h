@@ -1,4 +1,5 @@
-/* chat_marks.h: how chat formats look: the marks that they spell control tokens like, and headers. */
+/* chat_marks.h: how chat formats look: the marks that they spell control tokens like, and
+ * headers. */
 #ifndef SW_DATA_CHAT_MARKS_H
 #define SW_DATA_CHAT_MARKS_H
 
@@ -28,7 +29,8 @@ bool sw_is_thought(sw_slice s);
 /* Bytes of s, at most `at`, that no mark reaches over. */
 int64_t sw_before_mark(sw_slice s, int64_t at);
 
-/* Does it read as a header: marks, punctuation, and a name of who speaks? What begins a thought is no mark of a header. */
+/* Does it read as a header: marks, punctuation, and a name of who speaks? What begins a thought is
+ * no mark of a header. */
 bool sw_is_header(sw_slice s);
 
 #endif

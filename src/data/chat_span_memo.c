@@ -1,8 +1,9 @@
 /* chat_span_memo.c: answers among the same words of a template are not compared again.
  *
- * Rows of a file are written alike. Where the template's text from the last byte before an answer to its first one, and from its
- * last one to the first byte behind it, are the same as for an answer that was compared, between messages of the same roles,
- * header and end are the same bytes of it. Rows that set variables are always compared.
+ * Rows of a file are written alike. Where the template's text from the last byte before an answer
+ * to its first one, and from its last one to the first byte behind it, are the same as for an
+ * answer that was compared, between messages of the same roles, header and end are the same bytes
+ * of it. Rows that set variables are always compared.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ enum { N_KEPT = 16, LONGEST_TEXT = 240, LONGEST_ROLE = 32 };
 /* What stands around an answer. */
 typedef struct surroundings {
     const sw_chat_template *template;
-    char before[LONGEST_TEXT], after[LONGEST_TEXT], role_before[LONGEST_ROLE], role_after[LONGEST_ROLE];
+    char before[LONGEST_TEXT], after[LONGEST_TEXT], role_before[LONGEST_ROLE],
+        role_after[LONGEST_ROLE];
     int32_t n_before, n_after;
     bool adds_prompt;
 } surroundings;
@@ -22,7 +24,8 @@ typedef struct surroundings {
 typedef struct sw_span_memo {
     surroundings where[N_KEPT];
     struct {
-        int32_t back, ahead; /* bytes of the span before the answer's first byte, and behind its last one */
+        int32_t back,
+            ahead; /* bytes of the span before the answer's first byte, and behind its last one */
     } span[N_KEPT];
     int n, next;
 } sw_span_memo;
@@ -32,14 +35,16 @@ void sw_span_forget(sw_span_memo *memo) {
 }
 
 static bool copy_role(const sw_finder *f, int i, char role[LONGEST_ROLE]) {
-    const char *name = json_string_value(json_object_get(json_array_get(f->conversation->messages, (size_t)i), "role"));
+    const char *name = json_string_value(
+        json_object_get(json_array_get(f->conversation->messages, (size_t)i), "role"));
     if (name && strlen(name) >= LONGEST_ROLE)
         return false;
     strcpy(role, i >= 0 && name ? name : "");
     return true;
 }
 
-static bool copy_text(const sw_jinja_rendering *whole, int64_t first, int64_t end, char text[LONGEST_TEXT], int32_t *n) {
+static bool copy_text(const sw_jinja_rendering *whole, int64_t first, int64_t end,
+                      char text[LONGEST_TEXT], int32_t *n) {
     if (end - first > LONGEST_TEXT)
         return false;
     *n = (int32_t)(end - first);
@@ -68,15 +73,16 @@ static bool look_around(const sw_finder *f, surroundings *s, sw_span *answer) {
     s->template = f->template;
     s->adds_prompt = f->adds_prompt;
     return copy_text(whole, before, answer->first, s->before, &s->n_before) &&
-           copy_text(whole, answer->end, after, s->after, &s->n_after) && copy_role(f, f->i - 1, s->role_before) &&
-           copy_role(f, f->i + 1, s->role_after);
+           copy_text(whole, answer->end, after, s->after, &s->n_after) &&
+           copy_role(f, f->i - 1, s->role_before) && copy_role(f, f->i + 1, s->role_after);
 }
 
 static bool are_same(const surroundings *a, const surroundings *b) {
-    return a->template == b->template && a->adds_prompt == b->adds_prompt && a->n_before == b->n_before &&
-           a->n_after == b->n_after && memcmp(a->before, b->before, (size_t)a->n_before) == 0 &&
-           memcmp(a->after, b->after, (size_t)a->n_after) == 0 && strcmp(a->role_before, b->role_before) == 0 &&
-           strcmp(a->role_after, b->role_after) == 0;
+    return a->template == b->template && a->adds_prompt == b->adds_prompt &&
+           a->n_before == b->n_before && a->n_after == b->n_after &&
+           memcmp(a->before, b->before, (size_t)a->n_before) == 0 &&
+           memcmp(a->after, b->after, (size_t)a->n_after) == 0 &&
+           strcmp(a->role_before, b->role_before) == 0 && strcmp(a->role_after, b->role_after) == 0;
 }
 
 bool sw_span_recall(const sw_finder *f, sw_span *span) {

@@ -1,18 +1,20 @@
 /* chat_spans.c: which bytes of a rendered conversation the assistant says.
  *
- * A template with generation marks says it. For others the rendering of the whole conversation is compared with those of its
- * beginnings. With i messages and the generation prompt, the text ends where answer i begins; with i + 1 messages and without it,
- * the text ends behind the token that ends answer i, and what separates it from the next turn:
+ * A template with generation marks says it. For others the rendering of the whole conversation is
+ * compared with those of its beginnings. With i messages and the generation prompt, the text ends
+ * where answer i begins; with i + 1 messages and without it, the text ends behind the token that
+ * ends answer i, and what separates it from the next turn:
  *
  *     whole    <|user|>\nhi<|end|>\n<|assistant|>\nhello<|end|>\n<|user|>\nbye<|end|>\n ...
  *     header   <|user|>\nhi<|end|>\n<|assistant|>\n
  *     turn     <|user|>\nhi<|end|>\n<|assistant|>\nhello<|end|>\n
  *
- * Templates write a turn otherwise when others follow it: thoughts are left out, the system text moves to the last question, the
- * last turn ends in a token of its own. The beginning is then no beginning of the whole. But of each byte the interpreter knows
- * which message it comes from, so the template's own text between the messages can still be compared: what follows the last byte
- * of a message in a beginning must follow it in the whole too. Where that leaves a doubt the row is refused: a wrong span is
- * worse.
+ * Templates write a turn otherwise when others follow it: thoughts are left out, the system text
+ * moves to the last question, the last turn ends in a token of its own. The beginning is then no
+ * beginning of the whole. But of each byte the interpreter knows which message it comes from, so
+ * the template's own text between the messages can still be compared: what follows the last byte of
+ * a message in a beginning must follow it in the whole too. Where that leaves a doubt the row is
+ * refused: a wrong span is worse.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +27,13 @@ sw_status sw_spans_no_memory(sw_error *err) {
 }
 
 sw_status sw_spans_refuse(const sw_finder *f, const char *what) {
-    return sw_fail(
-        f->err, SW_BAD_FILE,
-        "message %d: %s is not certain: %s writes this turn otherwise than a conversation that ends there; put generation "
-        "marks, {%% generation %%} and {%% endgeneration %%}, around what the assistant says in a copy of the template and "
-        "give that with data.chat_template or --chat-template",
-        f->i + 1, what, f->template->source);
+    return sw_fail(f->err, SW_BAD_FILE,
+                   "message %d: %s is not certain: %s writes this turn otherwise than a "
+                   "conversation that ends there; put generation "
+                   "marks, {%% generation %%} and {%% endgeneration %%}, around what the assistant "
+                   "says in a copy of the template and "
+                   "give that with data.chat_template or --chat-template",
+                   f->i + 1, what, f->template->source);
 }
 
 /* ---- renderings ---- */
@@ -46,10 +49,12 @@ sw_status sw_spans_render(sw_finder *f, json_t *messages, bool adds_prompt, bool
 }
 
 json_t *sw_spans_messages(const sw_finder *f, int n, const char *role) {
-    json_t *list = json_array(), *plain = role ? json_pack("{s:s, s:s}", "role", role, "content", "x") : NULL;
+    json_t *list = json_array(),
+           *plain = role ? json_pack("{s:s, s:s}", "role", role, "content", "x") : NULL;
     bool is_done = list && (!role || plain);
     for (int k = 0; k < n && is_done; k++)
-        is_done = json_array_append(list, json_array_get(f->conversation->messages, (size_t)k)) == 0;
+        is_done =
+            json_array_append(list, json_array_get(f->conversation->messages, (size_t)k)) == 0;
     is_done = is_done && (!role || json_array_append(list, plain) == 0);
     json_decref(plain);
     if (is_done)
@@ -88,7 +93,8 @@ const sw_jinja_origin *sw_spans_last_before(const sw_jinja_rendering *r, int64_t
 }
 
 sw_status sw_spans_header(sw_finder *f, sw_slice *header, char **kept) {
-    const char *asks = f->i == 0 ? "user" : NULL; /* before the first message nobody can be asked for */
+    const char *asks =
+        f->i == 0 ? "user" : NULL; /* before the first message nobody can be asked for */
     bool is_there;
     *header = (sw_slice){"", 0};
     *kept = NULL;
@@ -101,7 +107,8 @@ sw_status sw_spans_header(sw_finder *f, sw_slice *header, char **kept) {
         return sw_spans_no_memory(f->err);
     memcpy(*kept, f->out->part.text, (size_t)n);
     status = sw_spans_render(f, sw_spans_messages(f, f->i, asks), false, &is_there);
-    if (status || !is_there || !sw_begins_with((sw_slice){*kept, n}, (sw_slice){f->out->part.text, f->out->part.bytes}))
+    if (status || !is_there ||
+        !sw_begins_with((sw_slice){*kept, n}, (sw_slice){f->out->part.text, f->out->part.bytes}))
         return status;
     *header = (sw_slice){*kept + f->out->part.bytes, n - f->out->part.bytes};
     return SW_OK;
@@ -127,18 +134,21 @@ static sw_status put_span(const sw_finder *f, sw_span span) {
 static bool is_sound(const sw_finder *f, sw_span span) {
     const sw_jinja_rendering *whole = &f->out->whole;
     const int n = f->out->n_supervised;
-    bool is_sound = span.first <= span.end && span.end <= whole->bytes && (n == 0 || f->out->supervised[n - 1].end <= span.first);
+    bool is_sound = span.first <= span.end && span.end <= whole->bytes &&
+                    (n == 0 || f->out->supervised[n - 1].end <= span.first);
     for (int64_t k = 0; k < whole->n_origins && is_sound; k++) {
         const sw_jinja_origin *run = &whole->origins[k];
-        const bool is_own = run->origin == SW_FIRST_MESSAGE + f->i, is_inside = run->first < span.end && run->end > span.first;
+        const bool is_own = run->origin == SW_FIRST_MESSAGE + f->i,
+                   is_inside = run->first < span.end && run->end > span.first;
         is_sound = is_own ? run->end > span.first : !is_inside;
     }
     return is_sound;
 }
 
 static bool is_asked(const sw_finder *f, sw_chat_spans spans, int i) {
-    return spans == SW_SPANS_ALL ? sw_message_is_assistants(json_array_get(f->conversation->messages, (size_t)i))
-                                 : f->conversation->gives_targets[i];
+    return spans == SW_SPANS_ALL
+               ? sw_message_is_assistants(json_array_get(f->conversation->messages, (size_t)i))
+               : f->conversation->gives_targets[i];
 }
 
 static sw_status compare_renderings(sw_finder *f, sw_chat_spans spans) {
@@ -181,13 +191,14 @@ static sw_status take_marks(sw_finder *f, sw_chat_spans spans) {
     int n_assistants = 0, next = 0;
     bool all = true;
     if (whole->lost_generation_line)
-        return sw_fail(
-            f->err, SW_BAD_FILE,
-            "%s, line %d: what a generation block gave was changed (trimmed, say) or left out before it was printed, so "
-            "its place in the text is not known; print it as it is",
-            f->template->source, whole->lost_generation_line);
+        return sw_fail(f->err, SW_BAD_FILE,
+                       "%s, line %d: what a generation block gave was changed (trimmed, say) or "
+                       "left out before it was printed, so "
+                       "its place in the text is not known; print it as it is",
+                       f->template->source, whole->lost_generation_line);
     for (int i = 0; i < n; i++) {
-        bool is_assistants = sw_message_is_assistants(json_array_get(f->conversation->messages, (size_t)i));
+        bool is_assistants =
+            sw_message_is_assistants(json_array_get(f->conversation->messages, (size_t)i));
         n_assistants += is_assistants;
         all = all && (!is_assistants || is_asked(f, spans, i));
     }
@@ -201,7 +212,8 @@ static sw_status take_marks(sw_finder *f, sw_chat_spans spans) {
             }
         if (!all && (i < 0 || i >= n))
             return sw_fail(f->err, SW_BAD_FILE,
-                           "which message the generation mark %d of %s belongs to is not certain, and some are not "
+                           "which message the generation mark %d of %s belongs to is not certain, "
+                           "and some are not "
                            "to be learned",
                            k + 1, f->template->source);
         sw_status status = all || is_asked(f, spans, i) ? put_span(f, whole->generation[k]) : SW_OK;
@@ -211,9 +223,18 @@ static sw_status take_marks(sw_finder *f, sw_chat_spans spans) {
     return SW_OK;
 }
 
-sw_status sw_chat_find_spans(const sw_chat *chat, const sw_chat_template *t, const sw_conversation *conversation,
-                             sw_chat_spans spans, json_t *data, sw_chat_text *out, sw_error *err) {
-    sw_finder f = {chat, t, conversation, data, out, err, json_is_true(json_object_get(data, "add_generation_prompt")), 0};
+sw_status sw_chat_find_spans(const sw_chat *chat, const sw_chat_template *t,
+                             const sw_conversation *conversation, sw_chat_spans spans, json_t *data,
+                             sw_chat_text *out, sw_error *err) {
+    sw_finder f = {chat,
+                   t,
+                   conversation,
+                   data,
+                   out,
+                   err,
+                   json_is_true(json_object_get(data, "add_generation_prompt")),
+                   0};
     out->n_supervised = 0;
-    return sw_jinja_has_generation(t->program) ? take_marks(&f, spans) : compare_renderings(&f, spans);
+    return sw_jinja_has_generation(t->program) ? take_marks(&f, spans)
+                                               : compare_renderings(&f, spans);
 }

@@ -1,8 +1,10 @@
 /* conversation.h: a row's conversation, as a chat template sees it.
  *
- * Messages are the row's own objects, with all their keys. What is changed in them is what transformers changes before it
- * renders: keys whose value is null are dropped, and reasoning_content and thinking stand for each other. Besides, roles and
- * texts get the names that templates know: `from` and `value` of ShareGPT become `role` and `content`, `human` becomes `user`.
+ * Messages are the row's own objects, with all their keys. What is changed in them is what
+ * transformers changes before it renders: keys whose value is null are dropped, and
+ * reasoning_content and thinking stand for each other. Besides, roles and texts get the names that
+ * templates know: `from` and `value` of ShareGPT become `role` and `content`, `human` becomes
+ * `user`.
  */
 #ifndef SW_DATA_CONVERSATION_H
 #define SW_DATA_CONVERSATION_H
@@ -34,14 +36,16 @@ bool sw_message_is_assistants(const json_t *message);
  *   is_sharegpt  roles are ShareGPT's too
  *   gives        false: the assistant's messages give no targets either
  *
- * A message gives targets where its role is `assistant`, unless it says `weight: 0` or `train: false`. Errors: SW_BAD_FILE,
- * without the file and line: what is no list of messages, a role that is misspelt, a weight that cannot be honoured;
- * SW_NO_MEMORY. */
-sw_status sw_conversation_add(sw_conversation *conversation, json_t *list, const char *key, const sw_columns *columns,
-                              bool is_sharegpt, bool gives, sw_error *err);
+ * A message gives targets where its role is `assistant`, unless it says `weight: 0` or `train:
+ * false`. Errors: SW_BAD_FILE, without the file and line: what is no list of messages, a role that
+ * is misspelt, a weight that cannot be honoured; SW_NO_MEMORY. */
+sw_status sw_conversation_add(sw_conversation *conversation, json_t *list, const char *key,
+                              const sw_columns *columns, bool is_sharegpt, bool gives,
+                              sw_error *err);
 
 /* Put a system message in front. Errors: SW_BAD_FILE where there is one already. */
-sw_status sw_conversation_add_system(sw_conversation *conversation, const char *text, size_t bytes, sw_error *err);
+sw_status sw_conversation_add_system(sw_conversation *conversation, const char *text, size_t bytes,
+                                     sw_error *err);
 
 /* Forget everything; the memory of gives_targets stays. */
 void sw_conversation_clear(sw_conversation *conversation);

@@ -1,8 +1,9 @@
 /* corpus.c: jobs, threads and order.
  *
- * Workers take the next job, cutting it from the current file, into the next slot of a ring, and encode it outside the lock. The
- * caller's thread waits for the oldest slot, hands its samples out and frees the slot. What belongs to whom: `taken`,
- * `handed_out`, the files and the slots' states change under the lock only; a slot's job belongs to its worker until it is done.
+ * Workers take the next job, cutting it from the current file, into the next slot of a ring, and
+ * encode it outside the lock. The caller's thread waits for the oldest slot, hands its samples out
+ * and frees the slot. What belongs to whom: `taken`, `handed_out`, the files and the slots' states
+ * change under the lock only; a slot's job belongs to its worker until it is done.
  */
 #include "data/corpus.h"
 
@@ -126,7 +127,8 @@ static sw_status encode_rows(const work *w, sw_encoder *e, job *j) {
     bool is_end = false;
     sw_status status = SW_OK;
     if (j->n_bytes_before)
-        sw_jsonl_begin_part(&rows, path, j->text, j->n_bytes, j->n_lines_before, j->n_bytes_before, w->corpus->columns);
+        sw_jsonl_begin_part(&rows, path, j->text, j->n_bytes, j->n_lines_before, j->n_bytes_before,
+                            w->corpus->columns);
     else
         status = sw_jsonl_begin(&rows, path, j->text, j->n_bytes, w->corpus->columns, &j->err);
     while (!status && !(status = sw_jsonl_next(&rows, &row, &is_end, &j->err)) && !is_end) {
@@ -170,25 +172,29 @@ static bool is_named_json(const char *path) {
     return false;
 }
 
-/* What is no text is refused, and so is a .json: taken as text, its quotes and brackets would be learned. */
+/* What is no text is refused, and so is a .json: taken as text, its quotes and brackets would be
+ * learned. */
 static sw_status check_kind(const sw_corpus *corpus, int i, const source *s, sw_error *err) {
     const char *path = corpus->paths[i];
     bool are_rows = has_rows(corpus, i);
-    if (!are_rows && is_named_json(path) && sw_file_format_of(s->text, s->n_bytes, s->n_bytes) == SW_FILE_JSON)
+    if (!are_rows && is_named_json(path) &&
+        sw_file_format_of(s->text, s->n_bytes, s->n_bytes) == SW_FILE_JSON)
         return sw_json_document_refuse(path, s->text, s->n_bytes, err);
-    return are_rows ? SW_OK : sw_file_expect(path, s->text, s->n_bytes, s->n_bytes, SW_FILE_TEXT, err);
+    return are_rows ? SW_OK
+                    : sw_file_expect(path, s->text, s->n_bytes, s->n_bytes, SW_FILE_TEXT, err);
 }
 
 /* Open the current file. */
 static sw_status open_source(work *w, sw_error *err) {
     source *s = &w->sources[w->current];
-    sw_status status = sw_file_read(w->corpus->paths[w->current], INT64_MAX - 1, &s->text, &s->n_bytes, err);
+    sw_status status =
+        sw_file_read(w->corpus->paths[w->current], INT64_MAX - 1, &s->text, &s->n_bytes, err);
     s->is_open = true;
     return status ? status : check_kind(w->corpus, w->current, s, err);
 }
 
-/* Cut the next job: a whole file of text, or about a megabyte of whole rows. Called with the lock held, and only while there is a
- * file to cut. */
+/* Cut the next job: a whole file of text, or about a megabyte of whole rows. Called with the lock
+ * held, and only while there is a file to cut. */
 static void cut_job(work *w, job *j) {
     source *s = &w->sources[w->current];
     *j = (job){.source = w->current, .err = {0}};
@@ -200,7 +206,8 @@ static void cut_job(work *w, job *j) {
     if (!j->status && has_rows(w->corpus, w->current) && n > JOB_BYTES) {
         const char *stop = memchr(s->text + s->n_cut + JOB_BYTES, '\n', (size_t)(n - JOB_BYTES));
         n = stop ? stop + 1 - (s->text + s->n_cut) : n;
-        for (const char *at = s->text + s->n_cut, *end = at + n; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        for (const char *at = s->text + s->n_cut, *end = at + n;
+             (at = memchr(at, '\n', (size_t)(end - at))); at++)
             s->n_lines++;
     }
     j->text = s->text ? s->text + s->n_cut : "";
@@ -234,7 +241,8 @@ static void *run_worker(void *argument) {
             j->err = err;
         }
         if (!j->status)
-            j->status = (has_rows(w->corpus, j->source) ? encode_rows : encode_text)(w, &encoder, j);
+            j->status =
+                (has_rows(w->corpus, j->source) ? encode_rows : encode_text)(w, &encoder, j);
         pthread_mutex_lock(&w->lock);
         w->is_over = w->is_over || j->status;
         j->is_done = true;
@@ -247,14 +255,19 @@ static void *run_worker(void *argument) {
     return NULL;
 }
 
-static sw_status hand_out_job(const work *w, job *j, int64_t *n_samples, sw_corpus_sink sink, sw_error *err) {
+static sw_status hand_out_job(const work *w, job *j, int64_t *n_samples, sw_corpus_sink sink,
+                              sw_error *err) {
     const char *path = w->corpus->paths[j->source];
     int64_t at = 0;
     sw_status status = SW_OK;
     for (int64_t i = 0; !status && i < j->n_places; i++) {
         const place *p = &j->places[i];
-        const sw_corpus_sample sample = {
-            j->ids ? j->ids + at : NULL, j->marks ? j->marks + at : NULL, p->n_ids, p->n_bytes, path, p->line};
+        const sw_corpus_sample sample = {j->ids ? j->ids + at : NULL,
+                                         j->marks ? j->marks + at : NULL,
+                                         p->n_ids,
+                                         p->n_bytes,
+                                         path,
+                                         p->line};
         status = sink.take(sink.to, &sample, err);
         at += p->n_ids;
     }
@@ -319,8 +332,10 @@ static int64_t count_bytes(const sw_corpus *corpus) {
 
 sw_status sw_corpus_encode(const sw_corpus *corpus, sw_corpus_sink sink, sw_error *err) {
     pthread_t threads[MAX_THREADS];
-    int n_threads = corpus->n_threads < MAX_THREADS ? corpus->n_threads : MAX_THREADS, n_started = 0;
-    work w = {.corpus = corpus, .n_slots = SLOTS_PER_THREAD * n_threads, .is_over = corpus->n_paths == 0};
+    int n_threads = corpus->n_threads < MAX_THREADS ? corpus->n_threads : MAX_THREADS,
+        n_started = 0;
+    work w = {
+        .corpus = corpus, .n_slots = SLOTS_PER_THREAD * n_threads, .is_over = corpus->n_paths == 0};
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.changed, NULL);
     sw_status status = SW_OK;
@@ -329,10 +344,12 @@ sw_status sw_corpus_encode(const sw_corpus *corpus, sw_corpus_sink sink, sw_erro
     if (!w.sources || !w.ring)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for the tokens");
     int error = 0;
-    while (!status && n_started < n_threads && !(error = pthread_create(&threads[n_started], NULL, run_worker, &w)))
+    while (!status && n_started < n_threads &&
+           !(error = pthread_create(&threads[n_started], NULL, run_worker, &w)))
         n_started++;
     if (!status && !n_started)
-        status = sw_fail_call(err, SW_CALL_PROCESS, error, "no thread can be started to encode the files");
+        status = sw_fail_call(err, SW_CALL_PROCESS, error,
+                              "no thread can be started to encode the files");
     if (!status)
         status = hand_out(&w, sink, count_bytes(corpus), err);
     for (int i = 0; i < n_started; i++)

@@ -4,7 +4,8 @@
  *   documents  |                |             |  |   |    |  |        documents.h
  *   rows       |  0  |  1  |  2  |  3  |  4  |  5  |  6  |+1| dropped  rows.h
  *
- * After sw_dataset_open nothing here is written, so ranks may share one dataset, as processes or as threads.
+ * After sw_dataset_open nothing here is written, so ranks may share one dataset, as processes or as
+ * threads.
  */
 #include "data/dataset_internal.h"
 
@@ -46,57 +47,74 @@ const char *sw_dataset_first_rows(const sw_dataset *dataset) {
     return dataset->first_rows;
 }
 
-void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const char *text), void *to) {
+void sw_dataset_tell(const sw_dataset *dataset, void (*line)(void *to, const char *text),
+                     void *to) {
     const sw_dataset_facts *facts = &dataset->facts;
     const sw_text_facts *text = &facts->text;
     char words[SW_MESSAGE_BYTES], keys[SW_MESSAGE_BYTES / 2];
 #define TELL(...) (snprintf(words, sizeof words, __VA_ARGS__), line(to, words))
     if (facts->has_documents)
-        TELL("%" PRId64 " %s", facts->n_documents, sw_text_noun(facts->n_documents, "document", "documents"));
+        TELL("%" PRId64 " %s", facts->n_documents,
+             sw_text_noun(facts->n_documents, "document", "documents"));
     if (facts->n_long)
         TELL("%" PRId64 " %s longer than a row and %s (data.long)", facts->n_long,
              sw_text_noun(facts->n_long, "document is", "documents are"),
              dataset->long_documents == SW_LONG_DROP ? "left out" : "cut");
     if (facts->n_cut_short)
-        TELL("%" PRId64 " %s, as a row ends in %s; data.packing: whole keeps them whole", facts->n_cut_short,
+        TELL("%" PRId64 " %s, as a row ends in %s; data.packing: whole keeps them whole",
+             facts->n_cut_short,
              sw_text_noun(facts->n_cut_short, "document of text would fit into a row and is cut",
                           "documents of text would fit into a row and are cut"),
              sw_text_noun(facts->n_cut_short, "it", "them"));
     if (facts->n_whole_rows) {
-        double full = 1 - (double)facts->n_whole_padding / ((double)facts->n_whole_rows * (double)dataset->sequence_length);
+        double full = 1 - (double)facts->n_whole_padding /
+                              ((double)facts->n_whole_rows * (double)dataset->sequence_length);
         TELL("%" PRId64 " %s documents whole and %s %.1f%% full%s", facts->n_whole_rows,
-             sw_text_noun(facts->n_whole_rows, "row holds", "rows hold"), sw_text_noun(facts->n_whole_rows, "is", "are"),
-             100 * full, full < 0.8 ? "; a longer data.sequence_length would fill them better" : "");
+             sw_text_noun(facts->n_whole_rows, "row holds", "rows hold"),
+             sw_text_noun(facts->n_whole_rows, "is", "are"), 100 * full,
+             full < 0.8 ? "; a longer data.sequence_length would fill them better" : "");
     }
     if (facts->n_padding > facts->n_whole_padding)
-        TELL("%" PRId64 " %s up the rows of an epoch; data.packing: true needs %s", facts->n_padding - facts->n_whole_padding,
-             sw_text_noun(facts->n_padding - facts->n_whole_padding, "token of padding fills", "tokens of padding fill"),
+        TELL("%" PRId64 " %s up the rows of an epoch; data.packing: true needs %s",
+             facts->n_padding - facts->n_whole_padding,
+             sw_text_noun(facts->n_padding - facts->n_whole_padding, "token of padding fills",
+                          "tokens of padding fill"),
              dataset->has_marks ? "few" : "none");
     if (text->n_samples)
-        TELL("%" PRId64 " %s with %" PRId64 " supervised %s; %" PRId64 " (%.0f%%) %s in a supervised end of turn or text",
-             text->n_samples, sw_text_noun(text->n_samples, "sample", "samples"), text->n_supervised,
-             sw_text_noun(text->n_supervised, "token", "tokens"), text->n_ended,
-             100.0 * (double)text->n_ended / (double)text->n_samples, sw_text_noun(text->n_ended, "ends", "end"));
+        TELL("%" PRId64 " %s with %" PRId64 " supervised %s; %" PRId64
+             " (%.0f%%) %s in a supervised end of turn or text",
+             text->n_samples, sw_text_noun(text->n_samples, "sample", "samples"),
+             text->n_supervised, sw_text_noun(text->n_supervised, "token", "tokens"), text->n_ended,
+             100.0 * (double)text->n_ended / (double)text->n_samples,
+             sw_text_noun(text->n_ended, "ends", "end"));
     if (dataset->is_masked && !facts->has_documents)
         TELL("warning: data.labels_mask without data.documents: rows are cut every %" PRId64
-             " tokens, and what belongs together is cut with them; give the lengths of the documents",
+             " tokens, and what belongs together is cut with them; give the lengths of the "
+             "documents",
              dataset->sequence_length);
     if (facts->n_blank_rows)
-        TELL("warning: %" PRId64 " of %" PRId64 " %s no token that counts as a target", facts->n_blank_rows, facts->n_rows,
-             facts->n_rows == 1 ? "row has" : sw_text_noun(facts->n_blank_rows, "rows has", "rows have"));
+        TELL("warning: %" PRId64 " of %" PRId64 " %s no token that counts as a target",
+             facts->n_blank_rows, facts->n_rows,
+             facts->n_rows == 1 ? "row has"
+                                : sw_text_noun(facts->n_blank_rows, "rows has", "rows have"));
     if (text->n_samples && text->n_ended == 0)
-        TELL("warning: no sample ends in a supervised end of turn or text, so the model will not learn to stop");
+        TELL("warning: no sample ends in a supervised end of turn or text, so the model will not "
+             "learn to stop");
     if (text->n_empty)
         TELL("warning: %" PRId64 " %s empty; the first is %s", text->n_empty,
              sw_text_noun(text->n_empty, "sample is", "samples are"), named(dataset->first_empty));
     if (text->n_unsupervised)
         TELL("warning: %" PRId64 " %s nothing to train on; the first is %s", text->n_unsupervised,
-             sw_text_noun(text->n_unsupervised, "sample has", "samples have"), named(dataset->first_unsupervised));
+             sw_text_noun(text->n_unsupervised, "sample has", "samples have"),
+             named(dataset->first_unsupervised));
     if (text->unread.key[0].n_rows)
-        TELL("keys of rows without effect: %s", sw_unread_keys_tell(&text->unread, keys, sizeof keys));
+        TELL("keys of rows without effect: %s",
+             sw_unread_keys_tell(&text->unread, keys, sizeof keys));
     if (text->n_double_begin)
-        TELL("warning: %" PRId64 " %s with two begin-of-text tokens; the tokenizer adds one, so the text needs none",
-             text->n_double_begin, sw_text_noun(text->n_double_begin, "sample begins", "samples begin"));
+        TELL("warning: %" PRId64
+             " %s with two begin-of-text tokens; the tokenizer adds one, so the text needs none",
+             text->n_double_begin,
+             sw_text_noun(text->n_double_begin, "sample begins", "samples begin"));
 #undef TELL
 }
 
@@ -121,17 +139,21 @@ static place place_of(const sw_dataset *dataset, int64_t logical) {
 }
 
 /* Clear the marks of tokens first .. first + n - 1 that begin a document. */
-static void unmark_beginnings(const sw_documents *documents, int64_t first, int64_t n, int32_t *marks) {
-    int64_t d = first ? sw_documents_at(documents, first - 1) : 0; /* its end is the first beginning at or after `first` */
+static void unmark_beginnings(const sw_documents *documents, int64_t first, int64_t n,
+                              int32_t *marks) {
+    int64_t d = first ? sw_documents_at(documents, first - 1)
+                      : 0; /* its end is the first beginning at or after `first` */
     if (!first)
         marks[0] = 0;
     for (; d < documents->n && documents->end[d] < first + n; d++)
         marks[documents->end[d] - first] = 0;
 }
 
-/* The number of targets of a part that count, and where `targets` is given, -1 in place of those that do not. */
-static sw_status apply_marks(const sw_dataset *dataset, sw_pieces_reader *reader, const sw_row_part *part, int32_t *targets,
-                             int64_t *n_supervised, sw_error *err) {
+/* The number of targets of a part that count, and where `targets` is given, -1 in place of those
+ * that do not. */
+static sw_status apply_marks(const sw_dataset *dataset, sw_pieces_reader *reader,
+                             const sw_row_part *part, int32_t *targets, int64_t *n_supervised,
+                             sw_error *err) {
     int32_t marks[MARKS_AT_ONCE];
     for (int64_t i = 0; i < part->n_skipped && targets; i++)
         targets[i] = -1;
@@ -158,7 +180,8 @@ static sw_status apply_marks(const sw_dataset *dataset, sw_pieces_reader *reader
 }
 
 /* For each input of a part, which lies at `at` in its row, where its document begins there. */
-static void find_starts(const sw_dataset *dataset, const sw_row_part *part, int64_t at, int32_t *document_start) {
+static void find_starts(const sw_dataset *dataset, const sw_row_part *part, int64_t at,
+                        int32_t *document_start) {
     if (!dataset->facts.has_documents) {
         memset(document_start, 0, (size_t)part->n_inputs * sizeof *document_start);
         return;
@@ -172,10 +195,11 @@ static void find_starts(const sw_dataset *dataset, const sw_row_part *part, int6
 }
 
 /* Inputs and targets of a part, into a row with `room` for it. */
-static sw_status read_part(sw_pieces_reader *reader, const sw_row_part *part, int64_t room, int32_t *tokens, int32_t *targets,
-                           sw_error *err) {
+static sw_status read_part(sw_pieces_reader *reader, const sw_row_part *part, int64_t room,
+                           int32_t *tokens, int32_t *targets, sw_error *err) {
     const int64_t n = part->n_inputs;
-    const bool has_next = part->n_targets == n, fits = has_next && n < room; /* what is read too far is written over */
+    const bool has_next = part->n_targets == n,
+               fits = has_next && n < room; /* what is read too far is written over */
     sw_status status = sw_pieces_read(reader, SW_TOKENS, part->position, n + fits, tokens, err);
     if (status == SW_OK && has_next && !fits)
         status = sw_pieces_read(reader, SW_TOKENS, part->position + n, 1, targets + n - 1, err);
@@ -184,8 +208,8 @@ static sw_status read_part(sw_pieces_reader *reader, const sw_row_part *part, in
     return status;
 }
 
-static sw_status read_row(sw_dataset *dataset, const sw_rows *rows, int64_t row, int32_t *tokens, int32_t *targets,
-                          int32_t *document_start, sw_error *err) {
+static sw_status read_row(sw_dataset *dataset, const sw_rows *rows, int64_t row, int32_t *tokens,
+                          int32_t *targets, int32_t *document_start, sw_error *err) {
     const int64_t length = dataset->sequence_length, n_parts = sw_row_parts(rows, row);
     int64_t n_supervised = 0, at = 0;
     sw_pieces_reader reader = sw_pieces_begin(&dataset->pieces);
@@ -212,8 +236,9 @@ static sw_status read_row(sw_dataset *dataset, const sw_rows *rows, int64_t row,
 }
 
 /* Add the targets of a row that count. */
-static sw_status count_supervised(const sw_dataset *dataset, sw_pieces_reader *reader, const sw_rows *rows, int64_t row,
-                                  int64_t *n_supervised, sw_error *err) {
+static sw_status count_supervised(const sw_dataset *dataset, sw_pieces_reader *reader,
+                                  const sw_rows *rows, int64_t row, int64_t *n_supervised,
+                                  sw_error *err) {
     const int64_t n_parts = sw_row_parts(rows, row);
     sw_status status = SW_OK;
     for (int64_t k = 0; k < n_parts && status == SW_OK; k++) {
@@ -224,8 +249,8 @@ static sw_status count_supervised(const sw_dataset *dataset, sw_pieces_reader *r
 }
 
 /* Does any target of a row count? */
-static sw_status has_target(const sw_dataset *dataset, sw_pieces_reader *reader, const sw_rows *rows, int64_t row, bool *has,
-                            sw_error *err) {
+static sw_status has_target(const sw_dataset *dataset, sw_pieces_reader *reader,
+                            const sw_rows *rows, int64_t row, bool *has, sw_error *err) {
     const int64_t n_parts = sw_row_parts(rows, row);
     int64_t n_supervised = 0;
     sw_status status = SW_OK;
@@ -237,7 +262,8 @@ static sw_status has_target(const sw_dataset *dataset, sw_pieces_reader *reader,
     return status;
 }
 
-sw_status sw_dataset_count_blank(const sw_dataset *dataset, const sw_stream *of, int64_t *n_blank, sw_error *err) {
+sw_status sw_dataset_count_blank(const sw_dataset *dataset, const sw_stream *of, int64_t *n_blank,
+                                 sw_error *err) {
     sw_pieces_reader reader = sw_pieces_begin(&dataset->pieces);
     sw_status status = SW_OK;
     *n_blank = 0;
@@ -250,8 +276,8 @@ sw_status sw_dataset_count_blank(const sw_dataset *dataset, const sw_stream *of,
     return status;
 }
 
-sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets, int32_t *document_start,
-                         sw_error *err) {
+sw_status sw_dataset_row(sw_dataset *dataset, int64_t logical, int32_t *tokens, int32_t *targets,
+                         int32_t *document_start, sw_error *err) {
     assert(logical >= 0);
     const place at = place_of(dataset, logical);
     return read_row(dataset, at.rows, at.row, tokens, targets, document_start, err);
@@ -263,7 +289,8 @@ sw_status sw_dataset_fingerprint(sw_dataset *dataset, uint64_t *hash, sw_error *
     int32_t *values = calloc(3, bytes); /* tokens, targets, starts of documents: [L] each */
     if (!values)
         return sw_fail(err, SW_NO_MEMORY, "no memory to sample rows of %zu bytes", 3 * bytes);
-    int32_t *targets = values + dataset->sequence_length, *starts = targets + dataset->sequence_length;
+    int32_t *targets = values + dataset->sequence_length,
+            *starts = targets + dataset->sequence_length;
     sw_status status = SW_OK;
     *hash = SW_HASH_START;
     for (int s = 0; s < dataset->n_streams && status == SW_OK; s++) {
@@ -279,7 +306,8 @@ sw_status sw_dataset_fingerprint(sw_dataset *dataset, uint64_t *hash, sw_error *
     return status;
 }
 
-sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_rows, int64_t *n_supervised, sw_error *err) {
+sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_rows,
+                                int64_t *n_supervised, sw_error *err) {
     assert(first >= 0 && n_rows >= 0);
     sw_status status = SW_OK;
     *n_supervised = 0;
@@ -296,7 +324,8 @@ sw_status sw_dataset_supervised(sw_dataset *dataset, int64_t first, int64_t n_ro
     return status;
 }
 
-sw_status sw_dataset_has_target(sw_dataset *dataset, int64_t first, int64_t n_rows, bool *has, sw_error *err) {
+sw_status sw_dataset_has_target(sw_dataset *dataset, int64_t first, int64_t n_rows, bool *has,
+                                sw_error *err) {
     assert(first >= 0 && n_rows >= 0);
     sw_status status = SW_OK;
     *has = dataset->facts.n_blank_rows == 0 && n_rows > 0;

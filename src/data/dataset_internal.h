@@ -1,4 +1,5 @@
-/* dataset_internal.h: what opening (dataset_files.c, dataset_open.c) leaves to reading (dataset.c). */
+/* dataset_internal.h: what opening (dataset_files.c, dataset_open.c) leaves to reading
+ * (dataset.c). */
 #ifndef SW_DATA_DATASET_INTERNAL_H
 #define SW_DATA_DATASET_INTERNAL_H
 
@@ -11,7 +12,12 @@
 #include "data/token_record.h"
 
 /* What is mixed, or the only one. */
-typedef enum sw_row_kind { SW_ROWS_CUT, SW_ROWS_ALONE, SW_ROWS_WINDOWS, SW_ROWS_PACKED } sw_row_kind;
+typedef enum sw_row_kind {
+    SW_ROWS_CUT,
+    SW_ROWS_ALONE,
+    SW_ROWS_WINDOWS,
+    SW_ROWS_PACKED
+} sw_row_kind;
 typedef struct sw_stream {
     int64_t first, end; /* positions */
     sw_row_kind kind;
@@ -30,8 +36,9 @@ struct sw_dataset {
     int64_t sequence_length;
     uint64_t seed;
     sw_long_documents long_documents;
-    const char *first_rows;                       /* the first .jsonl file; NULL: none */
-    const char *first_empty, *first_unsupervised; /* places of such samples, in words; NULL: unknown */
+    const char *first_rows; /* the first .jsonl file; NULL: none */
+    const char *first_empty,
+        *first_unsupervised; /* places of such samples, in words; NULL: unknown */
     sw_dataset_facts facts;
 };
 
@@ -47,19 +54,20 @@ typedef struct sw_dataset_opening {
     sw_error *err;
 } sw_dataset_opening;
 
-/* dataset_files.c: open all files of the options: the pieces and, where they are told by files, the documents and streams.
- * Errors: SW_BAD_CONFIG, SW_BAD_FILE, SW_NO_MEMORY. */
+/* dataset_files.c: open all files of the options: the pieces and, where they are told by files, the
+ * documents and streams. Errors: SW_BAD_CONFIG, SW_BAD_FILE, SW_NO_MEMORY. */
 sw_status sw_dataset_add_files(sw_dataset_opening *opening);
 
 /* dataset_files.c: a file of marks, one for each of `n_tokens`. Errors: SW_BAD_FILE. */
-sw_status sw_dataset_check_marks(sw_dataset_opening *opening, const char *path, int64_t n_tokens, sw_token_file *file);
+sw_status sw_dataset_check_marks(sw_dataset_opening *opening, const char *path, int64_t n_tokens,
+                                 sw_token_file *file);
 
 /* A .npy of lengths of documents. */
 typedef struct sw_lengths {
     const char *path;
-    int64_t n_tokens;        /* that they add up to */
-    const char *whole;       /* .npy of as many 0 and 1: which of them packing keeps whole; NULL: ... */
-    bool are_whole;          /* ... all of them, or none */
+    int64_t n_tokens;  /* that they add up to */
+    const char *whole; /* .npy of as many 0 and 1: which of them packing keeps whole; NULL: ... */
+    bool are_whole;    /* ... all of them, or none */
     const sw_stream *bounds; /* [n_bounds] a document is cut where one of these ends */
     int n_bounds;
 } sw_lengths;
@@ -68,6 +76,7 @@ typedef struct sw_lengths {
 sw_status sw_dataset_read_lengths(sw_dataset_opening *opening, const sw_lengths *lengths);
 
 /* dataset.c: rows of a stream of which no target counts. Errors: SW_BAD_FILE. */
-sw_status sw_dataset_count_blank(const sw_dataset *dataset, const sw_stream *of, int64_t *n_blank, sw_error *err);
+sw_status sw_dataset_count_blank(const sw_dataset *dataset, const sw_stream *of, int64_t *n_blank,
+                                 sw_error *err);
 
 #endif

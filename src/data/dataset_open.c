@@ -15,7 +15,8 @@ static sw_status add_mask(sw_dataset_opening *o) {
         return sw_fail(o->err, SW_NO_MEMORY, "%s: no memory for its name", o->options->labels_mask);
     if (o->n_jsonl)
         return sw_fail(o->err, SW_BAD_CONFIG,
-                       "data.labels_mask is for token files, but %s itself says what is trained on; use only one of them",
+                       "data.labels_mask is for token files, but %s itself says what is trained "
+                       "on; use only one of them",
                        o->first_jsonl);
     sw_status status = sw_dataset_check_marks(o, path, pieces->n_tokens, &marks);
     for (int i = 0; i < pieces->n && status == SW_OK; i++) {
@@ -32,7 +33,8 @@ static sw_status find_documents(sw_dataset_opening *o) {
     if (options->documents) {
         if (o->n_jsonl)
             return sw_fail(o->err, SW_BAD_CONFIG,
-                           "data.documents is for token files, but each row of %s is a document already; use only one of them",
+                           "data.documents is for token files, but each row of %s is a document "
+                           "already; use only one of them",
                            o->first_jsonl);
         /* Tokens with a mask are conversations, of which a part is learned. */
         const sw_lengths lengths = {.path = options->documents,
@@ -45,9 +47,10 @@ static sw_status find_documents(sw_dataset_opening *o) {
         if (status != SW_OK)
             return status;
     }
-    bool are_rows = o->n_jsonl > 0 || options->documents, are_texts = o->n_text > 0 && dataset->documents.n > 1;
-    dataset->facts.has_documents =
-        are_rows || (options->packing == SW_PACKED && are_texts) || options->packing == SW_PACKED_WHOLE || options->stride;
+    bool are_rows = o->n_jsonl > 0 || options->documents,
+         are_texts = o->n_text > 0 && dataset->documents.n > 1;
+    dataset->facts.has_documents = are_rows || (options->packing == SW_PACKED && are_texts) ||
+                                   options->packing == SW_PACKED_WHOLE || options->stride;
     return SW_OK;
 }
 
@@ -72,15 +75,19 @@ static void choose_rows(sw_dataset_opening *o) {
         else if (packing == SW_UNPACKED)
             of->kind = SW_ROWS_ALONE;
         else
-            of->kind = packing == SW_PACKED_WHOLE || has_whole(&dataset->documents, of) ? SW_ROWS_PACKED : SW_ROWS_CUT;
+            of->kind = packing == SW_PACKED_WHOLE || has_whole(&dataset->documents, of)
+                           ? SW_ROWS_PACKED
+                           : SW_ROWS_CUT;
     }
 }
 
-static sw_status refuse_long_piece(const sw_dataset_opening *o, int64_t document, int64_t n_tokens) {
-    const sw_piece *piece = sw_pieces_at(&o->dataset->pieces, sw_document_first(&o->dataset->documents, document));
+static sw_status refuse_long_piece(const sw_dataset_opening *o, int64_t document,
+                                   int64_t n_tokens) {
+    const sw_piece *piece =
+        sw_pieces_at(&o->dataset->pieces, sw_document_first(&o->dataset->documents, document));
     return sw_fail(o->err, SW_BAD_FILE,
-                   "%s: document %" PRId64 " of the data has %" PRId64 " tokens, a row takes %" PRId64
-                   "; data.long: split cuts it, drop leaves it out",
+                   "%s: document %" PRId64 " of the data has %" PRId64
+                   " tokens, a row takes %" PRId64 "; data.long: split cuts it, drop leaves it out",
                    piece->tokens.path, document, n_tokens, o->options->sequence_length + 1);
 }
 
@@ -96,8 +103,8 @@ static sw_status remove_document(sw_dataset_opening *o, int64_t first, int64_t e
     return status;
 }
 
-/* Count documents longer than a row. Where they are left out of rows that are cut they go from the pieces, the documents and the
- * streams; other rows are made without them. */
+/* Count documents longer than a row. Where they are left out of rows that are cut they go from the
+ * pieces, the documents and the streams; other rows are made without them. */
 static sw_status treat_long(sw_dataset_opening *o) {
     sw_dataset *dataset = o->dataset;
     sw_documents *documents = &dataset->documents;
@@ -111,13 +118,15 @@ static sw_status treat_long(sw_dataset_opening *o) {
         dataset->facts.n_long += is_long;
         if (is_long && o->options->long_documents == SW_LONG_ERROR)
             return refuse_long_piece(o, d, n);
-        if (is_long && o->options->long_documents == SW_LONG_DROP && dataset->streams[s].kind == SW_ROWS_CUT) {
+        if (is_long && o->options->long_documents == SW_LONG_DROP &&
+            dataset->streams[s].kind == SW_ROWS_CUT) {
             sw_status status = remove_document(o, first - removed, end - removed);
             if (status != SW_OK)
                 return status;
             removed += n;
         } else {
-            sw_documents_set(documents, n_kept++, end - removed, sw_document_is_whole(documents, d));
+            sw_documents_set(documents, n_kept++, end - removed,
+                             sw_document_is_whole(documents, d));
         }
         first = end;
     }
@@ -128,7 +137,8 @@ static sw_status treat_long(sw_dataset_opening *o) {
         return sw_fail(o->err, SW_BAD_FILE,
                        "%s: every document is longer than a row of %" PRId64
                        " %s, and data.long: drop leaves those out; try split",
-                       o->first_file, o->options->sequence_length, sw_text_noun(o->options->sequence_length, "token", "tokens"));
+                       o->first_file, o->options->sequence_length,
+                       sw_text_noun(o->options->sequence_length, "token", "tokens"));
     return SW_OK;
 }
 
@@ -138,20 +148,25 @@ static sw_status refuse_short(sw_dataset_opening *o, int s) {
     const sw_stream *of = &o->dataset->streams[s];
     if (of->kind == SW_ROWS_CUT)
         sw_fail(o->err, SW_BAD_FILE,
-                "text has %" PRId64 " %s, a row needs %" PRIu64 "; give more text or a smaller data.sequence_length",
+                "text has %" PRId64 " %s, a row needs %" PRIu64
+                "; give more text or a smaller data.sequence_length",
                 of->end - of->first, sw_text_noun(of->end - of->first, "token", "tokens"),
                 (uint64_t)o->options->sequence_length + 1);
     else if (of->rows.n_left_out)
         sw_fail(o->err, SW_BAD_FILE,
-                "no document is left for a row of %" PRId64 " %s, as data.long: drop leaves longer ones out; try split",
-                o->options->sequence_length, sw_text_noun(o->options->sequence_length, "token", "tokens"));
+                "no document is left for a row of %" PRId64
+                " %s, as data.long: drop leaves longer ones out; try split",
+                o->options->sequence_length,
+                sw_text_noun(o->options->sequence_length, "token", "tokens"));
     else
-        sw_fail(o->err, SW_BAD_FILE, "no document has at least two tokens, so there is nothing to predict");
+        sw_fail(o->err, SW_BAD_FILE,
+                "no document has at least two tokens, so there is nothing to predict");
     if (o->options->mix)
         return sw_fail_within(o->err, "%s", o->options->paths[s]);
-    return o->n_files > 1 ? sw_fail_within(o->err, "%s and %d more %s", o->first_file, o->n_files - 1,
-                                           sw_text_noun(o->n_files - 1, "file", "files"))
-                          : sw_fail_within(o->err, "%s", o->first_file);
+    return o->n_files > 1
+               ? sw_fail_within(o->err, "%s and %d more %s", o->first_file, o->n_files - 1,
+                                sw_text_noun(o->n_files - 1, "file", "files"))
+               : sw_fail_within(o->err, "%s", o->first_file);
 }
 
 static sw_status make_rows(sw_dataset_opening *o, sw_stream *of) {
@@ -160,9 +175,11 @@ static sw_status make_rows(sw_dataset_opening *o, sw_stream *of) {
     const bool leaves_out = o->options->long_documents == SW_LONG_DROP;
     switch (of->kind) {
     case SW_ROWS_ALONE:
-        return sw_rows_alone(&of->rows, of->first, of->end, dataset->sequence_length, documents, leaves_out, o->err);
+        return sw_rows_alone(&of->rows, of->first, of->end, dataset->sequence_length, documents,
+                             leaves_out, o->err);
     case SW_ROWS_WINDOWS:
-        return sw_rows_windows(&of->rows, of->first, of->end, dataset->sequence_length, o->options->stride, documents, o->err);
+        return sw_rows_windows(&of->rows, of->first, of->end, dataset->sequence_length,
+                               o->options->stride, documents, o->err);
     case SW_ROWS_PACKED:
         return sw_rows_pack(&of->rows, of->first, of->end, dataset->sequence_length, documents,
                             o->options->packing == SW_PACKED_WHOLE, leaves_out, o->err);
@@ -213,7 +230,8 @@ static bool may_be_blank(const sw_dataset *dataset, const sw_stream *of) {
     if (dataset->is_masked || dataset->facts.text.n_unsupervised)
         return true;
     if (of->kind == SW_ROWS_CUT)
-        return dataset->facts.has_documents && (dataset->has_marks || has_tiny_documents(&dataset->documents, of->rows.length));
+        return dataset->facts.has_documents &&
+               (dataset->has_marks || has_tiny_documents(&dataset->documents, of->rows.length));
     return dataset->has_marks && of->rows.n_cut; /* a part of a conversation may be all question */
 }
 
@@ -229,11 +247,12 @@ static sw_status count_blank(sw_dataset_opening *o) {
             return status;
         dataset->facts.n_blank_rows += n_blank;
         if (n_blank == of->rows.n_rows)
-            return sw_fail(o->err, SW_BAD_FILE,
-                           "%s: no token counts as a target in any row, so there is nothing to learn from it",
-                           o->options->labels_mask ? o->options->labels_mask
-                           : o->options->mix       ? o->options->paths[s]
-                                                   : o->first_file);
+            return sw_fail(
+                o->err, SW_BAD_FILE,
+                "%s: no token counts as a target in any row, so there is nothing to learn from it",
+                o->options->labels_mask ? o->options->labels_mask
+                : o->options->mix       ? o->options->paths[s]
+                                        : o->first_file);
     }
     return SW_OK;
 }
@@ -242,12 +261,16 @@ static sw_status check_options(const sw_dataset_options *options, sw_error *err)
     if (options->n_paths < 1)
         return sw_fail(err, SW_BAD_CONFIG, "there are no data files; name some in data.train");
     if (options->sequence_length < 1)
-        return sw_fail(err, SW_BAD_CONFIG, "data.sequence_length is %" PRId64 "; it must be at least 1",
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "data.sequence_length is %" PRId64 "; it must be at least 1",
                        options->sequence_length);
-    if (options->text.tokenizer && options->vocabulary > 0 && sw_tokenizer_n_ids(options->text.tokenizer) > options->vocabulary)
+    if (options->text.tokenizer && options->vocabulary > 0 &&
+        sw_tokenizer_n_ids(options->text.tokenizer) > options->vocabulary)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: the tokenizer has %" PRId64 " ids, the model %" PRId64 "; is it the tokenizer of this model?",
-                       options->text.tokenizer_file, sw_tokenizer_n_ids(options->text.tokenizer), options->vocabulary);
+                       "%s: the tokenizer has %" PRId64 " ids, the model %" PRId64
+                       "; is it the tokenizer of this model?",
+                       options->text.tokenizer_file, sw_tokenizer_n_ids(options->text.tokenizer),
+                       options->vocabulary);
     return SW_OK;
 }
 
@@ -259,10 +282,11 @@ sw_status sw_dataset_open(const sw_dataset_options *options, sw_dataset **datase
     sw_dataset *opened = calloc(1, sizeof *opened);
     if (!opened)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the data's description");
-    sw_dataset_opening o = {.options = options,
-                            .dataset = opened,
-                            .reader = {.tokenizer = options->text.tokenizer, .path = options->tokenizer_path},
-                            .err = err};
+    sw_dataset_opening o = {
+        .options = options,
+        .dataset = opened,
+        .reader = {.tokenizer = options->text.tokenizer, .path = options->tokenizer_path},
+        .err = err};
     opened->sequence_length = options->sequence_length;
     opened->shuffle = options->shuffle;
     opened->is_masked = options->labels_mask != NULL;

@@ -7,7 +7,8 @@
 void sw_documents_set(sw_documents *documents, int64_t to, int64_t end, bool is_whole) {
     const uint64_t bit = UINT64_C(1) << to % 64;
     documents->end[to] = end;
-    documents->whole[to / 64] = is_whole ? documents->whole[to / 64] | bit : documents->whole[to / 64] & ~bit;
+    documents->whole[to / 64] =
+        is_whole ? documents->whole[to / 64] | bit : documents->whole[to / 64] & ~bit;
 }
 
 static bool grow(sw_documents *documents) {
@@ -24,11 +25,14 @@ static bool grow(sw_documents *documents) {
     return true;
 }
 
-sw_status sw_documents_add(sw_documents *documents, int64_t n_tokens, bool is_whole, sw_error *err) {
+sw_status sw_documents_add(sw_documents *documents, int64_t n_tokens, bool is_whole,
+                           sw_error *err) {
     assert(n_tokens > 0);
     if (documents->n == documents->capacity && !grow(documents))
-        return sw_fail(err, SW_NO_MEMORY, "no memory for the ends of more than %lld documents", (long long)documents->n);
-    sw_documents_set(documents, documents->n, sw_document_first(documents, documents->n) + n_tokens, is_whole);
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the ends of more than %lld documents",
+                       (long long)documents->n);
+    sw_documents_set(documents, documents->n, sw_document_first(documents, documents->n) + n_tokens,
+                     is_whole);
     documents->n++;
     return SW_OK;
 }

@@ -1,7 +1,8 @@
 /* documents.h: where documents end in a sequence of tokens.
  *
- * One number for each document, its end, and one bit: is it one that packing keeps whole, a conversation and not a text? They lie
- * in memory that ranks share after fork. A document has at least one token; the last one ends where the sequence does.
+ * One number for each document, its end, and one bit: is it one that packing keeps whole, a
+ * conversation and not a text? They lie in memory that ranks share after fork. A document has at
+ * least one token; the last one ends where the sequence does.
  */
 #ifndef SW_DATA_DOCUMENTS_H
 #define SW_DATA_DOCUMENTS_H

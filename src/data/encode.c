@@ -10,8 +10,11 @@ static sw_status no_memory(sw_error *err) {
 }
 
 sw_status sw_encoder_create(const sw_text_options *options, sw_encoder *encoder, sw_error *err) {
-    *encoder = (sw_encoder){
-        .tokenizer = options->tokenizer, .chat = options->chat, .text_flags = SW_ENCODE_SPECIALS, .begin = -1, .end_of_text = -1};
+    *encoder = (sw_encoder){.tokenizer = options->tokenizer,
+                            .chat = options->chat,
+                            .text_flags = SW_ENCODE_SPECIALS,
+                            .begin = -1,
+                            .end_of_text = -1};
     if (!options->tokenizer)
         return SW_OK;
     encoder->begin = sw_tokenizer_bos_id(options->tokenizer);
@@ -32,7 +35,8 @@ void sw_encoder_free(sw_encoder *encoder) {
 }
 
 /* Append the ids of a stretch. */
-static sw_status append(sw_encoder *e, const char *text, int64_t bytes, int flags, sw_token_list *ids, sw_error *err) {
+static sw_status append(sw_encoder *e, const char *text, int64_t bytes, int flags,
+                        sw_token_list *ids, sw_error *err) {
     if (e->tokenizer)
         return sw_tokenizer_encode(e->tokenizer, e->scratch, text, (size_t)bytes, flags, ids, err);
     for (int64_t i = 0; i < bytes; i++)
@@ -56,9 +60,10 @@ static sw_status mark_from(sw_encoder *e, int64_t first, uint8_t mark, sw_error 
     return SW_OK;
 }
 
-/* How many ids of the stretch that begins at id `first` lie before its byte `edge`. *is_exact: an id begins there. */
-static sw_status ids_before(sw_encoder *e, const char *text, int64_t edge, int flags, int64_t first, int64_t *n, bool *is_exact,
-                            sw_error *err) {
+/* How many ids of the stretch that begins at id `first` lie before its byte `edge`. *is_exact: an
+ * id begins there. */
+static sw_status ids_before(sw_encoder *e, const char *text, int64_t edge, int flags, int64_t first,
+                            int64_t *n, bool *is_exact, sw_error *err) {
     e->before.n = 0;
     sw_status status = append(e, text, edge, flags, &e->before, err);
     int64_t most = e->ids.n - first < e->before.n ? e->ids.n - first : e->before.n;
@@ -87,7 +92,8 @@ sw_status sw_encode_document(sw_encoder *e, sw_slice text, sw_error *err) {
     return status == SW_OK ? mark_from(e, 0, 1, err) : status;
 }
 
-static sw_status encode_completion(sw_encoder *e, sw_slice prompt, sw_slice completion, sw_error *err) {
+static sw_status encode_completion(sw_encoder *e, sw_slice prompt, sw_slice completion,
+                                   sw_error *err) {
     int64_t bytes = prompt.bytes + completion.bytes, n_before;
     bool is_exact;
     e->ids.n = 0;
@@ -106,9 +112,11 @@ static sw_status encode_completion(sw_encoder *e, sw_slice prompt, sw_slice comp
         memcpy(e->joined + prompt.bytes, completion.text, (size_t)completion.bytes);
     sw_status status = append(e, e->joined, bytes, e->text_flags, &e->ids, err);
     if (status == SW_OK)
-        status = ids_before(e, e->joined, prompt.bytes, e->text_flags, 0, &n_before, &is_exact, err);
+        status =
+            ids_before(e, e->joined, prompt.bytes, e->text_flags, 0, &n_before, &is_exact, err);
     if (status == SW_OK && completion.bytes == 0)
-        n_before = e->ids.n; /* what the post-processor put behind the prompt is none of the completion */
+        n_before =
+            e->ids.n; /* what the post-processor put behind the prompt is none of the completion */
     if (status == SW_OK)
         status = end_document(e, err);
     if (status == SW_OK)
@@ -125,8 +133,10 @@ static sw_status encode_bytes(sw_encoder *e, const sw_chat_text *text, sw_error 
     return SW_OK;
 }
 
-/* The first id with a byte at `at` or behind it; with `shared` ids that reach over `at` lie before it, else behind. */
-static sw_status id_at(sw_encoder *e, const sw_chat_text *text, int64_t at, bool shared, int64_t *id, sw_error *err) {
+/* The first id with a byte at `at` or behind it; with `shared` ids that reach over `at` lie before
+ * it, else behind. */
+static sw_status id_at(sw_encoder *e, const sw_chat_text *text, int64_t at, bool shared,
+                       int64_t *id, sw_error *err) {
     if (!e->tokenizer) {
         *id = at;
         return SW_OK;
@@ -149,8 +159,9 @@ static sw_status id_at(sw_encoder *e, const sw_chat_text *text, int64_t at, bool
         return SW_OK;
     }
     e->before.n = 0;
-    sw_status status = sw_tokenizer_encode_beginning(e->tokenizer, e->scratch, text->text, (size_t)edges[low].byte, (size_t)at,
-                                                     text->literal, text->n_literal, &e->before, err);
+    sw_status status =
+        sw_tokenizer_encode_beginning(e->tokenizer, e->scratch, text->text, (size_t)edges[low].byte,
+                                      (size_t)at, text->literal, text->n_literal, &e->before, err);
     int64_t n = 0;
     while (n < n_ids && n < e->before.n && e->before.ids[n] == e->ids.ids[edges[low].id + n])
         n++;
@@ -176,27 +187,32 @@ static sw_status mark_spans(sw_encoder *e, const sw_chat_text *text, sw_error *e
 
 sw_status sw_encode_conversation(sw_encoder *e, const sw_chat_text *text, sw_error *err) {
     e->ids.n = 0;
-    sw_status status = e->tokenizer ? sw_tokenizer_encode_mixed(e->tokenizer, e->scratch, text->text, (size_t)text->bytes,
-                                                                text->literal, text->n_literal, &e->edges, &e->ids, err)
-                                    : encode_bytes(e, text, err);
+    sw_status status =
+        e->tokenizer
+            ? sw_tokenizer_encode_mixed(e->tokenizer, e->scratch, text->text, (size_t)text->bytes,
+                                        text->literal, text->n_literal, &e->edges, &e->ids, err)
+            : encode_bytes(e, text, err);
     return status == SW_OK ? mark_spans(e, text, err) : status;
 }
 
-static sw_status encode_messages(sw_encoder *e, const sw_conversation *conversation, sw_error *err) {
+static sw_status encode_messages(sw_encoder *e, const sw_conversation *conversation,
+                                 sw_error *err) {
     sw_status status = sw_chat_check(e->chat, err);
     if (status == SW_OK)
         status = sw_chat_check_keys(e->chat, &e->keys, conversation, &e->unread, err);
     if (status == SW_OK)
-        status = sw_chat_render(e->chat, conversation, SW_SPANS_LEARNED, NULL, &e->conversation, err);
+        status =
+            sw_chat_render(e->chat, conversation, SW_SPANS_LEARNED, NULL, &e->conversation, err);
     if (status == SW_OK)
         status = sw_chat_check_text(e->chat, conversation, &e->conversation, err);
     return status == SW_OK ? sw_encode_conversation(e, &e->conversation, err) : status;
 }
 
 sw_status sw_encode_row(sw_encoder *e, const sw_jsonl_row *row, sw_error *err) {
-    sw_status status = row->form == SW_JSONL_TEXT         ? sw_encode_document(e, row->text, err)
-                       : row->form == SW_JSONL_COMPLETION ? encode_completion(e, row->prompt, row->completion, err)
-                                                          : encode_messages(e, row->conversation, err);
+    sw_status status = row->form == SW_JSONL_TEXT ? sw_encode_document(e, row->text, err)
+                       : row->form == SW_JSONL_COMPLETION
+                           ? encode_completion(e, row->prompt, row->completion, err)
+                           : encode_messages(e, row->conversation, err);
     for (int i = 0; i < row->n_unread; i++)
         sw_unread_keys_note(&e->unread, "", row->unread[i]);
     if (status == SW_OK && !row->gives_targets && e->ids.n)
@@ -209,5 +225,6 @@ bool sw_encoded_ends(const sw_encoder *e) {
     while (last >= 0 && !e->marks[last])
         last--;
     return last >= 0 && e->tokenizer &&
-           (e->ids.ids[last] == e->end_of_text || sw_tokenizer_is_special(e->tokenizer, e->ids.ids[last]));
+           (e->ids.ids[last] == e->end_of_text ||
+            sw_tokenizer_is_special(e->tokenizer, e->ids.ids[last]));
 }

@@ -1,7 +1,8 @@
 /* json_cursor.c: strings, numbers, brackets.
  *
- * The line is first checked to be UTF-8 without NULs, so that strings are copied without looking again. Values that nobody asked
- * for are passed over without recursion: one bit for each open bracket.
+ * The line is first checked to be UTF-8 without NULs, so that strings are copied without looking
+ * again. Values that nobody asked for are passed over without recursion: one bit for each open
+ * bracket.
  */
 #include "data/json_cursor.h"
 
@@ -13,8 +14,8 @@ enum { MAX_DEPTH = 2048 }; /* as json.h */
 /* ---- messages ---- */
 
 sw_status sw_json_cursor_refuse(const sw_json_cursor *r, const char *reason) {
-    return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ", byte %" PRId64 ": %s", r->name, r->line,
-                   (int64_t)(r->at - r->first) + 1, reason);
+    return sw_fail(r->err, SW_BAD_FILE, "%s: line %" PRId64 ", byte %" PRId64 ": %s", r->name,
+                   r->line, (int64_t)(r->at - r->first) + 1, reason);
 }
 
 /* What kind of value begins here, for messages. */
@@ -38,7 +39,8 @@ const char *sw_json_cursor_value(const sw_json_cursor *r) {
 
 /* ---- UTF-8 ---- */
 
-/* The offset of the first byte that does not belong to UTF-8 text; n if all do (Unicode 15, table 3-7). */
+/* The offset of the first byte that does not belong to UTF-8 text; n if all do (Unicode 15, table
+ * 3-7). */
 static int64_t utf8_prefix(const uint8_t *s, int64_t n) {
     for (int64_t i = 0; i < n;) {
         uint64_t eight;
@@ -47,7 +49,11 @@ static int64_t utf8_prefix(const uint8_t *s, int64_t n) {
             continue;
         }
         uint8_t c = s[i], low = 0x80, high = 0xBF;
-        int n_more = c < 0x80 ? 0 : c >= 0xC2 && c <= 0xDF ? 1 : c >= 0xE0 && c <= 0xEF ? 2 : c >= 0xF0 && c <= 0xF4 ? 3 : -1;
+        int n_more = c < 0x80                 ? 0
+                     : c >= 0xC2 && c <= 0xDF ? 1
+                     : c >= 0xE0 && c <= 0xEF ? 2
+                     : c >= 0xF0 && c <= 0xF4 ? 3
+                                              : -1;
         if (n_more < 0 || n - i <= n_more)
             return i;
         if (c == 0xE0)
@@ -71,7 +77,8 @@ sw_status sw_json_cursor_check(sw_json_cursor *r) {
     if (good < n) {
         r->at = r->first + good;
         return sw_fail(r->err, SW_BAD_FILE,
-                       "%s: line %" PRId64 ", byte %" PRId64 " (%" PRId64 " of the file): 0x%02X is not UTF-8; convert the file, "
+                       "%s: line %" PRId64 ", byte %" PRId64 " (%" PRId64
+                       " of the file): 0x%02X is not UTF-8; convert the file, "
                        "for example with iconv",
                        r->name, r->line, good + 1, r->offset + good + 1, (unsigned)(uint8_t)*r->at);
     }
@@ -98,7 +105,10 @@ bool sw_json_cursor_pass(sw_json_cursor *r, char c) {
 }
 
 static int hex_of(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* Four hex digits at `from`; -1 if they are not. */
@@ -149,7 +159,8 @@ static sw_status unescape(sw_json_cursor *r, char **to) {
     if (code < 0)
         return sw_json_cursor_refuse(r, "not JSON: \\u needs four hexadecimal digits");
     if (code >= 0xD800 && code <= 0xDFFF) {
-        int32_t low = r->end - r->at >= 12 && r->at[6] == '\\' && r->at[7] == 'u' ? hex4(r, r->at + 8) : -1;
+        int32_t low =
+            r->end - r->at >= 12 && r->at[6] == '\\' && r->at[7] == 'u' ? hex4(r, r->at + 8) : -1;
         if (code >= 0xDC00 || low < 0xDC00 || low > 0xDFFF)
             return sw_json_cursor_refuse(r, "half a surrogate pair, which is no character");
         *to = put_code(*to, 0x10000 + (((uint32_t)code - 0xD800) << 10) + ((uint32_t)low - 0xDC00));
@@ -173,12 +184,13 @@ sw_status sw_json_cursor_string(sw_json_cursor *r, sw_slice *string) {
         memcpy(to, run, (size_t)(r->at - run));
         to += r->at - run;
         if (r->at == r->end)
-            return sw_json_cursor_refuse(
-                r, "not JSON: the line ends inside a string; a row is one line, with line breaks spelled \\n");
+            return sw_json_cursor_refuse(r, "not JSON: the line ends inside a string; a row is one "
+                                            "line, with line breaks spelled \\n");
         if (*r->at == '"')
             break;
         if (*r->at != '\\')
-            return sw_json_cursor_refuse(r, "not JSON: control characters must be escaped inside strings (\\t, \\n)");
+            return sw_json_cursor_refuse(
+                r, "not JSON: control characters must be escaped inside strings (\\t, \\n)");
         sw_status status = unescape(r, &to);
         if (status != SW_OK)
             return status;
@@ -237,8 +249,8 @@ sw_status sw_json_cursor_scalar(sw_json_cursor *r) {
             return SW_OK;
         }
     }
-    return sw_json_cursor_refuse(
-        r, "not JSON: a value is needed here (a string in double quotes, a number, true, false, null, {...} or [...])");
+    return sw_json_cursor_refuse(r, "not JSON: a value is needed here (a string in double quotes, "
+                                    "a number, true, false, null, {...} or [...])");
 }
 
 /* A key and its colon, for its side effects on `at` alone. */
@@ -260,14 +272,16 @@ sw_status sw_json_cursor_skip(sw_json_cursor *r) {
         sw_status status = SW_OK;
         sw_json_cursor_blanks(r);
         if (r->at == r->end)
-            return sw_json_cursor_refuse(r, "not JSON: the line ends before the object does; a row is one line");
+            return sw_json_cursor_refuse(
+                r, "not JSON: the line ends before the object does; a row is one line");
         if (*r->at == '{' || *r->at == '[') {
             bool opens_object = *r->at++ == '{';
             if (depth == MAX_DEPTH - 1)
                 return sw_json_cursor_refuse(r, "brackets are nested too deep");
             if (!sw_json_cursor_pass(r, opens_object ? '}' : ']')) {
                 uint8_t bit = (uint8_t)(1 << (depth & 7));
-                is_object[depth / 8] = (uint8_t)(opens_object ? is_object[depth / 8] | bit : is_object[depth / 8] & ~bit);
+                is_object[depth / 8] = (uint8_t)(opens_object ? is_object[depth / 8] | bit
+                                                              : is_object[depth / 8] & ~bit);
                 depth++;
                 if (opens_object && (status = skip_key(r)) != SW_OK)
                     return status;
@@ -286,8 +300,9 @@ sw_status sw_json_cursor_skip(sw_json_cursor *r) {
                 break;
             }
             if (!sw_json_cursor_pass(r, within_object ? '}' : ']'))
-                return sw_json_cursor_refuse(r, within_object ? "not JSON: a comma or } is needed here"
-                                                              : "not JSON: a comma or ] is needed here");
+                return sw_json_cursor_refuse(r, within_object
+                                                    ? "not JSON: a comma or } is needed here"
+                                                    : "not JSON: a comma or ] is needed here");
             depth--;
         }
     }

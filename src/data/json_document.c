@@ -27,18 +27,23 @@ static bool is_object_line(const char *text, int64_t bytes) {
     return end - text >= 2 && *text == '{' && end[-1] == '}';
 }
 
-sw_status sw_json_document_refuse(const char *path, const char *text, int64_t bytes, sw_error *err) {
+sw_status sw_json_document_refuse(const char *path, const char *text, int64_t bytes,
+                                  sw_error *err) {
     sw_text_skip_mark(&text, &bytes);
     skip_blanks(&text, &bytes);
     if (is_object_line(text, bytes))
-        return sw_fail(err, SW_BAD_FILE, "%s: holds rows of JSON, one on each line; give it a name that ends in .jsonl", path);
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "%s: holds rows of JSON, one on each line; give it a name that ends in .jsonl", path);
     bool is_list = sw_is_json_list(text, bytes);
     char word[SW_MESSAGE_BYTES / 2];
-    return sw_fail(
-        err, SW_BAD_FILE,
-        "%s: line 1: is one JSON %s, and rows are read one on each line (.jsonl); this writes them so: python3 -c "
-        "\"import json, sys; [print(json.dumps(r)) for r in %sjson.loads(sys.stdin.buffer.read())%s]\" <%s >rows.jsonl",
-        path, is_list ? "list" : "object", is_list ? "" : "[", is_list ? "" : "]", sw_text_shell_word(path, word, sizeof word));
+    return sw_fail(err, SW_BAD_FILE,
+                   "%s: line 1: is one JSON %s, and rows are read one on each line (.jsonl); this "
+                   "writes them so: python3 -c "
+                   "\"import json, sys; [print(json.dumps(r)) for r in "
+                   "%sjson.loads(sys.stdin.buffer.read())%s]\" <%s >rows.jsonl",
+                   path, is_list ? "list" : "object", is_list ? "" : "[", is_list ? "" : "]",
+                   sw_text_shell_word(path, word, sizeof word));
 }
 
 sw_status sw_json_document_refuse_file(const char *path, sw_error *err) {

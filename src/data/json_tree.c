@@ -1,4 +1,5 @@
-/* json_tree.c: a value of a line as a tree, for what is handed on: to a template a message is more than its role and content. */
+/* json_tree.c: a value of a line as a tree, for what is handed on: to a template a message is more
+ * than its role and content. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,18 +74,21 @@ static sw_status read_member(sw_json_cursor *r, int depth, json_t *object) {
     sw_status status = sw_json_cursor_string(r, &key);
     if (status != SW_OK)
         return status;
-    if (memchr(key.text, 0, (size_t)key.bytes) || json_object_getn(object, key.text, (size_t)key.bytes)) {
+    if (memchr(key.text, 0, (size_t)key.bytes) ||
+        json_object_getn(object, key.text, (size_t)key.bytes)) {
         r->at = first;
         sw_json_cursor_blanks(r);
-        return sw_json_cursor_refuse(r, memchr(key.text, 0, (size_t)key.bytes)
-                                            ? "a key that holds the character U+0000"
-                                            : "this key comes twice in its object; which is meant?");
+        return sw_json_cursor_refuse(r,
+                                     memchr(key.text, 0, (size_t)key.bytes)
+                                         ? "a key that holds the character U+0000"
+                                         : "this key comes twice in its object; which is meant?");
     }
     if (!sw_json_cursor_pass(r, ':'))
         return sw_json_cursor_refuse(r, "not JSON: a colon is needed after a key");
     /* The key stays decoded until its value is read. */
     status = read_value(r, depth, &value);
-    if (status == SW_OK && json_object_setn_new_nocheck(object, key.text, (size_t)key.bytes, value) != 0)
+    if (status == SW_OK &&
+        json_object_setn_new_nocheck(object, key.text, (size_t)key.bytes, value) != 0)
         status = no_memory(r);
     r->n_decoded = kept;
     return status;
@@ -97,21 +101,24 @@ static sw_status read_members(sw_json_cursor *r, int depth, json_t *container) {
         return SW_OK;
     do {
         json_t *value = NULL;
-        sw_status status = is_object ? read_member(r, depth, container) : read_value(r, depth, &value);
+        sw_status status =
+            is_object ? read_member(r, depth, container) : read_value(r, depth, &value);
         if (status != SW_OK)
             return status;
         if (!is_object && json_array_append_new(container, value) != 0)
             return no_memory(r);
     } while (sw_json_cursor_pass(r, ','));
-    return sw_json_cursor_pass(r, closing) ? SW_OK
-                                           : sw_json_cursor_refuse(r, is_object ? "not JSON: a comma or } is needed here"
-                                                                                : "not JSON: a comma or ] is needed here");
+    return sw_json_cursor_pass(r, closing)
+               ? SW_OK
+               : sw_json_cursor_refuse(r, is_object ? "not JSON: a comma or } is needed here"
+                                                    : "not JSON: a comma or ] is needed here");
 }
 
 static sw_status read_value(sw_json_cursor *r, int depth, json_t **value) {
     sw_json_cursor_blanks(r);
     if (r->at == r->end)
-        return sw_json_cursor_refuse(r, "not JSON: the line ends before the object does; a row is one line");
+        return sw_json_cursor_refuse(
+            r, "not JSON: the line ends before the object does; a row is one line");
     if (*r->at != '{' && *r->at != '[')
         return read_scalar(r, value);
     if (depth == MAX_TREE_DEPTH)

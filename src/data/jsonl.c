@@ -1,4 +1,5 @@
-/* jsonl.c: from the words of a line (json_cursor.h) to the values under its keys; jsonl_row.c makes a row of them.
+/* jsonl.c: from the words of a line (json_cursor.h) to the values under its keys; jsonl_row.c makes
+ * a row of them.
  *
  * The keys of the line are kept and sorted at the end, to find one that came twice.
  */
@@ -22,11 +23,13 @@ sw_status sw_row_refuse(const sw_row_reader *r, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": %s", r->rows->name, r->rows->line, reason);
+    return sw_fail(r->json.err, SW_BAD_FILE, "%s: line %" PRId64 ": %s", r->rows->name,
+                   r->rows->line, reason);
 }
 
 static sw_status no_memory(const sw_jsonl *rows, sw_error *err) {
-    return sw_fail(err, SW_NO_MEMORY, "%s: line %" PRId64 ": no memory for the row", rows->name, rows->line);
+    return sw_fail(err, SW_NO_MEMORY, "%s: line %" PRId64 ": no memory for the row", rows->name,
+                   rows->line);
 }
 
 /* ---- keys ---- */
@@ -114,8 +117,10 @@ static sw_status read_value(sw_row_reader *r, int key) {
     value->is_there = true;
     if (kind == 0) { /* null, or no JSON */
         value->is_null = true;
-        return r->json.at < r->json.end ? sw_json_cursor_scalar(&r->json)
-                                        : sw_json_cursor_refuse(&r->json, "not JSON: the line ends before the object does");
+        return r->json.at < r->json.end
+                   ? sw_json_cursor_scalar(&r->json)
+                   : sw_json_cursor_refuse(&r->json,
+                                           "not JSON: the line ends before the object does");
     }
     if (!(kind & takes))
         return wrong_kind(r, key, takes);
@@ -131,7 +136,8 @@ static sw_status read_member(sw_row_reader *r) {
     if (status != SW_OK)
         return status;
     const int known = sw_row_key(&rows->columns, key);
-    /* One that comes a second time is passed over like any value: check_keys refuses it, and the first stays whole. */
+    /* One that comes a second time is passed over like any value: check_keys refuses it, and the
+     * first stays whole. */
     if (known >= 0 && !r->values[known].is_there)
         return read_value(r, known);
     if (known < 0) {
@@ -152,13 +158,17 @@ static sw_status begin_object(sw_row_reader *r) {
         return SW_OK;
     }
     if (*r->json.at == '<')
-        return sw_json_cursor_refuse(&r->json, "not JSON; it looks like a web page: is it an error page saved as data?");
+        return sw_json_cursor_refuse(
+            &r->json, "not JSON; it looks like a web page: is it an error page saved as data?");
     if (r->json.end - r->json.at >= 3 && memcmp(r->json.at, "\xEF\xBB\xBF", 3) == 0)
-        return sw_json_cursor_refuse(&r->json, "a byte order mark where a row should begin; were two files joined?");
+        return sw_json_cursor_refuse(
+            &r->json, "a byte order mark where a row should begin; were two files joined?");
     sw_json_cursor value = r->json; /* a value of another kind, and nothing behind it? */
     value.err = NULL;
-    if (sw_json_cursor_skip(&value) == SW_OK && (sw_json_cursor_blanks(&value), value.at == value.end))
-        return sw_row_refuse(r, "a row must be an object ({...}), this is %s", sw_json_cursor_value(&r->json));
+    if (sw_json_cursor_skip(&value) == SW_OK &&
+        (sw_json_cursor_blanks(&value), value.at == value.end))
+        return sw_row_refuse(r, "a row must be an object ({...}), this is %s",
+                             sw_json_cursor_value(&r->json));
     return sw_json_cursor_refuse(&r->json, "not JSON: a row is an object ({...})");
 }
 
@@ -174,24 +184,30 @@ static sw_status read_row(sw_row_reader *r, sw_jsonl_row *row) {
                 return status;
         while (sw_json_cursor_pass(&r->json, ','));
         if (!sw_json_cursor_pass(&r->json, '}'))
-            return sw_json_cursor_refuse(&r->json, r->json.at == r->json.end
-                                                       ? "not JSON: the line ends before the object does; a row is one line"
-                                                       : "not JSON: a comma or } is needed here");
+            return sw_json_cursor_refuse(
+                &r->json, r->json.at == r->json.end
+                              ? "not JSON: the line ends before the object does; a row is one line"
+                              : "not JSON: a comma or } is needed here");
     }
     sw_json_cursor_blanks(&r->json);
     if (r->json.at < r->json.end)
-        return sw_json_cursor_refuse(&r->json, "there is something after the object; a line must hold one row and nothing else");
+        return sw_json_cursor_refuse(
+            &r->json,
+            "there is something after the object; a line must hold one row and nothing else");
     if ((status = check_keys(r)) != SW_OK)
         return status;
     const json_t *weight = r->values[SW_ROW_WEIGHT].tree;
-    const bool is_graded = json_is_number(weight) && json_number_value(weight) != 0 && json_number_value(weight) != 1;
-    if (is_graded && !put_slice(&r->rows->unread, &r->rows->n_unread, &r->rows->unread_capacity, sw_slice_of("weight")))
+    const bool is_graded =
+        json_is_number(weight) && json_number_value(weight) != 0 && json_number_value(weight) != 1;
+    if (is_graded && !put_slice(&r->rows->unread, &r->rows->n_unread, &r->rows->unread_capacity,
+                                sw_slice_of("weight")))
         return no_memory(r->rows, r->json.err);
     return sw_row_make(r, row);
 }
 
 static sw_status read_line(sw_row_reader *r, sw_jsonl_row *row) {
-    static const char *const fixed[] = {"chat_template_kwargs", "add_generation_prompt", "weight", "train"};
+    static const char *const fixed[] = {"chat_template_kwargs", "add_generation_prompt", "weight",
+                                        "train"};
     sw_jsonl *rows = r->rows;
     const int64_t needed = r->json.end - r->json.first;
     if (needed > rows->decoded_capacity) {
@@ -216,8 +232,9 @@ static sw_status read_line(sw_row_reader *r, sw_jsonl_row *row) {
 
 /* ---- the file ---- */
 
-void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, int64_t n_lines_before,
-                         int64_t n_bytes_before, const sw_columns *columns) {
+void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int64_t bytes,
+                         int64_t n_lines_before, int64_t n_bytes_before,
+                         const sw_columns *columns) {
     *rows = (sw_jsonl){.name = name,
                        .columns = columns ? *columns : SW_USUAL_COLUMNS,
                        .text = text,
@@ -227,8 +244,8 @@ void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int
                        .offset = n_bytes_before};
 }
 
-sw_status sw_jsonl_begin(sw_jsonl *rows, const char *name, const char *text, int64_t bytes, const sw_columns *columns,
-                         sw_error *err) {
+sw_status sw_jsonl_begin(sw_jsonl *rows, const char *name, const char *text, int64_t bytes,
+                         const sw_columns *columns, sw_error *err) {
     sw_jsonl_begin_part(rows, name, text, bytes, 0, 0, columns);
     if (bytes == 0)
         return sw_fail(err, SW_BAD_FILE, "%s: is empty; it has no rows", name);
@@ -238,7 +255,9 @@ sw_status sw_jsonl_begin(sw_jsonl *rows, const char *name, const char *text, int
     if (status != SW_OK)
         return status;
     sw_text_skip_mark(&rows->at, &bytes);
-    return sw_is_json_list(rows->at, bytes) ? sw_json_document_refuse(name, text, rows->end - text, err) : SW_OK;
+    return sw_is_json_list(rows->at, bytes)
+               ? sw_json_document_refuse(name, text, rows->end - text, err)
+               : SW_OK;
 }
 
 sw_status sw_jsonl_next(sw_jsonl *rows, sw_jsonl_row *row, bool *is_end, sw_error *err) {
@@ -269,7 +288,9 @@ sw_status sw_jsonl_next(sw_jsonl *rows, sw_jsonl_row *row, bool *is_end, sw_erro
 }
 
 sw_status sw_jsonl_check_rows(const sw_jsonl *rows, sw_error *err) {
-    return rows->n_rows > 0 ? SW_OK : sw_fail(err, SW_BAD_FILE, "%s: has no rows (every line is blank)", rows->name);
+    return rows->n_rows > 0
+               ? SW_OK
+               : sw_fail(err, SW_BAD_FILE, "%s: has no rows (every line is blank)", rows->name);
 }
 
 void sw_jsonl_end(sw_jsonl *rows) {

@@ -1,4 +1,5 @@
-/* jsonl_row.c: which row the keys of an object make, and which keys must not be passed over in silence. */
+/* jsonl_row.c: which row the keys of an object make, and which keys must not be passed over in
+ * silence. */
 #include "data/jsonl_row.h"
 
 #include <inttypes.h>
@@ -21,7 +22,8 @@ static bool word_of(sw_slice key, char word[LONGEST_WORD]) {
 }
 
 static bool is_text(sw_slice slice, const char *text) {
-    return (size_t)slice.bytes == strlen(text) && memcmp(slice.text, text, (size_t)slice.bytes) == 0;
+    return (size_t)slice.bytes == strlen(text) &&
+           memcmp(slice.text, text, (size_t)slice.bytes) == 0;
 }
 
 /* ---- keys that are read ---- */
@@ -50,7 +52,8 @@ int sw_row_key(const sw_columns *columns, sw_slice key) {
         if (!names[i] || !is_row_column(i) || !is_text(key, names[i]))
             continue;
         if (strcmp(names[i], column_names[i]) != 0)
-            return i; /* {completion: text}: what was said counts more than the name that `text` has anyway */
+            return i; /* {completion: text}: what was said counts more than the name that `text` has
+                         anyway */
         own = i;
     }
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed && own < 0; i++)
@@ -102,11 +105,14 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
         const char *key, *instead;
     } meaningful[] = {
         {"rejected", "preferences are not trained on; leave it out"},
-        {"chosen", "preferences are not trained on; to learn the chosen answers alone write data.columns: {completion: chosen}"},
+        {"chosen", "preferences are not trained on; to learn the chosen answers alone write "
+                   "data.columns: {completion: chosen}"},
         {"history", "write the turns before as messages"},
         {"context", "write it into the prompt, or as a message"},
-        {"system_prompt", "call it `system` (data.columns: {system: system_prompt}), or write it as a message"},
-        {"system_message", "call it `system` (data.columns: {system: system_message}), or write it as a message"},
+        {"system_prompt",
+         "call it `system` (data.columns: {system: system_prompt}), or write it as a message"},
+        {"system_message",
+         "call it `system` (data.columns: {system: system_message}), or write it as a message"},
         {"functions", "write `tools`"},
         {"function_call", "write `tool_calls` in the message"},
         {"tool_calls", "it belongs into a message"},
@@ -121,8 +127,9 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
         {"videos", "only text is trained on"},
         {"loss_mask", "write `train: false` into the messages that are not to be learned"},
     };
-    static const char *const near[] = {"prompt", "completion", "messages",  "conversations", "instruction",         "output",
-                                       "system", "tools",      "documents", "weight",        "chat_template_kwargs"};
+    static const char *const near[] = {
+        "prompt", "completion", "messages",  "conversations", "instruction",         "output",
+        "system", "tools",      "documents", "weight",        "chat_template_kwargs"};
     char word[LONGEST_WORD];
     if (!word_of(key, word) || is_empty_here(&r->json))
         return SW_OK;
@@ -130,10 +137,12 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
         if (strcmp(word, meaningful[i].key) == 0)
             return sw_row_refuse(r, "`%s` would have no effect; %s", word, meaningful[i].instead);
     if (strcmp(word, "label") == 0 && *r->json.at == 'f')
-        return sw_row_refuse(r,
-                             "`label` is false, which marks an unwanted answer; training would learn it, so leave the row out");
-    const char *nearest = strlen(word) > 3 ? sw_unread_key_meant(word, near, sizeof near / sizeof *near) : NULL;
-    for (int i = 0; nearest && i < SW_N_COLUMNS; i++) /* data.columns: {text: null}: it is left aside on purpose */
+        return sw_row_refuse(r, "`label` is false, which marks an unwanted answer; training would "
+                                "learn it, so leave the row out");
+    const char *nearest =
+        strlen(word) > 3 ? sw_unread_key_meant(word, near, sizeof near / sizeof *near) : NULL;
+    for (int i = 0; nearest && i < SW_N_COLUMNS;
+         i++) /* data.columns: {text: null}: it is left aside on purpose */
         if (strcmp(word, column_names[i]) == 0)
             nearest = NULL;
     if (nearest)
@@ -142,13 +151,17 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
 }
 
 static sw_status name_unknown_keys(sw_row_reader *r) {
-    static const char *const names[] = {"text", "prompt", "completion", "messages", "conversations", "instruction", "output"};
-    static const char forms[] = "a row has `text`, `prompt` and `completion`, `messages`, `conversations`, or `instruction` and "
+    static const char *const names[] = {"text",          "prompt",      "completion", "messages",
+                                        "conversations", "instruction", "output"};
+    static const char forms[] = "a row has `text`, `prompt` and `completion`, `messages`, "
+                                "`conversations`, or `instruction` and "
                                 "`output`; data.columns names others";
     const sw_jsonl *rows = r->rows;
     for (int i = 0; i < rows->n_keys; i++) {
         char word[LONGEST_WORD];
-        const char *nearest = word_of(rows->keys[i], word) ? sw_text_nearest(word, names, sizeof names / sizeof *names) : NULL;
+        const char *nearest = word_of(rows->keys[i], word)
+                                  ? sw_text_nearest(word, names, sizeof names / sizeof *names)
+                                  : NULL;
         if (nearest)
             return sw_row_refuse(r, "the key `%s` is unknown; did you mean `%s`?", word, nearest);
     }
@@ -158,7 +171,8 @@ static sw_status name_unknown_keys(sw_row_reader *r) {
 /* ---- parts of rows ---- */
 
 static sw_status no_memory(const sw_row_reader *r) {
-    return sw_fail(r->json.err, SW_NO_MEMORY, "%s: line %" PRId64 ": no memory for the row", r->rows->name, r->rows->line);
+    return sw_fail(r->json.err, SW_NO_MEMORY, "%s: line %" PRId64 ": no memory for the row",
+                   r->rows->name, r->rows->line);
 }
 
 static bool is_given(const sw_row_reader *r, int key) {
@@ -166,11 +180,13 @@ static bool is_given(const sw_row_reader *r, int key) {
 }
 
 static bool is_empty(const sw_row_value *value) {
-    return value->tree ? json_array_size(value->tree) + json_object_size(value->tree) == 0 && !json_is_boolean(value->tree)
+    return value->tree ? json_array_size(value->tree) + json_object_size(value->tree) == 0 &&
+                             !json_is_boolean(value->tree)
                        : value->text.bytes == 0;
 }
 
-/* The row as a whole: weight 0 keeps it from being learned; other weights of rows have no effect, which is told. */
+/* The row as a whole: weight 0 keeps it from being learned; other weights of rows have no effect,
+ * which is told. */
 static sw_status read_weight(sw_row_reader *r, sw_jsonl_row *row) {
     const json_t *weight = r->values[SW_ROW_WEIGHT].tree, *train = r->values[SW_ROW_TRAIN].tree;
     if (is_given(r, SW_ROW_TRAIN) && !json_is_boolean(train))
@@ -183,12 +199,12 @@ static sw_status read_weight(sw_row_reader *r, sw_jsonl_row *row) {
 
 /* What goes with messages goes with nothing else. */
 static sw_status refuse_companions(const sw_row_reader *r, const char *form) {
-    static const int companions[] = {SW_COLUMN_system, SW_COLUMN_tools, SW_COLUMN_documents, SW_ROW_VARIABLES,
-                                     SW_ROW_ADDS_PROMPT};
+    static const int companions[] = {SW_COLUMN_system, SW_COLUMN_tools, SW_COLUMN_documents,
+                                     SW_ROW_VARIABLES, SW_ROW_ADDS_PROMPT};
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++)
         if (is_given(r, companions[i]) && !is_empty(&r->values[companions[i]]))
-            return sw_row_refuse(r, "`%s` has no effect beside %s; write the row as `messages`", r->values[companions[i]].key,
-                                 form);
+            return sw_row_refuse(r, "`%s` has no effect beside %s; write the row as `messages`",
+                                 r->values[companions[i]].key, form);
     return SW_OK;
 }
 
@@ -200,12 +216,14 @@ static sw_status read_objects(sw_row_reader *r, int key, json_t **list) {
     if (!value->tree && value->text.bytes == 0)
         return SW_OK;
     if (!value->tree)
-        value->tree = json_loadb(value->text.text, (size_t)value->text.bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+        value->tree = json_loadb(value->text.text, (size_t)value->text.bytes,
+                                 JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     if (!json_is_array(value->tree))
         return sw_row_refuse(r, "`%s` must be a list of objects", value->key);
     for (size_t i = 0; i < json_array_size(value->tree); i++)
         if (!json_is_object(json_array_get(value->tree, i)))
-            return sw_row_refuse(r, "`%s` must be a list of objects; its element %zu is none", value->key, i + 1);
+            return sw_row_refuse(r, "`%s` must be a list of objects; its element %zu is none",
+                                 value->key, i + 1);
     *list = json_incref(value->tree);
     return SW_OK;
 }
@@ -217,7 +235,8 @@ static int64_t bytes_of_messages(const json_t *messages) {
     json_array_foreach(messages, i, message) {
         const json_t *content = json_object_get(message, "content");
         n += (int64_t)json_string_length(content);
-        json_array_foreach(content, k, part) n += (int64_t)json_string_length(json_object_get(part, "text"));
+        json_array_foreach(content, k, part) n +=
+            (int64_t)json_string_length(json_object_get(part, "text"));
     }
     return n;
 }
@@ -230,12 +249,14 @@ static sw_status read_variables(sw_row_reader *r) {
         return SW_OK;
     for (int i = 0; i < 3; i++)
         if (json_object_get(r->values[SW_ROW_VARIABLES].tree, others[i]))
-            return sw_row_refuse(r, "`%s` stands in the row, not in `chat_template_kwargs`", others[i]);
+            return sw_row_refuse(r, "`%s` stands in the row, not in `chat_template_kwargs`",
+                                 others[i]);
     c->variables = json_incref(r->values[SW_ROW_VARIABLES].tree);
     const json_t *adds_prompt = json_object_get(c->variables, "add_generation_prompt");
     if (adds_prompt) {
         if (!json_is_boolean(adds_prompt))
-            return sw_row_refuse(r, "`add_generation_prompt` must be true or false, is %s", sw_json_type_words(adds_prompt));
+            return sw_row_refuse(r, "`add_generation_prompt` must be true or false, is %s",
+                                 sw_json_type_words(adds_prompt));
         c->adds_prompt = json_is_true(adds_prompt);
         json_object_del(c->variables, "add_generation_prompt");
     }
@@ -255,18 +276,23 @@ static sw_status finish_conversation(sw_row_reader *r, sw_jsonl_row *row) {
     if (is_given(r, SW_ROW_ADDS_PROMPT))
         c->adds_prompt = json_is_true(r->values[SW_ROW_ADDS_PROMPT].tree);
     if (is_given(r, SW_COLUMN_system) && system->text.bytes > 0)
-        status = sw_conversation_add_system(c, system->text.text, (size_t)system->text.bytes, r->json.err);
+        status = sw_conversation_add_system(c, system->text.text, (size_t)system->text.bytes,
+                                            r->json.err);
     row->form = SW_JSONL_MESSAGES;
     row->conversation = c;
     row->n_bytes = bytes_of_messages(c->messages);
-    return status ? sw_fail_within(r->json.err, "%s: line %" PRId64, r->rows->name, r->rows->line) : SW_OK;
+    return status ? sw_fail_within(r->json.err, "%s: line %" PRId64, r->rows->name, r->rows->line)
+                  : SW_OK;
 }
 
 static sw_status add_list(sw_row_reader *r, int key, bool gives) {
     sw_row_value *value = &r->values[key];
-    sw_status status = sw_conversation_add(&r->rows->conversation, value->tree, value->key, &r->rows->columns,
-                                           key == SW_COLUMN_conversations, gives, r->json.err);
-    return status == SW_BAD_FILE ? sw_fail_within(r->json.err, "%s: line %" PRId64, r->rows->name, r->rows->line) : status;
+    sw_status status =
+        sw_conversation_add(&r->rows->conversation, value->tree, value->key, &r->rows->columns,
+                            key == SW_COLUMN_conversations, gives, r->json.err);
+    return status == SW_BAD_FILE
+               ? sw_fail_within(r->json.err, "%s: line %" PRId64, r->rows->name, r->rows->line)
+               : status;
 }
 
 /* ---- forms ---- */
@@ -279,10 +305,13 @@ static sw_status make_text(sw_row_reader *r, sw_jsonl_row *row) {
 }
 
 static sw_status make_completion(sw_row_reader *r, sw_jsonl_row *row) {
-    const sw_row_value *prompt = &r->values[SW_COLUMN_prompt], *completion = &r->values[SW_COLUMN_completion];
+    const sw_row_value *prompt = &r->values[SW_COLUMN_prompt],
+                       *completion = &r->values[SW_COLUMN_completion];
     if (!prompt->tree != !completion->tree)
-        return sw_row_refuse(r, "of `%s` and `%s` one is a string and one a list of messages; write both the same way",
-                             prompt->key, completion->key);
+        return sw_row_refuse(
+            r,
+            "of `%s` and `%s` one is a string and one a list of messages; write both the same way",
+            prompt->key, completion->key);
     if (prompt->tree) {
         sw_status status = add_list(r, SW_COLUMN_prompt, false);
         if (!status)
@@ -304,17 +333,21 @@ static sw_status make_messages(sw_row_reader *r, int key, sw_jsonl_row *row) {
 /* The prompt that Stanford's Alpaca was trained with, and most who took up its data. */
 static sw_status make_alpaca(sw_row_reader *r, sw_jsonl_row *row) {
     static const char *const parts[2][3] = {
-        {"Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
+        {"Below is an instruction that describes a task. Write a response that appropriately "
+         "completes the request.\n\n"
          "### Instruction:\n",
          "", "\n\n### Response:\n"},
-        {"Below is an instruction that describes a task, paired with an input that provides further context. Write a response "
+        {"Below is an instruction that describes a task, paired with an input that provides "
+         "further context. Write a response "
          "that "
          "appropriately completes the request.\n\n### Instruction:\n",
          "\n\n### Input:\n", "\n\n### Response:\n"}};
     sw_jsonl *rows = r->rows;
-    const sw_slice instruction = r->values[SW_COLUMN_instruction].text, input = r->values[SW_COLUMN_input].text;
+    const sw_slice instruction = r->values[SW_COLUMN_instruction].text,
+                   input = r->values[SW_COLUMN_input].text;
     const bool has_input = input.bytes > 0;
-    const sw_slice pieces[] = {sw_slice_of(parts[has_input][0]), instruction, sw_slice_of(parts[has_input][1]), input,
+    const sw_slice pieces[] = {sw_slice_of(parts[has_input][0]), instruction,
+                               sw_slice_of(parts[has_input][1]), input,
                                sw_slice_of(parts[has_input][2])};
     int64_t n = 0;
     for (int i = 0; i < 5; i++)
@@ -350,26 +383,33 @@ static sw_status refuse_half(const sw_row_reader *r, int key, int missing) {
 
 /* The forms that are there, by name. */
 static sw_status refuse_two(const sw_row_reader *r) {
-    static const int keys[] = {SW_COLUMN_text,          SW_COLUMN_prompt,      SW_COLUMN_completion, SW_COLUMN_messages,
-                               SW_COLUMN_conversations, SW_COLUMN_instruction, SW_COLUMN_input,      SW_COLUMN_output};
+    static const int keys[] = {SW_COLUMN_text,     SW_COLUMN_prompt,        SW_COLUMN_completion,
+                               SW_COLUMN_messages, SW_COLUMN_conversations, SW_COLUMN_instruction,
+                               SW_COLUMN_input,    SW_COLUMN_output};
     char names[200] = "";
     const char *first = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (is_given(r, keys[i])) {
             size_t n = strlen(names);
-            snprintf(names + n, sizeof names - n, "%s`%.40s`", n ? ", " : "", r->values[keys[i]].key);
+            snprintf(names + n, sizeof names - n, "%s`%.40s`", n ? ", " : "",
+                     r->values[keys[i]].key);
             first = first ? first : column_names[keys[i]];
         }
-    return sw_row_refuse(
-        r, "the row has two forms (%s), so it is not clear what to train on; data.columns: {%s: null} ignores one", names, first);
+    return sw_row_refuse(r,
+                         "the row has two forms (%s), so it is not clear what to train on; "
+                         "data.columns: {%s: null} ignores one",
+                         names, first);
 }
 
 sw_status sw_row_make(sw_row_reader *r, sw_jsonl_row *row) {
     const bool text = is_given(r, SW_COLUMN_text), prompt = is_given(r, SW_COLUMN_prompt),
-               completion = is_given(r, SW_COLUMN_completion), messages = is_given(r, SW_COLUMN_messages),
-               conversations = is_given(r, SW_COLUMN_conversations), instruction = is_given(r, SW_COLUMN_instruction),
+               completion = is_given(r, SW_COLUMN_completion),
+               messages = is_given(r, SW_COLUMN_messages),
+               conversations = is_given(r, SW_COLUMN_conversations),
+               instruction = is_given(r, SW_COLUMN_instruction),
                input = is_given(r, SW_COLUMN_input), output = is_given(r, SW_COLUMN_output);
-    const int n_forms = text + (prompt || completion) + messages + conversations + (instruction || output || input);
+    const int n_forms =
+        text + (prompt || completion) + messages + conversations + (instruction || output || input);
     sw_status status = read_weight(r, row);
     row->unread = r->rows->unread;
     row->n_unread = r->rows->n_unread;
@@ -390,8 +430,8 @@ sw_status sw_row_make(sw_row_reader *r, sw_jsonl_row *row) {
                : instruction         ? refuse_half(r, SW_COLUMN_instruction, SW_COLUMN_output)
                                      : refuse_half(r, SW_COLUMN_output, SW_COLUMN_instruction);
     for (int i = 0; i < SW_N_COLUMNS; i++)
-        if (r->values[i].is_null && i != SW_COLUMN_input && i != SW_COLUMN_system && i != SW_COLUMN_tools &&
-            i != SW_COLUMN_documents)
+        if (r->values[i].is_null && i != SW_COLUMN_input && i != SW_COLUMN_system &&
+            i != SW_COLUMN_tools && i != SW_COLUMN_documents)
             return sw_row_refuse(r, "`%s` must be %s, is null", r->values[i].key,
                                  sw_row_takes(i) == SW_TAKES_LIST ? "a list" : "a string");
     return name_unknown_keys(r);

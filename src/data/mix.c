@@ -1,4 +1,5 @@
-/* mix.c: apportionment of a period, and its places in turn to the source that is furthest behind. */
+/* mix.c: apportionment of a period, and its places in turn to the source that is furthest
+ * behind. */
 #include "data/mix.h"
 
 #include <math.h>
@@ -9,18 +10,21 @@ static sw_status check(const double *weights, int n_sources, double *sum, sw_err
     *sum = 0;
     for (int s = 0; s < n_sources; s++) {
         if (!(weights[s] >= 0) || !isfinite(weights[s]))
-            return sw_fail(err, SW_BAD_CONFIG, "data.mix: weight %d is %g; weights are 0 or more", s + 1, weights[s]);
+            return sw_fail(err, SW_BAD_CONFIG, "data.mix: weight %d is %g; weights are 0 or more",
+                           s + 1, weights[s]);
         *sum += weights[s];
     }
     if (!(*sum > 0) || !isfinite(*sum))
-        return sw_fail(err, SW_BAD_CONFIG, "data.mix: the weights add up to %g; one must be above 0", *sum);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "data.mix: the weights add up to %g; one must be above 0", *sum);
     if (n_sources > SW_MIX_PERIOD)
-        return sw_fail(err, SW_BAD_CONFIG, "data.mix: %d sources; at most %d can be mixed", n_sources, SW_MIX_PERIOD);
+        return sw_fail(err, SW_BAD_CONFIG, "data.mix: %d sources; at most %d can be mixed",
+                       n_sources, SW_MIX_PERIOD);
     return SW_OK;
 }
 
-/* Quotas that add up to the period: floors, then one more for the largest remainders; of equals the first. A source with a weight
- * has at least one, taken from the largest. */
+/* Quotas that add up to the period: floors, then one more for the largest remainders; of equals the
+ * first. A source with a weight has at least one, taken from the largest. */
 static void apportion(const double *weights, double sum, int n_sources, int32_t *quota) {
     int32_t left = SW_MIX_PERIOD;
     for (int s = 0; s < n_sources; s++) {
@@ -44,7 +48,8 @@ static void apportion(const double *weights, double sum, int n_sources, int32_t 
     }
 }
 
-/* Place p goes to the source whose given places are furthest behind quota * (p + 1) / period; of equals the first. */
+/* Place p goes to the source whose given places are furthest behind quota * (p + 1) / period; of
+ * equals the first. */
 static void spread(sw_mix *mix, int32_t *given) {
     for (int32_t p = 0; p < SW_MIX_PERIOD; p++) {
         int best = -1;

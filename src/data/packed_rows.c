@@ -3,8 +3,9 @@
  *   stream   | talk | talk | text  text  text | talk ......... | talk |
  *   parts    |  0   |  1   |    L    |  rest  |    L    | rest |  4   |
  *
- * The stream is walked four times, each in the order of its parts: to count fragments, to note their sizes, to number the rows
- * that bins become, and to list the parts of each row. So nothing but sizes and bins is kept meanwhile.
+ * The stream is walked four times, each in the order of its parts: to count fragments, to note
+ * their sizes, to number the rows that bins become, and to list the parts of each row. So nothing
+ * but sizes and bins is kept meanwhile.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static bool is_whole(const walk *w, int64_t d) {
 }
 
 static bool is_left_out(const walk *w, int64_t d) {
-    return w->leaves_out && w->documents->end[d] - sw_document_first(w->documents, d) - 1 > w->rows->length;
+    return w->leaves_out &&
+           w->documents->end[d] - sw_document_first(w->documents, d) - 1 > w->rows->length;
 }
 
 /* To the next document, or the next text. */
@@ -67,8 +69,8 @@ static bool next(walk *w, part *out) {
     int64_t n = w->end - w->position - 1;
     bool fits = n <= w->rows->length;
     *out = (part){0, w->position, (uint32_t)(fits ? n : w->rows->length)};
-    out->number =
-        (uint32_t)(fits && w->whole >= 0 ? w->whole - w->rows->first_document : w->rows->n_documents + w->n_fragments++);
+    out->number = (uint32_t)(fits && w->whole >= 0 ? w->whole - w->rows->first_document
+                                                   : w->rows->n_documents + w->n_fragments++);
     w->position += fits ? n + 1 : w->rows->length;
     w->whole = -1;
     return true;
@@ -89,7 +91,8 @@ static void count(sw_rows *rows, const sw_documents *documents, bool keeps_all, 
     }
 }
 
-/* Numbers of rows for bins, in the order of their first parts; counts of their parts in part_end. */
+/* Numbers of rows for bins, in the order of their first parts; counts of their parts in
+ * part_end. */
 static void number_rows(sw_rows *rows, walk w, const uint32_t *bin, uint32_t *row_of_bin) {
     uint32_t n_rows = 0;
     for (part p; next(&w, &p);) {
@@ -114,12 +117,13 @@ static void list_parts(sw_rows *rows, walk w, const uint32_t *bin, const uint32_
 }
 
 static sw_status no_memory(const sw_rows *rows, sw_error *err) {
-    return sw_fail(err, SW_NO_MEMORY, "no memory to put %lld documents into rows of %lld tokens", (long long)rows->n_documents,
-                   (long long)rows->length);
+    return sw_fail(err, SW_NO_MEMORY, "no memory to put %lld documents into rows of %lld tokens",
+                   (long long)rows->n_documents, (long long)rows->length);
 }
 
 /* From sizes to bins to rows. `size_or_bin`: [n_documents + n_fragments] zeros. */
-static sw_status place(sw_rows *rows, walk w, uint32_t *size_or_bin, int64_t n_fragments, sw_error *err) {
+static sw_status place(sw_rows *rows, walk w, uint32_t *size_or_bin, int64_t n_fragments,
+                       sw_error *err) {
     int64_t n_parts = 0;
     uint64_t n_tokens = 0;
     uint32_t n_bins, *row_of_bin = NULL;
@@ -130,7 +134,8 @@ static sw_status place(sw_rows *rows, walk w, uint32_t *size_or_bin, int64_t n_f
         if (p.number >= rows->n_documents)
             rows->fragment[p.number - rows->n_documents] = (sw_fragment){p.position, p.n};
     }
-    sw_status status = sw_bins_fit(size_or_bin, rows->n_documents + n_fragments, (uint32_t)rows->length, &n_bins, err);
+    sw_status status = sw_bins_fit(size_or_bin, rows->n_documents + n_fragments,
+                                   (uint32_t)rows->length, &n_bins, err);
     if (status || n_parts == 0 || n_bins == 0)
         return status;
     rows->n_rows = n_bins;
@@ -150,12 +155,14 @@ static sw_status place(sw_rows *rows, walk w, uint32_t *size_or_bin, int64_t n_f
     return SW_OK;
 }
 
-sw_status sw_rows_pack(sw_rows *rows, int64_t first, int64_t end, int64_t length, const sw_documents *documents, bool keeps_all,
-                       bool leaves_out, sw_error *err) {
+sw_status sw_rows_pack(sw_rows *rows, int64_t first, int64_t end, int64_t length,
+                       const sw_documents *documents, bool keeps_all, bool leaves_out,
+                       sw_error *err) {
     int64_t end_document;
     if (length > INT32_MAX)
-        return sw_fail(err, SW_BAD_CONFIG, "data.sequence_length is %lld; packed rows have at most %d tokens", (long long)length,
-                       INT32_MAX);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "data.sequence_length is %lld; packed rows have at most %d tokens",
+                       (long long)length, INT32_MAX);
     *rows = (sw_rows){.first = first, .end = end, .length = length};
     sw_rows_documents(first, end, documents, &rows->first_document, &end_document);
     rows->n_documents = end_document - rows->first_document;
@@ -166,14 +173,16 @@ sw_status sw_rows_pack(sw_rows *rows, int64_t first, int64_t end, int64_t length
     const int64_t n = rows->n_documents + counted.n_fragments;
     if (n >= SW_NO_BIN)
         return sw_fail(err, SW_BAD_FILE,
-                       "%lld documents and parts of documents are more than can be packed into rows, %u; split the "
+                       "%lld documents and parts of documents are more than can be packed into "
+                       "rows, %u; split the "
                        "data into several sources (data.mix), or set data.packing: false",
                        (long long)n, SW_NO_BIN - 1);
     count(rows, documents, keeps_all, leaves_out);
     uint32_t *size_or_bin = calloc((size_t)n + 1, sizeof *size_or_bin);
     rows->fragment = calloc((size_t)counted.n_fragments + 1, sizeof *rows->fragment);
-    sw_status status =
-        size_or_bin && rows->fragment ? place(rows, w, size_or_bin, counted.n_fragments, err) : no_memory(rows, err);
+    sw_status status = size_or_bin && rows->fragment
+                           ? place(rows, w, size_or_bin, counted.n_fragments, err)
+                           : no_memory(rows, err);
     free(size_or_bin);
     return status;
 }

@@ -10,7 +10,8 @@
 #include "base/file.h"
 #include "base/reason.h"
 
-/* Is something there? What cannot be looked at counts as a name too: a pattern would find something else in its stead. */
+/* Is something there? What cannot be looked at counts as a name too: a pattern would find something
+ * else in its stead. */
 static bool exists(const char *path) {
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
@@ -19,7 +20,8 @@ static bool exists(const char *path) {
 static size_t literal_bytes(const char *text) {
     char folder[SW_PATH_BYTES];
     size_t n = 0;
-    for (const char *slash = strchr(text, '/'); slash && slash - text < SW_PATH_BYTES - 1; slash = strchr(slash + 1, '/')) {
+    for (const char *slash = strchr(text, '/'); slash && slash - text < SW_PATH_BYTES - 1;
+         slash = strchr(slash + 1, '/')) {
         size_t bytes = (size_t)(slash - text);
         memcpy(folder, text, bytes);
         folder[bytes] = 0;
@@ -52,18 +54,24 @@ static sw_status match(const char *text, size_t n_literal, sw_matches *matches, 
     errno = 0;
     matches->itself = NULL;
     matches->n = 0;
-    int result = pattern ? glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &matches->found) : GLOB_NOSPACE;
+    int result =
+        pattern ? glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &matches->found) : GLOB_NOSPACE;
     free(pattern);
     if (result == GLOB_NOMATCH)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: the pattern matches no file; relative paths count from the folder of the run's file", text);
+                       "%s: the pattern matches no file; relative paths count from the folder of "
+                       "the run's file",
+                       text);
     if (result == GLOB_NOSPACE)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the files that the pattern matches", text);
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the files that the pattern matches",
+                       text);
     if (result != 0)
-        return sw_fail_call(err, SW_CALL_READ, errno, "%s: the pattern matches no file, because a folder of it cannot be read",
-                            text);
+        return sw_fail_call(
+            err, SW_CALL_READ, errno,
+            "%s: the pattern matches no file, because a folder of it cannot be read", text);
     /* glob would sort by the locale; the order of the data must not depend on that. */
-    qsort(matches->found.gl_pathv, matches->found.gl_pathc, sizeof *matches->found.gl_pathv, by_name);
+    qsort(matches->found.gl_pathv, matches->found.gl_pathc, sizeof *matches->found.gl_pathv,
+          by_name);
     matches->path = (const char *const *)matches->found.gl_pathv;
     matches->n = matches->found.gl_pathc;
     return SW_OK;

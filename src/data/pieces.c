@@ -7,14 +7,17 @@
 
 sw_status sw_pieces_add(sw_pieces *pieces, sw_arena *arena, const sw_piece *piece, sw_error *err) {
     assert(piece->n > 0);
-    sw_piece *grown = sw_arena_grow(arena, pieces->piece, pieces->n, &pieces->capacity, sizeof *grown);
+    sw_piece *grown =
+        sw_arena_grow(arena, pieces->piece, pieces->n, &pieces->capacity, sizeof *grown);
     if (!grown)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the list of data files", piece->tokens.path);
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the list of data files",
+                       piece->tokens.path);
     pieces->piece = grown;
     grown[pieces->n] = *piece;
     grown[pieces->n].first = pieces->n_tokens;
     if (__builtin_add_overflow(pieces->n_tokens, piece->n, &pieces->n_tokens))
-        return sw_fail(err, SW_BAD_FILE, "%s: brings the data to more than 2^63 tokens", piece->tokens.path);
+        return sw_fail(err, SW_BAD_FILE, "%s: brings the data to more than 2^63 tokens",
+                       piece->tokens.path);
     pieces->n++;
     return SW_OK;
 }
@@ -37,7 +40,8 @@ const sw_piece *sw_pieces_at(const sw_pieces *pieces, int64_t position) {
 }
 
 /* Make `position` the beginning of a piece and return which; n if it is the end of all. */
-static sw_status split_at(sw_pieces *pieces, sw_arena *arena, int64_t position, int *index, sw_error *err) {
+static sw_status split_at(sw_pieces *pieces, sw_arena *arena, int64_t position, int *index,
+                          sw_error *err) {
     if (position == pieces->n_tokens) {
         *index = pieces->n;
         return SW_OK;
@@ -47,9 +51,11 @@ static sw_status split_at(sw_pieces *pieces, sw_arena *arena, int64_t position, 
     *index = n_before ? i + 1 : i;
     if (n_before == 0)
         return SW_OK;
-    sw_piece *grown = sw_arena_grow(arena, pieces->piece, pieces->n, &pieces->capacity, sizeof *grown);
+    sw_piece *grown =
+        sw_arena_grow(arena, pieces->piece, pieces->n, &pieces->capacity, sizeof *grown);
     if (!grown)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the list of data files", pieces->piece[i].tokens.path);
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the list of data files",
+                       pieces->piece[i].tokens.path);
     pieces->piece = grown;
     memmove(grown + i + 1, grown + i, (size_t)(pieces->n - i) * sizeof *grown);
     pieces->n++;
@@ -61,14 +67,16 @@ static sw_status split_at(sw_pieces *pieces, sw_arena *arena, int64_t position, 
     return SW_OK;
 }
 
-sw_status sw_pieces_remove(sw_pieces *pieces, sw_arena *arena, int64_t first, int64_t end, sw_error *err) {
+sw_status sw_pieces_remove(sw_pieces *pieces, sw_arena *arena, int64_t first, int64_t end,
+                           sw_error *err) {
     int from, to;
     sw_status status = split_at(pieces, arena, first, &from, err);
     if (status == SW_OK)
         status = split_at(pieces, arena, end, &to, err);
     if (status != SW_OK)
         return status;
-    memmove(pieces->piece + from, pieces->piece + to, (size_t)(pieces->n - to) * sizeof *pieces->piece);
+    memmove(pieces->piece + from, pieces->piece + to,
+            (size_t)(pieces->n - to) * sizeof *pieces->piece);
     pieces->n -= to - from;
     for (int i = from; i < pieces->n; i++)
         pieces->piece[i].first -= end - first;
@@ -88,8 +96,8 @@ void sw_pieces_end(sw_pieces_reader *reader) {
 }
 
 /* Numbers of one file, which stays open in place of the one before. */
-static sw_status read_part(sw_pieces_reader *reader, sw_number_kind kind, const sw_token_file *file, int64_t first, int64_t n,
-                           int32_t *numbers, sw_error *err) {
+static sw_status read_part(sw_pieces_reader *reader, sw_number_kind kind, const sw_token_file *file,
+                           int64_t first, int64_t n, int32_t *numbers, sw_error *err) {
     if (reader->path[kind] != file->path) {
         int descriptor;
         sw_status status = sw_token_file_open(file, &descriptor, err);
@@ -103,16 +111,19 @@ static sw_status read_part(sw_pieces_reader *reader, sw_number_kind kind, const 
     return sw_token_file_read(file, reader->descriptor[kind], first, n, numbers, err);
 }
 
-sw_status sw_pieces_read(sw_pieces_reader *reader, sw_number_kind kind, int64_t first, int64_t n, int32_t *numbers,
-                         sw_error *err) {
+sw_status sw_pieces_read(sw_pieces_reader *reader, sw_number_kind kind, int64_t first, int64_t n,
+                         int32_t *numbers, sw_error *err) {
     sw_status status = SW_OK;
     assert(n == 0 || (first >= 0 && first + n <= reader->pieces->n_tokens));
-    for (const sw_piece *from = n ? sw_pieces_at(reader->pieces, first) : NULL; n > 0 && status == SW_OK; from++) {
+    for (const sw_piece *from = n ? sw_pieces_at(reader->pieces, first) : NULL;
+         n > 0 && status == SW_OK; from++) {
         int64_t within = first - from->first, left = from->n - within, n_here = n < left ? n : left;
         if (kind == SW_TOKENS)
-            status = read_part(reader, kind, &from->tokens, from->tokens_skip + within, n_here, numbers, err);
+            status = read_part(reader, kind, &from->tokens, from->tokens_skip + within, n_here,
+                               numbers, err);
         else if (from->has_marks)
-            status = read_part(reader, kind, &from->marks, from->marks_skip + within, n_here, numbers, err);
+            status = read_part(reader, kind, &from->marks, from->marks_skip + within, n_here,
+                               numbers, err);
         else
             for (int64_t i = 0; i < n_here; i++)
                 numbers[i] = 1;

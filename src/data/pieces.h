@@ -3,8 +3,9 @@
  *   piece     | a.npy .......... | b.npy (part) ... | c.npy ... |
  *   position  0                  n0                 n0+n1
  *
- * Each piece may have marks, one for each token: 1, the token counts when it is the target; without marks all do. Nothing is
- * written after the last piece was added, so ranks may share it, as processes or as threads, each with a reader of its own.
+ * Each piece may have marks, one for each token: 1, the token counts when it is the target; without
+ * marks all do. Nothing is written after the last piece was added, so ranks may share it, as
+ * processes or as threads, each with a reader of its own.
  */
 #ifndef SW_DATA_PIECES_H
 #define SW_DATA_PIECES_H
@@ -31,18 +32,20 @@ typedef struct sw_pieces {
     int64_t n_tokens;
 } sw_pieces;
 
-/* Add a piece behind the others: `piece` with everything set but `first`, n at least 1. Errors: SW_NO_MEMORY; SW_BAD_FILE beyond
- * 2^63 tokens. */
+/* Add a piece behind the others: `piece` with everything set but `first`, n at least 1. Errors:
+ * SW_NO_MEMORY; SW_BAD_FILE beyond 2^63 tokens. */
 sw_status sw_pieces_add(sw_pieces *pieces, sw_arena *arena, const sw_piece *piece, sw_error *err);
 
 /* The piece that holds a position. */
 const sw_piece *sw_pieces_at(const sw_pieces *pieces, int64_t position);
 
-/* Leave out positions first .. end - 1, which lie behind all that was left out before; later positions are to be given as they
- * are without those. Errors: SW_NO_MEMORY. */
-sw_status sw_pieces_remove(sw_pieces *pieces, sw_arena *arena, int64_t first, int64_t end, sw_error *err);
+/* Leave out positions first .. end - 1, which lie behind all that was left out before; later
+ * positions are to be given as they are without those. Errors: SW_NO_MEMORY. */
+sw_status sw_pieces_remove(sw_pieces *pieces, sw_arena *arena, int64_t first, int64_t end,
+                           sw_error *err);
 
-/* Reads pieces, and keeps the files that it read last open: one of tokens, one of marks. For one thread, and for a moment. */
+/* Reads pieces, and keeps the files that it read last open: one of tokens, one of marks. For one
+ * thread, and for a moment. */
 typedef enum sw_number_kind { SW_TOKENS, SW_MARKS, SW_N_NUMBERS } sw_number_kind;
 typedef struct sw_pieces_reader {
     const sw_pieces *pieces;
@@ -55,8 +58,8 @@ sw_pieces_reader sw_pieces_begin(const sw_pieces *pieces);
 void sw_pieces_end(sw_pieces_reader *reader);
 
 /* Tokens, or marks, of positions first .. first + n - 1. No allocation. */
-sw_status sw_pieces_read(sw_pieces_reader *reader, sw_number_kind kind, int64_t first, int64_t n, int32_t *numbers,
-                         sw_error *err);
+sw_status sw_pieces_read(sw_pieces_reader *reader, sw_number_kind kind, int64_t first, int64_t n,
+                         int32_t *numbers, sw_error *err);
 
 /* Has any piece marks? */
 bool sw_pieces_have_marks(const sw_pieces *pieces);

@@ -1,8 +1,9 @@
 /* sampling.c: tokens in order of likelihood, as far as they are needed.
  *
- * The ids form a heap in the caller's memory. Popping the root moves it behind the heap, so that the popped ids stand at
- * the end of the same memory, the most likely last: the i-th is work[n-1-i]. Usually few are popped; a full sort would be the
- * slowest part of generation with a large vocabulary, and libc's allocates.
+ * The ids form a heap in the caller's memory. Popping the root moves it behind the heap, so that
+ * the popped ids stand at the end of the same memory, the most likely last: the i-th is
+ * work[n-1-i]. Usually few are popped; a full sort would be the slowest part of generation with a
+ * large vocabulary, and libc's allocates.
  */
 #include "data/sampling.h"
 
@@ -64,36 +65,43 @@ static double uniform(const sw_sampling *s, int64_t index) {
 
 sw_status sw_sampling_check(const sw_sampling *s, sw_error *err) {
     if (!(s->temperature >= 0) || !isfinite(s->temperature))
-        return sw_fail(err, SW_BAD_CONFIG, "temperature is %g; it must be 0 (greedy) or more", s->temperature);
+        return sw_fail(err, SW_BAD_CONFIG, "temperature is %g; it must be 0 (greedy) or more",
+                       s->temperature);
     if (s->top_k < 0)
-        return sw_fail(err, SW_BAD_CONFIG, "top_k is %lld; it must be 0 (all tokens) or more", (long long)s->top_k);
+        return sw_fail(err, SW_BAD_CONFIG, "top_k is %lld; it must be 0 (all tokens) or more",
+                       (long long)s->top_k);
     if (!(s->top_p > 0 && s->top_p <= 1))
-        return sw_fail(err, SW_BAD_CONFIG, "top_p is %g; it must be above 0 and at most 1 (all tokens)", s->top_p);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "top_p is %g; it must be above 0 and at most 1 (all tokens)", s->top_p);
     if (!(s->min_p >= 0 && s->min_p <= 1))
-        return sw_fail(err, SW_BAD_CONFIG, "min_p is %g; it must be from 0 (all tokens) to 1", s->min_p);
+        return sw_fail(err, SW_BAD_CONFIG, "min_p is %g; it must be from 0 (all tokens) to 1",
+                       s->min_p);
     return SW_OK;
 }
 
 sw_status sw_penalty_check(double penalty, sw_error *err) {
     if (penalty > 0 && isfinite(penalty))
         return SW_OK;
-    return sw_fail(err, SW_BAD_CONFIG, "the repetition penalty is %g; it must be above 0 (1: none)", penalty);
+    return sw_fail(err, SW_BAD_CONFIG, "the repetition penalty is %g; it must be above 0 (1: none)",
+                   penalty);
 }
 
-void sw_penalise(double penalty, const int32_t *ids, int64_t n, const float *logits, int32_t n_tokens, float *adjusted) {
+void sw_penalise(double penalty, const int32_t *ids, int64_t n, const float *logits,
+                 int32_t n_tokens, float *adjusted) {
     const float factor = (float)penalty;
     memcpy(adjusted, logits, (size_t)n_tokens * sizeof *adjusted);
     for (int64_t i = 0; i < n; i++)
         adjusted[ids[i]] = logits[ids[i]] < 0 ? logits[ids[i]] * factor : logits[ids[i]] / factor;
 }
 
-sw_status sw_sample(const sw_sampling *sampling, const float *logits, int32_t n_tokens, int64_t n_drawn, int32_t *work,
-                    int32_t *token, sw_error *err) {
+sw_status sw_sample(const sw_sampling *sampling, const float *logits, int32_t n_tokens,
+                    int64_t n_drawn, int32_t *work, int32_t *token, sw_error *err) {
     assert(n_tokens >= 1);
     int32_t best = 0;
     for (int32_t i = 0; i < n_tokens; i++) {
         if (!isfinite(logits[i]))
-            return sw_fail(err, SW_BAD_FILE, "the logit of token %d is %s", i, isnan(logits[i]) ? "nan" : "infinite");
+            return sw_fail(err, SW_BAD_FILE, "the logit of token %d is %s", i,
+                           isnan(logits[i]) ? "nan" : "infinite");
         if (logits[i] > logits[best])
             best = i;
     }
@@ -104,11 +112,13 @@ sw_status sw_sample(const sw_sampling *sampling, const float *logits, int32_t n_
     /* Weights are exp((logit - largest) / temperature): the largest is 1, nothing overflows. */
     ranking r = {.logits = logits, .ids = work, .n = n_tokens};
     const double largest = (double)logits[best], temperature = sampling->temperature;
-    int32_t n_kept = sampling->top_k > 0 && sampling->top_k < n_tokens ? (int32_t)sampling->top_k : n_tokens;
+    int32_t n_kept =
+        sampling->top_k > 0 && sampling->top_k < n_tokens ? (int32_t)sampling->top_k : n_tokens;
     double total = 0;
     make_heap(&r);
     for (int32_t i = 0; i < n_kept; i++) {
-        int32_t id = n_kept < n_tokens ? ranked(&r, i) : i; /* when all are kept the sum needs no order */
+        int32_t id =
+            n_kept < n_tokens ? ranked(&r, i) : i; /* when all are kept the sum needs no order */
         total += exp(((double)logits[id] - largest) / temperature);
     }
     if (sampling->top_p < 1) {

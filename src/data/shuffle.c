@@ -1,13 +1,15 @@
 /* shuffle.c: a keyed Feistel network with cycle walking.
  *
- *   (left, right) -> (right, left XOR F(round, right))     F: Philox under the shuffle key, counter (right, round, epoch)
+ *   (left, right) -> (right, left XOR F(round, right))     F: Philox under the shuffle key, counter
+ *                                                          (right, round, epoch)
  *
- * Each round can be undone, whatever F is, so the network is a bijection of 0 .. 4^h - 1 for halves of h bits. h is the least
- * with 4^h >= n. To stay below n, an output of n or more is fed in again: the orbit of an index below n under a bijection must
- * come back below n, and two indices cannot arrive at the same place (Black and Rogaway 2002, "cycle walking"). 4^h < 4n, so four
- * walks are expected at most. With random F four rounds are indistinguishable from a random permutation (Luby and Rackoff 1988);
- * small halves want more, so there are twelve. Tried in tests/data/test_shuffle.c: bijections for all small n, all orders of
- * three.
+ * Each round can be undone, whatever F is, so the network is a bijection of 0 .. 4^h - 1 for halves
+ * of h bits. h is the least with 4^h >= n. To stay below n, an output of n or more is fed in again:
+ * the orbit of an index below n under a bijection must come back below n, and two indices cannot
+ * arrive at the same place (Black and Rogaway 2002, "cycle walking"). 4^h < 4n, so four walks are
+ * expected at most. With random F four rounds are indistinguishable from a random permutation (Luby
+ * and Rackoff 1988); small halves want more, so there are twelve. Tried in
+ * tests/data/test_shuffle.c: bijections for all small n, all orders of three.
  */
 #include "data/shuffle.h"
 

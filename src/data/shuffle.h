@@ -1,7 +1,8 @@
 /* shuffle.h: a permutation of 0 .. n-1 that is computed, not stored.
  *
- * The place of one row in a shuffled epoch is a function of (seed, epoch, n, index) alone: no table, no order of calls, the same
- * on every rank, and a resumed run needs nothing but the number of the row it stopped at.
+ * The place of one row in a shuffled epoch is a function of (seed, epoch, n, index) alone: no
+ * table, no order of calls, the same on every rank, and a resumed run needs nothing but the number
+ * of the row it stopped at.
  */
 #ifndef SW_DATA_SHUFFLE_H
 #define SW_DATA_SHUFFLE_H

@@ -1,4 +1,5 @@
-/* text_cache.c: from a file to the name of its folder in the cache, and the folder made where it is not there yet. */
+/* text_cache.c: from a file to the name of its folder in the cache, and the folder made where it is
+ * not there yet. */
 #include "data/text_cache.h"
 
 #include <dirent.h>
@@ -41,14 +42,16 @@ static sw_status make_folders(char *path, sw_error *err) {
         *at = kept;
         if (failed)
             return sw_fail(err, SW_NO_SPACE,
-                           "%s: the cache of tokenized text cannot be made: %s; %s, or set XDG_CACHE_HOME to another folder",
+                           "%s: the cache of tokenized text cannot be made: %s; %s, or set "
+                           "XDG_CACHE_HOME to another folder",
                            path, strerror(failed), sw_call_hint(SW_CALL_WRITE, failed));
         if (!kept)
             return SW_OK;
     }
 }
 
-static sw_status users_cache(const sw_text_options *options, char folder[SW_PATH_BYTES], sw_error *err) {
+static sw_status users_cache(const sw_text_options *options, char folder[SW_PATH_BYTES],
+                             sw_error *err) {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n;
     if (options->cache)
@@ -59,33 +62,43 @@ static sw_status users_cache(const sw_text_options *options, char folder[SW_PATH
         n = snprintf(folder, SW_PATH_BYTES, "%s/.cache/shardwise/tokens", home);
     else
         return sw_fail(err, SW_NO_SPACE,
-                       "there is no place for the cache of tokenized text: neither XDG_CACHE_HOME nor HOME names a folder");
+                       "there is no place for the cache of tokenized text: neither XDG_CACHE_HOME "
+                       "nor HOME names a folder");
     if (n < 1 || n >= SW_PATH_BYTES - 64)
-        return sw_fail(err, SW_NO_SPACE, "the name of the cache of tokenized text is %d bytes long, too long for a path", n);
+        return sw_fail(
+            err, SW_NO_SPACE,
+            "the name of the cache of tokenized text is %d bytes long, too long for a path", n);
     return SW_OK;
 }
 
 sw_status sw_text_cache_temporary(bool makes, char folder[SW_PATH_BYTES], sw_error *err) {
     const char *base = getenv("TMPDIR");
     struct stat info;
-    int n = snprintf(folder, SW_PATH_BYTES, "%s/shardwise-%lld", base && base[0] == '/' ? base : "/tmp", (long long)geteuid());
+    int n = snprintf(folder, SW_PATH_BYTES, "%s/shardwise-%lld",
+                     base && base[0] == '/' ? base : "/tmp", (long long)geteuid());
     if (n < 1 || n >= SW_PATH_BYTES - 64)
         return sw_fail(err, SW_NO_SPACE, "TMPDIR is %d bytes long, too long for a path", n);
     if (makes && mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s: the cache of tokenized text cannot be made", folder);
+        return sw_fail_call(err, SW_CALL_WRITE, errno,
+                            "%s: the cache of tokenized text cannot be made", folder);
     /* Anybody may have made a folder of this name. */
-    if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() || info.st_mode & 022)
-        return sw_fail(err, SW_NO_SPACE, "%s: is not a folder that this user alone may write", folder);
+    if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
+        info.st_mode & 022)
+        return sw_fail(err, SW_NO_SPACE, "%s: is not a folder that this user alone may write",
+                       folder);
     return SW_OK;
 }
 
-/* The folder of a place, which is made where `why` says what is wrong with the one before, or is "". NULL: only its name. */
-static sw_status place_folder(const sw_text_options *options, place p, const char *why, char folder[SW_PATH_BYTES],
-                              sw_error *err) {
-    sw_status status = p == USERS_CACHE    ? users_cache(options, folder, err)
-                       : options->fallback ? options->fallback(options->told, why, folder, err)
-                       : options->cache    ? sw_fail(err, SW_NO_SPACE, "no other cache may be taken than %s", options->cache)
-                                           : sw_text_cache_temporary(why != NULL, folder, err);
+/* The folder of a place, which is made where `why` says what is wrong with the one before, or is
+ * "". NULL: only its name. */
+static sw_status place_folder(const sw_text_options *options, place p, const char *why,
+                              char folder[SW_PATH_BYTES], sw_error *err) {
+    sw_status status =
+        p == USERS_CACHE    ? users_cache(options, folder, err)
+        : options->fallback ? options->fallback(options->told, why, folder, err)
+        : options->cache
+            ? sw_fail(err, SW_NO_SPACE, "no other cache may be taken than %s", options->cache)
+            : sw_text_cache_temporary(why != NULL, folder, err);
     return status == SW_OK && why ? make_folders(folder, err) : status;
 }
 
@@ -133,7 +146,8 @@ static sw_status hash_tokenizer(XXH3_state_t *hash, const sw_text_options *optio
     return status;
 }
 
-/* What rows depend on besides their text: the chat template and what it sees, the names of their keys. */
+/* What rows depend on besides their text: the chat template and what it sees, the names of their
+ * keys. */
 static void hash_rows(XXH3_state_t *hash, const sw_text_options *options) {
     const sw_columns columns = options->columns ? *options->columns : SW_USUAL_COLUMNS;
     const char *const *names = (const char *const *)&columns;
@@ -145,8 +159,8 @@ static void hash_rows(XXH3_state_t *hash, const sw_text_options *options) {
 }
 
 /* The files' chunks and their key. */
-static sw_status read_key(const sw_text_options *options, const sw_text_files *files, sw_text_chunks *chunks, char key[KEY_BYTES],
-                          sw_error *err) {
+static sw_status read_key(const sw_text_options *options, const sw_text_files *files,
+                          sw_text_chunks *chunks, char key[KEY_BYTES], sw_error *err) {
     XXH3_state_t hash; /* on the stack: it must be aligned as its type says */
     XXH3_128bits_reset(&hash);
     hash_text(&hash, FORMAT_VERSION);
@@ -159,23 +173,27 @@ static sw_status read_key(const sw_text_options *options, const sw_text_files *f
     if ((status = sw_text_scan(files, seen_bytes, &hash, chunks, err)) != SW_OK)
         return status;
     XXH128_hash_t digest = XXH3_128bits_digest(&hash);
-    snprintf(key, KEY_BYTES, "%016" PRIx64 "%016" PRIx64, (uint64_t)digest.high64, (uint64_t)digest.low64);
+    snprintf(key, KEY_BYTES, "%016" PRIx64 "%016" PRIx64, (uint64_t)digest.high64,
+             (uint64_t)digest.low64);
     return SW_OK;
 }
 
 /* ---- entries ---- */
 
 /* Tokenize into a new folder beside the entry, and give it the entry's name. */
-static sw_status make(const sw_text_options *options, const sw_text_files *files, const sw_text_chunks *chunks,
-                      const char *folder, const char *key, sw_error *err) {
+static sw_status make(const sw_text_options *options, const sw_text_files *files,
+                      const sw_text_chunks *chunks, const char *folder, const char *key,
+                      sw_error *err) {
     char made[SW_PATH_BYTES];
     int failed = EEXIST;
-    for (int i = 0; i < 1000 && failed == EEXIST; i++) { /* who may read it the umask says, which mkdtemp would not ask */
+    for (int i = 0; i < 1000 && failed == EEXIST;
+         i++) { /* who may read it the umask says, which mkdtemp would not ask */
         snprintf(made, sizeof made, "%.4000s-%lld.%d", folder, (long long)getpid(), i);
         failed = mkdir(made, 0777) != 0 ? errno : 0;
     }
     if (failed)
-        return sw_fail_call(err, SW_CALL_WRITE, failed, "%s: a folder of the cache of tokenized text cannot be made", made);
+        return sw_fail_call(err, SW_CALL_WRITE, failed,
+                            "%s: a folder of the cache of tokenized text cannot be made", made);
     sw_status status = sw_text_write(options, files, chunks, made, err);
     if (status == SW_OK)
         status = sw_entry_seal(made, key, err);
@@ -201,11 +219,13 @@ static sw_status read_facts(const char *folder, sw_text_facts *facts, sw_error *
     return status;
 }
 
-static sw_status name_files(const char *folder, const char *source, sw_arena *arena, sw_tokenized *out, sw_error *err) {
+static sw_status name_files(const char *folder, const char *source, sw_arena *arena,
+                            sw_tokenized *out, sw_error *err) {
     const char *path[SW_N_ENTRY_FILES];
     for (int i = 0; i < SW_N_ENTRY_FILES; i++)
         if (!(path[i] = sw_arena_format(arena, "%s/%s", folder, sw_entry_names[i])))
-            return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the names of its token files", source);
+            return sw_fail(err, SW_NO_MEMORY, "%s: no memory for the names of its token files",
+                           source);
     out->tokens = path[SW_ENTRY_TOKENS];
     out->marks = path[SW_ENTRY_MARKS];
     out->documents = path[SW_ENTRY_DOCUMENTS];
@@ -214,7 +234,8 @@ static sw_status name_files(const char *folder, const char *source, sw_arena *ar
     return SW_OK;
 }
 
-static void tell(const sw_text_options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(const sw_text_options *options, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 static void tell(const sw_text_options *options, const char *format, ...) {
     char line[SW_MESSAGE_BYTES];
     va_list arguments;
@@ -226,29 +247,32 @@ static void tell(const sw_text_options *options, const char *format, ...) {
     options->tell(options->told, line);
 }
 
-/* An entry that is there and right, in any place: its folder, else "". One that is not right is told of. */
-static sw_status find(const sw_text_options *options, const char *source, const char *key, char folder[SW_PATH_BYTES],
-                      sw_error *err) {
+/* An entry that is there and right, in any place: its folder, else "". One that is not right is
+ * told of. */
+static sw_status find(const sw_text_options *options, const char *source, const char *key,
+                      char folder[SW_PATH_BYTES], sw_error *err) {
     for (int p = 0; p < N_PLACES; p++) {
         char base[SW_PATH_BYTES];
         sw_error damage = {.message = ""};
-        if (place_folder(options, (place)p, NULL, base, NULL) != SW_OK || sw_path_join(folder, base, key, NULL) != SW_OK ||
-            !sw_file_exists(folder))
+        if (place_folder(options, (place)p, NULL, base, NULL) != SW_OK ||
+            sw_path_join(folder, base, key, NULL) != SW_OK || !sw_file_exists(folder))
             continue;
         sw_status status = sw_entry_check(folder, key, &damage);
         if (status == SW_OK)
             return SW_OK;
         if (status == SW_NO_MEMORY)
             return sw_fail(err, status, "%s", damage.message);
-        tell(options, "the tokens of %s in the cache are damaged: %s: %s; they are made anew", source, folder, damage.message);
+        tell(options, "the tokens of %s in the cache are damaged: %s: %s; they are made anew",
+             source, folder, damage.message);
     }
     folder[0] = 0;
     return SW_OK;
 }
 
 /* Make the entry in the first place that can be written. */
-static sw_status make_somewhere(const sw_text_options *options, const sw_text_files *files, const sw_text_chunks *chunks,
-                                const char *key, char folder[SW_PATH_BYTES], sw_error *err) {
+static sw_status make_somewhere(const sw_text_options *options, const sw_text_files *files,
+                                const sw_text_chunks *chunks, const char *key,
+                                char folder[SW_PATH_BYTES], sw_error *err) {
     sw_error why = {.message = ""};
     for (int p = 0; p < N_PLACES; p++) {
         char base[SW_PATH_BYTES];
@@ -267,16 +291,18 @@ static sw_status make_somewhere(const sw_text_options *options, const sw_text_fi
         else if (status != SW_NO_SPACE)
             return sw_fail(err, status, "%s", failure.message);
         else if (!options->cache || options->fallback)
-            return sw_fail(err, SW_NO_SPACE, "%.800s; nor can they be kept elsewhere: %.200s", why.message, failure.message);
+            return sw_fail(err, SW_NO_SPACE, "%.800s; nor can they be kept elsewhere: %.200s",
+                           why.message, failure.message);
     }
     return sw_fail(err, SW_NO_SPACE, "%s", why.message);
 }
 
-sw_status sw_text_tokenize(const sw_text_options *options, const char *const *paths, int n_paths, sw_arena *arena,
-                           sw_tokenized *out, sw_error *err) {
+sw_status sw_text_tokenize(const sw_text_options *options, const char *const *paths, int n_paths,
+                           sw_arena *arena, sw_tokenized *out, sw_error *err) {
     char folder[SW_PATH_BYTES] = "", key[KEY_BYTES];
     size_t n_path = strlen(paths[0]);
-    const sw_text_files files = {paths, n_paths, n_path >= 6 && strcmp(paths[0] + n_path - 6, ".jsonl") == 0};
+    const sw_text_files files = {paths, n_paths,
+                                 n_path >= 6 && strcmp(paths[0] + n_path - 6, ".jsonl") == 0};
     sw_text_chunks chunks = {0};
     *out = (sw_tokenized){0};
     sw_status status = read_key(options, &files, &chunks, key, err);
@@ -298,7 +324,8 @@ void sw_text_cache_remove(const char *folder) {
     DIR *entries = opendir(folder);
     for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
         char path[SW_PATH_BYTES];
-        if (strlen(entry->d_name) >= KEY_BYTES - 1 && sw_path_join(path, folder, entry->d_name, NULL) == SW_OK)
+        if (strlen(entry->d_name) >= KEY_BYTES - 1 &&
+            sw_path_join(path, folder, entry->d_name, NULL) == SW_OK)
             sw_entry_remove(path);
     }
     if (entries)

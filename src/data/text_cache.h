@@ -2,19 +2,23 @@
  *
  * A .jsonl file, or a list of .txt files, becomes a folder of .npy files, which numpy reads too:
  *
- *   tokens.npy     ids of all documents, one after the other (uint16, or int32 where an id needs it)
+ *   tokens.npy     ids of all documents, one after the other (uint16, or int32 where an id needs
+ *                  it)
  *   marks.npy      uint8, one for each token: 1, it counts when it is the target. Absent: all do
  *   documents.npy  int64, tokens of each document
- *   whole.npy      uint8, one for each document: 1, a conversation or a prompt with its completion, which packing keeps whole
- *   lines.npy      int64, where each document comes from, counted from 1: its line in the .jsonl file, its .txt file in the list
+ *   whole.npy      uint8, one for each document: 1, a conversation or a prompt with its completion,
+ *                  which packing keeps whole
+ *   lines.npy      int64, where each document comes from, counted from 1: its line in the .jsonl
+ *                  file, its .txt file in the list
  *   facts.npy      int64, sw_text_facts in the order of its fields
  *   checksums      of all these (cache_entry.h), compared each time
  *
- * The folder's name is a hash (XXH3, 128 bits) of everything that the tokens depend on: the bytes of the files and
- * of tokenizer.json, the chat format, the end-of-text token, the version of this format. So it is never stale, and may be deleted
- * at any time. It is made under another name and renamed when it is whole; one that is damaged is told of, made anew and
- * replaced. Where there is much text it is tokenized by several processes, which have ended when the function returns; the file
- * made does not depend on their number.
+ * The folder's name is a hash (XXH3, 128 bits) of everything that the tokens depend on: the bytes
+ * of the files and of tokenizer.json, the chat format, the end-of-text token, the version of this
+ * format. So it is never stale, and may be deleted at any time. It is made under another name and
+ * renamed when it is whole; one that is damaged is told of, made anew and replaced. Where there is
+ * much text it is tokenized by several processes, which have ended when the function returns; the
+ * file made does not depend on their number.
  */
 #ifndef SW_DATA_TEXT_CACHE_H
 #define SW_DATA_TEXT_CACHE_H
@@ -34,10 +38,12 @@ typedef struct sw_text_options {
     const struct sw_tokenizer *tokenizer; /* NULL: bytes are ids */
     const char *tokenizer_file;           /* that it was read from, hashed; NULL with bytes */
     const sw_chat *chat;                  /* NULL: rows with `messages` are refused */
-    const sw_columns *columns;            /* what .jsonl files call the keys of rows; NULL: their own names */
-    const char *cache;                    /* folder; NULL: $XDG_CACHE_HOME/shardwise/tokens or $HOME/.cache/shardwise/tokens */
-    /* Where entries are kept when that cannot be written, for `why`; or only, where they would be, if it is NULL: then nothing
-     * may be made. NULL: sw_text_cache_temporary, or nowhere where `cache` is given. */
+    const sw_columns *columns; /* what .jsonl files call the keys of rows; NULL: their own names */
+    const char *
+        cache; /* folder; NULL: $XDG_CACHE_HOME/shardwise/tokens or $HOME/.cache/shardwise/tokens */
+    /* Where entries are kept when that cannot be written, for `why`; or only, where they would be,
+     * if it is NULL: then nothing may be made. NULL: sw_text_cache_temporary, or nowhere where
+     * `cache` is given. */
     sw_status (*fallback)(void *told, const char *why, char folder[SW_PATH_BYTES], sw_error *err);
     void (*tell)(void *told, const char *line); /* of damage; may be NULL */
     void *told;
@@ -49,14 +55,15 @@ typedef struct sw_text_options {
 
 /* Every field is an int64: facts.npy is this struct. */
 typedef struct sw_text_facts {
-    int64_t n_samples;                       /* rows of .jsonl files; .txt files */
-    int64_t n_empty;                         /* without a token: no document */
-    int64_t n_unsupervised;                  /* with tokens, none of which counts */
-    int64_t first_empty, first_unsupervised; /* where they come from, as lines.npy has it; 0: none */
-    int64_t n_ended;                         /* whose last token that counts ends the turn or the text */
-    int64_t n_supervised;                    /* tokens that count */
-    int64_t n_double_begin;                  /* that begin with two begin-of-text tokens */
-    int64_t largest_id;                      /* of all tokens */
+    int64_t n_samples;      /* rows of .jsonl files; .txt files */
+    int64_t n_empty;        /* without a token: no document */
+    int64_t n_unsupervised; /* with tokens, none of which counts */
+    int64_t first_empty,
+        first_unsupervised; /* where they come from, as lines.npy has it; 0: none */
+    int64_t n_ended;        /* whose last token that counts ends the turn or the text */
+    int64_t n_supervised;   /* tokens that count */
+    int64_t n_double_begin; /* that begin with two begin-of-text tokens */
+    int64_t largest_id;     /* of all tokens */
     int64_t has_marks;
     sw_unread_keys unread; /* keys of rows without effect */
 } sw_text_facts;
@@ -66,14 +73,15 @@ typedef struct sw_tokenized {
     sw_text_facts facts;
 } sw_tokenized;
 
-/* Find files, one .jsonl or any number of .txt, in the cache, or tokenize them into the cache. Texts of *out live in the arena.
- * Errors: SW_BAD_FILE with file, line and reason; SW_NO_SPACE where they can be kept in no place; SW_NO_MEMORY.
+/* Find files, one .jsonl or any number of .txt, in the cache, or tokenize them into the cache.
+ * Texts of *out live in the arena. Errors: SW_BAD_FILE with file, line and reason; SW_NO_SPACE
+ * where they can be kept in no place; SW_NO_MEMORY.
  */
-sw_status sw_text_tokenize(const sw_text_options *options, const char *const *paths, int n_paths, sw_arena *arena,
-                           sw_tokenized *out, sw_error *err);
+sw_status sw_text_tokenize(const sw_text_options *options, const char *const *paths, int n_paths,
+                           sw_arena *arena, sw_tokenized *out, sw_error *err);
 
-/* A folder for entries among temporary files, $TMPDIR/shardwise-USER or /tmp/shardwise-USER, made if need be. Errors:
- * SW_NO_SPACE, also where others could write it. */
+/* A folder for entries among temporary files, $TMPDIR/shardwise-USER or /tmp/shardwise-USER, made
+ * if need be. Errors: SW_NO_SPACE, also where others could write it. */
 sw_status sw_text_cache_temporary(bool makes, char folder[SW_PATH_BYTES], sw_error *err);
 
 /* Remove a folder of entries, and all of them; what else is in it stays. */

@@ -11,7 +11,8 @@
 
 enum { CHECK_BYTES = 1 << 20, READ_BYTES = 16 << 10 };
 
-static sw_status read_header(sw_token_file *file, int descriptor, int64_t file_bytes, sw_error *err) {
+static sw_status read_header(sw_token_file *file, int descriptor, int64_t file_bytes,
+                             sw_error *err) {
     int64_t n_bytes = file_bytes < SW_NPY_MAX_PREFIX ? file_bytes : SW_NPY_MAX_PREFIX;
     uint8_t prefix[SW_NPY_MAX_PREFIX];
     sw_status status = sw_file_read_at(descriptor, file->path, prefix, n_bytes, 0, err);
@@ -26,8 +27,9 @@ static sw_status read_header(sw_token_file *file, int descriptor, int64_t file_b
     return SW_OK;
 }
 
-/* The largest of n numbers read as unsigned: negative ones come out above every limit. One plain loop for each width, which
- * compilers turn into vector instructions: a corpus is checked as fast as it can be read. */
+/* The largest of n numbers read as unsigned: negative ones come out above every limit. One plain
+ * loop for each width, which compilers turn into vector instructions: a corpus is checked as fast
+ * as it can be read. */
 static uint64_t largest_unsigned(sw_dtype dtype, const void *numbers, int64_t n) {
 #define LARGEST(type)                                            \
     {                                                            \
@@ -50,20 +52,23 @@ static uint64_t largest_unsigned(sw_dtype dtype, const void *numbers, int64_t n)
 #undef LARGEST
 }
 
-static sw_status name_bad_id(const sw_token_file *file, const sw_token_rule *rule, const uint8_t *buffer, int64_t first,
-                             sw_error *err) {
+static sw_status name_bad_id(const sw_token_file *file, const sw_token_rule *rule,
+                             const uint8_t *buffer, int64_t first, sw_error *err) {
     int64_t i = 0, id;
     while ((id = sw_npy_element(file->dtype, buffer, i)) >= 0 && id < rule->limit)
         i++;
-    return sw_fail(err, SW_BAD_FILE, "%s: position %" PRId64 " has %s %" PRId64 "; %s allows 0 to %" PRId64, file->path,
-                   first + i, rule->noun, id, rule->whose, rule->limit - 1);
+    return sw_fail(err, SW_BAD_FILE,
+                   "%s: position %" PRId64 " has %s %" PRId64 "; %s allows 0 to %" PRId64,
+                   file->path, first + i, rule->noun, id, rule->whose, rule->limit - 1);
 }
 
-static sw_status check_ids(sw_token_file *file, int descriptor, const sw_token_rule *rule, uint8_t *buffer, sw_error *err) {
+static sw_status check_ids(sw_token_file *file, int descriptor, const sw_token_rule *rule,
+                           uint8_t *buffer, sw_error *err) {
     int64_t width = sw_dtype_bytes(file->dtype), n_at_once = CHECK_BYTES / width;
     for (int64_t first = 0; first < file->n_tokens; first += n_at_once) {
         int64_t n = file->n_tokens - first < n_at_once ? file->n_tokens - first : n_at_once;
-        sw_status status = sw_file_read_at(descriptor, file->path, buffer, n * width, file->data_first + first * width, err);
+        sw_status status = sw_file_read_at(descriptor, file->path, buffer, n * width,
+                                           file->data_first + first * width, err);
         if (status != SW_OK)
             return status;
         uint64_t largest = largest_unsigned(file->dtype, buffer, n);
@@ -76,7 +81,8 @@ static sw_status check_ids(sw_token_file *file, int descriptor, const sw_token_r
 }
 
 /* Any bytes are a text of bytes, but a pointer of Git LFS stands for another file. */
-static sw_status refuse_pointer(const char *path, int descriptor, int64_t file_bytes, sw_error *err) {
+static sw_status refuse_pointer(const char *path, int descriptor, int64_t file_bytes,
+                                sw_error *err) {
     char head[SW_FILE_HEAD_BYTES];
     int64_t n = file_bytes < SW_FILE_HEAD_BYTES ? file_bytes : SW_FILE_HEAD_BYTES;
     sw_status status = sw_file_read_at(descriptor, path, head, n, 0, err);
@@ -85,7 +91,8 @@ static sw_status refuse_pointer(const char *path, int descriptor, int64_t file_b
     return status;
 }
 
-sw_status sw_token_file_check(const char *path, bool is_text, const sw_token_rule *rule, sw_token_file *file, sw_error *err) {
+sw_status sw_token_file_check(const char *path, bool is_text, const sw_token_rule *rule,
+                              sw_token_file *file, sw_error *err) {
     int descriptor = -1;
     int64_t file_bytes;
     uint8_t *buffer = NULL;
@@ -108,7 +115,9 @@ sw_status sw_token_file_check(const char *path, bool is_text, const sw_token_rul
     }
     buffer = malloc(CHECK_BYTES);
     if (!buffer) {
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d bytes to check it with", path, CHECK_BYTES);
+        status =
+            sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d bytes to check it with",
+                    path, CHECK_BYTES);
         goto done;
     }
     status = check_ids(file, descriptor, rule, buffer, err);
@@ -118,7 +127,8 @@ done:
     return status;
 }
 
-sw_status sw_token_file_describe(const char *path, int64_t largest, sw_token_file *file, sw_error *err) {
+sw_status sw_token_file_describe(const char *path, int64_t largest, sw_token_file *file,
+                                 sw_error *err) {
     int descriptor;
     int64_t file_bytes;
     sw_status status = sw_file_open(path, &descriptor, &file_bytes, err);
@@ -135,13 +145,14 @@ sw_status sw_token_file_open(const sw_token_file *file, int *descriptor, sw_erro
     return sw_file_open(file->path, descriptor, &bytes, err);
 }
 
-sw_status sw_token_file_read(const sw_token_file *file, int descriptor, int64_t first, int64_t n, int32_t *ids, sw_error *err) {
+sw_status sw_token_file_read(const sw_token_file *file, int descriptor, int64_t first, int64_t n,
+                             int32_t *ids, sw_error *err) {
     uint8_t buffer[READ_BYTES];
     int64_t width = sw_dtype_bytes(file->dtype), n_at_once = READ_BYTES / width;
     for (int64_t done = 0; done < n;) {
         int64_t n_now = n - done < n_at_once ? n - done : n_at_once;
-        sw_status status =
-            sw_file_read_at(descriptor, file->path, buffer, n_now * width, file->data_first + (first + done) * width, err);
+        sw_status status = sw_file_read_at(descriptor, file->path, buffer, n_now * width,
+                                           file->data_first + (first + done) * width, err);
         if (status != SW_OK)
             return status;
         for (int64_t i = 0; i < n_now; i++) {

@@ -14,7 +14,8 @@
 
 enum { FORMAT = 1, MOST_BYTES = 4096 };
 
-static sw_status with_ending(const char *path, const char *ending, char record[SW_PATH_BYTES], sw_error *err) {
+static sw_status with_ending(const char *path, const char *ending, char record[SW_PATH_BYTES],
+                             sw_error *err) {
     if (snprintf(record, SW_PATH_BYTES, "%s%s", path, ending) >= SW_PATH_BYTES)
         return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
     return SW_OK;
@@ -32,13 +33,15 @@ static void hash_of(const sw_tokenizer *tokenizer, int64_t n_ids, char text[SW_T
     snprintf(text, SW_TOKEN_HASH_BYTES, "%016" PRIx64, sw_tokenizer_fingerprint(tokenizer, n_ids));
 }
 
-sw_status sw_token_record_write(const char *path, const sw_tokenizer *tokenizer, int64_t n_tokens, sw_error *err) {
+sw_status sw_token_record_write(const char *path, const sw_tokenizer *tokenizer, int64_t n_tokens,
+                                sw_error *err) {
     char partial[SW_PATH_BYTES], hash[SW_TOKEN_HASH_BYTES], text[256];
     const int64_t n_ids = sw_tokenizer_n_ids(tokenizer);
     hash_of(tokenizer, n_ids, hash);
-    const int n =
-        snprintf(text, sizeof text, "{\"format\": %d, \"tokens\": %" PRId64 ", \"ids\": %" PRId64 ", \"tokenizer\": \"%s\"}\n",
-                 FORMAT, n_tokens, n_ids, hash);
+    const int n = snprintf(text, sizeof text,
+                           "{\"format\": %d, \"tokens\": %" PRId64 ", \"ids\": %" PRId64
+                           ", \"tokenizer\": \"%s\"}\n",
+                           FORMAT, n_tokens, n_ids, hash);
     sw_status status = partial_path(path, partial, err);
     return status ? status : sw_file_write(partial, text, n, err);
 }
@@ -60,7 +63,8 @@ void sw_token_record_abandon(const char *path) {
 }
 
 /* The tokenizer that the reader stands for; NULL where none is known. */
-static sw_status tokenizer_of(sw_token_reader *reader, const sw_tokenizer **tokenizer, sw_error *err) {
+static sw_status tokenizer_of(sw_token_reader *reader, const sw_tokenizer **tokenizer,
+                              sw_error *err) {
     *tokenizer = reader->tokenizer ? reader->tokenizer : reader->opened;
     if (*tokenizer || !reader->path)
         return SW_OK;
@@ -76,10 +80,12 @@ static sw_status tokenizer_of(sw_token_reader *reader, const sw_tokenizer **toke
 }
 
 static bool is_hash(const char *text) {
-    return strlen(text) == SW_TOKEN_HASH_BYTES - 1 && strspn(text, "0123456789abcdef") == SW_TOKEN_HASH_BYTES - 1;
+    return strlen(text) == SW_TOKEN_HASH_BYTES - 1 &&
+           strspn(text, "0123456789abcdef") == SW_TOKEN_HASH_BYTES - 1;
 }
 
-sw_status sw_token_record_parse(const char *name, const char *text, int64_t n_bytes, sw_token_record *record, sw_error *err) {
+sw_status sw_token_record_parse(const char *name, const char *text, int64_t n_bytes,
+                                sw_token_record *record, sw_error *err) {
     sw_json *document = NULL;
     const char *tokenizer = "";
     int64_t format = FORMAT;
@@ -88,8 +94,10 @@ sw_status sw_token_record_parse(const char *name, const char *text, int64_t n_by
     if (!status)
         status = sw_json_integer(&root, "format", SW_JSON_REQUIRED, &format, err);
     if (!status && format != FORMAT)
-        status = sw_fail(err, SW_BAD_FILE, "%s: has format %" PRId64 ", this version reads %d; make the token file again", name,
-                         format, FORMAT);
+        status =
+            sw_fail(err, SW_BAD_FILE,
+                    "%s: has format %" PRId64 ", this version reads %d; make the token file again",
+                    name, format, FORMAT);
     if (!status)
         status = sw_json_integer(&root, "tokens", SW_JSON_REQUIRED, &record->n_tokens, err);
     if (!status)
@@ -128,11 +136,13 @@ sw_status sw_token_record_look(const char *path, sw_error *err) {
         status = sw_json_integer(&root, "tokens", SW_JSON_REQUIRED, &number, err);
     sw_json_free(document);
     if (status)
-        return sw_fail_within(err, "-o %.200s: its record would replace a file that is none; move that away", path);
+        return sw_fail_within(
+            err, "-o %.200s: its record would replace a file that is none; move that away", path);
     return SW_OK;
 }
 
-sw_status sw_token_record_check(const char *path, int64_t n_tokens, sw_token_reader *reader, sw_error *err) {
+sw_status sw_token_record_check(const char *path, int64_t n_tokens, sw_token_reader *reader,
+                                sw_error *err) {
     char name[SW_PATH_BYTES], hash[SW_TOKEN_HASH_BYTES], *text = NULL;
     const sw_tokenizer *tokenizer = NULL;
     sw_token_record r = {0};
@@ -144,21 +154,21 @@ sw_status sw_token_record_check(const char *path, int64_t n_tokens, sw_token_rea
     if (!status)
         status = sw_token_record_parse(name, text, n_bytes, &r, err);
     if (!status && r.n_tokens != n_tokens)
-        status =
-            sw_fail(err, SW_BAD_FILE,
-                    "%s: says %" PRId64 " tokens, %s has %" PRId64 "; if the file was replaced on purpose, move its record away",
-                    name, r.n_tokens, path, n_tokens);
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: says %" PRId64 " tokens, %s has %" PRId64
+                         "; if the file was replaced on purpose, move its record away",
+                         name, r.n_tokens, path, n_tokens);
     if (!status)
         status = tokenizer_of(reader, &tokenizer, err);
     if (!status && tokenizer) {
         hash_of(tokenizer, r.n_ids, hash);
         if (strcmp(hash, r.tokenizer) != 0)
-            status = sw_fail(
-                err, SW_BAD_FILE,
-                "%s: was made by another tokenizer of %" PRId64
-                " ids: their texts have the hash %.40s, those of the run's tokenizer %s; give data.tokenizer the one that "
-                "the file was made with, or make the file anew (shardwise tokenize)",
-                path, r.n_ids, r.tokenizer, hash);
+            status = sw_fail(err, SW_BAD_FILE,
+                             "%s: was made by another tokenizer of %" PRId64
+                             " ids: their texts have the hash %.40s, those of the run's tokenizer "
+                             "%s; give data.tokenizer the one that "
+                             "the file was made with, or make the file anew (shardwise tokenize)",
+                             path, r.n_ids, r.tokenizer, hash);
     }
     free(text);
     return status;

@@ -1,8 +1,9 @@
 /* tokenize.c: chunks (text_chunks.c) to parts, parts to files.
  *
- * A part is a list of samples as they lie in memory: {line, n, is_whole}, n ids (int32), n marks (uint8). Workers are processes,
- * since the parent may have no threads; they share a page with a word for each of them and the number of the first chunk that
- * failed, take the chunks in turn, and leave the rest once an earlier one has failed.
+ * A part is a list of samples as they lie in memory: {line, n, is_whole}, n ids (int32), n marks
+ * (uint8). Workers are processes, since the parent may have no threads; they share a page with a
+ * word for each of them and the number of the first chunk that failed, take the chunks in turn, and
+ * leave the rest once an earlier one has failed.
  */
 #include "data/tokenize.h"
 
@@ -70,8 +71,8 @@ static void part_path(const job *j, int chunk, char path[SW_PATH_BYTES]) {
 }
 
 /* Count a sample and write it. */
-static sw_status put_sample(const sw_encoder *e, int64_t line, bool is_whole, part_facts *part, FILE *to, const char *path,
-                            sw_error *err) {
+static sw_status put_sample(const sw_encoder *e, int64_t line, bool is_whole, part_facts *part,
+                            FILE *to, const char *path, sw_error *err) {
     sw_text_facts *facts = &part->facts;
     sample_head head = {line, e->ids.n, is_whole};
     int64_t n_supervised = 0;
@@ -89,17 +90,20 @@ static sw_status put_sample(const sw_encoder *e, int64_t line, bool is_whole, pa
         facts->first_unsupervised = facts->n_unsupervised++ ? facts->first_unsupervised : line;
     facts->n_supervised += n_supervised;
     facts->n_ended += sw_encoded_ends(e);
-    facts->n_double_begin += head.n > 1 && e->begin >= 0 && e->ids.ids[0] == e->begin && e->ids.ids[1] == e->begin;
+    facts->n_double_begin +=
+        head.n > 1 && e->begin >= 0 && e->ids.ids[0] == e->begin && e->ids.ids[1] == e->begin;
     part->n_tokens += head.n;
     part->n_documents++;
-    if (fwrite(&head, sizeof head, 1, to) != 1 || fwrite(e->ids.ids, sizeof *e->ids.ids, (size_t)head.n, to) != (size_t)head.n ||
+    if (fwrite(&head, sizeof head, 1, to) != 1 ||
+        fwrite(e->ids.ids, sizeof *e->ids.ids, (size_t)head.n, to) != (size_t)head.n ||
         fwrite(e->marks, 1, (size_t)head.n, to) != (size_t)head.n)
         return cannot_write(path, err);
     return SW_OK;
 }
 
-static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const char *text, sw_encoder *e, part_facts *part,
-                             FILE *to, const char *part_name, sw_error *err) {
+static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const char *text,
+                             sw_encoder *e, part_facts *part, FILE *to, const char *part_name,
+                             sw_error *err) {
     const char *name = j->files->paths[chunk->file];
     sw_jsonl rows;
     sw_jsonl_row row;
@@ -108,8 +112,10 @@ static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const cha
     if (chunk->first == 0)
         status = sw_jsonl_begin(&rows, name, text, chunk->bytes, j->options->columns, err);
     else
-        sw_jsonl_begin_part(&rows, name, text, chunk->bytes, chunk->n_lines_before, chunk->first, j->options->columns);
-    while (status == SW_OK && (status = sw_jsonl_next(&rows, &row, &is_end, err)) == SW_OK && !is_end) {
+        sw_jsonl_begin_part(&rows, name, text, chunk->bytes, chunk->n_lines_before, chunk->first,
+                            j->options->columns);
+    while (status == SW_OK && (status = sw_jsonl_next(&rows, &row, &is_end, err)) == SW_OK &&
+           !is_end) {
         if ((status = sw_encode_row(e, &row, err)) != SW_OK)
             sw_fail_within(err, "%s: line %" PRId64, name, row.line);
         else
@@ -121,8 +127,9 @@ static sw_status encode_rows(const job *j, const sw_text_chunk *chunk, const cha
     return status;
 }
 
-static sw_status encode_text(const job *j, const sw_text_chunk *chunk, const char *text, sw_encoder *e, part_facts *part,
-                             FILE *to, const char *part_name, sw_error *err) {
+static sw_status encode_text(const job *j, const sw_text_chunk *chunk, const char *text,
+                             sw_encoder *e, part_facts *part, FILE *to, const char *part_name,
+                             sw_error *err) {
     sw_slice slice = {text, chunk->bytes};
     sw_text_skip_mark(&slice.text, &slice.bytes);
     sw_status status = sw_encode_document(e, slice, err);
@@ -140,7 +147,8 @@ static sw_status encode_chunk(const job *j, int index, sw_encoder *e, sw_error *
     sw_status status = SW_OK;
     part_path(j, index, path);
     if (!text)
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for %" PRId64 " bytes of it", name, chunk->bytes);
+        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for %" PRId64 " bytes of it", name,
+                         chunk->bytes);
     if (status == SW_OK)
         status = sw_file_open(name, &descriptor, &bytes, err);
     if (status == SW_OK)
@@ -148,7 +156,8 @@ static sw_status encode_chunk(const job *j, int index, sw_encoder *e, sw_error *
     if (status == SW_OK && !(to = fopen(path, "wbe")))
         status = cannot_write(path, err);
     if (status == SW_OK)
-        status = (j->files->are_rows ? encode_rows : encode_text)(j, chunk, text, e, &j->shared->part[index], to, path, err);
+        status = (j->files->are_rows ? encode_rows : encode_text)(
+            j, chunk, text, e, &j->shared->part[index], to, path, err);
     if (to && fclose(to) != 0 && status == SW_OK)
         status = cannot_write(path, err);
     if (descriptor >= 0)
@@ -171,7 +180,8 @@ static void work(const job *j, int worker, int n_workers, bool tells) {
     sw_encoder encoder;
     sw_error error = {0};
     sw_status status = sw_encoder_create(j->options, &encoder, &error);
-    for (int c = worker; c < j->chunks->n && c < atomic_load(&j->shared->first_failed); c += n_workers) {
+    for (int c = worker; c < j->chunks->n && c < atomic_load(&j->shared->first_failed);
+         c += n_workers) {
         if (status == SW_OK)
             status = encode_chunk(j, c, &encoder, &error);
         if (status != SW_OK) {
@@ -180,13 +190,14 @@ static void work(const job *j, int worker, int n_workers, bool tells) {
         }
         atomic_fetch_add(&j->shared->bytes_done, j->chunks->chunk[c].bytes);
         if (tells && j->options->progress)
-            j->options->progress(j->options->progress_to, j->files->paths[0], atomic_load(&j->shared->bytes_done),
-                                 j->chunks->bytes);
+            j->options->progress(j->options->progress_to, j->files->paths[0],
+                                 atomic_load(&j->shared->bytes_done), j->chunks->bytes);
     }
     sw_encoder_free(&encoder);
 }
 
-static sw_status start(const job *j, int worker, int n_workers, pid_t parent, pid_t *child, sw_error *err) {
+static sw_status start(const job *j, int worker, int n_workers, pid_t parent, pid_t *child,
+                       sw_error *err) {
     *child = fork();
     if (*child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -195,7 +206,8 @@ static sw_status start(const job *j, int worker, int n_workers, pid_t parent, pi
         _exit(0);
     }
     return *child > 0 ? SW_OK
-                      : sw_fail_call(err, SW_CALL_PROCESS, errno, "%s: no process to tokenize it with", j->files->paths[0]);
+                      : sw_fail_call(err, SW_CALL_PROCESS, errno,
+                                     "%s: no process to tokenize it with", j->files->paths[0]);
 }
 
 static sw_status await(const job *j, pid_t *children, int n, sw_error *err) {
@@ -207,19 +219,22 @@ static sw_status await(const job *j, pid_t *children, int n, sw_error *err) {
             if (ended == 0)
                 continue;
             if (ended < 0) {
-                status = sw_fail_call(err, SW_CALL_PROCESS, errno, "%s: a process that tokenizes it cannot be waited for",
+                status = sw_fail_call(err, SW_CALL_PROCESS, errno,
+                                      "%s: a process that tokenizes it cannot be waited for",
                                       j->files->paths[0]);
                 kill(children[i], SIGKILL);
             }
             children[i] = 0;
             n_left--;
             if (WIFSIGNALED(how))
-                status = sw_fail(err, SW_NO_MEMORY, "%s: a process that tokenized it was ended by signal %d; was memory short?",
-                                 j->files->paths[0], WTERMSIG(how));
+                status = sw_fail(
+                    err, SW_NO_MEMORY,
+                    "%s: a process that tokenized it was ended by signal %d; was memory short?",
+                    j->files->paths[0], WTERMSIG(how));
         }
         if (j->options->progress)
-            j->options->progress(j->options->progress_to, j->files->paths[0], atomic_load(&j->shared->bytes_done),
-                                 j->chunks->bytes);
+            j->options->progress(j->options->progress_to, j->files->paths[0],
+                                 atomic_load(&j->shared->bytes_done), j->chunks->bytes);
         if (n_left > 0)
             nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
@@ -227,7 +242,9 @@ static sw_status await(const job *j, pid_t *children, int n, sw_error *err) {
 }
 
 static sw_status make_parts(const job *j, sw_error *err) {
-    int n_workers = j->options->n_workers < 1 ? 1 : j->options->n_workers < MAX_WORKERS ? j->options->n_workers : MAX_WORKERS;
+    int n_workers = j->options->n_workers < 1             ? 1
+                    : j->options->n_workers < MAX_WORKERS ? j->options->n_workers
+                                                          : MAX_WORKERS;
     sw_status status = SW_OK;
     n_workers = n_workers < j->chunks->n ? n_workers : j->chunks->n;
     if (n_workers == 1) {
@@ -235,7 +252,8 @@ static sw_status make_parts(const job *j, sw_error *err) {
     } else {
         pid_t children[MAX_WORKERS] = {0};
         int n_started = 0;
-        while (n_started < n_workers && (status = start(j, n_started, n_workers, getpid(), &children[n_started], err)) == SW_OK)
+        while (n_started < n_workers && (status = start(j, n_started, n_workers, getpid(),
+                                                        &children[n_started], err)) == SW_OK)
             n_started++;
         if (status != SW_OK)
             atomic_store(&j->shared->first_failed, 0);
@@ -261,28 +279,33 @@ typedef struct output {
     int64_t n;
 } output;
 
-static sw_status open_output(output *out, const char *folder, const char *name, sw_dtype dtype, sw_error *err) {
+static sw_status open_output(output *out, const char *folder, const char *name, sw_dtype dtype,
+                             sw_error *err) {
     char blank[SW_NPY_HEADER] = {0};
     out->dtype = dtype;
     sw_status status = sw_path_join(out->path, folder, name, err);
     if (status != SW_OK)
         return status;
     out->file = fopen(out->path, "wbe");
-    return out->file && fwrite(blank, sizeof blank, 1, out->file) == 1 ? SW_OK : cannot_write(out->path, err);
+    return out->file && fwrite(blank, sizeof blank, 1, out->file) == 1
+               ? SW_OK
+               : cannot_write(out->path, err);
 }
 
 static sw_status put_numbers(output *out, const void *numbers, int64_t n, sw_error *err) {
     out->n += n;
-    return fwrite(numbers, (size_t)sw_dtype_bytes(out->dtype), (size_t)n, out->file) == (size_t)n ? SW_OK
-                                                                                                  : cannot_write(out->path, err);
+    return fwrite(numbers, (size_t)sw_dtype_bytes(out->dtype), (size_t)n, out->file) == (size_t)n
+               ? SW_OK
+               : cannot_write(out->path, err);
 }
 
-/* Write the header, now that the number is known, and wait for the disk: the folder gets its name only then. */
+/* Write the header, now that the number is known, and wait for the disk: the folder gets its name
+ * only then. */
 static sw_status finish_output(output *out, sw_error *err) {
     char header[SW_NPY_HEADER];
     sw_npy_header(out->dtype, out->n, header);
-    if (fseek(out->file, 0, SEEK_SET) != 0 || fwrite(header, sizeof header, 1, out->file) != 1 || fflush(out->file) != 0 ||
-        fsync(fileno(out->file)) != 0)
+    if (fseek(out->file, 0, SEEK_SET) != 0 || fwrite(header, sizeof header, 1, out->file) != 1 ||
+        fflush(out->file) != 0 || fsync(fileno(out->file)) != 0)
         return cannot_write(out->path, err);
     return SW_OK;
 }
@@ -290,7 +313,8 @@ static sw_status finish_output(output *out, sw_error *err) {
 static sw_status read_part(FILE *from, void *to, size_t bytes, const char *path, sw_error *err) {
     return bytes == 0 || fread(to, bytes, 1, from) == 1
                ? SW_OK
-               : sw_fail(err, SW_BAD_FILE, "%s: ends early; is someone else using the cache's folder?", path);
+               : sw_fail(err, SW_BAD_FILE,
+                         "%s: ends early; is someone else using the cache's folder?", path);
 }
 
 static sw_status copy_tokens(FILE *from, int64_t n, output *to, const char *path, sw_error *err) {
@@ -349,7 +373,8 @@ static sw_status join_part(const job *j, int chunk, output *out, sw_error *err) 
 
 static void add_facts(sw_text_facts *sum, const sw_text_facts *part) {
     sum->first_empty = sum->n_empty ? sum->first_empty : part->first_empty;
-    sum->first_unsupervised = sum->n_unsupervised ? sum->first_unsupervised : part->first_unsupervised;
+    sum->first_unsupervised =
+        sum->n_unsupervised ? sum->first_unsupervised : part->first_unsupervised;
     sum->n_samples += part->n_samples;
     sum->n_empty += part->n_empty;
     sum->n_unsupervised += part->n_unsupervised;
@@ -364,15 +389,18 @@ static void add_facts(sw_text_facts *sum, const sw_text_facts *part) {
 static sw_status join(const job *j, sw_error *err) {
     output *out = calloc(SW_N_ENTRY_FILES, sizeof *out);
     sw_text_facts facts = {0};
-    sw_status status = out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "%s: no memory to write its tokens", j->files->paths[0]);
+    sw_status status =
+        out ? SW_OK
+            : sw_fail(err, SW_NO_MEMORY, "%s: no memory to write its tokens", j->files->paths[0]);
     for (int c = 0; c < j->chunks->n; c++)
         add_facts(&facts, &j->shared->part[c].facts);
     if (status == SW_OK && facts.n_samples == 0)
-        status = sw_fail(err, SW_BAD_FILE, "%s: has no rows (every line is blank)", j->files->paths[0]);
+        status =
+            sw_fail(err, SW_BAD_FILE, "%s: has no rows (every line is blank)", j->files->paths[0]);
     for (int i = 0; i < SW_N_ENTRY_FILES && status == SW_OK; i++)
         if (i != SW_ENTRY_MARKS || facts.has_marks)
             status = open_output(&out[i], j->folder, sw_entry_names[i],
-                                 i == SW_ENTRY_TOKENS                         ? (facts.largest_id < 65536 ? SW_U16 : SW_I32)
+                                 i == SW_ENTRY_TOKENS ? (facts.largest_id < 65536 ? SW_U16 : SW_I32)
                                  : i == SW_ENTRY_MARKS || i == SW_ENTRY_WHOLE ? SW_U8
                                                                               : SW_I64,
                                  err);
@@ -390,8 +418,8 @@ static sw_status join(const job *j, sw_error *err) {
     return status;
 }
 
-sw_status sw_text_write(const sw_text_options *options, const sw_text_files *files, const sw_text_chunks *chunks,
-                        const char *folder, sw_error *err) {
+sw_status sw_text_write(const sw_text_options *options, const sw_text_files *files,
+                        const sw_text_chunks *chunks, const char *folder, sw_error *err) {
     size_t bytes = sizeof(board) + (size_t)chunks->n * sizeof(part_facts);
     board *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)

@@ -1,7 +1,9 @@
-/* tokenize.h: text files to token files in a folder, by several processes where there is much of it.
+/* tokenize.h: text files to token files in a folder, by several processes where there is much of
+ * it.
  *
- * Files are cut into chunks of whole lines (a .txt file is one chunk). Each is tokenized into a part, which is a list of
- * samples; the parts are then joined in order. So the result does not depend on who made which part.
+ * Files are cut into chunks of whole lines (a .txt file is one chunk). Each is tokenized into a
+ * part, which is a list of samples; the parts are then joined in order. So the result does not
+ * depend on who made which part.
  */
 #ifndef SW_DATA_TOKENIZE_H
 #define SW_DATA_TOKENIZE_H
@@ -32,13 +34,15 @@ typedef struct sw_text_chunks {
     int64_t bytes; /* of all files */
 } sw_text_chunks;
 
-sw_status sw_text_scan(const sw_text_files *files, void (*seen)(void *to, const void *bytes, int64_t n), void *to,
+sw_status sw_text_scan(const sw_text_files *files,
+                       void (*seen)(void *to, const void *bytes, int64_t n), void *to,
                        sw_text_chunks *chunks, sw_error *err);
 
 /* Write the .npy files of text_cache.h, of these files, into `folder`, which exists and is empty.
- * Errors: SW_BAD_FILE with file, line and reason: the first in their order, whoever finds one first; SW_NO_SPACE; SW_NO_MEMORY.
+ * Errors: SW_BAD_FILE with file, line and reason: the first in their order, whoever finds one
+ * first; SW_NO_SPACE; SW_NO_MEMORY.
  */
-sw_status sw_text_write(const sw_text_options *options, const sw_text_files *files, const sw_text_chunks *chunks,
-                        const char *folder, sw_error *err);
+sw_status sw_text_write(const sw_text_options *options, const sw_text_files *files,
+                        const sw_text_chunks *chunks, const char *folder, sw_error *err);
 
 #endif

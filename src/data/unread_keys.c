@@ -21,7 +21,8 @@ static void count(sw_unread_keys *keys, const char *name, int64_t n_rows) {
 
 void sw_unread_keys_note(sw_unread_keys *keys, const char *of, sw_slice name) {
     char text[SW_UNREAD_KEY_BYTES];
-    int n = snprintf(text, sizeof text, "%s%.*s", of, name.bytes < SW_UNREAD_KEY_BYTES ? (int)name.bytes : SW_UNREAD_KEY_BYTES,
+    int n = snprintf(text, sizeof text, "%s%.*s", of,
+                     name.bytes < SW_UNREAD_KEY_BYTES ? (int)name.bytes : SW_UNREAD_KEY_BYTES,
                      name.text);
     if (n >= (int)sizeof text) /* not within a character */
         for (n = (int)sizeof text - 1; n > 0 && (text[n - 1] & 0xC0) == 0x80; n--)
@@ -42,7 +43,8 @@ char *sw_unread_keys_tell(const sw_unread_keys *keys, char *text, size_t bytes) 
     size_t n = 0;
     *text = 0;
     for (int i = 0; i < SW_MOST_UNREAD_KEYS && keys->key[i].n_rows && n < bytes; i++)
-        n += (size_t)snprintf(text + n, bytes - n, "%s%s (%" PRId64 ")", i ? ", " : "", keys->key[i].name, keys->key[i].n_rows);
+        n += (size_t)snprintf(text + n, bytes - n, "%s%s (%" PRId64 ")", i ? ", " : "",
+                              keys->key[i].name, keys->key[i].n_rows);
     if (keys->n_more && n < bytes)
         snprintf(text + n, bytes - n, " and more (%" PRId64 ")", keys->n_more);
     return text;

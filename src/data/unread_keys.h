@@ -26,7 +26,8 @@ void sw_unread_keys_add(sw_unread_keys *keys, const sw_unread_keys *more);
 /* "id (12), source (12)" into text [bytes]; "" where there are none. */
 char *sw_unread_keys_tell(const sw_unread_keys *keys, char *text, size_t bytes);
 
-/* The key that was meant where this one is a slip of it; NULL: it is a word of its own. `prompt_id` is no slip of `prompt`. */
+/* The key that was meant where this one is a slip of it; NULL: it is a word of its own. `prompt_id`
+ * is no slip of `prompt`. */
 const char *sw_unread_key_meant(const char *word, const char *const *known, int n_known);
 
 #endif

@@ -1,4 +1,5 @@
-/* operands.c: see operands.h. A row is read where it is asked for: nothing is kept, so nothing is shared. */
+/* operands.c: see operands.h. A row is read where it is asked for: nothing is kept, so nothing is
+ * shared. */
 #include "device/operands.h"
 
 #include <inttypes.h>
@@ -8,7 +9,8 @@
 
 #include "base/wide_sum.h"
 
-static const char *const ELEMENT_WORDS[SW_N_ELEMENTS] = {"R", "A", "P", "i32", "u16", "f64", "wide"};
+static const char *const ELEMENT_WORDS[SW_N_ELEMENTS] = {"R",   "A",   "P",   "i32",
+                                                         "u16", "f64", "wide"};
 
 int64_t sw_element_bytes(sw_element element, sw_number_kind numbers) {
     switch (element) {
@@ -37,8 +39,10 @@ typedef struct row_text {
 } row_text;
 
 static const row_text ROWS[SW_N_KERNELS] = {
-#define ROW(NAME, name, operands, dimensions, attributes) [SW_KERNEL_##NAME] = {operands, dimensions, attributes, -1},
-#define OPTIMIZER_ROW(NAME, ...) [SW_KERNEL_##NAME] = {SW_OPTIMIZER_OPERANDS, "n", "", SW_OPTIMIZER_##NAME},
+#define ROW(NAME, name, operands, dimensions, attributes) \
+    [SW_KERNEL_##NAME] = {operands, dimensions, attributes, -1},
+#define OPTIMIZER_ROW(NAME, ...) \
+    [SW_KERNEL_##NAME] = {SW_OPTIMIZER_OPERANDS, "n", "", SW_OPTIMIZER_##NAME},
     SW_KERNELS(ROW, OPTIMIZER_ROW)
 #undef OPTIMIZER_ROW
 #undef ROW
@@ -113,12 +117,13 @@ void sw_kernel_describe(sw_kernel kernel, sw_kernel_row *row) {
     bool is_kept;
     row->n_attributes = SW_MAX_ATTRIBUTES;
     for (int i = 0; sw_optimizer_state_at(&spec, i, &state, &is_kept); i++) {
-        row->operand[row->n_operands++] = (sw_operand_row){.name = sw_slice_of(sw_optimizer_state_name(state)),
-                                                           .shape = sw_slice_of("n"),
-                                                           .element = SW_ELEMENT_R,
-                                                           .is_written = true,
-                                                           .may_accumulate = true,
-                                                           .may_be_absent = true};
+        row->operand[row->n_operands++] =
+            (sw_operand_row){.name = sw_slice_of(sw_optimizer_state_name(state)),
+                             .shape = sw_slice_of("n"),
+                             .element = SW_ELEMENT_R,
+                             .is_written = true,
+                             .may_accumulate = true,
+                             .may_be_absent = true};
     }
 }
 
@@ -130,7 +135,8 @@ typedef struct extent {
     bool is_any, is_wrong;
 } extent;
 
-static int64_t number_of(const sw_kernel_row *row, const int64_t *dim, sw_slice name, bool *is_wrong) {
+static int64_t number_of(const sw_kernel_row *row, const int64_t *dim, sw_slice name,
+                         bool *is_wrong) {
     for (int i = 0; i < row->n_dimensions; i++)
         if (same(row->dimension[i], name))
             return dim[i];
@@ -139,7 +145,8 @@ static int64_t number_of(const sw_kernel_row *row, const int64_t *dim, sw_slice 
 }
 
 /* A sum of products: "out0+out1", "D/2". */
-static int64_t evaluate(const char **at, const sw_kernel_row *row, const int64_t *dim, bool *is_wrong) {
+static int64_t evaluate(const char **at, const sw_kernel_row *row, const int64_t *dim,
+                        bool *is_wrong) {
     int64_t sum = 0, product = 1;
     char operation = '*';
     for (;;) {
@@ -159,7 +166,8 @@ static int64_t evaluate(const char **at, const sw_kernel_row *row, const int64_t
     }
 }
 
-static extent extent_of(const sw_kernel_row *row, const sw_operand_row *o, const int64_t *dim, sw_number_kind numbers) {
+static extent extent_of(const sw_kernel_row *row, const sw_operand_row *o, const int64_t *dim,
+                        sw_number_kind numbers) {
     extent e = {.rows = 1, .width = 1, .bytes = sw_element_bytes(o->element, numbers)};
     const char *at = o->shape.text;
     if (strncmp(at, "any,", 4) == 0) {
@@ -186,7 +194,8 @@ static extent extent_of(const sw_kernel_row *row, const sw_operand_row *o, const
         e.stride = e.width;
     }
     int64_t all;
-    e.is_wrong |= __builtin_mul_overflow(e.rows, e.stride, &all) || __builtin_add_overflow(all, e.width, &all) ||
+    e.is_wrong |= __builtin_mul_overflow(e.rows, e.stride, &all) ||
+                  __builtin_add_overflow(all, e.width, &all) ||
                   __builtin_mul_overflow(all, e.bytes, &all);
     return e;
 }
@@ -206,7 +215,8 @@ typedef struct check {
     sw_error *err;
 } check;
 
-static sw_status wrong(const check *c, int operand, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static sw_status wrong(const check *c, int operand, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static sw_status wrong(const check *c, int operand, const char *format, ...) {
     char what[192], dimensions[256];
     size_t used = 0;
@@ -216,12 +226,13 @@ static sw_status wrong(const check *c, int operand, const char *format, ...) {
     va_end(arguments);
     *dimensions = '\0';
     for (int i = 0; i < c->row.n_dimensions && used < sizeof dimensions; i++)
-        used += (size_t)snprintf(dimensions + used, sizeof dimensions - used, "%s%.*s %" PRId64, i ? ", " : "",
-                                 (int)c->row.dimension[i].bytes, c->row.dimension[i].text, c->call->dim[i]);
+        used += (size_t)snprintf(dimensions + used, sizeof dimensions - used, "%s%.*s %" PRId64,
+                                 i ? ", " : "", (int)c->row.dimension[i].bytes,
+                                 c->row.dimension[i].text, c->call->dim[i]);
     const sw_operand_row *o = &c->row.operand[operand];
-    return sw_fail(c->err, SW_BUG, "kernel %s, operand %d, %.*s %s[%.*s]: %s; %s", sw_kernel_name(c->kernel), operand,
-                   (int)o->name.bytes, o->name.text, ELEMENT_WORDS[o->element], (int)o->shape.bytes, o->shape.text, what,
-                   dimensions);
+    return sw_fail(c->err, SW_BUG, "kernel %s, operand %d, %.*s %s[%.*s]: %s; %s",
+                   sw_kernel_name(c->kernel), operand, (int)o->name.bytes, o->name.text,
+                   ELEMENT_WORDS[o->element], (int)o->shape.bytes, o->shape.text, what, dimensions);
 }
 
 static sw_status check_operand(check *c, int i, const sw_given_operand *given) {
@@ -237,7 +248,9 @@ static sw_status check_operand(check *c, int i, const sw_given_operand *given) {
     if (given->element != o->element)
         return wrong(c, i, "it is given as %s", ELEMENT_WORDS[given->element]);
     if (given->is_written != o->is_written)
-        return wrong(c, i, o->is_written ? "it is written, and counts as read" : "it is read, and counts as written");
+        return wrong(c, i,
+                     o->is_written ? "it is written, and counts as read"
+                                   : "it is read, and counts as written");
     if (c->call->accumulate >> i & 1 && !o->may_accumulate)
         return wrong(c, i, "nothing is added to it");
     const int64_t most = e->is_any ? given->bytes / span * span : e->rows * e->stride * e->bytes;
@@ -247,8 +260,10 @@ static sw_status check_operand(check *c, int i, const sw_given_operand *given) {
 }
 
 /* Have they a byte in common? Rows of the same stride may lie beside one another. */
-static bool meet(const sw_given_operand *a, const extent *x, const sw_given_operand *b, const extent *y) {
-    if (a->buffer != b->buffer || a->offset >= b->offset + span_of(y) || b->offset >= a->offset + span_of(x))
+static bool meet(const sw_given_operand *a, const extent *x, const sw_given_operand *b,
+                 const extent *y) {
+    if (a->buffer != b->buffer || a->offset >= b->offset + span_of(y) ||
+        b->offset >= a->offset + span_of(x))
         return false;
     const int64_t stride = x->stride * x->bytes, width = x->width * x->bytes;
     if (x->rows == 1 || y->rows == 1 || stride != y->stride * y->bytes)
@@ -257,8 +272,10 @@ static bool meet(const sw_given_operand *a, const extent *x, const sw_given_oper
     return between < width || between + y->width * y->bytes > stride;
 }
 
-static bool lie_alike(const sw_given_operand *a, const extent *x, const sw_given_operand *b, const extent *y) {
-    return a->offset == b->offset && x->rows == y->rows && x->width == y->width && x->stride == y->stride && x->bytes == y->bytes;
+static bool lie_alike(const sw_given_operand *a, const extent *x, const sw_given_operand *b,
+                      const extent *y) {
+    return a->offset == b->offset && x->rows == y->rows && x->width == y->width &&
+           x->stride == y->stride && x->bytes == y->bytes;
 }
 
 static sw_status check_place(check *c, int i) {
@@ -270,28 +287,30 @@ static sw_status check_place(check *c, int i) {
             continue;
         const bool may = c->row.operand[i].lies_over >> k & 1 && !(call->accumulate >> i & 1);
         if (!may || !lie_alike(out, &c->extents[i], other, &c->extents[k]))
-            return wrong(c, i, "it lies over operand %d, %.*s", k, (int)c->row.operand[k].name.bytes,
-                         c->row.operand[k].name.text);
+            return wrong(c, i, "it lies over operand %d, %.*s", k,
+                         (int)c->row.operand[k].name.bytes, c->row.operand[k].name.text);
     }
     return SW_OK;
 }
 
-sw_status sw_kernel_check(sw_kernel kernel, sw_number_kind numbers, const sw_given_call *call, sw_error *err) {
+sw_status sw_kernel_check(sw_kernel kernel, sw_number_kind numbers, const sw_given_call *call,
+                          sw_error *err) {
     if ((unsigned)kernel >= SW_N_KERNELS)
         return sw_fail(err, SW_BUG, "there is no kernel number %d", (int)kernel);
     check c = {.kernel = kernel, .call = call, .err = err};
     sw_kernel_describe(kernel, &c.row);
     if (call->n_operands > c.row.n_operands)
-        return sw_fail(err, SW_BUG, "kernel %s has %d operands, and is given %d", sw_kernel_name(kernel), c.row.n_operands,
-                       call->n_operands);
+        return sw_fail(err, SW_BUG, "kernel %s has %d operands, and is given %d",
+                       sw_kernel_name(kernel), c.row.n_operands, call->n_operands);
     for (int i = c.row.n_dimensions; i < SW_MAX_DIMENSIONS; i++)
         if (call->dim[i])
-            return sw_fail(err, SW_BUG, "kernel %s has %d dimensions, and is given one more, %" PRId64, sw_kernel_name(kernel),
-                           c.row.n_dimensions, call->dim[i]);
+            return sw_fail(err, SW_BUG,
+                           "kernel %s has %d dimensions, and is given one more, %" PRId64,
+                           sw_kernel_name(kernel), c.row.n_dimensions, call->dim[i]);
     for (int i = c.row.n_attributes; i < SW_MAX_ATTRIBUTES; i++)
         if (call->attribute[i] != 0)
-            return sw_fail(err, SW_BUG, "kernel %s has %d attributes, and is given one more, %g", sw_kernel_name(kernel),
-                           c.row.n_attributes, call->attribute[i]);
+            return sw_fail(err, SW_BUG, "kernel %s has %d attributes, and is given one more, %g",
+                           sw_kernel_name(kernel), c.row.n_attributes, call->attribute[i]);
     sw_status status = SW_OK;
     for (int i = 0; i < c.row.n_operands && !status; i++) {
         const sw_given_operand absent = {.buffer = -1};

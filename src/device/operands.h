@@ -1,4 +1,5 @@
-/* operands.h: what the table of kernels (kernel.h) says about operands, and whether a call keeps to it. */
+/* operands.h: what the table of kernels (kernel.h) says about operands, and whether a call keeps to
+ * it. */
 #ifndef SW_DEVICE_OPERANDS_H
 #define SW_DEVICE_OPERANDS_H
 
@@ -55,9 +56,11 @@ typedef struct sw_given_call {
     uint32_t accumulate; /* bits of operands that are ever added to */
 } sw_given_call;
 
-/* Is that a call as the table has it? How many operands there are, which are absent, of what type, how large, and what lies over
- * what. A part of a larger value may have as many bytes as are left of that. Errors: SW_BUG says which operand of which kernel.
+/* Is that a call as the table has it? How many operands there are, which are absent, of what type,
+ * how large, and what lies over what. A part of a larger value may have as many bytes as are left
+ * of that. Errors: SW_BUG says which operand of which kernel.
  */
-sw_status sw_kernel_check(sw_kernel kernel, sw_number_kind numbers, const sw_given_call *call, sw_error *err);
+sw_status sw_kernel_check(sw_kernel kernel, sw_number_kind numbers, const sw_given_call *call,
+                          sw_error *err);
 
 #endif

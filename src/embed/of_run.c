@@ -3,7 +3,8 @@
 
 #include "train/train.h"
 
-sw_status sw_model_of_run(const sw_settings *settings, char folder[SW_PATH_BYTES], sw_runner_model *model, sw_error *err) {
+sw_status sw_model_of_run(const sw_settings *settings, char folder[SW_PATH_BYTES],
+                          sw_runner_model *model, sw_error *err) {
     sw_status status = model->custom ? SW_OK : sw_settings_name_model(settings, err);
     *folder = 0;
     if (!status && settings->checkpoint.path)
@@ -13,18 +14,21 @@ sw_status sw_model_of_run(const sw_settings *settings, char folder[SW_PATH_BYTES
         status = sw_settings_find_models(settings, err);
     if (status)
         return status;
-    bool is_adapter = !model->adapter && !model->custom && is_trained && sw_settings_train_lora(settings);
+    bool is_adapter =
+        !model->adapter && !model->custom && is_trained && sw_settings_train_lora(settings);
     model->adapter = is_adapter ? folder : model->adapter;
     model->folder = is_trained && !is_adapter ? folder : settings->model.path;
     model->n_positions = settings->data.sequence_length;
     if (!model->folder)
-        return sw_fail(err, SW_BAD_CONFIG, "%s: %s does not exist yet, and there is no model.path · train it first",
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%s: %s does not exist yet, and there is no model.path · train it first",
                        settings->name, *folder ? folder : "its model (checkpoint.path)");
     return SW_OK;
 }
 
 /* How a run writes conversations, and which day it tells. */
-static void take_chat(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES], sw_chat_options *chat) {
+static void take_chat(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES],
+                      sw_chat_options *chat) {
     if (!chat->format && !chat->template_path) {
         chat->format = sw_settings_chat_format(settings);
         chat->template_path = settings->data.chat_template;
@@ -35,8 +39,8 @@ static void take_chat(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES],
         chat->now = day;
 }
 
-sw_status sw_score_of_run(const sw_settings *settings, char folder[SW_PATH_BYTES], char day[SW_CHAT_TIME_BYTES],
-                          sw_score_options *o, sw_error *err) {
+sw_status sw_score_of_run(const sw_settings *settings, char folder[SW_PATH_BYTES],
+                          char day[SW_CHAT_TIME_BYTES], sw_score_options *o, sw_error *err) {
     sw_status status = sw_model_of_run(settings, folder, &o->model, err);
     if (status)
         return status;

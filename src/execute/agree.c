@@ -1,4 +1,5 @@
-/* agree.c: hashes of prefixes are exchanged; the first thing that differs lies between the longest equal prefix and the next.
+/* agree.c: hashes of prefixes are exchanged; the first thing that differs lies between the longest
+ * equal prefix and the next.
  *
  * So the first line that differs is found, and in that line the first byte.
  */
@@ -12,7 +13,10 @@
 
 #include "base/hash.h"
 
-enum { SHOWN = 240, BEFORE = 60 }; /* bytes of a line that are shown, and of those how many from before the difference */
+enum {
+    SHOWN = 240,
+    BEFORE = 60
+}; /* bytes of a line that are shown, and of those how many from before the difference */
 
 typedef struct opinion {
     uint64_t hash;
@@ -37,7 +41,9 @@ static sw_status open_lines(lines *l, sw_error *err) {
         l->room = bytes > l->room ? bytes : l->room;
     }
     l->text = calloc(l->room, 1);
-    return l->text ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory to compare a line of %zu bytes with other ranks", l->room);
+    return l->text ? SW_OK
+                   : sw_fail(err, SW_NO_MEMORY,
+                             "no memory to compare a line of %zu bytes with other ranks", l->room);
 }
 
 /* Of the first n lines. */
@@ -67,9 +73,10 @@ static sw_status first_other(sw_comm *comm, opinion mine, int *other, sw_error *
     return status;
 }
 
-/* Of the n things that this rank has: the first that is not the same on `*other` and on rank 0; *other is 0 if all are. */
-static sw_status first_difference(sw_comm *comm, const lines *l, hash_fn hash, int64_t n, int64_t *first, int *other,
-                                  sw_error *err) {
+/* Of the n things that this rank has: the first that is not the same on `*other` and on rank 0;
+ * *other is 0 if all are. */
+static sw_status first_difference(sw_comm *comm, const lines *l, hash_fn hash, int64_t n,
+                                  int64_t *first, int *other, sw_error *err) {
     int64_t counts[SW_MAX_RANKS], longest = 0;
     sw_status status = first_other(comm, (opinion){hash(l, n), n}, other, err);
     if (status || !*other)
@@ -78,7 +85,8 @@ static sw_status first_difference(sw_comm *comm, const lines *l, hash_fn hash, i
         return status;
     for (int r = 0; r < sw_comm_size(comm); r++)
         longest = counts[r] > longest ? counts[r] : longest;
-    int64_t same = 0, differ = longest; /* prefixes of `same` things agree, of `differ` things do not */
+    int64_t same = 0,
+            differ = longest; /* prefixes of `same` things agree, of `differ` things do not */
     while (differ - same > 1) {
         int64_t middle = same + (differ - same) / 2, mine = middle < n ? middle : n;
         int who;
@@ -98,7 +106,8 @@ static void show(char shown[SHOWN], const char *text, int64_t bytes, int64_t at)
     snprintf(shown, SHOWN, "%s%.*s", from ? "..." : "", SHOWN - 4, text + from);
 }
 
-sw_status sw_agree(sw_comm *comm, const char *what, int64_t n_lines, sw_line_fn line, const void *self, sw_error *err) {
+sw_status sw_agree(sw_comm *comm, const char *what, int64_t n_lines, sw_line_fn line,
+                   const void *self, sw_error *err) {
     lines l = {.line = line, .self = self, .n = n_lines};
     char mine[SHOWN] = "(nothing)", all[SW_MAX_RANKS][SHOWN];
     int64_t differing = 0, at = 0;
@@ -120,10 +129,11 @@ sw_status sw_agree(sw_comm *comm, const char *what, int64_t n_lines, sw_line_fn 
         show(mine, l.text, bytes, at);
     if ((status = sw_exchange(comm, mine, all, sizeof mine, err)))
         goto done;
-    status = sw_fail(err, SW_MISMATCH,
-                     "ranks disagree on the %s, first at line %" PRId64
-                     " · rank 0: %s · rank %d: %s · start all ranks from one build and one run.yaml",
-                     what, differing, all[0], other, all[other]);
+    status =
+        sw_fail(err, SW_MISMATCH,
+                "ranks disagree on the %s, first at line %" PRId64
+                " · rank 0: %s · rank %d: %s · start all ranks from one build and one run.yaml",
+                what, differing, all[0], other, all[other]);
 done:
     free(l.text);
     return status;

@@ -1,8 +1,9 @@
 /* executor.c: memory and addresses: what a program's references mean on this rank.
  *
- * A buffer's address is an offset into the section of its class. Private buffers lie in one private mapping per section, window
- * buffers at the same offset of the rank's part of a shared one; the two leave holes for each other, which are never touched and
- * cost nothing. Slices of a group lie side by side in one shared object, so that a gathered group is a view of it.
+ * A buffer's address is an offset into the section of its class. Private buffers lie in one private
+ * mapping per section, window buffers at the same offset of the rank's part of a shared one; the
+ * two leave holes for each other, which are never touched and cost nothing. Slices of a group lie
+ * side by side in one shared object, so that a gathered group is a view of it.
  */
 #include "execute/executor_internal.h"
 
@@ -29,22 +30,27 @@ static sw_status map_sections(sw_executor *e, sw_error *err) {
         }
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++) {
         if (e->private_bytes[c]) {
-            /* All of it will be used, unless windows leave holes; nor moments, which loading would then clear together with the
-             * low halves between them. */
-            e->private_base[c] = e->device->take(e->device, e->private_bytes[c], !window_bytes[c] && c != SW_MEMORY_OPTIMIZER);
+            /* All of it will be used, unless windows leave holes; nor moments, which loading would
+             * then clear together with the low halves between them. */
+            e->private_base[c] = e->device->take(e->device, e->private_bytes[c],
+                                                 !window_bytes[c] && c != SW_MEMORY_OPTIMIZER);
             if (!e->private_base[c])
-                return sw_fail_call(err, SW_CALL_MEMORY, errno, "rank %d: %" PRId64 " bytes for %s could not be mapped",
-                                    e->comm->rank, e->private_bytes[c], sw_memory_class_name((sw_memory_class)c));
+                return sw_fail_call(err, SW_CALL_MEMORY, errno,
+                                    "rank %d: %" PRId64 " bytes for %s could not be mapped",
+                                    e->comm->rank, e->private_bytes[c],
+                                    sw_memory_class_name((sw_memory_class)c));
         }
         if (!window_bytes[c])
             continue;
         e->window_stride[c] = sw_round_to_page(window_bytes[c]);
-        sw_status status = e->comm->vtable->window_create(e->comm, sw_memory_class_name((sw_memory_class)c),
-                                                          e->comm->n_ranks * e->window_stride[c], &e->window[c], err);
+        sw_status status = e->comm->vtable->window_create(
+            e->comm, sw_memory_class_name((sw_memory_class)c),
+            e->comm->n_ranks * e->window_stride[c], &e->window[c], err);
         if (status)
             return status;
     }
-    return slice_bytes ? e->comm->vtable->window_create(e->comm, "parameters", e->comm->n_ranks * slice_bytes, &e->slices, err)
+    return slice_bytes ? e->comm->vtable->window_create(
+                             e->comm, "parameters", e->comm->n_ranks * slice_bytes, &e->slices, err)
                        : SW_OK;
 }
 
@@ -53,7 +59,8 @@ char *sw_executor_base(const sw_executor *e, const sw_buffer *b, int rank) {
     case SW_BUFFER_PRIVATE:
         return e->private_base[sw_memory_section(b->memory_class)] + b->address;
     case SW_BUFFER_WINDOW:
-        return e->window[b->memory_class].base + rank * e->window_stride[b->memory_class] + b->address;
+        return e->window[b->memory_class].base + rank * e->window_stride[b->memory_class] +
+               b->address;
     case SW_BUFFER_SHARED_SLICE:
         return e->slices.base + e->comm->n_ranks * b->address;
     }
@@ -64,7 +71,8 @@ char *sw_executor_base(const sw_executor *e, const sw_buffer *b, int rank) {
 static int64_t own_offset(const sw_executor *e, const sw_reference *reference) {
     int64_t offset = 0;
     for (int axis = 0; axis < SW_N_AXES; axis++)
-        offset += reference->own_stride[axis] * sw_mesh_coordinate(&e->states->sharding.mesh, (sw_axis)axis, e->comm->rank);
+        offset += reference->own_stride[axis] *
+                  sw_mesh_coordinate(&e->states->sharding.mesh, (sw_axis)axis, e->comm->rank);
     return offset;
 }
 
@@ -75,18 +83,20 @@ static bool is_own_slice(const sw_reference *reference) {
     return is_own;
 }
 
-static void *resolve(const sw_executor *e, const sw_program *program, const sw_reference *reference) {
+static void *resolve(const sw_executor *e, const sw_program *program,
+                     const sw_reference *reference) {
     if (reference->buffer < 0)
         return NULL;
-    return sw_executor_base(e, &program->buffers.item[reference->buffer], e->comm->rank) + reference->offset +
-           own_offset(e, reference);
+    return sw_executor_base(e, &program->buffers.item[reference->buffer], e->comm->rank) +
+           reference->offset + own_offset(e, reference);
 }
 
 void *sw_executor_address(sw_executor *e, int index, int buffer) {
     if (buffer < 0)
         return NULL;
     const sw_buffer *b = &e->programs[index]->buffers.item[buffer];
-    return sw_executor_base(e, b, e->comm->rank) + (b->kind == SW_BUFFER_SHARED_SLICE ? e->comm->rank * b->bytes : 0);
+    return sw_executor_base(e, b, e->comm->rank) +
+           (b->kind == SW_BUFFER_SHARED_SLICE ? e->comm->rank * b->bytes : 0);
 }
 
 void *sw_executor_port(sw_executor *e, int index, const char *port) {
@@ -127,9 +137,11 @@ static void bind_peak(sw_bound *bound, const sw_program *program, const sw_refer
     if (b->kind == SW_BUFFER_PRIVATE || (b->kind == SW_BUFFER_WINDOW && !is_own_slice(reference)))
         end = reference->offset + reference->bytes;
     else if (b->kind == SW_BUFFER_WINDOW)
-        end = b->bytes; /* own slices tile the buffer; what ranks write there in turn is all of it */
+        end =
+            b->bytes; /* own slices tile the buffer; what ranks write there in turn is all of it */
     if (end)
-        bound->peaks[bound->n_peaks].memory_class = (int)b->memory_class, bound->peaks[bound->n_peaks++].end = b->address + end;
+        bound->peaks[bound->n_peaks].memory_class = (int)b->memory_class,
+        bound->peaks[bound->n_peaks++].end = b->address + end;
 }
 
 static sw_status short_of_memory(const sw_executor *e, sw_error *err) {
@@ -140,14 +152,16 @@ static sw_status short_of_memory(const sw_executor *e, sw_error *err) {
 static sw_status bind_padding(sw_executor *e, sw_bound *bound, sw_error *err) {
     const sw_layout *layout = e->states->layout;
     const sw_group *group = &layout->groups[bound->instruction->group];
-    sw_stripe *stripes = sw_arena_take(&e->arena, ((size_t)group->n_parameters + 1) * sizeof *stripes);
+    sw_stripe *stripes =
+        sw_arena_take(&e->arena, ((size_t)group->n_parameters + 1) * sizeof *stripes);
     if (!stripes)
         return short_of_memory(e, err);
     for (int i = 0; i < group->n_parameters; i++) {
         const sw_slot_of_parameter *slot = &layout->parameters[group->parameters[i]];
         int64_t begin = slot->offset + slot->parameter->n_elements;
-        int64_t end =
-            i + 1 < group->n_parameters ? layout->parameters[group->parameters[i + 1]].offset : layout->n_shards * group->shard;
+        int64_t end = i + 1 < group->n_parameters
+                          ? layout->parameters[group->parameters[i + 1]].offset
+                          : layout->n_shards * group->shard;
         if (begin < end)
             stripes[bound->n_stripes++] = (sw_stripe){begin, end - begin, false};
     }
@@ -155,19 +169,25 @@ static sw_status bind_padding(sw_executor *e, sw_bound *bound, sw_error *err) {
     return SW_OK;
 }
 
-/* Whole blocks of the updated elements by weight decay: a block belongs to one parameter, as offsets are multiples of a block. */
+/* Whole blocks of the updated elements by weight decay: a block belongs to one parameter, as
+ * offsets are multiples of a block. */
 static sw_status bind_stripes(sw_executor *e, sw_bound *bound, sw_error *err) {
     const sw_layout *layout = e->states->layout;
     const sw_group *group = &layout->groups[bound->instruction->group];
-    int64_t begin = e->states->sharding.stage == 0 ? 0 : sw_layout_owner(layout, e->comm->rank) * group->shard,
+    int64_t begin = e->states->sharding.stage == 0
+                        ? 0
+                        : sw_layout_owner(layout, e->comm->rank) * group->shard,
             n = bound->instruction->dim[0];
-    sw_stripe *stripes = sw_arena_take(&e->arena, ((size_t)group->n_parameters + 1) * sizeof *stripes);
+    sw_stripe *stripes =
+        sw_arena_take(&e->arena, ((size_t)group->n_parameters + 1) * sizeof *stripes);
     if (!stripes)
         return short_of_memory(e, err);
     for (int i = 0; i < group->n_parameters; i++) {
         const sw_slot_of_parameter *slot = &layout->parameters[group->parameters[i]];
         int64_t first = slot->offset,
-                last = i + 1 < group->n_parameters ? layout->parameters[group->parameters[i + 1]].offset : INT64_MAX;
+                last = i + 1 < group->n_parameters
+                           ? layout->parameters[group->parameters[i + 1]].offset
+                           : INT64_MAX;
         first = first > begin ? first : begin;
         last = last < begin + n ? last : begin + n;
         if (first >= last)
@@ -186,7 +206,8 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
     const sw_instruction *instruction = bound->instruction;
     const sw_layout *layout = e->states->layout;
     const sw_group *group = &layout->groups[instruction->group];
-    bool is_parameters = !instruction->is_gradient && (instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_PUBLISH);
+    bool is_parameters = !instruction->is_gradient &&
+                         (instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_PUBLISH);
     sw_collective *c = &bound->collective;
     *c = (sw_collective){.channel = e->first_channel + instruction->channel,
                          .lane = instruction->lane,
@@ -196,20 +217,24 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
     c->shard_bytes = group->shard * sw_dtype_bytes(c->dtype);
     const sw_reference *source = &instruction->operand[0];
     const sw_buffer *buffer = &program->buffers.item[source->buffer];
-    const sw_mesh *mesh = &e->states->sharding.mesh; /* of this rank's line along the axis, the first rank's part */
-    int first = e->comm->rank - mesh->stride[instruction->axis] * sw_mesh_coordinate(mesh, instruction->axis, e->comm->rank);
+    const sw_mesh *mesh =
+        &e->states->sharding.mesh; /* of this rank's line along the axis, the first rank's part */
+    int first = e->comm->rank - mesh->stride[instruction->axis] *
+                                    sw_mesh_coordinate(mesh, instruction->axis, e->comm->rank);
     c->window = sw_executor_base(e, buffer, first);
     c->offset = source->offset;
-    c->rank_stride =
-        source->own_stride[instruction->axis] +
-        (buffer->kind == SW_BUFFER_WINDOW ? mesh->stride[instruction->axis] * e->window_stride[buffer->memory_class] : 0);
+    c->rank_stride = source->own_stride[instruction->axis] +
+                     (buffer->kind == SW_BUFFER_WINDOW
+                          ? mesh->stride[instruction->axis] * e->window_stride[buffer->memory_class]
+                          : 0);
     bound->accumulates_later = e->states->sharding.accumulate_sharded;
     c->destination = instruction->n_operands > 1 ? bound->call.operand[1] : NULL;
 }
 
 static sw_status bind(sw_executor *e, int index, sw_error *err) {
     const sw_program *program = e->programs[index];
-    e->bound[index] = sw_arena_take(&e->arena, ((size_t)program->instructions.n + 1) * sizeof **e->bound);
+    e->bound[index] =
+        sw_arena_take(&e->arena, ((size_t)program->instructions.n + 1) * sizeof **e->bound);
     if (!e->bound[index])
         return short_of_memory(e, err);
     for (int i = 0; i < program->instructions.n; i++) {
@@ -239,23 +264,27 @@ static sw_status bind(sw_executor *e, int index, sw_error *err) {
     return SW_OK;
 }
 
-/* Those of parameters, which are also gathered and published outside of programs, and those that instructions name. */
+/* Those of parameters, which are also gathered and published outside of programs, and those that
+ * instructions name. */
 static sw_status open_channels(const sw_executor *e, sw_error *err) {
     sw_status status = SW_OK;
     for (int g = 0; g < e->states->layout->n_groups && !status; g++)
-        status = e->comm->vtable->channel_open(e->comm, e->first_channel + g, SW_CHANNEL_GATHERS, err);
+        status =
+            e->comm->vtable->channel_open(e->comm, e->first_channel + g, SW_CHANNEL_GATHERS, err);
     for (int p = 0; p < e->n_programs; p++)
         for (int i = 0; i < e->programs[p]->instructions.n && !status; i++) {
             const sw_instruction *instruction = &e->programs[p]->instructions.item[i];
             bool gathers = instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_PUBLISH;
             if (instruction->channel >= 0)
-                status = e->comm->vtable->channel_open(e->comm, e->first_channel + instruction->channel,
-                                                       gathers ? SW_CHANNEL_GATHERS : SW_CHANNEL_REDUCES, err);
+                status = e->comm->vtable->channel_open(
+                    e->comm, e->first_channel + instruction->channel,
+                    gathers ? SW_CHANNEL_GATHERS : SW_CHANNEL_REDUCES, err);
         }
     return status;
 }
 
-/* Where the device's memory is not the host's: the host's side of ports, and room to pass values through. */
+/* Where the device's memory is not the host's: the host's side of ports, and room to pass values
+ * through. */
 static sw_status take_host_side(sw_executor *e, sw_error *err) {
     if (e->device->is_host)
         return SW_OK;
@@ -268,7 +297,9 @@ static sw_status take_host_side(sw_executor *e, sw_error *err) {
         e->ports[p] = sw_arena_take(&e->arena, ((size_t)program->ports.n + 1) * sizeof **e->ports);
         for (int i = 0; e->ports[p] && i < program->ports.n; i++)
             if (program->ports.item[i].buffer >= 0 &&
-                !(e->ports[p][i] = sw_arena_take(&e->arena, (size_t)program->buffers.item[program->ports.item[i].buffer].bytes)))
+                !(e->ports[p][i] = sw_arena_take(
+                      &e->arena,
+                      (size_t)program->buffers.item[program->ports.item[i].buffer].bytes)))
                 return short_of_memory(e, err);
         if (!e->ports[p])
             return short_of_memory(e, err);
@@ -276,15 +307,17 @@ static sw_status take_host_side(sw_executor *e, sw_error *err) {
     return SW_OK;
 }
 
-sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_states *states, const sw_program *const *programs,
-                             int n_programs, sw_executor **executor, sw_error *err) {
+sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_states *states,
+                             const sw_program *const *programs, int n_programs,
+                             sw_executor **executor, sw_error *err) {
     int n_channels = 0;
     *executor = NULL;
     for (int p = 0; p < n_programs; p++)
         n_channels = programs[p]->n_channels > n_channels ? programs[p]->n_channels : n_channels;
     if (n_channels > SW_MAX_CHANNELS - comm->n_channels)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "%d units need %d channels, the transport has %d left; take fewer, larger units (of a run by "
+                       "%d units need %d channels, the transport has %d left; take fewer, larger "
+                       "units (of a run by "
                        "shard.wrap: {min_parameters: N})",
                        states->layout->n_units, n_channels, SW_MAX_CHANNELS - comm->n_channels);
     sw_executor *e = calloc(1, sizeof *e);

@@ -1,5 +1,6 @@
-/* executor_internal.h: what the files of the executor share: executor.c (memory, binding), executor_parameters.c, executor_step.c
- * (the order of segments), lanes.c (running them), lanes_count.c. */
+/* executor_internal.h: what the files of the executor share: executor.c (memory, binding),
+ * executor_parameters.c, executor_step.c (the order of segments), lanes.c (running them),
+ * lanes_count.c. */
 #ifndef SW_EXECUTE_EXECUTOR_INTERNAL_H
 #define SW_EXECUTE_EXECUTOR_INTERNAL_H
 
@@ -39,8 +40,9 @@ typedef struct sw_segment_run {
     bool is_active;     /* this rank has a micro-batch */
     bool is_last;       /* no slot of the step comes after: sums are complete */
     int n_contributors; /* ranks that have one */
-    int64_t step;       /* its number in the metrics: a program that updates runs the step after those that are completed */
-    uint64_t epoch;     /* of the parameters and gradients of the step */
+    int64_t step;   /* its number in the metrics: a program that updates runs the step after those
+                       that are completed */
+    uint64_t epoch; /* of the parameters and gradients of the step */
     sw_positions positions;
 } sw_segment_run;
 
@@ -48,7 +50,8 @@ enum { SW_QUEUE = 4 }; /* segment runs that a lane may lag behind the compute la
 enum { SW_MAX_OBSERVERS = 4 };
 enum { SW_STAGED_VALUES = 256 * SW_BLOCK };
 
-/* A lane: what it has done; and, but for the compute lane, whose thread is the caller's, its thread and what it was given. */
+/* A lane: what it has done; and, but for the compute lane, whose thread is the caller's, its thread
+ * and what it was given. */
 typedef struct sw_lane_state {
     struct sw_executor *executor;
     int lane;
@@ -86,7 +89,7 @@ struct sw_executor {
     const sw_executor_observer *observers[SW_MAX_OBSERVERS];
     sw_wide_sum squares;
     int last_program; /* whose constants are in place; -1 */
-    uint64_t epoch;   /* of the trainable parameters: how often they have been made known; 0: never */
+    uint64_t epoch; /* of the trainable parameters: how often they have been made known; 0: never */
     sw_positions positions;
     sw_executor_counts counts;
 
@@ -105,11 +108,13 @@ struct sw_executor {
 /* Base of a buffer as `rank` sees its own; for shared slices the base of the whole group. */
 char *sw_executor_base(const sw_executor *executor, const sw_buffer *buffer, int rank);
 
-/* Inputs of the program to the device, or outputs from there; nothing where its memory is the host's. */
+/* Inputs of the program to the device, or outputs from there; nothing where its memory is the
+ * host's. */
 void sw_executor_move_ports(sw_executor *executor, int index, bool are_outputs);
 
 /* Trap mode at stage 3: what this rank may touch of a group from now on; nothing in other modes. */
-sw_status sw_lane_protect(sw_executor *executor, int group, bool is_gathered, bool is_update, sw_error *err);
+sw_status sw_lane_protect(sw_executor *executor, int group, bool is_gathered, bool is_update,
+                          sw_error *err);
 
 sw_status sw_lanes_start(sw_executor *executor, sw_error *err);
 void sw_lanes_stop(sw_executor *executor);
@@ -123,10 +128,12 @@ sw_status sw_lanes_compute(sw_executor *executor, const sw_segment_run *run, sw_
 /* Counts of a step begin. */
 void sw_lanes_count_anew(sw_executor *executor);
 
-/* An instruction of a lane is over (runs: it was not passed over): the seconds that it worked, and waited. Waiting is for other
- * lanes first, then for peers: the decision's is for sums, then for all ranks to come to it. */
-void sw_lane_count(sw_executor *executor, int lane, const sw_bound *bound, const sw_segment_run *run, double work,
-                   double for_lane, double for_peers, bool runs);
+/* An instruction of a lane is over (runs: it was not passed over): the seconds that it worked, and
+ * waited. Waiting is for other lanes first, then for peers: the decision's is for sums, then for
+ * all ranks to come to it. */
+void sw_lane_count(sw_executor *executor, int lane, const sw_bound *bound,
+                   const sw_segment_run *run, double work, double for_lane, double for_peers,
+                   bool runs);
 
 /* End all ranks: this one failed in `lane`; its other lanes wait for it no longer. */
 void sw_lanes_abort(sw_executor *executor, int lane, const sw_error *error);

@@ -1,7 +1,7 @@
 /* executor_step.c: the order of segments in a step, handed to the lanes.
  *
- * The other lanes are given each segment while the one before computes, so that they gather for a slot before the slot before
- * is over. A step ends when all lanes are done.
+ * The other lanes are given each segment while the one before computes, so that they gather for a
+ * slot before the slot before is over. A step ends when all lanes are done.
  */
 #include <string.h>
 
@@ -19,20 +19,22 @@ sw_status sw_executor_observe(sw_executor *e, const sw_executor_observer *observ
 }
 
 /* Positions of a run of a segment that comes after all that has been laid out so far. */
-static sw_segment_run lay(sw_executor *e, int index, sw_segment segment, int slot, bool is_active, int n_contributors) {
+static sw_segment_run lay(sw_executor *e, int index, sw_segment segment, int slot, bool is_active,
+                          int n_contributors) {
     sw_positions_lay(&e->positions, e->programs[index], segment);
     return (sw_segment_run){.program = index,
                             .segment = segment,
                             .slot = slot,
                             .is_active = is_active,
                             .n_contributors = n_contributors,
-                            .step = e->scalars.step + (e->programs[index]->segment_count[SW_SEGMENT_UPDATE] > 0),
+                            .step = e->scalars.step +
+                                    (e->programs[index]->segment_count[SW_SEGMENT_UPDATE] > 0),
                             .epoch = e->epoch,
                             .positions = e->positions};
 }
 
-/* What the program that ran last left behind is not this one's: its constants may lie where this one's do, and its runs are no
- * slots before. */
+/* What the program that ran last left behind is not this one's: its constants may lie where this
+ * one's do, and its runs are no slots before. */
 static sw_status prepare(sw_executor *e, int index, sw_error *err) {
     if (e->last_program == index)
         return SW_OK;
@@ -53,7 +55,8 @@ static sw_status settle(sw_executor *e, sw_status status, sw_error *err) {
     return status;
 }
 
-sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scalars *scalars, sw_error *err) {
+sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scalars *scalars,
+                              sw_error *err) {
     e->scalars = *scalars;
     e->scalars.n_contributors = e->comm->n_ranks;
     sw_status status = prepare(e, index, err);
@@ -69,12 +72,15 @@ sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scal
 
 /* The i-th segment of a step of that many micro-batches; false at the end. */
 static bool lay_next(sw_executor *e, int index, sw_deal deal, int i, sw_segment_run *run) {
-    int place = sw_mesh_place(&e->states->sharding.mesh, SW_DATA_AXES, e->comm->rank), n_slots = sw_deal_slots(deal);
+    int place = sw_mesh_place(&e->states->sharding.mesh, SW_DATA_AXES, e->comm->rank),
+        n_slots = sw_deal_slots(deal);
     sw_turn turn;
     if (!sw_schedule_turn(e->programs[index], n_slots, i, &turn))
         return false;
-    int n_contributors = sw_deal_contributors(deal, turn.segment == SW_SEGMENT_REDUCE ? 0 : turn.slot);
-    *run = lay(e, index, turn.segment, turn.slot, n_contributors > place || turn.segment == SW_SEGMENT_UPDATE, n_contributors);
+    int n_contributors =
+        sw_deal_contributors(deal, turn.segment == SW_SEGMENT_REDUCE ? 0 : turn.slot);
+    *run = lay(e, index, turn.segment, turn.slot,
+               n_contributors > place || turn.segment == SW_SEGMENT_UPDATE, n_contributors);
     run->is_last = turn.slot == n_slots - 1;
     return true;
 }
@@ -92,8 +98,9 @@ static sw_status compute(sw_executor *e, const sw_segment_run *run, sw_error *er
         sw_executor_move_ports(e, run->program, false);
     if (!status)
         status = sw_lanes_compute(e, run, err);
-    bool is_last = run->segment == SW_SEGMENT_BACKWARD ||
-                   (run->segment == SW_SEGMENT_FORWARD && !program->segment_count[SW_SEGMENT_BACKWARD]);
+    bool is_last =
+        run->segment == SW_SEGMENT_BACKWARD ||
+        (run->segment == SW_SEGMENT_FORWARD && !program->segment_count[SW_SEGMENT_BACKWARD]);
     if (!status && is_last && run->is_active)
         sw_executor_move_ports(e, run->program, true);
     if (!status && is_last && run->is_active && hooks && hooks->collect)
@@ -101,8 +108,8 @@ static sw_status compute(sw_executor *e, const sw_segment_run *run, sw_error *er
     return status;
 }
 
-sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, sw_scalars *scalars, const sw_step_hooks *hooks,
-                           sw_error *err) {
+sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, sw_scalars *scalars,
+                           const sw_step_hooks *hooks, sw_error *err) {
     e->scalars = *scalars;
     e->hooks = hooks;
     memset(&e->squares, 0, sizeof e->squares);
@@ -121,7 +128,8 @@ sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, s
         status = compute(e, &now, err);
     }
     status = settle(e, status, err);
-    e->epoch += e->programs[index]->segment_count[SW_SEGMENT_UPDATE] > 0; /* which has published new ones */
+    e->epoch +=
+        e->programs[index]->segment_count[SW_SEGMENT_UPDATE] > 0; /* which has published new ones */
     *scalars = e->scalars;
     return status;
 }

@@ -1,11 +1,13 @@
 /* lanes.c: instructions are executed here, one after another, by one thread per lane.
  *
- * Positions count all instructions that have run since the start, in the order of the list, over all lanes. A lane tells how far
- * it has come; an instruction that waits for another lane waits for a position. Every wait points backward in the list and lanes
- * go through the list in order, so waits cannot form a circle.
+ * Positions count all instructions that have run since the start, in the order of the list, over
+ * all lanes. A lane tells how far it has come; an instruction that waits for another lane waits for
+ * a position. Every wait points backward in the list and lanes go through the list in order, so
+ * waits cannot form a circle.
  *
- * All that lanes share is under one lock. Who sleeps there says so in its record, with the word of control memory that ends the
- * sleep: else the supervisor, which looks whether anybody can still go on, would have to guess.
+ * All that lanes share is under one lock. Who sleeps there says so in its record, with the word of
+ * control memory that ends the sleep: else the supervisor, which looks whether anybody can still go
+ * on, would have to guess.
  */
 #include "execute/executor_internal.h"
 
@@ -19,8 +21,10 @@ static sw_control_lane *record_of(const sw_executor *e, int lane) {
     return &e->comm->control->rank[e->comm->rank].lane[lane];
 }
 
-/* Under the lock: `lane` is about to sleep until `counter`, which another lane raises, is at least `target`. */
-static void begin_sleep(const sw_executor *e, int lane, const _Atomic uint64_t *counter, uint64_t target) {
+/* Under the lock: `lane` is about to sleep until `counter`, which another lane raises, is at least
+ * `target`. */
+static void begin_sleep(const sw_executor *e, int lane, const _Atomic uint64_t *counter,
+                        uint64_t target) {
     sw_lane_wait_begins(record_of(e, lane), &(sw_lane_wait){.control = e->comm->control,
                                                             .counter = counter,
                                                             .target = target,
@@ -58,15 +62,19 @@ static sw_status wait_for(sw_executor *e, int lane, int other, int64_t position,
     return status;
 }
 
-static sw_status wait_for_lanes(sw_executor *e, const sw_segment_run *run, const sw_instruction *instruction, sw_error *err) {
+static sw_status wait_for_lanes(sw_executor *e, const sw_segment_run *run,
+                                const sw_instruction *instruction, sw_error *err) {
     sw_status status = SW_OK;
     for (int i = 0; i < instruction->n_waits && !status; i++)
-        status = wait_for(e, (int)instruction->lane, instruction->wait[i].lane,
-                          sw_wait_position(e->programs[run->program], &run->positions, &instruction->wait[i]), err);
+        status = wait_for(
+            e, (int)instruction->lane, instruction->wait[i].lane,
+            sw_wait_position(e->programs[run->program], &run->positions, &instruction->wait[i]),
+            err);
     return status;
 }
 
-sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_update, sw_error *err) {
+sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_update,
+                          sw_error *err) {
     if (e->states->sharding.mode != SW_SHM_TRAP || e->states->sharding.stage != 3 || group < 0)
         return SW_OK;
     const sw_group *g = &e->states->layout->groups[group];
@@ -87,16 +95,18 @@ sw_status sw_lane_protect(sw_executor *e, int group, bool is_gathered, bool is_u
 }
 
 #ifdef SW_POISON
-/* Debug builds: bytes that nobody may read are NaN. Those of a unit that was given back, of a gradient buffer before it is
- * filled, of a transient buffer after its last instruction. */
-static void poison(const sw_executor *e, const sw_bound *bound, const sw_segment_run *run, int index) {
+/* Debug builds: bytes that nobody may read are NaN. Those of a unit that was given back, of a
+ * gradient buffer before it is filled, of a transient buffer after its last instruction. */
+static void poison(const sw_executor *e, const sw_bound *bound, const sw_segment_run *run,
+                   int index) {
     const sw_instruction *instruction = bound->instruction;
-    bool is_stale =
-        instruction->kind == SW_DO_RESHARD || (instruction->kind == SW_DO_REDUCE_ACQUIRE && run->is_active && run->slot == 0);
+    bool is_stale = instruction->kind == SW_DO_RESHARD ||
+                    (instruction->kind == SW_DO_REDUCE_ACQUIRE && run->is_active && run->slot == 0);
     if (is_stale && instruction->n_operands)
         memset(bound->call.operand[0], 0xff, (size_t)instruction->operand[0].bytes);
     const sw_program *program = e->programs[run->program];
-    for (int b = 0; b < program->buffers.n && run->is_active; b++) { /* a rank that is not has not acquired the ring's places */
+    for (int b = 0; b < program->buffers.n && run->is_active;
+         b++) { /* a rank that is not has not acquired the ring's places */
         const sw_buffer *buffer = &program->buffers.item[b];
         if (!buffer->is_persistent && buffer->last == index)
             memset(sw_executor_base(e, buffer, e->comm->rank), 0xff, (size_t)buffer->bytes);
@@ -119,7 +129,8 @@ static void update(sw_executor *e, sw_bound *bound) {
         call.scalars = &e->scalars;
         for (int held = 0; held < bound->instruction->n_operands; held++)
             if (call.operand[held])
-                call.operand[held] = (char *)call.operand[held] + bound->stripes[s].first * sw_held_bytes(e->states, held);
+                call.operand[held] = (char *)call.operand[held] +
+                                     bound->stripes[s].first * sw_held_bytes(e->states, held);
         call.dim[0] = bound->stripes[s].n;
         if (decay >= 0 && !bound->stripes[s].decays)
             call.attribute[decay] = 0;
@@ -131,13 +142,15 @@ static uint64_t gather_epoch(const sw_segment_run *run, const sw_instruction *in
     return instruction->by_step ? run->epoch : 1;
 }
 
-/* A rank without a micro-batch computes nothing and contributes nothing; all else it goes through like the others. */
+/* A rank without a micro-batch computes nothing and contributes nothing; all else it goes through
+ * like the others. */
 static bool is_passed_over(const sw_segment_run *run, sw_instruction_kind kind) {
-    return !run->is_active &&
-           (kind == SW_DO_KERNEL || kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_PAD || kind == SW_DO_REDUCE_POST);
+    return !run->is_active && (kind == SW_DO_KERNEL || kind == SW_DO_REDUCE_ACQUIRE ||
+                               kind == SW_DO_PAD || kind == SW_DO_REDUCE_POST);
 }
 
-static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *run, sw_error *err) {
+static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *run,
+                         sw_error *err) {
     const sw_instruction *instruction = bound->instruction;
     const sw_comm_vtable *v = e->comm->vtable;
     sw_collective c = bound->collective;
@@ -147,7 +160,8 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     switch (instruction->kind) {
     case SW_DO_KERNEL:
         bound->call.scalars = &e->scalars;
-        bound->call.accumulate = instruction->accumulate | (run->slot > 0 ? instruction->accumulate_later_slots : 0);
+        bound->call.accumulate =
+            instruction->accumulate | (run->slot > 0 ? instruction->accumulate_later_slots : 0);
         bound->fn(e->device, &bound->call);
         return SW_OK;
     case SW_DO_PUBLISH: /* after an update the parameters are those of the next step */
@@ -155,7 +169,8 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
         status = v->gather_publish(e->comm, &c, err);
         return status ? status : sw_lane_protect(e, instruction->group, false, false, err);
     case SW_DO_GATHER: /* in the update segment: what has just been published */
-        c.epoch = gather_epoch(run, instruction) + (!instruction->is_gradient && instruction->segment == SW_SEGMENT_UPDATE);
+        c.epoch = gather_epoch(run, instruction) +
+                  (!instruction->is_gradient && instruction->segment == SW_SEGMENT_UPDATE);
         status = v->gather(e->comm, &c, err);
         return status ? status : sw_lane_protect(e, instruction->group, true, false, err);
     case SW_DO_RESHARD:
@@ -164,22 +179,27 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
         return v->reduce_acquire(e->comm, &c, err);
     case SW_DO_PAD:
         for (int s = 0; s < bound->n_stripes; s++) {
-            sw_kernel_call call = {.operand = {(float *)bound->call.operand[0] + bound->stripes[s].first},
-                                   .dim = {bound->stripes[s].n}};
+            sw_kernel_call call = {
+                .operand = {(float *)bound->call.operand[0] + bound->stripes[s].first},
+                .dim = {bound->stripes[s].n}};
             bound->fn(e->device, &call);
         }
         return SW_OK;
     case SW_DO_REDUCE_POST:
         if (e->hooks->gradient)
-            e->hooks->gradient(e->hooks->self, bound->call.operand[0], instruction->operand[0].bytes);
+            e->hooks->gradient(e->hooks->self, bound->call.operand[0],
+                               instruction->operand[0].bytes);
         return v->reduce_post(e->comm, &c, err);
     case SW_DO_REDUCE_SUM:
         c.squares = run->is_last ? &e->squares : NULL;
-        return v->reduce_sum(e->comm, &c, e->n_lanes > 1 ? e->device->alone : e->device, e->numbers, err);
+        return v->reduce_sum(e->comm, &c, e->n_lanes > 1 ? e->device->alone : e->device, e->numbers,
+                             err);
     case SW_DO_DECIDE:
         return e->hooks->decide(e->hooks->self, &e->squares, &e->scalars, err);
     case SW_DO_UPDATE:
-        status = e->hooks->before_update ? e->hooks->before_update(e->hooks->self, instruction->group, err) : SW_OK;
+        status = e->hooks->before_update
+                     ? e->hooks->before_update(e->hooks->self, instruction->group, err)
+                     : SW_OK;
         if (!status)
             status = sw_lane_protect(e, instruction->group, false, true, err);
         if (!status)
@@ -189,8 +209,8 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     return SW_OK;
 }
 
-static sw_status execute_observed(sw_executor *e, int lane, sw_bound *bound, const sw_segment_run *run, int index,
-                                  sw_error *err) {
+static sw_status execute_observed(sw_executor *e, int lane, sw_bound *bound,
+                                  const sw_segment_run *run, int index, sw_error *err) {
     const sw_boundary boundary = {lane, run->step, run->program, index, bound->instruction};
     sw_status status = SW_OK;
     for (int i = 0; i < e->n_observers && !status; i++)
@@ -220,7 +240,8 @@ static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, s
         sw_status status = wait_for_lanes(e, run, instruction, err);
         double ready = sw_seconds_now();
         if (!status && runs)
-            status = e->n_observers ? execute_observed(e, lane, bound, run, first + i, err) : execute(e, bound, run, err);
+            status = e->n_observers ? execute_observed(e, lane, bound, run, first + i, err)
+                                    : execute(e, bound, run, err);
         if (status)
             return status;
 #ifdef SW_POISON
@@ -254,7 +275,8 @@ void sw_lanes_abort(sw_executor *e, int lane, const sw_error *error) {
     sw_comm_abort(e->comm, &own);
 }
 
-/* Under the lock, or before the lane has a thread: all that was given is taken, and it has nothing to do until more is. */
+/* Under the lock, or before the lane has a thread: all that was given is taken, and it has nothing
+ * to do until more is. */
 static void rest(const sw_executor *e, int lane) {
     const _Atomic uint64_t *given = &record_of(e, SW_LANE_COMPUTE)->handed;
     sw_lane_store(record_of(e, lane), &(sw_lane_record){.peer = -1});
@@ -300,7 +322,8 @@ sw_status sw_lanes_start(sw_executor *e, sw_error *err) {
         int code = pthread_create(&e->lane[lane].thread, NULL, go_on, &e->lane[lane]);
         if (code)
             return sw_fail(err, SW_NO_MEMORY,
-                           "rank %d: the communication lane's thread could not be started: %s; raise the limit on processes",
+                           "rank %d: the communication lane's thread could not be started: %s; "
+                           "raise the limit on processes",
                            e->comm->rank, strerror(code));
         e->lane[lane].has_thread = true;
     }
@@ -322,7 +345,8 @@ void sw_lanes_stop(sw_executor *e) {
     e->has_lock = false;
 }
 
-/* Under the lock, by the compute lane: until at most so many segment runs are left to each of the others. */
+/* Under the lock, by the compute lane: until at most so many segment runs are left to each of the
+ * others. */
 static void wait_until_taken(sw_executor *e, int64_t n_left) {
     for (int lane = 1; lane < e->n_lanes; lane++) {
         const _Atomic uint64_t *taken = &record_of(e, lane)->handed;

@@ -9,7 +9,8 @@ void sw_lanes_count_anew(sw_executor *e) {
     e->counts = begun;
 }
 
-static void keep_if_long(sw_long_instruction *longest, const sw_instruction *instruction, int slot, double seconds) {
+static void keep_if_long(sw_long_instruction *longest, const sw_instruction *instruction, int slot,
+                         double seconds) {
     int at = SW_N_LONGEST;
     for (; at > 0 && seconds > longest[at - 1].seconds; at--)
         if (at < SW_N_LONGEST)
@@ -32,8 +33,8 @@ static sw_wait_kind what_it_waits_for(const sw_instruction *instruction) {
     }
 }
 
-void sw_lane_count(sw_executor *e, int lane, const sw_bound *bound, const sw_segment_run *run, double work, double for_lane,
-                   double for_peers, bool runs) {
+void sw_lane_count(sw_executor *e, int lane, const sw_bound *bound, const sw_segment_run *run,
+                   double work, double for_lane, double for_peers, bool runs) {
     const sw_instruction *instruction = bound->instruction;
     bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE;
     bool moves = instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_REDUCE_SUM;
@@ -52,7 +53,8 @@ void sw_lane_count(sw_executor *e, int lane, const sw_bound *bound, const sw_seg
         c->reduce_bytes += instruction->moved_bytes;
     c->flops += computes && runs ? instruction->flops : 0;
     c->lane[lane].work_seconds += work;
-    c->lane[lane].wait_seconds[kind == SW_WAITS_FOR_DECISION ? SW_WAITS_FOR_REDUCE : kind] += for_lane;
+    c->lane[lane].wait_seconds[kind == SW_WAITS_FOR_DECISION ? SW_WAITS_FOR_REDUCE : kind] +=
+        for_lane;
     c->lane[lane].wait_seconds[kind] += for_peers;
     c->moving_seconds += moves ? work : 0;
     if (lane == SW_LANE_COMPUTE) {

@@ -1,4 +1,5 @@
-/* sharded_internal.h: what sharded.c (from registration to commit) and sharded_step.c (what a step calls) share. */
+/* sharded_internal.h: what sharded.c (from registration to commit) and sharded_step.c (what a step
+ * calls) share. */
 #ifndef SW_EXECUTE_SHARDED_INTERNAL_H
 #define SW_EXECUTE_SHARDED_INTERNAL_H
 
@@ -9,7 +10,8 @@
 
 #define SW_SHARDED_VOTE_BYTES 1024 /* at most; of one rank */
 
-/* Where a unit is in its step. Shard units and graph units are the same here, by id; the root, 0, holds nothing. */
+/* Where a unit is in its step. Shard units and graph units are the same here, by id; the root, 0,
+ * holds nothing. */
 typedef struct sw_sharded_unit_state {
     bool is_gathered;
     int buffer;          /* that its gradients lie in; -1: they are not open */
@@ -20,13 +22,15 @@ typedef struct sw_sharded_unit_state {
 /* One place of the ring that gradients are written to and reduced from. */
 typedef struct sw_sharded_buffer {
     bool is_taken;
-    int64_t last_taken; /* a count: the place that was taken longest ago is taken next, as peers may still read the others */
+    int64_t last_taken; /* a count: the place that was taken longest ago is taken next, as peers may
+                           still read the others */
 } sw_sharded_buffer;
 
 struct sw_sharded {
     sw_comm *comm;
     sw_sharded_options options;
-    sw_graph *graph;              /* declares units and parameters, and has no operations; `compiled`'s once there is one */
+    sw_graph *graph; /* declares units and parameters, and has no operations; `compiled`'s once
+                        there is one */
     SW_LIST(sw_initial) initials; /* by parameter id; in `arena` */
     sw_arena arena;
     bool is_committed;
@@ -37,7 +41,8 @@ struct sw_sharded {
 
     sw_sharded_unit_state *units; /* [layout.n_units] */
     const char **gathered;        /* [layout.n_groups] whole group; NULL while not gathered */
-    char *copies; /* copy mode: room for every gathered group, at page offsets; pages exist while it is gathered */
+    char *copies; /* copy mode: room for every gathered group, at page offsets; pages exist while it
+                     is gathered */
     int64_t copies_bytes;
     int64_t *copy_offset; /* [layout.n_groups] */
 
@@ -54,7 +59,9 @@ struct sw_sharded {
 };
 
 /* Is it this object's? `what` is what the caller is doing, for messages. */
-sw_status sw_sharded_own_unit(const sw_sharded *sharded, const char *what, const sw_unit *unit, sw_error *err);
-sw_status sw_sharded_own_parameter(const sw_sharded *sharded, const char *what, const sw_parameter *parameter, sw_error *err);
+sw_status sw_sharded_own_unit(const sw_sharded *sharded, const char *what, const sw_unit *unit,
+                              sw_error *err);
+sw_status sw_sharded_own_parameter(const sw_sharded *sharded, const char *what,
+                                   const sw_parameter *parameter, sw_error *err);
 
 #endif

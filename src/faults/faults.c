@@ -1,8 +1,9 @@
 /* faults.c: faults strike: those of the supervisor and of each rank.
  *
- * A fault with an instant is a timer of the kernel's that sends the signal, so that it strikes whatever the process does then.
- * All others wait for the boundary before an instruction of their step and label; a flip in an activation for the one after. What
- * strikes is written into events.jsonl first, as the process may not live to do it later.
+ * A fault with an instant is a timer of the kernel's that sends the signal, so that it strikes
+ * whatever the process does then. All others wait for the boundary before an instruction of their
+ * step and label; a flip in an activation for the one after. What strikes is written into
+ * events.jsonl first, as the process may not live to do it later.
  */
 #include "faults/faults.h"
 
@@ -33,7 +34,8 @@ struct sw_rank_faults {
     double began[SW_LANES], waited_before[SW_LANES];
     atomic_bool is_armed[SW_MAX_FAULTS];
     sw_call_teller teller[SW_MAX_FAULTS];
-    pthread_mutex_t lock; /* lanes come by at the same time: of `events`, of arming, and of what is announced */
+    pthread_mutex_t
+        lock; /* lanes come by at the same time: of `events`, of arming, and of what is announced */
     sw_json_lines *events;
 };
 
@@ -44,10 +46,11 @@ sw_status sw_faults_open(const char *const *texts, int n, sw_faults **faults, sw
     if (n == 0)
         return SW_OK;
     if (n > SW_MAX_FAULTS)
-        return sw_fail(err, SW_BAD_CONFIG, "--inject is given %d times; %d faults are the most", n, SW_MAX_FAULTS);
+        return sw_fail(err, SW_BAD_CONFIG, "--inject is given %d times; %d faults are the most", n,
+                       SW_MAX_FAULTS);
     sw_faults *opened = calloc(1, sizeof *opened);
-    void *shared =
-        mmap(NULL, SW_MAX_FAULTS * sizeof *opened->n_struck, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared = mmap(NULL, SW_MAX_FAULTS * sizeof *opened->n_struck, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sw_status status = SW_OK;
     if (!opened || shared == MAP_FAILED)
         status = sw_fail(err, SW_NO_MEMORY, "no memory for the faults to inject");
@@ -120,12 +123,15 @@ static sw_status set_timer(const sw_fault *fault, timer_t *timer, sw_error *err)
 }
 
 static void tell(sw_rank_faults *mine, int fault, const char *where) {
-    sw_detail details[] = {sw_detail_integer("rank", mine->comm->rank), sw_detail_text("at", where)};
+    sw_detail details[] = {sw_detail_integer("rank", mine->comm->rank),
+                           sw_detail_text("at", where)};
     sw_fault_calls_pass_fn pass;
     *(void **)&pass = dlsym(RTLD_DEFAULT, SW_FAULT_CALLS_PASS);
-    bool passed = pass && pass(true); /* a fault that struck in here would wait for the lock that is held */
+    bool passed =
+        pass && pass(true); /* a fault that struck in here would wait for the lock that is held */
     pthread_mutex_lock(&mine->lock);
-    (void)sw_events_write(mine->events, "inject", atomic_load(&mine->step), mine->faults->item[fault].text, details, 2, NULL);
+    (void)sw_events_write(mine->events, "inject", atomic_load(&mine->step),
+                          mine->faults->item[fault].text, details, 2, NULL);
     pthread_mutex_unlock(&mine->lock);
     if (pass)
         pass(passed);
@@ -155,7 +161,8 @@ static sw_status arm(sw_call_teller *teller, sw_error *err) {
         pthread_mutex_unlock(&teller->rank->lock);
     if (is_armed)
         return SW_OK;
-    return sw_fail(err, SW_BAD_CONFIG, "--inject %s: %s must be loaded before all other libraries, as the command does",
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "--inject %s: %s must be loaded before all other libraries, as the command does",
                    fault->text, SW_FAULT_CALLS_FILE);
 }
 
@@ -177,8 +184,8 @@ sw_status sw_faults_begin(sw_faults *faults, sw_error *err) {
 sw_status sw_faults_check(const sw_faults *faults, int n_ranks, sw_error *err) {
     for (int i = 0; faults && i < faults->n; i++)
         if (faults->item[i].rank >= n_ranks)
-            return sw_fail(err, SW_BAD_CONFIG, "--inject %s: the run has %d %s, counted from 0", faults->item[i].text, n_ranks,
-                           sw_text_noun(n_ranks, "rank", "ranks"));
+            return sw_fail(err, SW_BAD_CONFIG, "--inject %s: the run has %d %s, counted from 0",
+                           faults->item[i].text, n_ranks, sw_text_noun(n_ranks, "rank", "ranks"));
     return SW_OK;
 }
 
@@ -188,7 +195,8 @@ bool sw_fault_has_struck(const sw_faults *faults, int i) {
 
 /* ---- in a rank ---- */
 
-/* The first to come strikes; a fault that has struck is over, also for ranks that are started again. */
+/* The first to come strikes; a fault that has struck is over, also for ranks that are started
+ * again. */
 static bool claim(sw_rank_faults *mine, int fault) {
     _Atomic int32_t *n_struck = &mine->faults->n_struck[fault];
     return !atomic_load(n_struck) && atomic_fetch_add(n_struck, 1) == 0;
@@ -212,21 +220,26 @@ static bool is_mine(const sw_rank_faults *mine, const sw_fault *fault) {
 }
 
 /* Does the fault wait for a boundary, and is this one? `slow` goes on after its step. */
-static bool is_here(const sw_rank_faults *mine, const sw_fault *fault, const sw_boundary *boundary) {
-    bool is_time = !fault->step || (fault->kind == SW_FAULT_SLOW ? boundary->step >= fault->step : boundary->step == fault->step);
+static bool is_here(const sw_rank_faults *mine, const sw_fault *fault,
+                    const sw_boundary *boundary) {
+    bool is_time = !fault->step || (fault->kind == SW_FAULT_SLOW ? boundary->step >= fault->step
+                                                                 : boundary->step == fault->step);
     return is_mine(mine, fault) && fault->at < 0 && is_time &&
            (!*fault->instruction || !fnmatch(fault->instruction, boundary->instruction->label, 0));
 }
 
-/* Claimed when the place is the right one, and before the bit is turned: two who came by at once would turn it back. */
-static sw_status flip(sw_rank_faults *mine, int i, const sw_boundary *boundary, bool is_after, sw_error *err) {
+/* Claimed when the place is the right one, and before the bit is turned: two who came by at once
+ * would turn it back. */
+static sw_status flip(sw_rank_faults *mine, int i, const sw_boundary *boundary, bool is_after,
+                      sw_error *err) {
     const sw_fault *fault = &mine->faults->item[i];
     bool is_due = fault->buffer ? sw_fault_flip_is_due(mine->executor, fault, boundary, is_after)
                                 : !is_after && sw_fault_flip_file_is_due(mine->folder, fault);
     if (!is_due || !claim(mine, i))
         return SW_OK;
     tell(mine, i, boundary->instruction->label);
-    return fault->buffer ? sw_fault_flip(mine->executor, fault, boundary, err) : sw_fault_flip_file(mine->folder, fault, err);
+    return fault->buffer ? sw_fault_flip(mine->executor, fault, boundary, err)
+                         : sw_fault_flip_file(mine->folder, fault, err);
 }
 
 static sw_status before(void *self, const sw_boundary *boundary, sw_error *err) {
@@ -258,7 +271,8 @@ static sw_status before(void *self, const sw_boundary *boundary, sw_error *err) 
             break;
         case SW_FAULT_ALLOCATION:
         case SW_FAULT_WRITE:
-            if (!atomic_load(&mine->faults->n_struck[i]) && !atomic_exchange(&mine->is_armed[i], true))
+            if (!atomic_load(&mine->faults->n_struck[i]) &&
+                !atomic_exchange(&mine->is_armed[i], true))
                 status = arm(&mine->teller[i], err);
             break;
         }
@@ -312,17 +326,20 @@ static sw_status begin_at_once(sw_rank_faults *mine, sw_error *err) {
     return status;
 }
 
-sw_status sw_rank_faults_open(sw_faults *faults, const char *folder, sw_comm *comm, sw_rank_faults **mine, sw_error *err) {
+sw_status sw_rank_faults_open(sw_faults *faults, const char *folder, sw_comm *comm,
+                              sw_rank_faults **mine, sw_error *err) {
     char path[SW_PATH_BYTES];
     *mine = NULL;
     bool concerns = false;
     for (int i = 0; faults && i < faults->n; i++)
-        concerns = concerns || faults->item[i].rank == comm->rank || faults->item[i].rank == SW_FAULT_EVERY_RANK;
+        concerns = concerns || faults->item[i].rank == comm->rank ||
+                   faults->item[i].rank == SW_FAULT_EVERY_RANK;
     if (!concerns)
         return SW_OK;
     sw_rank_faults *opened = calloc(1, sizeof *opened);
     if (!opened)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the faults to inject", comm->rank);
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the faults to inject",
+                       comm->rank);
     *opened = (sw_rank_faults){.faults = faults, .folder = folder, .comm = comm};
     opened->observer = (sw_executor_observer){opened, before, after};
     for (int i = 0; i < faults->n; i++)

@@ -1,7 +1,9 @@
-/* faults_flip.c: one bit that changes in memory or in a file, as a broken chip or disk would have it.
+/* faults_flip.c: one bit that changes in memory or in a file, as a broken chip or disk would have
+ * it.
  *
- * Parameters and moments change before an instruction of the compute lane, when nobody writes them; a gradient when this
- * rank's contribution is complete and before it is summed; an activation when the kernel that made it is done.
+ * Parameters and moments change before an instruction of the compute lane, when nobody writes them;
+ * a gradient when this rank's contribution is complete and before it is summed; an activation when
+ * the kernel that made it is done.
  */
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -17,11 +19,13 @@ static bool names_unit(const sw_fault *fault, const char *unit) {
     return !*fault->unit || !fnmatch(fault->unit, unit, 0);
 }
 
-static sw_status flip(const sw_executor *e, const sw_fault *fault, const char *unit, char *memory, int64_t bytes, sw_error *err) {
+static sw_status flip(const sw_executor *e, const sw_fault *fault, const char *unit, char *memory,
+                      int64_t bytes, sw_error *err) {
     int64_t at = fault->bit / 8;
     if (at >= bytes)
-        return sw_fail(err, SW_BAD_CONFIG, "--inject %s: of unit %s this buffer has %" PRId64 " bits on rank %d", fault->text,
-                       unit, bytes * 8, e->comm->rank);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "--inject %s: of unit %s this buffer has %" PRId64 " bits on rank %d",
+                       fault->text, unit, bytes * 8, e->comm->rank);
     char byte;
     e->device->copy(e->device, &byte, memory + at, 1);
     byte = (char)(byte ^ 1 << fault->bit % 8);
@@ -30,12 +34,15 @@ static sw_status flip(const sw_executor *e, const sw_fault *fault, const char *u
 }
 
 /* In trap mode the own slice may be read only, outside of its update. */
-static sw_status flip_parameter(sw_executor *e, const sw_fault *fault, const sw_shard_unit *unit, int group, sw_error *err) {
+static sw_status flip_parameter(sw_executor *e, const sw_fault *fault, const sw_shard_unit *unit,
+                                int group, sw_error *err) {
     int index = e->states->copy[group];
     const sw_buffer *buffer = &e->states->buffers.item[index];
     char *own = sw_executor_address(e, 0, index);
     bool is_guarded = e->states->sharding.mode == SW_SHM_TRAP && e->states->sharding.stage == 3;
-    sw_status status = is_guarded ? sw_comm_protect(e->comm, own, (size_t)buffer->bytes, SW_PAGE_WRITE, err) : SW_OK;
+    sw_status status =
+        is_guarded ? sw_comm_protect(e->comm, own, (size_t)buffer->bytes, SW_PAGE_WRITE, err)
+                   : SW_OK;
     if (!status)
         status = flip(e, fault, unit->name, own, buffer->bytes, err);
     if (!status && is_guarded)
@@ -48,7 +55,8 @@ static sw_status flip_state(sw_executor *e, const sw_fault *fault, sw_error *err
     bool is_moment = fault->buffer == SW_FAULT_MOMENTS;
     for (int u = 0; u < layout->n_units; u++) {
         const sw_shard_unit *unit = &layout->units[u];
-        int group = unit->trainable_group >= 0 || is_moment ? unit->trainable_group : unit->frozen_group;
+        int group =
+            unit->trainable_group >= 0 || is_moment ? unit->trainable_group : unit->frozen_group;
         if (group < 0 || !names_unit(fault, unit->name))
             continue;
         int moment = -1;
@@ -58,9 +66,11 @@ static sw_status flip_state(sw_executor *e, const sw_fault *fault, sw_error *err
             continue;
         if (!is_moment)
             return flip_parameter(e, fault, unit, group, err);
-        return flip(e, fault, unit->name, sw_executor_address(e, 0, moment), e->states->buffers.item[moment].bytes, err);
+        return flip(e, fault, unit->name, sw_executor_address(e, 0, moment),
+                    e->states->buffers.item[moment].bytes, err);
     }
-    return sw_fail(err, SW_BAD_CONFIG, "--inject %s: no unit of that name has this buffer", fault->text);
+    return sw_fail(err, SW_BAD_CONFIG, "--inject %s: no unit of that name has this buffer",
+                   fault->text);
 }
 
 /* The operand that this instruction is the first to touch is the one that it writes. */
@@ -71,7 +81,8 @@ static const sw_reference *made_by(const sw_program *program, int index) {
         if (reference->buffer < 0)
             continue;
         const sw_buffer *buffer = &program->buffers.item[reference->buffer];
-        if (buffer->first == index && !buffer->is_persistent && buffer->memory_class == SW_MEMORY_ACTIVATIONS)
+        if (buffer->first == index && !buffer->is_persistent &&
+            buffer->memory_class == SW_MEMORY_ACTIVATIONS)
             return reference;
     }
     return NULL;
@@ -81,7 +92,8 @@ static const char *unit_of(const sw_executor *e, const sw_instruction *instructi
     return instruction->unit >= 0 ? e->states->layout->units[instruction->unit].name : "";
 }
 
-bool sw_fault_flip_is_due(const sw_executor *e, const sw_fault *fault, const sw_boundary *boundary, bool is_after) {
+bool sw_fault_flip_is_due(const sw_executor *e, const sw_fault *fault, const sw_boundary *boundary,
+                          bool is_after) {
     const sw_instruction *instruction = boundary->instruction;
     if (boundary->lane != SW_LANE_COMPUTE)
         return false;
@@ -91,11 +103,13 @@ bool sw_fault_flip_is_due(const sw_executor *e, const sw_fault *fault, const sw_
         return false;
     if (fault->buffer == SW_FAULT_GRADIENTS)
         return !is_after && instruction->kind == SW_DO_REDUCE_POST;
-    return is_after && instruction->kind == SW_DO_KERNEL && instruction->segment == SW_SEGMENT_FORWARD &&
+    return is_after && instruction->kind == SW_DO_KERNEL &&
+           instruction->segment == SW_SEGMENT_FORWARD &&
            made_by(e->programs[boundary->program], boundary->index);
 }
 
-sw_status sw_fault_flip(sw_executor *e, const sw_fault *fault, const sw_boundary *boundary, sw_error *err) {
+sw_status sw_fault_flip(sw_executor *e, const sw_fault *fault, const sw_boundary *boundary,
+                        sw_error *err) {
     const sw_instruction *instruction = boundary->instruction;
     const sw_bound *bound = &e->bound[boundary->program][boundary->index];
     const char *unit = unit_of(e, instruction);
@@ -108,7 +122,9 @@ sw_status sw_fault_flip(sw_executor *e, const sw_fault *fault, const sw_boundary
 }
 
 static int open_file(const char *folder, const sw_fault *fault, char path[SW_PATH_BYTES]) {
-    return sw_path_join(path, folder, fault->file, NULL) ? -1 : open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    return sw_path_join(path, folder, fault->file, NULL)
+               ? -1
+               : open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 }
 
 bool sw_fault_flip_file_is_due(const char *folder, const sw_fault *fault) {
@@ -129,5 +145,7 @@ sw_status sw_fault_flip_file(const char *folder, const sw_fault *fault, sw_error
     if (fd >= 0)
         close(fd);
     return is_done ? SW_OK
-                   : sw_fail(err, SW_BAD_CONFIG, "--inject %s: %s has no such bit, or cannot be written", fault->text, path);
+                   : sw_fail(err, SW_BAD_CONFIG,
+                             "--inject %s: %s has no such bit, or cannot be written", fault->text,
+                             path);
 }

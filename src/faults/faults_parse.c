@@ -1,4 +1,5 @@
-/* faults_parse.c: the grammar of faults: the table of kinds and keys, its parser and its reference. */
+/* faults_parse.c: the grammar of faults: the table of kinds and keys, its parser and its
+ * reference. */
 #include "faults/faults.h"
 
 #include <errno.h>
@@ -22,23 +23,33 @@ typedef struct key_row {
 #define MOST 9e15 /* a double counts so far */
 
 static const key_row keys[] = {
-    {"rank", "R", "a rank's number, or supervisor (kill and stop with at; allocation and write without step)", RANK, AT(rank), 0,
-     0},
-    {"step", "N", "in step N, as the metrics count; slow: from that step on", COUNT, AT(step), 1, MOST},
-    {"at", "SECONDS", "this long after the process started its part, whatever it is doing then; not with step or instruction",
+    {"rank", "R",
+     "a rank's number, or supervisor (kill and stop with at; allocation and write without step)",
+     RANK, AT(rank), 0, 0},
+    {"step", "N", "in step N, as the metrics count; slow: from that step on", COUNT, AT(step), 1,
+     MOST},
+    {"at", "SECONDS",
+     "this long after the process started its part, whatever it is doing then; not with step or "
+     "instruction",
      REAL, AT(at), 0, 1e6},
-    {"instruction", "PATTERN", "at an instruction whose label matches, as plan --print-program shows it: \"gather*\"", TEXT,
+    {"instruction", "PATTERN",
+     "at an instruction whose label matches, as plan --print-program shows it: \"gather*\"", TEXT,
      AT(instruction), 0, 0},
     {"factor", "F", "every instruction takes F times as long", REAL, AT(factor), 1, 1e6},
     {"seconds", "S", "how long each of these instructions is held up", REAL, AT(seconds), 0, 1e6},
-    {"buffer", "NAME", "parameters, moments, gradients or activations, of one unit", BUFFER, AT(buffer), 0, 0},
+    {"buffer", "NAME", "parameters, moments, gradients or activations, of one unit", BUFFER,
+     AT(buffer), 0, 0},
     {"unit", "PATTERN", "the first unit whose name matches", TEXT, AT(unit), 0, 0},
-    {"file", "PATTERN", "flip: a file in the run's folder, by its path from there; write: files whose whole path matches", TEXT,
-     AT(file), 0, 0},
+    {"file", "PATTERN",
+     "flip: a file in the run's folder, by its path from there; write: files whose whole path "
+     "matches",
+     TEXT, AT(file), 0, 0},
     {"bit", "N", "counted from the first of the buffer or file", COUNT, AT(bit), 0, MOST},
-    {"k", "K", "the K-th call of the process, counted from 1 and from the step if one is given", COUNT, AT(k), 1, MOST},
+    {"k", "K", "the K-th call of the process, counted from 1 and from the step if one is given",
+     COUNT, AT(k), 1, MOST},
     {"n", "N", "so many calls in a row; 1 if not given", COUNT, AT(n), 1, MOST},
-    {"error", "NAME", "ENOSPC, EIO, EDQUOT, EINTR, or short: half of the bytes are written", ERROR, AT(error), 0, 0},
+    {"error", "NAME", "ENOSPC, EIO, EDQUOT, EINTR, or short: half of the bytes are written", ERROR,
+     AT(error), 0, 0},
 };
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
@@ -49,13 +60,16 @@ typedef struct kind_row {
 static const kind_row kinds[] = {
     [SW_FAULT_KILL] = {"kill", "rank", "step instruction at", "SIGKILL", "kill:rank=1,step=3"},
     [SW_FAULT_STOP] = {"stop", "rank", "step instruction at", "SIGSTOP", "stop:rank=2,at=1.5"},
-    [SW_FAULT_SLOW] = {"slow", "rank factor", "step instruction", "a rank that is slower than the others",
-                       "slow:rank=0,factor=4"},
-    [SW_FAULT_DELAY] = {"delay", "rank instruction seconds", "step", "instructions that come late, such as messages",
+    [SW_FAULT_SLOW] = {"slow", "rank factor", "step instruction",
+                       "a rank that is slower than the others", "slow:rank=0,factor=4"},
+    [SW_FAULT_DELAY] = {"delay", "rank instruction seconds", "step",
+                        "instructions that come late, such as messages",
                         "delay:rank=1,instruction=gather*,seconds=0.2"},
-    [SW_FAULT_FLIP] = {"flip", "rank bit", "step instruction buffer unit file", "one bit of a buffer or of a file",
+    [SW_FAULT_FLIP] = {"flip", "rank bit", "step instruction buffer unit file",
+                       "one bit of a buffer or of a file",
                        "flip:rank=1,step=5,buffer=parameters,bit=17"},
-    [SW_FAULT_ALLOCATION] = {"allocation", "k", "rank step n", "malloc and its kin, and mmap", "allocation:rank=0,k=100"},
+    [SW_FAULT_ALLOCATION] = {"allocation", "k", "rank step n", "malloc and its kin, and mmap",
+                             "allocation:rank=0,k=100"},
     [SW_FAULT_WRITE] = {"write", "error k", "rank step n file", "calls that change a file",
                         "write:error=ENOSPC,k=3,file=*/steps/*"},
 };
@@ -70,8 +84,11 @@ static const named_number buffers[] = {{"parameters", SW_FAULT_PARAMETERS},
                                        {"moments", SW_FAULT_MOMENTS},
                                        {"gradients", SW_FAULT_GRADIENTS},
                                        {"activations", SW_FAULT_ACTIVATIONS}};
-static const named_number errors[] = {
-    {"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EDQUOT", EDQUOT}, {"EINTR", EINTR}, {"short", SW_FAULT_CUT_SHORT}};
+static const named_number errors[] = {{"ENOSPC", ENOSPC},
+                                      {"EIO", EIO},
+                                      {"EDQUOT", EDQUOT},
+                                      {"EINTR", EINTR},
+                                      {"short", SW_FAULT_CUT_SHORT}};
 
 static bool find_number(const named_number *table, size_t n, const char *name, int64_t *number) {
     for (size_t i = 0; i < n; i++)
@@ -128,8 +145,9 @@ static bool set_value(const key_row *key, char *text, sw_fault *fault) {
 
 static sw_status refuse(const sw_fault *fault, const char *what, const char *about, sw_error *err) {
     const kind_row *kind = &kinds[fault->kind];
-    return sw_fail(err, SW_BAD_CONFIG, "--inject %s: %s%s · %s takes %s, and may take %s; for example %s", fault->text, what,
-                   about, kind->name, kind->required, kind->optional, kind->example);
+    return sw_fail(err, SW_BAD_CONFIG,
+                   "--inject %s: %s%s · %s takes %s, and may take %s; for example %s", fault->text,
+                   what, about, kind->name, kind->required, kind->optional, kind->example);
 }
 
 static sw_status parse_pair(char *pair, sw_fault *fault, uint32_t *given, sw_error *err) {
@@ -140,7 +158,8 @@ static sw_status parse_pair(char *pair, sw_fault *fault, uint32_t *given, sw_err
     *value++ = 0;
     while (k < N_KEYS && strcmp(keys[k].name, pair))
         k++;
-    if (k == N_KEYS || !(lists(kinds[fault->kind].required, pair) || lists(kinds[fault->kind].optional, pair)))
+    if (k == N_KEYS ||
+        !(lists(kinds[fault->kind].required, pair) || lists(kinds[fault->kind].optional, pair)))
         return refuse(fault, "it has no ", pair, err);
     if (*given & 1u << k)
         return refuse(fault, "it is given twice: ", pair, err);
@@ -149,8 +168,10 @@ static sw_status parse_pair(char *pair, sw_fault *fault, uint32_t *given, sw_err
         return SW_OK;
     char about[256], remedy[128] = "";
     if (keys[k].kind == RANK || keys[k].kind == COUNT || keys[k].kind == REAL)
-        sw_numeral_remedy(value, keys[k].kind == REAL ? SW_NUMERAL_REAL : SW_NUMERAL_INTEGER, remedy, sizeof remedy);
-    snprintf(about, sizeof about, "%s=%s: %s%s%s", keys[k].name, keys[k].value_name, keys[k].about, *remedy ? "; " : "", remedy);
+        sw_numeral_remedy(value, keys[k].kind == REAL ? SW_NUMERAL_REAL : SW_NUMERAL_INTEGER,
+                          remedy, sizeof remedy);
+    snprintf(about, sizeof about, "%s=%s: %s%s%s", keys[k].name, keys[k].value_name, keys[k].about,
+             *remedy ? "; " : "", remedy);
     return refuse(fault, "not a value of ", about, err);
 }
 
@@ -164,8 +185,8 @@ static sw_status check(const sw_fault *fault, uint32_t given, sw_error *err) {
         return refuse(fault, "at is an instant of its own: ", "not with step or instruction", err);
     bool is_call = fault->kind == SW_FAULT_ALLOCATION || fault->kind == SW_FAULT_WRITE;
     if (fault->rank == SW_FAULT_SUPERVISOR && (is_placed || !(is_call || is_timed)))
-        return refuse(fault, "the supervisor runs no steps: ", "kill and stop need at, and nothing takes step or instruction",
-                      err);
+        return refuse(fault, "the supervisor runs no steps: ",
+                      "kill and stop need at, and nothing takes step or instruction", err);
     if (fault->kind == SW_FAULT_FLIP && !fault->buffer == !*fault->file)
         return refuse(fault, "one of them is needed: ", "buffer, file", err);
     if (fault->kind == SW_FAULT_FLIP && *fault->unit && !fault->buffer)
@@ -178,15 +199,18 @@ static sw_status unknown_kind(const char *text, const char *name, sw_error *err)
     for (int i = 0; i < N_KINDS; i++)
         names[i] = kinds[i].name;
     const char *nearest = sw_text_nearest(name, names, N_KINDS);
-    return sw_fail(err, SW_BAD_CONFIG, "--inject %s: there is no fault \"%s\"%s%s%s · shardwise train --help lists them", text,
-                   name, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    return sw_fail(
+        err, SW_BAD_CONFIG,
+        "--inject %s: there is no fault \"%s\"%s%s%s · shardwise train --help lists them", text,
+        name, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
 sw_status sw_fault_parse(const char *text, sw_fault *fault, sw_error *err) {
     char copy[sizeof fault->text];
     *fault = (sw_fault){.rank = SW_FAULT_EVERY_RANK, .at = -1, .n = 1};
     if (snprintf(fault->text, sizeof fault->text, "%s", text) >= (int)sizeof fault->text)
-        return sw_fail(err, SW_BAD_CONFIG, "--inject %.40s...: longer than %zu bytes", text, sizeof fault->text - 1);
+        return sw_fail(err, SW_BAD_CONFIG, "--inject %.40s...: longer than %zu bytes", text,
+                       sizeof fault->text - 1);
     memcpy(copy, fault->text, sizeof copy);
     char *rest = strchr(copy, ':');
     if (rest)
@@ -214,20 +238,23 @@ void sw_faults_reference(void (*line)(void *to, const char *text), void *to, boo
     line(to, as_markdown ? "\n## Faults on purpose: --inject\n"
                          : "\nFaults on purpose, --inject KIND:KEY=VALUE,... (may be repeated):\n");
     if (as_markdown)
-        line(to, "`shardwise train RUN.yaml --inject KIND:KEY=VALUE,...`, which may be repeated. See [the "
+        line(to, "`shardwise train RUN.yaml --inject KIND:KEY=VALUE,...`, which may be repeated. "
+                 "See [the "
                  "design](design/faults.md).\n\n"
                  "| kind | needs | may take | what | for example |\n|---|---|---|---|---|");
     for (int i = 0; i < N_KINDS; i++) {
         const kind_row *k = &kinds[i];
-        snprintf(text, sizeof text, as_markdown ? "| `%s` | %s | %s | %s | `%s` |" : "  %-10s %-24s [%s] %s; %s", k->name,
-                 k->required, k->optional, k->about, k->example);
+        snprintf(text, sizeof text,
+                 as_markdown ? "| `%s` | %s | %s | %s | `%s` |" : "  %-10s %-24s [%s] %s; %s",
+                 k->name, k->required, k->optional, k->about, k->example);
         line(to, text);
     }
     line(to, as_markdown ? "\n| key | |\n|---|---|" : "");
     for (int i = 0; i < N_KEYS; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s=%s", keys[i].name, keys[i].value_name);
-        snprintf(text, sizeof text, as_markdown ? "| `%s` | %s |" : "  %-20s %s", key, keys[i].about);
+        snprintf(text, sizeof text, as_markdown ? "| `%s` | %s |" : "  %-20s %s", key,
+                 keys[i].about);
         line(to, text);
     }
 }

@@ -10,11 +10,13 @@
 #include "base/file_format.h"
 #include "base/text.h"
 
-/* The header is read in a piece that is large enough for most; longer ones are read again, four times as much. */
+/* The header is read in a piece that is large enough for most; longer ones are read again, four
+ * times as much. */
 enum { FIRST_BYTES = 8 << 20, CHUNK_BYTES = 1 << 18, LARGEST_BLOCK = 256 };
 static const int64_t max_header_bytes = (int64_t)1 << 30;
 
-static sw_status open_parsed(const char *path, int descriptor, int64_t file_bytes, sw_gguf *file, sw_error *err) {
+static sw_status open_parsed(const char *path, int descriptor, int64_t file_bytes, sw_gguf *file,
+                             sw_error *err) {
     uint8_t *header = NULL;
     sw_status status;
     for (int64_t n = FIRST_BYTES;; n *= 4) {
@@ -69,30 +71,39 @@ static int compare_name(const void *name, const void *tensor) {
 }
 
 const sw_gguf_value *sw_gguf_find(const sw_gguf *file, const char *key) {
-    return file->n_values ? bsearch(key, file->values, (size_t)file->n_values, sizeof *file->values, compare_key) : NULL;
+    return file->n_values ? bsearch(key, file->values, (size_t)file->n_values, sizeof *file->values,
+                                    compare_key)
+                          : NULL;
 }
 
 const sw_gguf_tensor *sw_gguf_find_tensor(const sw_gguf *file, const char *name) {
-    return file->n_tensors ? bsearch(name, file->tensors, (size_t)file->n_tensors, sizeof *file->tensors, compare_name) : NULL;
+    return file->n_tensors ? bsearch(name, file->tensors, (size_t)file->n_tensors,
+                                     sizeof *file->tensors, compare_name)
+                           : NULL;
 }
 
 /* ---- elements ---- */
 
-sw_status sw_gguf_read(sw_gguf *file, const sw_gguf_tensor *tensor, int64_t first, int64_t n, float *out, sw_error *err) {
+sw_status sw_gguf_read(sw_gguf *file, const sw_gguf_tensor *tensor, int64_t first, int64_t n,
+                       float *out, sw_error *err) {
     const sw_gguf_format *format = tensor->format;
     if (first < 0 || n < 0 || first > tensor->n_elements || n > tensor->n_elements - first)
-        return sw_fail(err, SW_BUG, "%s: elements %" PRId64 " + %" PRId64 " of tensor \"%.200s\", which has %" PRId64, file->path,
-                       first, n, tensor->name, tensor->n_elements);
+        return sw_fail(err, SW_BUG,
+                       "%s: elements %" PRId64 " + %" PRId64
+                       " of tensor \"%.200s\", which has %" PRId64,
+                       file->path, first, n, tensor->name, tensor->n_elements);
     if (!format->unpack)
-        return sw_fail(
-            err, SW_BAD_FILE,
-            "%s: tensor \"%.200s\" is in format %s; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K and Q6_K are read",
-            file->path, tensor->name, format->name);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: tensor \"%.200s\" is in format %s; F32, F16, BF16, Q8_0, Q4_0, Q4_1, "
+                       "Q5_0, Q5_1, Q4_K and Q6_K are read",
+                       file->path, tensor->name, format->name);
     int64_t end = first + n, chunk_blocks = CHUNK_BYTES / format->block_bytes;
-    for (int64_t block = first / format->block; block * format->block < end; block += chunk_blocks) {
+    for (int64_t block = first / format->block; block * format->block < end;
+         block += chunk_blocks) {
         int64_t n_blocks = (end - 1) / format->block + 1 - block;
         n_blocks = n_blocks < chunk_blocks ? n_blocks : chunk_blocks;
-        sw_status status = sw_file_read_at(file->descriptor, file->path, file->chunk, n_blocks * format->block_bytes,
+        sw_status status = sw_file_read_at(file->descriptor, file->path, file->chunk,
+                                           n_blocks * format->block_bytes,
                                            tensor->file_offset + block * format->block_bytes, err);
         if (status != SW_OK)
             return status;
@@ -117,25 +128,30 @@ sw_status sw_gguf_read(sw_gguf *file, const sw_gguf_tensor *tensor, int64_t firs
 
 static const char *type_words(sw_gguf_type type) {
     static const char *const words[SW_GGUF_N_TYPES] = {
-        [SW_GGUF_U8] = "an integer",  [SW_GGUF_I8] = "an integer",      [SW_GGUF_U16] = "an integer",
-        [SW_GGUF_I16] = "an integer", [SW_GGUF_U32] = "an integer",     [SW_GGUF_I32] = "an integer",
-        [SW_GGUF_F32] = "a fraction", [SW_GGUF_BOOL] = "true or false", [SW_GGUF_TEXT] = "text",
-        [SW_GGUF_LIST] = "a list",    [SW_GGUF_U64] = "an integer",     [SW_GGUF_I64] = "an integer",
+        [SW_GGUF_U8] = "an integer",  [SW_GGUF_I8] = "an integer",
+        [SW_GGUF_U16] = "an integer", [SW_GGUF_I16] = "an integer",
+        [SW_GGUF_U32] = "an integer", [SW_GGUF_I32] = "an integer",
+        [SW_GGUF_F32] = "a fraction", [SW_GGUF_BOOL] = "true or false",
+        [SW_GGUF_TEXT] = "text",      [SW_GGUF_LIST] = "a list",
+        [SW_GGUF_U64] = "an integer", [SW_GGUF_I64] = "an integer",
         [SW_GGUF_F64] = "a fraction",
     };
     return words[type];
 }
 
 /* The value of a key, NULL with SW_OK if an optional one is absent. */
-static sw_status find(const sw_gguf *file, const char *key, bool is_required, const sw_gguf_value **value, sw_error *err) {
+static sw_status find(const sw_gguf *file, const char *key, bool is_required,
+                      const sw_gguf_value **value, sw_error *err) {
     *value = sw_gguf_find(file, key);
     if (!*value && is_required)
         return sw_fail(err, SW_BAD_FILE, "%s: %s is missing", file->path, key);
     return SW_OK;
 }
 
-static sw_status wrong_type(const sw_gguf *file, const sw_gguf_value *value, const char *needed, sw_error *err) {
-    return sw_fail(err, SW_BAD_FILE, "%s: %s is %s, %s is needed", file->path, value->key, type_words(value->type), needed);
+static sw_status wrong_type(const sw_gguf *file, const sw_gguf_value *value, const char *needed,
+                            sw_error *err) {
+    return sw_fail(err, SW_BAD_FILE, "%s: %s is %s, %s is needed", file->path, value->key,
+                   type_words(value->type), needed);
 }
 
 static uint64_t little(const uint8_t *from, int n_bytes) {
@@ -145,7 +161,8 @@ static uint64_t little(const uint8_t *from, int n_bytes) {
     return value;
 }
 
-sw_status sw_gguf_integer(const sw_gguf *file, const char *key, bool is_required, int64_t *value, sw_error *err) {
+sw_status sw_gguf_integer(const sw_gguf *file, const char *key, bool is_required, int64_t *value,
+                          sw_error *err) {
     const sw_gguf_value *found;
     sw_status status = find(file, key, is_required, &found, err);
     if (!found)
@@ -180,7 +197,8 @@ sw_status sw_gguf_integer(const sw_gguf *file, const char *key, bool is_required
     }
 }
 
-sw_status sw_gguf_real(const sw_gguf *file, const char *key, bool is_required, double *value, sw_error *err) {
+sw_status sw_gguf_real(const sw_gguf *file, const char *key, bool is_required, double *value,
+                       sw_error *err) {
     const sw_gguf_value *found;
     sw_status status = find(file, key, is_required, &found, err);
     if (!found)
@@ -204,7 +222,8 @@ sw_status sw_gguf_real(const sw_gguf *file, const char *key, bool is_required, d
     return SW_OK;
 }
 
-sw_status sw_gguf_bool(const sw_gguf *file, const char *key, bool is_required, bool *value, sw_error *err) {
+sw_status sw_gguf_bool(const sw_gguf *file, const char *key, bool is_required, bool *value,
+                       sw_error *err) {
     const sw_gguf_value *found;
     sw_status status = find(file, key, is_required, &found, err);
     if (!found)
@@ -215,7 +234,8 @@ sw_status sw_gguf_bool(const sw_gguf *file, const char *key, bool is_required, b
     return SW_OK;
 }
 
-sw_status sw_gguf_text(sw_gguf *file, const char *key, bool is_required, const char **value, sw_error *err) {
+sw_status sw_gguf_text(sw_gguf *file, const char *key, bool is_required, const char **value,
+                       sw_error *err) {
     const sw_gguf_value *found;
     sw_status status = find(file, key, is_required, &found, err);
     if (!found)
@@ -235,8 +255,8 @@ sw_status sw_gguf_text(sw_gguf *file, const char *key, bool is_required, const c
     return SW_OK;
 }
 
-sw_status sw_gguf_list(const sw_gguf *file, const char *key, bool is_required, sw_gguf_type element, const sw_gguf_value **value,
-                       sw_error *err) {
+sw_status sw_gguf_list(const sw_gguf *file, const char *key, bool is_required, sw_gguf_type element,
+                       const sw_gguf_value **value, sw_error *err) {
     sw_status status = find(file, key, is_required, value, err);
     if (!*value)
         return status;
@@ -244,8 +264,8 @@ sw_status sw_gguf_list(const sw_gguf *file, const char *key, bool is_required, s
         return wrong_type(file, *value, "a list", err);
     sw_gguf_type found = (*value)->element;
     if (found != element && !(element == SW_GGUF_I32 && found == SW_GGUF_U32))
-        return sw_fail(err, SW_BAD_FILE, "%s: %s is a list of the wrong type: its elements are %s", file->path, key,
-                       type_words(found));
+        return sw_fail(err, SW_BAD_FILE, "%s: %s is a list of the wrong type: its elements are %s",
+                       file->path, key, type_words(found));
     return SW_OK;
 }
 

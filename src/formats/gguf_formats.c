@@ -1,9 +1,10 @@
 /* gguf_formats.c: the element formats of GGUF and how blocks of the common ones become fp32.
  *
- * A block holds 32 or 256 elements as small integers q and, in fp16, a step d and sometimes a minimum m: element = d q, d q + m
- * or d (q - middle). The K formats have blocks of 256 whose step and minimum are themselves 6- or 8-bit multiples for each 32 or
- * 16 elements. Products and sums are rounded one by one in fp32, in the order of the reference (ggml, and its Python package
- * gguf, quants.py), so the values are equal to the bit.
+ * A block holds 32 or 256 elements as small integers q and, in fp16, a step d and sometimes a
+ * minimum m: element = d q, d q + m or d (q - middle). The K formats have blocks of 256 whose step
+ * and minimum are themselves 6- or 8-bit multiples for each 32 or 16 elements. Products and sums
+ * are rounded one by one in fp32, in the order of the reference (ggml, and its Python package gguf,
+ * quants.py), so the values are equal to the bit.
  */
 #include <string.h>
 
@@ -85,25 +86,30 @@ static void unpack_q8_0(const uint8_t *from, float *out) {
         out[i] = (float)(int8_t)from[2 + i] * d;
 }
 
-/* d, dmin; 12 bytes with a step and a minimum of 6 bits for each of 8 runs of 32 elements; 128 bytes of 4 bits: 32 bytes hold a
- * run in their low halves and the next one in their high halves. */
+/* d, dmin; 12 bytes with a step and a minimum of 6 bits for each of 8 runs of 32 elements; 128
+ * bytes of 4 bits: 32 bytes hold a run in their low halves and the next one in their high
+ * halves. */
 static void unpack_q4_k(const uint8_t *from, float *out) {
     float d = read_f16(from), d_min = read_f16(from + 2);
     const uint8_t *scales = from + 4, *q = from + 16;
     for (int run = 0; run < 8; run++) {
         int low = run & 3;
-        uint8_t step = run < 4 ? scales[run] & 63 : (scales[8 + low] & 15) | (scales[low] >> 6) << 4;
-        uint8_t least = run < 4 ? scales[4 + run] & 63 : scales[8 + low] >> 4 | (scales[4 + low] >> 6) << 4;
+        uint8_t step =
+            run < 4 ? scales[run] & 63 : (scales[8 + low] & 15) | (scales[low] >> 6) << 4;
+        uint8_t least =
+            run < 4 ? scales[4 + run] & 63 : scales[8 + low] >> 4 | (scales[4 + low] >> 6) << 4;
         float run_step = product(d, (float)step), run_least = product(d_min, (float)least);
         for (int i = 0; i < 32; i++) {
             uint8_t byte = q[32 * (run / 2) + i];
-            out[32 * run + i] = product(run_step, (float)(run & 1 ? byte >> 4 : byte & 15)) - run_least;
+            out[32 * run + i] =
+                product(run_step, (float)(run & 1 ? byte >> 4 : byte & 15)) - run_least;
         }
     }
 }
 
-/* 128 bytes with the low four bits, 64 with the high two, 16 signed steps for runs of 16, d. Each half of 128 elements: 64 bytes
- * of low bits (their low halves are elements 0 to 63, the high ones 64 to 127) and 32 of high bits (two for every 32nd). */
+/* 128 bytes with the low four bits, 64 with the high two, 16 signed steps for runs of 16, d. Each
+ * half of 128 elements: 64 bytes of low bits (their low halves are elements 0 to 63, the high ones
+ * 64 to 127) and 32 of high bits (two for every 32nd). */
 static void unpack_q6_k(const uint8_t *from, float *out) {
     const uint8_t *low = from, *high = from + 128, *steps = from + 192;
     float d = read_f16(from + 208);

@@ -1,4 +1,5 @@
-/* gguf_parse.c: the header of a GGUF file: every length and offset is checked against the bytes there are before it is used. */
+/* gguf_parse.c: the header of a GGUF file: every length and offset is checked against the bytes
+ * there are before it is used. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ typedef struct cursor {
 static sw_status refuse(const cursor *c, const char *reason) {
     int64_t byte = c->at - c->start;
     if (c->what)
-        return sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\": %s (byte %" PRId64 ")", c->file->path, c->what, reason, byte);
+        return sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\": %s (byte %" PRId64 ")", c->file->path,
+                       c->what, reason, byte);
     return sw_fail(c->err, SW_BAD_FILE, "%s: %s (byte %" PRId64 ")", c->file->path, reason, byte);
 }
 
@@ -95,7 +97,8 @@ static sw_status pass_over_list(cursor *c, sw_gguf_value *value) {
     if (status != SW_OK)
         return status;
     if (element >= SW_GGUF_N_TYPES || element == SW_GGUF_LIST)
-        return refuse(c, element == SW_GGUF_LIST ? "is a list of lists, which are not read" : "is a list of an unknown type");
+        return refuse(c, element == SW_GGUF_LIST ? "is a list of lists, which are not read"
+                                                 : "is a list of an unknown type");
     int size = type_bytes(element);
     uint64_t bytes;
     if (__builtin_mul_overflow(n, (uint64_t)(size ? size : 8), &bytes) || bytes > INT64_MAX)
@@ -160,7 +163,8 @@ static sw_status take_tensor(cursor *c, sw_gguf_tensor *tensor) {
     for (int i = tensor->n_dimensions - 1; i >= 0; i--) {
         if ((status = take(c, 8, &dimension)) != SW_OK)
             return status;
-        if (dimension > INT64_MAX || __builtin_mul_overflow(tensor->n_elements, (int64_t)dimension, &tensor->n_elements))
+        if (dimension > INT64_MAX ||
+            __builtin_mul_overflow(tensor->n_elements, (int64_t)dimension, &tensor->n_elements))
             return refuse(c, "has more elements than 63 bits can count");
         tensor->dimension[i] = (int64_t)dimension;
     }
@@ -168,13 +172,17 @@ static sw_status take_tensor(cursor *c, sw_gguf_tensor *tensor) {
         return status;
     tensor->format = sw_gguf_format_of((uint32_t)id);
     if (!tensor->format)
-        return sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\": element format %" PRIu64 " is unknown", c->file->path, c->what, id);
+        return sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\": element format %" PRIu64 " is unknown",
+                       c->file->path, c->what, id);
     const sw_gguf_format *format = tensor->format;
     int64_t row = tensor->n_dimensions ? tensor->dimension[tensor->n_dimensions - 1] : 1;
     if (row % format->block != 0)
-        return sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\": rows of %" PRId64 " elements are no whole blocks of %s (%d)",
+        return sw_fail(c->err, SW_BAD_FILE,
+                       "%s: \"%.200s\": rows of %" PRId64
+                       " elements are no whole blocks of %s (%d)",
                        c->file->path, c->what, row, format->name, format->block);
-    if (__builtin_mul_overflow(tensor->n_elements / format->block, (int64_t)format->block_bytes, &tensor->n_bytes))
+    if (__builtin_mul_overflow(tensor->n_elements / format->block, (int64_t)format->block_bytes,
+                               &tensor->n_bytes))
         return refuse(c, "has more bytes than 63 bits can count");
     if (offset > INT64_MAX)
         return refuse(c, "its data lie beyond the end of the file; is the download complete?");
@@ -191,7 +199,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 static int by_range(const void *a, const void *b) {
-    const sw_gguf_tensor *x = *(const sw_gguf_tensor *const *)a, *y = *(const sw_gguf_tensor *const *)b;
+    const sw_gguf_tensor *x = *(const sw_gguf_tensor *const *)a,
+                         *y = *(const sw_gguf_tensor *const *)b;
     if (x->file_offset != y->file_offset)
         return x->file_offset < y->file_offset ? -1 : 1;
     return (x->n_bytes > y->n_bytes) - (x->n_bytes < y->n_bytes);
@@ -201,13 +210,16 @@ static int by_range(const void *a, const void *b) {
 static sw_status read_alignment(const cursor *c, int64_t *alignment) {
     *alignment = 32;
     sw_status status = sw_gguf_integer(c->file, "general.alignment", false, alignment, c->err);
-    if (status == SW_OK && (*alignment < 1 || *alignment > 1 << 20 || (*alignment & (*alignment - 1))))
-        return sw_fail(c->err, SW_BAD_FILE, "%s: general.alignment is %" PRId64 ", a power of two up to 2^20 is needed",
+    if (status == SW_OK &&
+        (*alignment < 1 || *alignment > 1 << 20 || (*alignment & (*alignment - 1))))
+        return sw_fail(c->err, SW_BAD_FILE,
+                       "%s: general.alignment is %" PRId64 ", a power of two up to 2^20 is needed",
                        c->file->path, *alignment);
     return status;
 }
 
-/* Data begin at the next multiple behind the header; each tensor lies at a multiple, in the file, and by itself. */
+/* Data begin at the next multiple behind the header; each tensor lies at a multiple, in the file,
+ * and by itself. */
 static sw_status place_tensors(cursor *c, int64_t alignment) {
     sw_gguf *file = c->file;
     int64_t header_bytes = c->at - c->start;
@@ -222,20 +234,25 @@ static sw_status place_tensors(cursor *c, int64_t alignment) {
         c->what = tensor->name;
         int64_t end;
         if (tensor->file_offset % alignment)
-            status = sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\": its data lie at %" PRId64 ", no multiple of %" PRId64,
+            status = sw_fail(c->err, SW_BAD_FILE,
+                             "%s: \"%.200s\": its data lie at %" PRId64 ", no multiple of %" PRId64,
                              file->path, tensor->name, tensor->file_offset, alignment);
-        else if (__builtin_add_overflow(tensor->file_offset, file->data_offset, &tensor->file_offset) ||
-                 __builtin_add_overflow(tensor->file_offset, tensor->n_bytes, &end) || end > c->file_bytes)
-            status =
-                sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\": its data lie beyond the end of the file; is the download complete?",
-                        file->path, tensor->name);
+        else if (__builtin_add_overflow(tensor->file_offset, file->data_offset,
+                                        &tensor->file_offset) ||
+                 __builtin_add_overflow(tensor->file_offset, tensor->n_bytes, &end) ||
+                 end > c->file_bytes)
+            status = sw_fail(c->err, SW_BAD_FILE,
+                             "%s: \"%.200s\": its data lie beyond the end of the file; is the "
+                             "download complete?",
+                             file->path, tensor->name);
     }
     if (status == SW_OK && file->n_tensors > 0)
         qsort(in_order, (size_t)file->n_tensors, sizeof *in_order, by_range);
     for (int t = 1; t < file->n_tensors && status == SW_OK; t++)
         if (in_order[t - 1]->file_offset + in_order[t - 1]->n_bytes > in_order[t]->file_offset)
-            status = sw_fail(c->err, SW_BAD_FILE, "%s: tensors \"%.200s\" and \"%.200s\" claim the same bytes", file->path,
-                             in_order[t - 1]->name, in_order[t]->name);
+            status = sw_fail(c->err, SW_BAD_FILE,
+                             "%s: tensors \"%.200s\" and \"%.200s\" claim the same bytes",
+                             file->path, in_order[t - 1]->name, in_order[t]->name);
     free(in_order);
     return status;
 }
@@ -244,10 +261,12 @@ static sw_status check_names(const cursor *c) {
     const sw_gguf *file = c->file;
     for (int i = 1; i < file->n_values; i++)
         if (strcmp(file->values[i - 1].key, file->values[i].key) == 0)
-            return sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\" is there twice", file->path, file->values[i].key);
+            return sw_fail(c->err, SW_BAD_FILE, "%s: \"%.200s\" is there twice", file->path,
+                           file->values[i].key);
     for (int i = 1; i < file->n_tensors; i++)
         if (strcmp(file->tensors[i - 1].name, file->tensors[i].name) == 0)
-            return sw_fail(c->err, SW_BAD_FILE, "%s: tensor \"%.200s\" is there twice", file->path, file->tensors[i].name);
+            return sw_fail(c->err, SW_BAD_FILE, "%s: tensor \"%.200s\" is there twice", file->path,
+                           file->tensors[i].name);
     return SW_OK;
 }
 
@@ -263,7 +282,9 @@ static sw_status take_version(cursor *c) {
         return status;
     if (version == 0x02000000 || version == 0x03000000)
         return refuse(c, "is big-endian, which is not read; convert it where it was made");
-    return sw_fail(c->err, SW_BAD_FILE, "%s: is of GGUF version %" PRIu64 "; versions 2 and 3 are read", c->file->path, version);
+    return sw_fail(c->err, SW_BAD_FILE,
+                   "%s: is of GGUF version %" PRIu64 "; versions 2 and 3 are read", c->file->path,
+                   version);
 }
 
 /* How many there are; each takes some bytes of the file, so a count beyond that is a lie. */
@@ -273,21 +294,28 @@ static sw_status take_count(cursor *c, int least_bytes, int *n) {
     if (status != SW_OK)
         return status;
     if (count > (uint64_t)(c->file_bytes / least_bytes) || count > INT_MAX / 2)
-        return refuse(c, "counts more tensors or values than the file has room for; is the download complete?");
+        return refuse(
+            c,
+            "counts more tensors or values than the file has room for; is the download complete?");
     *n = (int)count;
     return SW_OK;
 }
 
-sw_status sw_gguf_parse(const char *path, const uint8_t *data, int64_t n_bytes, int64_t file_bytes, sw_gguf *file, bool *is_cut,
-                        sw_error *err) {
+sw_status sw_gguf_parse(const char *path, const uint8_t *data, int64_t n_bytes, int64_t file_bytes,
+                        sw_gguf *file, bool *is_cut, sw_error *err) {
     int n_tensors = 0, n_values = 0, capacity = 0;
     *file = (sw_gguf){.descriptor = -1};
     *is_cut = false;
     file->path = sw_arena_text(&file->arena, path);
     if (!file->path)
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
-    cursor c = {
-        .file = file, .start = data, .at = data, .end = data + n_bytes, .file_bytes = file_bytes, .is_cut = is_cut, .err = err};
+    cursor c = {.file = file,
+                .start = data,
+                .at = data,
+                .end = data + n_bytes,
+                .file_bytes = file_bytes,
+                .is_cut = is_cut,
+                .err = err};
     sw_status status = take_version(&c);
     if (status == SW_OK)
         status = take_count(&c, 24, &n_tensors);
@@ -306,7 +334,8 @@ sw_status sw_gguf_parse(const char *path, const uint8_t *data, int64_t n_bytes, 
         qsort(file->values, (size_t)file->n_values, sizeof *file->values, by_key);
     capacity = 0;
     for (int i = 0; i < n_tensors && status == SW_OK; i++) {
-        sw_gguf_tensor *more = sw_arena_grow(&file->arena, file->tensors, i, &capacity, sizeof *more);
+        sw_gguf_tensor *more =
+            sw_arena_grow(&file->arena, file->tensors, i, &capacity, sizeof *more);
         if (!more)
             return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its tensors", path);
         file->tensors = more;

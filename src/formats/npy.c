@@ -1,8 +1,8 @@
 /* npy.c: the header of a .npy file, read strictly.
  *
- * The header is a Python literal, but only one shape of it is valid here, so a cursor that expects what must come next is enough:
- * the three keys, each once, in any order, then spaces and a newline. Tried on damaged headers in tests/data/test_npy.c and
- * fuzz/fuzz_npy.c.
+ * The header is a Python literal, but only one shape of it is valid here, so a cursor that expects
+ * what must come next is enough: the three keys, each once, in any order, then spaces and a
+ * newline. Tried on damaged headers in tests/data/test_npy.c and fuzz/fuzz_npy.c.
  */
 #include "formats/npy.h"
 
@@ -25,8 +25,9 @@ static sw_status not_a_header(const cursor *c, const char *expected) {
     if (c->at < c->end)
         snprintf(found, sizeof found, "byte 0x%02x", (unsigned)(uint8_t)*c->at);
     return sw_fail(c->err, SW_BAD_FILE,
-                   "%s: the .npy header is damaged: expected %s, found %s; write the file again with numpy.save", c->name,
-                   expected, found);
+                   "%s: the .npy header is damaged: expected %s, found %s; write the file again "
+                   "with numpy.save",
+                   c->name, expected, found);
 }
 
 static void skip_spaces(cursor *c) {
@@ -68,8 +69,11 @@ static sw_status take_count(cursor *c, int64_t *count) {
         return not_a_header(c, "a number in 'shape'");
     *count = 0;
     for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
-        if (__builtin_mul_overflow(*count, 10, count) || __builtin_add_overflow(*count, *c->at - '0', count))
-            return sw_fail(c->err, SW_BAD_FILE, "%s: the .npy header claims more elements than any file can hold", c->name);
+        if (__builtin_mul_overflow(*count, 10, count) ||
+            __builtin_add_overflow(*count, *c->at - '0', count))
+            return sw_fail(c->err, SW_BAD_FILE,
+                           "%s: the .npy header claims more elements than any file can hold",
+                           c->name);
     return SW_OK;
 }
 
@@ -77,10 +81,12 @@ static sw_status take_descr(cursor *c, sw_dtype *dtype) {
     static const struct {
         const char *descr;
         sw_dtype dtype;
-    } known[] = {{"|u1", SW_U8}, {"<u1", SW_U8}, {"<u2", SW_U16}, {"<i4", SW_I32}, {"<u4", SW_U32}, {"<i8", SW_I64}};
+    } known[] = {{"|u1", SW_U8},  {"<u1", SW_U8},  {"<u2", SW_U16},
+                 {"<i4", SW_I32}, {"<u4", SW_U32}, {"<i8", SW_I64}};
     skip_spaces(c);
     if (c->at < c->end && *c->at == '[')
-        return sw_fail(c->err, SW_BAD_FILE, "%s: holds records; it must hold plain integers", c->name);
+        return sw_fail(c->err, SW_BAD_FILE, "%s: holds records; it must hold plain integers",
+                       c->name);
     char word[MAX_WORD];
     sw_status status = take_word(c, "the text of 'descr'", word);
     if (status != SW_OK)
@@ -91,7 +97,8 @@ static sw_status take_descr(cursor *c, sw_dtype *dtype) {
             return SW_OK;
         }
     return sw_fail(c->err, SW_BAD_FILE,
-                   "%s: holds numbers of type '%s'%s; these types can be read: uint8, uint16, int32, uint32 and int64, "
+                   "%s: holds numbers of type '%s'%s; these types can be read: uint8, uint16, "
+                   "int32, uint32 and int64, "
                    "little-endian: convert with array.astype('<u4')",
                    c->name, word, word[0] == '>' ? " (big-endian)" : "");
 }
@@ -100,7 +107,9 @@ static sw_status take_shape(cursor *c, int64_t *n) {
     if (!take(c, "("))
         return not_a_header(c, "'(' of 'shape'");
     if (take(c, ")"))
-        return sw_fail(c->err, SW_BAD_FILE, "%s: holds a single number (0 dimensions); it must have 1 dimension", c->name);
+        return sw_fail(c->err, SW_BAD_FILE,
+                       "%s: holds a single number (0 dimensions); it must have 1 dimension",
+                       c->name);
     sw_status status = take_count(c, n);
     if (status != SW_OK)
         return status;
@@ -119,8 +128,9 @@ static sw_status take_shape(cursor *c, int64_t *n) {
         return not_a_header(c, "')' of 'shape'");
     }
     if (n_dimensions != 1)
-        return sw_fail(c->err, SW_BAD_FILE, "%s: has %d dimensions; it must have 1: flatten with array.reshape(-1)", c->name,
-                       n_dimensions);
+        return sw_fail(c->err, SW_BAD_FILE,
+                       "%s: has %d dimensions; it must have 1: flatten with array.reshape(-1)",
+                       c->name, n_dimensions);
     return SW_OK;
 }
 
@@ -128,7 +138,8 @@ static sw_status take_order(cursor *c) {
     if (take(c, "False"))
         return SW_OK;
     if (take(c, "True"))
-        return sw_fail(c->err, SW_BAD_FILE, "%s: is in Fortran order; save numpy.ascontiguousarray(array)", c->name);
+        return sw_fail(c->err, SW_BAD_FILE,
+                       "%s: is in Fortran order; save numpy.ascontiguousarray(array)", c->name);
     return not_a_header(c, "False after 'fortran_order'");
 }
 
@@ -147,12 +158,14 @@ static sw_status parse_dict(cursor *c, sw_npy *npy) {
                         : strcmp(key, "shape") == 0         ? SHAPE
                                                             : 0;
         if (!this || seen & this)
-            return sw_fail(c->err, SW_BAD_FILE, "%s: the .npy header is damaged: %s key '%s'", c->name,
-                           this ? "repeated" : "unknown", key);
+            return sw_fail(c->err, SW_BAD_FILE, "%s: the .npy header is damaged: %s key '%s'",
+                           c->name, this ? "repeated" : "unknown", key);
         seen |= this;
         if (!take(c, ":"))
             return not_a_header(c, "':'");
-        status = this == DESCR ? take_descr(c, &npy->dtype) : this == ORDER ? take_order(c) : take_shape(c, &npy->n);
+        status = this == DESCR   ? take_descr(c, &npy->dtype)
+                 : this == ORDER ? take_order(c)
+                                 : take_shape(c, &npy->n);
         if (status != SW_OK)
             return status;
         if (!take(c, ",")) {
@@ -162,7 +175,8 @@ static sw_status parse_dict(cursor *c, sw_npy *npy) {
         }
     }
     if (seen != ALL)
-        return sw_fail(c->err, SW_BAD_FILE, "%s: the .npy header is damaged: '%s' is missing", c->name,
+        return sw_fail(c->err, SW_BAD_FILE, "%s: the .npy header is damaged: '%s' is missing",
+                       c->name,
                        !(seen & DESCR)   ? "descr"
                        : !(seen & ORDER) ? "fortran_order"
                                          : "shape");
@@ -172,43 +186,55 @@ static sw_status parse_dict(cursor *c, sw_npy *npy) {
     return c->at == c->end ? SW_OK : not_a_header(c, "spaces and a newline after '}'");
 }
 
-sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, int64_t file_bytes, sw_npy *npy, sw_error *err) {
+sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, int64_t file_bytes,
+                       sw_npy *npy, sw_error *err) {
     sw_status status = sw_file_expect(name, bytes, n_bytes, file_bytes, SW_FILE_NPY, err);
     if (status != SW_OK)
         return status;
     if (n_bytes < 8 || memcmp(bytes, "\x93NUMPY", 6) != 0)
-        return sw_fail(err, SW_BAD_FILE, "%s: is not a .npy file (it does not begin with its magic string)", name);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: is not a .npy file (it does not begin with its magic string)", name);
     int major = bytes[6], minor = bytes[7];
     if (major < 1 || major > 3 || minor != 0)
-        return sw_fail(err, SW_BAD_FILE, "%s: is a .npy file of version %d.%d; readable are 1.0, 2.0 and 3.0", name, major,
-                       minor);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: is a .npy file of version %d.%d; readable are 1.0, 2.0 and 3.0", name,
+                       major, minor);
 
     int64_t header_first = major == 1 ? 10 : 12;
     if (n_bytes < header_first)
-        return sw_fail(err, SW_BAD_FILE, "%s: ends within the .npy header; is the copy complete?", name);
-    int64_t header_bytes = major == 1 ? sw_npy_element(SW_U16, bytes + 8, 0) : sw_npy_element(SW_U32, bytes + 8, 0);
+        return sw_fail(err, SW_BAD_FILE, "%s: ends within the .npy header; is the copy complete?",
+                       name);
+    int64_t header_bytes =
+        major == 1 ? sw_npy_element(SW_U16, bytes + 8, 0) : sw_npy_element(SW_U32, bytes + 8, 0);
     if (header_bytes > file_bytes - header_first)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: the .npy header claims %" PRId64 " bytes, the file has %" PRId64 " left; is the copy complete?", name,
-                       header_bytes, file_bytes - header_first);
+                       "%s: the .npy header claims %" PRId64 " bytes, the file has %" PRId64
+                       " left; is the copy complete?",
+                       name, header_bytes, file_bytes - header_first);
     if (header_bytes > n_bytes - header_first)
-        return sw_fail(err, SW_BAD_FILE, "%s: the .npy header claims %" PRId64 " bytes; a list of integers needs about a hundred",
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: the .npy header claims %" PRId64
+                       " bytes; a list of integers needs about a hundred",
                        name, header_bytes);
 
     *npy = (sw_npy){.first = header_first + header_bytes};
-    cursor c = {name, (const char *)bytes + header_first, (const char *)bytes + header_first + header_bytes, err};
+    cursor c = {name, (const char *)bytes + header_first,
+                (const char *)bytes + header_first + header_bytes, err};
     if ((status = parse_dict(&c, npy)) != SW_OK)
         return status;
 
     int64_t data_bytes, available = file_bytes - npy->first;
-    if (__builtin_mul_overflow(npy->n, sw_dtype_bytes(npy->dtype), &data_bytes) || data_bytes > available)
+    if (__builtin_mul_overflow(npy->n, sw_dtype_bytes(npy->dtype), &data_bytes) ||
+        data_bytes > available)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: the header claims %" PRId64 " elements of %" PRId64 " bytes, the file has %" PRId64
-                       " bytes after it; is the copy complete?",
+                       "%s: the header claims %" PRId64 " elements of %" PRId64
+                       " bytes, the file has %" PRId64 " bytes after it; is the copy complete?",
                        name, npy->n, sw_dtype_bytes(npy->dtype), available);
     if (data_bytes < available)
-        return sw_fail(err, SW_BAD_FILE, "%s: has %" PRId64 " bytes after the %" PRId64 " elements that its header claims", name,
-                       available - data_bytes, npy->n);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: has %" PRId64 " bytes after the %" PRId64
+                       " elements that its header claims",
+                       name, available - data_bytes, npy->n);
     return SW_OK;
 }
 
@@ -224,7 +250,8 @@ void sw_npy_header(sw_dtype dtype, int64_t n, char header[SW_NPY_HEADER]) {
     header[8] = (char)length;
     header[9] = 0;
     int n_text =
-        snprintf(header + first, (size_t)length, "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRId64 ",), }", descr, n);
+        snprintf(header + first, (size_t)length,
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRId64 ",), }", descr, n);
     header[first + n_text] = ' '; /* snprintf's NUL */
     header[SW_NPY_HEADER - 1] = '\n';
 }

@@ -12,7 +12,8 @@
 enum { BUFFERED_NUMBERS = 1 << 16 };
 
 sw_status sw_npy_open(sw_npy_writer *w, const char *path, sw_dtype dtype, sw_error *err) {
-    *w = (sw_npy_writer){.path = path, .descriptor = -1, .dtype = dtype, .element_bytes = sw_dtype_bytes(dtype)};
+    *w = (sw_npy_writer){
+        .path = path, .descriptor = -1, .dtype = dtype, .element_bytes = sw_dtype_bytes(dtype)};
     sw_status status = path ? sw_file_check_name(path, err) : SW_OK;
     if (status || !path)
         return status;
@@ -28,7 +29,8 @@ sw_status sw_npy_open(sw_npy_writer *w, const char *path, sw_dtype dtype, sw_err
 }
 
 static sw_status flush(sw_npy_writer *w, sw_error *err) {
-    int64_t at = SW_NPY_HEADER + (w->n - w->n_buffered) * w->element_bytes, n_bytes = w->n_buffered * w->element_bytes;
+    int64_t at = SW_NPY_HEADER + (w->n - w->n_buffered) * w->element_bytes,
+            n_bytes = w->n_buffered * w->element_bytes;
     w->n_buffered = 0;
     return n_bytes ? sw_file_write_at(w->descriptor, w->path, w->buffer, n_bytes, at, err) : SW_OK;
 }

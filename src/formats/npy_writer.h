@@ -1,4 +1,5 @@
-/* npy_writer.h: a one-dimensional .npy file that grows: its header is written last, and the file gets its name once whole. */
+/* npy_writer.h: a one-dimensional .npy file that grows: its header is written last, and the file
+ * gets its name once whole. */
 #ifndef SW_FORMATS_NPY_WRITER_H
 #define SW_FORMATS_NPY_WRITER_H
 
@@ -17,8 +18,9 @@ typedef struct sw_npy_writer {
     int64_t n_buffered;
 } sw_npy_writer;
 
-/* Numbers of whole bytes: SW_U8, SW_U16, SW_I32, SW_U32 or SW_I64. `path` (NULL: nothing is written, and the others do nothing)
- * stays the caller's. Ownership: sw_npy_close, also after an error. Errors: SW_BAD_CONFIG (the name), SW_NO_SPACE, SW_NO_MEMORY.
+/* Numbers of whole bytes: SW_U8, SW_U16, SW_I32, SW_U32 or SW_I64. `path` (NULL: nothing is
+ * written, and the others do nothing) stays the caller's. Ownership: sw_npy_close, also after an
+ * error. Errors: SW_BAD_CONFIG (the name), SW_NO_SPACE, SW_NO_MEMORY.
  */
 sw_status sw_npy_open(sw_npy_writer *writer, const char *path, sw_dtype dtype, sw_error *err);
 

@@ -23,7 +23,8 @@ struct sw_safetensors {
     int64_t bytes_read;
 };
 
-static sw_status read_at(sw_safetensors *file, void *out, int64_t bytes, int64_t offset, sw_error *err) {
+static sw_status read_at(sw_safetensors *file, void *out, int64_t bytes, int64_t offset,
+                         sw_error *err) {
     sw_status status = sw_file_read_at(file->descriptor, file->path, out, bytes, offset, err);
     if (status == SW_OK)
         file->bytes_read += bytes;
@@ -35,20 +36,23 @@ static sw_status open_checked(sw_safetensors *file, sw_error *err) {
     sw_status status = sw_file_open(file->path, &file->descriptor, &file_bytes, err);
     if (status != SW_OK)
         return status;
-    if ((status = sw_file_expect_open(file->descriptor, file->path, file_bytes, SW_FILE_SAFETENSORS, err)) != SW_OK)
+    if ((status = sw_file_expect_open(file->descriptor, file->path, file_bytes, SW_FILE_SAFETENSORS,
+                                      err)) != SW_OK)
         return status;
     if (file_bytes < LENGTH_BYTES)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: has %" PRId64 " bytes, too few for the length of a header; is the download complete?", file->path,
-                       file_bytes);
+                       "%s: has %" PRId64
+                       " bytes, too few for the length of a header; is the download complete?",
+                       file->path, file_bytes);
     uint64_t header_bytes;
     if ((status = read_at(file, &header_bytes, LENGTH_BYTES, 0, err)) != SW_OK)
         return status;
     header_bytes = le64toh(header_bytes);
     if (header_bytes > MAX_HEADER_BYTES)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: the header claims %" PRIu64 " bytes, at most %d are allowed; is it a safetensors file?", file->path,
-                       header_bytes, MAX_HEADER_BYTES);
+                       "%s: the header claims %" PRIu64
+                       " bytes, at most %d are allowed; is it a safetensors file?",
+                       file->path, header_bytes, MAX_HEADER_BYTES);
     if ((int64_t)header_bytes > file_bytes - LENGTH_BYTES)
         return sw_fail(err, SW_BAD_FILE,
                        "%s: the header claims %" PRIu64 " bytes, the file has %" PRId64
@@ -56,12 +60,14 @@ static sw_status open_checked(sw_safetensors *file, sw_error *err) {
                        file->path, header_bytes, file_bytes - LENGTH_BYTES);
     file->header = malloc((size_t)header_bytes + 1);
     if (!file->header)
-        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its header of %" PRIu64 " bytes", file->path, header_bytes);
+        return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its header of %" PRIu64 " bytes",
+                       file->path, header_bytes);
     if ((status = read_at(file, file->header, (int64_t)header_bytes, LENGTH_BYTES, err)) != SW_OK)
         return status;
     file->header[header_bytes] = 0;
     int64_t data_start = LENGTH_BYTES + (int64_t)header_bytes;
-    status = sw_tensor_list_parse(file->path, file->header, (int64_t)header_bytes, file_bytes - data_start, &file->tensors, err);
+    status = sw_tensor_list_parse(file->path, file->header, (int64_t)header_bytes,
+                                  file_bytes - data_start, &file->tensors, err);
     for (int64_t i = 0; status == SW_OK && i < file->tensors.n; i++)
         file->tensors.item[i].file_offset += data_start;
     return status;
@@ -73,7 +79,8 @@ sw_status sw_safetensors_open(const char *path, sw_safetensors **file, sw_error 
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
     opened->descriptor = -1;
     opened->path = strdup(path);
-    sw_status status = opened->path ? open_checked(opened, err) : sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
+    sw_status status = opened->path ? open_checked(opened, err)
+                                    : sw_fail(err, SW_NO_MEMORY, "%s: no memory", path);
     if (status != SW_OK)
         sw_safetensors_close(opened);
     else
@@ -147,17 +154,20 @@ bool sw_safetensors_is_real(const sw_tensor_entry *tensor) {
     return element_of(tensor) != ELEMENT_OTHER;
 }
 
-sw_status sw_safetensors_read_bytes(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first, int64_t n, void *out,
-                                    sw_error *err) {
+sw_status sw_safetensors_read_bytes(sw_safetensors *file, const sw_tensor_entry *tensor,
+                                    int64_t first, int64_t n, void *out, sw_error *err) {
     if (first < 0 || n < 0 || first > tensor->n_bytes || n > tensor->n_bytes - first)
-        return sw_fail(err, SW_BUG, "%s: bytes %" PRId64 " + %" PRId64 " of tensor \"%.200s\", which has %" PRId64, file->path,
-                       first, n, tensor->name, tensor->n_bytes);
+        return sw_fail(err, SW_BUG,
+                       "%s: bytes %" PRId64 " + %" PRId64
+                       " of tensor \"%.200s\", which has %" PRId64,
+                       file->path, first, n, tensor->name, tensor->n_bytes);
     return read_at(file, out, n, tensor->file_offset + first, err);
 }
 
-/* The second half of `out` takes the 16-bit elements; widened from the front, each is read before its place is written. */
-static sw_status read_16_bits(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first, int64_t n, bool is_bf16,
-                              float *out, sw_error *err) {
+/* The second half of `out` takes the 16-bit elements; widened from the front, each is read before
+ * its place is written. */
+static sw_status read_16_bits(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first,
+                              int64_t n, bool is_bf16, float *out, sw_error *err) {
     char *half = (char *)out + 2 * n;
     sw_status status = sw_safetensors_read_bytes(file, tensor, 2 * first, 2 * n, half, err);
     for (int64_t i = 0; status == SW_OK && i < n; i++) {
@@ -169,13 +179,14 @@ static sw_status read_16_bits(sw_safetensors *file, const sw_tensor_entry *tenso
     return status;
 }
 
-static sw_status read_doubles(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first, int64_t n, float *out,
-                              sw_error *err) {
+static sw_status read_doubles(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first,
+                              int64_t n, float *out, sw_error *err) {
     double chunk[512];
     enum { CHUNK = sizeof chunk / sizeof *chunk };
     for (int64_t done = 0; done < n; done += CHUNK) {
         int64_t length = n - done < CHUNK ? n - done : CHUNK;
-        sw_status status = sw_safetensors_read_bytes(file, tensor, 8 * (first + done), 8 * length, chunk, err);
+        sw_status status =
+            sw_safetensors_read_bytes(file, tensor, 8 * (first + done), 8 * length, chunk, err);
         if (status != SW_OK)
             return status;
         for (int64_t i = 0; i < length; i++)
@@ -184,11 +195,13 @@ static sw_status read_doubles(sw_safetensors *file, const sw_tensor_entry *tenso
     return SW_OK;
 }
 
-sw_status sw_safetensors_read(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first, int64_t n, float *out,
-                              sw_error *err) {
+sw_status sw_safetensors_read(sw_safetensors *file, const sw_tensor_entry *tensor, int64_t first,
+                              int64_t n, float *out, sw_error *err) {
     if (first < 0 || n < 0 || first > tensor->n_elements || n > tensor->n_elements - first)
-        return sw_fail(err, SW_BUG, "%s: elements %" PRId64 " + %" PRId64 " of tensor \"%.200s\", which has %" PRId64, file->path,
-                       first, n, tensor->name, tensor->n_elements);
+        return sw_fail(err, SW_BUG,
+                       "%s: elements %" PRId64 " + %" PRId64
+                       " of tensor \"%.200s\", which has %" PRId64,
+                       file->path, first, n, tensor->name, tensor->n_elements);
     switch (element_of(tensor)) {
     case ELEMENT_F32:
         return sw_safetensors_read_bytes(file, tensor, 4 * first, 4 * n, out, err);
@@ -198,7 +211,8 @@ sw_status sw_safetensors_read(sw_safetensors *file, const sw_tensor_entry *tenso
     case ELEMENT_F64:
         return read_doubles(file, tensor, first, n, out, err);
     default:
-        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" has dtype %s; only F32, F16, BF16 and F64 are read", file->path,
-                       tensor->name, tensor->dtype);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: tensor \"%.200s\" has dtype %s; only F32, F16, BF16 and F64 are read",
+                       file->path, tensor->name, tensor->dtype);
     }
 }

@@ -1,13 +1,14 @@
 /* safetensors_header.c: a header is parsed by a small scanner of its own.
  *
- * A general JSON reader gives away what is asked here: which of two equal keys came first, whether an offset was written as 1
- * or 1.0, integers beyond 2^63, and memory in proportion to the header. The grammar is small and has no nesting of arbitrary
- * depth:
+ * A general JSON reader gives away what is asked here: which of two equal keys came first, whether
+ * an offset was written as 1 or 1.0, integers beyond 2^63, and memory in proportion to the header.
+ * The grammar is small and has no nesting of arbitrary depth:
  *
- *      { "__metadata__": {"key": "text", ...}, "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ... }
+ *      { "__metadata__": {"key": "text", ...},
+ *        "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ... }
  *
- * so the scanner needs no recursion. What it has parsed is then checked as a whole: names differ, and the byte ranges follow one
- * another from 0 to the end of the data without holes or overlaps.
+ * so the scanner needs no recursion. What it has parsed is then checked as a whole: names differ,
+ * and the byte ranges follow one another from 0 to the end of the data without holes or overlaps.
  */
 #include "formats/safetensors_header.h"
 
@@ -26,18 +27,20 @@ typedef struct dtype_row {
     int bits;
 } dtype_row;
 
-static const dtype_row dtypes[] = {{"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
-                                   {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
-                                   {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
-                                   {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
-                                   {"I64", 64},        {"U64", 64}};
+static const dtype_row dtypes[] = {
+    {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+    {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
+    {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
+    {"I64", 64},        {"U64", 64}};
 
 static sw_status bad_tensor(const sw_scanner *s, const char *name, const char *reason) {
     return sw_fail(s->err, SW_BAD_FILE, "%s: tensor \"%.200s\": %s", s->path, name, reason);
 }
 
 /* `[1, 2, ...]` to the end of the pool. */
-static sw_status scan_integers(sw_scanner *s, const char *what, int limit, sw_tensor_list *list, int *n) {
+static sw_status scan_integers(sw_scanner *s, const char *what, int limit, sw_tensor_list *list,
+                               int *n) {
     *n = 0;
     if (!sw_scan_pass(s, '['))
         return sw_scan_fail_about(s, "%s: a list of non-negative integers is needed", what);
@@ -63,14 +66,16 @@ static sw_status scan_integers(sw_scanner *s, const char *what, int limit, sw_te
     return sw_scan_pass(s, ']') ? SW_OK : sw_scan_fail_about(s, "%s: a comma or ] is needed", what);
 }
 
-/* Bytes of a tensor by its shape and dtype. Checked in the order of the dimensions: a zero makes what follows harmless. */
+/* Bytes of a tensor by its shape and dtype. Checked in the order of the dimensions: a zero makes
+ * what follows harmless. */
 static sw_status measure(const sw_scanner *s, sw_tensor_entry *tensor, const int64_t *dimension) {
     int64_t n_elements = 1, n_bits;
     for (int i = 0; i < tensor->n_dimensions; i++)
         if (__builtin_mul_overflow(n_elements, dimension[i], &n_elements))
             return bad_tensor(s, tensor->name, "the shape multiplies to more than 2^63 elements");
     if (__builtin_mul_overflow(n_elements, tensor->dtype_bits, &n_bits))
-        return bad_tensor(s, tensor->name, "shape and dtype make more bytes than 64 bits can count");
+        return bad_tensor(s, tensor->name,
+                          "shape and dtype make more bytes than 64 bits can count");
     if (n_bits % 8)
         return bad_tensor(s, tensor->name, "shape and dtype do not fill whole bytes");
     tensor->n_elements = n_elements;
@@ -111,8 +116,10 @@ static sw_status scan_offsets(sw_scanner *s, sw_tensor_list *list, description *
     return SW_OK;
 }
 
-/* `"field": value` of a description. An unknown field is refused: what it means for the bytes is unknown too. */
-static sw_status scan_field(sw_scanner *s, sw_tensor_list *list, sw_tensor_entry *tensor, description *d) {
+/* `"field": value` of a description. An unknown field is refused: what it means for the bytes is
+ * unknown too. */
+static sw_status scan_field(sw_scanner *s, sw_tensor_list *list, sw_tensor_entry *tensor,
+                            description *d) {
     char *field;
     sw_status status = sw_scan_string(s, "a field name is needed", &field);
     if (status != SW_OK)
@@ -136,18 +143,21 @@ static sw_status scan_field(sw_scanner *s, sw_tensor_list *list, sw_tensor_entry
 }
 
 /* The object that describes one tensor. Its dimensions are the last of the pool afterwards. */
-static sw_status scan_tensor(sw_scanner *s, sw_tensor_list *list, int64_t data_bytes, sw_tensor_entry *tensor) {
+static sw_status scan_tensor(sw_scanner *s, sw_tensor_list *list, int64_t data_bytes,
+                             sw_tensor_entry *tensor) {
     description d = {0};
     sw_status status;
     if (!sw_scan_pass(s, '{'))
-        return sw_scan_fail(s, "is not described by an object {\"dtype\", \"shape\", \"data_offsets\"}");
+        return sw_scan_fail(
+            s, "is not described by an object {\"dtype\", \"shape\", \"data_offsets\"}");
     if (!sw_scan_pass(s, '}')) {
         do
             if ((status = scan_field(s, list, tensor, &d)) != SW_OK)
                 return status;
         while (sw_scan_pass(s, ','));
         if (!sw_scan_pass(s, '}'))
-            return sw_scan_fail(s, s->at == s->end ? "the header ends inside its description" : "a comma or } is needed");
+            return sw_scan_fail(s, s->at == s->end ? "the header ends inside its description"
+                                                   : "a comma or } is needed");
     }
     if (!d.has_dtype || !d.has_shape || !d.has_offsets)
         return bad_tensor(s, tensor->name,
@@ -160,18 +170,20 @@ static sw_status scan_tensor(sw_scanner *s, sw_tensor_list *list, int64_t data_b
         return status;
     if (d.end > data_bytes)
         return sw_fail(s->err, SW_BAD_FILE,
-                       "%s: tensor \"%.200s\" ends at byte %" PRId64 " of the data, the file has %" PRId64
-                       "; is the download complete?",
+                       "%s: tensor \"%.200s\" ends at byte %" PRId64
+                       " of the data, the file has %" PRId64 "; is the download complete?",
                        s->path, tensor->name, d.end, data_bytes);
     if (d.end - d.begin != tensor->n_bytes)
         return sw_fail(s->err, SW_BAD_FILE,
-                       "%s: tensor \"%.200s\": shape and dtype %s make %" PRId64 " bytes, data_offsets give it %" PRId64, s->path,
-                       tensor->name, tensor->dtype, tensor->n_bytes, d.end - d.begin);
+                       "%s: tensor \"%.200s\": shape and dtype %s make %" PRId64
+                       " bytes, data_offsets give it %" PRId64,
+                       s->path, tensor->name, tensor->dtype, tensor->n_bytes, d.end - d.begin);
     tensor->file_offset = d.begin;
     return SW_OK;
 }
 
-static sw_status add_note(const sw_scanner *s, sw_tensor_list *list, const char *key, const char *text) {
+static sw_status add_note(const sw_scanner *s, sw_tensor_list *list, const char *key,
+                          const char *text) {
     if (list->n_notes == list->note_capacity) {
         int64_t capacity = list->note_capacity ? 2 * list->note_capacity : 8;
         sw_tensor_note *notes = realloc(list->notes, (size_t)capacity * sizeof *notes);
@@ -204,7 +216,8 @@ static sw_status scan_metadata(sw_scanner *s, sw_tensor_list *list) {
 }
 
 /* `"NAME": description`, to the end of the list. */
-static sw_status scan_member(sw_scanner *s, sw_tensor_list *list, int64_t data_bytes, bool *has_metadata) {
+static sw_status scan_member(sw_scanner *s, sw_tensor_list *list, int64_t data_bytes,
+                             bool *has_metadata) {
     char *name;
     sw_status status = sw_scan_string(s, "needs a tensor's name here", &name);
     if (status != SW_OK)
@@ -264,23 +277,27 @@ static sw_status check_whole(const sw_scanner *s, sw_tensor_list *list, int64_t 
     for (int64_t i = 0; i < list->n; i++) {
         const sw_tensor_entry *tensor = &list->item[i];
         if (tensor->file_offset < expected)
-            return sw_fail(s->err, SW_BAD_FILE, "%s: tensors \"%.200s\" and \"%.200s\" claim the same bytes of the data", s->path,
-                           list->item[i - 1].name, tensor->name);
+            return sw_fail(s->err, SW_BAD_FILE,
+                           "%s: tensors \"%.200s\" and \"%.200s\" claim the same bytes of the data",
+                           s->path, list->item[i - 1].name, tensor->name);
         if (tensor->file_offset > expected)
             return sw_fail(s->err, SW_BAD_FILE,
-                           "%s: bytes %" PRId64 " to %" PRId64 " of the data, before tensor \"%.200s\", belong to none", s->path,
-                           expected, tensor->file_offset - 1, tensor->name);
+                           "%s: bytes %" PRId64 " to %" PRId64
+                           " of the data, before tensor \"%.200s\", belong to none",
+                           s->path, expected, tensor->file_offset - 1, tensor->name);
         expected += tensor->n_bytes;
     }
     if (expected != data_bytes)
-        return sw_fail(s->err, SW_BAD_FILE, "%s: the last %" PRId64 " bytes belong to no tensor of the header", s->path,
+        return sw_fail(s->err, SW_BAD_FILE,
+                       "%s: the last %" PRId64 " bytes belong to no tensor of the header", s->path,
                        data_bytes - expected);
     return SW_OK;
 }
 
-sw_status sw_tensor_list_parse(const char *path, char *header, int64_t header_bytes, int64_t data_bytes, sw_tensor_list *list,
-                               sw_error *err) {
-    sw_scanner s = {.path = path, .text = header, .at = header, .end = header + header_bytes, .err = err};
+sw_status sw_tensor_list_parse(const char *path, char *header, int64_t header_bytes,
+                               int64_t data_bytes, sw_tensor_list *list, sw_error *err) {
+    sw_scanner s = {
+        .path = path, .text = header, .at = header, .end = header + header_bytes, .err = err};
     bool has_metadata = false;
     sw_status status;
     *list = (sw_tensor_list){0};
@@ -295,7 +312,8 @@ sw_status sw_tensor_list_parse(const char *path, char *header, int64_t header_by
                 return status;
         while (sw_scan_pass(&s, ','));
         if (!sw_scan_pass(&s, '}'))
-            return sw_scan_fail(&s, s.at == s.end ? "ends before its closing }" : "needs a comma or } here");
+            return sw_scan_fail(&s, s.at == s.end ? "ends before its closing }"
+                                                  : "needs a comma or } here");
     }
     sw_scan_blanks(&s);
     if (s.at != s.end)

@@ -5,14 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How a message calls what is being read. Names from a file may be long: the message has room for its reason. */
+/* How a message calls what is being read. Names from a file may be long: the message has room for
+ * its reason. */
 sw_status sw_scan_fail(const sw_scanner *s, const char *reason) {
     int64_t byte = s->at - s->text;
     if (s->key)
-        return sw_fail(s->err, SW_BAD_FILE, "%s: %s \"%.200s\": %s (byte %" PRId64 " of the header)", s->path,
-                       strcmp(s->key, "__metadata__") == 0 ? "key" : "tensor", s->key, reason, byte);
-    return sw_fail(s->err, SW_BAD_FILE, "%s: the header %s (byte %" PRId64 "); is it a safetensors file, and complete?", s->path,
-                   reason, byte);
+        return sw_fail(
+            s->err, SW_BAD_FILE, "%s: %s \"%.200s\": %s (byte %" PRId64 " of the header)", s->path,
+            strcmp(s->key, "__metadata__") == 0 ? "key" : "tensor", s->key, reason, byte);
+    return sw_fail(s->err, SW_BAD_FILE,
+                   "%s: the header %s (byte %" PRId64 "); is it a safetensors file, and complete?",
+                   s->path, reason, byte);
 }
 
 sw_status sw_scan_fail_about(const sw_scanner *s, const char *format, const char *quoted) {
@@ -35,7 +38,10 @@ bool sw_scan_pass(sw_scanner *s, char c) {
 }
 
 static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* Four hex digits at s->at; -1 if they are not. */
@@ -137,7 +143,8 @@ sw_status sw_scan_integer(sw_scanner *s, const char *what, int64_t *value) {
     int64_t sum = 0;
     bool too_big = false;
     for (; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
-        too_big |= __builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, *s->at - '0', &sum);
+        too_big |= __builtin_mul_overflow(sum, 10, &sum) ||
+                   __builtin_add_overflow(sum, *s->at - '0', &sum);
     if (s->at == start && s->at < s->end && *s->at == '-')
         return sw_scan_fail_about(s, "%s: a number is negative", what);
     if (s->at == start)

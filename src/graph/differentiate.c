@@ -1,17 +1,20 @@
 /* differentiate.c: the backward pass, appended to the forward list in reverse order.
  *
- * Each forward operation's rule is asked once, when the gradients of its outputs are complete: everything that reads an output
- * comes after its producer, so walking backwards has met all of them. Gradients flow only where a trainable parameter lies
- * upstream.
+ * Each forward operation's rule is asked once, when the gradients of its outputs are complete:
+ * everything that reads an output comes after its producer, so walking backwards has met all of
+ * them. Gradients flow only where a trainable parameter lies upstream.
  *
- * A gradient may be shared: y = a + b gives a and b the very value dy, without a copy. So a value is added to in place only when
- * one pending gradient alone holds it; else the new part gets bytes of its own and the sum a third. In a pre-norm block the
- * residual's gradient is held by the residual alone when the norm's gradient arrives, and it is added in place:
+ * A gradient may be shared: y = a + b gives a and b the very value dy, without a copy. So a value
+ * is added to in place only when one pending gradient alone holds it; else the new part gets bytes
+ * of its own and the sum a third. In a pre-norm block the residual's gradient is held by the
+ * residual alone when the norm's gradient arrives, and it is added in place:
  *
- *      h = x + f(norm(x))      dh is held by x and f's output;  after f's backward by x alone;  norm adds dx into it
+ *      h = x + f(norm(x))      dh is held by x and f's output; after f's backward by x alone; norm
+ *                              adds dx into it
  *
- * The gradient of an output counts as held until its operation's rule is done, because the rule's operations read it.
- * tests/graph/test_gradients.c breaks this logic on purpose with graphs that no model has.
+ * The gradient of an output counts as held until its operation's rule is done, because the rule's
+ * operations read it. tests/graph/test_gradients.c breaks this logic on purpose with graphs that no
+ * model has.
  */
 #include "graph/graph.h"
 
@@ -20,7 +23,8 @@
 struct sw_differentiation {
     sw_graph *graph;
     const sw_value *loss;
-    sw_value **gradient; /* [values of the forward pass] by value id: what arrived; NULL before, and after its use */
+    sw_value **gradient; /* [values of the forward pass] by value id: what arrived; NULL before, and
+                            after its use */
     bool *is_written;    /* [n_parameters] the gradient of this parameter has been written */
     int first_of_rule;   /* values from this id on were made by the rule being asked */
     int n_unsettled;     /* parts to be added once the rule's operations are emitted */
@@ -57,7 +61,8 @@ sw_operand sw_gradient_target(sw_differentiation *d, sw_value *value) {
 sw_operand sw_gradient_fresh(sw_differentiation *d, sw_value *value) {
     if (!value->needs_gradient)
         return sw_nothing();
-    sw_value *part = sw_value_create(d->graph, SW_VALUE_REAL, value->n_dimensions, value->dimension);
+    sw_value *part =
+        sw_value_create(d->graph, SW_VALUE_REAL, value->n_dimensions, value->dimension);
     if (!part)
         return sw_nothing();
     if (d->gradient[value->id]) {
@@ -84,7 +89,8 @@ sw_operand sw_gradient_parameter(sw_differentiation *d, sw_parameter *parameter)
     return (sw_operand){SW_OPERAND_GRADIENT, access, NULL, parameter, 0};
 }
 
-/* A value needs a gradient if a trainable parameter lies upstream. Freezing may come after recording, so it is found only now. */
+/* A value needs a gradient if a trainable parameter lies upstream. Freezing may come after
+ * recording, so it is found only now. */
 static void mark_needs(sw_graph *graph) {
     for (int i = 0; i < graph->ops.n; i++) {
         sw_op *op = graph->ops.item[i];
@@ -92,7 +98,8 @@ static void mark_needs(sw_graph *graph) {
         for (int k = 0; k < op->n_operands; k++) {
             const sw_operand *operand = &op->operand[k];
             needs |= operand->kind == SW_OPERAND_PARAMETER && operand->parameter->is_trainable;
-            needs |= operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ && operand->value->needs_gradient;
+            needs |= operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ &&
+                     operand->value->needs_gradient;
         }
         for (int k = 0; k < op->n_operands; k++)
             if (op->operand[k].kind == SW_OPERAND_VALUE && op->operand[k].access != SW_READ)
@@ -104,14 +111,16 @@ static void mark_needs(sw_graph *graph) {
 static bool hands_on(const sw_differentiation *d, const sw_op *op) {
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
-        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && operand->value->needs_gradient &&
+        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ &&
+            operand->value->needs_gradient &&
             (d->gradient[operand->value->id] || operand->value == d->loss))
             return true;
     }
     return false;
 }
 
-/* Ask the rule of one operation, add the parts that it left, and let go of the gradients that it used. */
+/* Ask the rule of one operation, add the parts that it left, and let go of the gradients that it
+ * used. */
 static void differentiate_op(sw_differentiation *d, sw_op *op) {
     sw_graph *graph = d->graph;
     graph->current_unit = op->unit;
@@ -128,10 +137,12 @@ static void differentiate_op(sw_differentiation *d, sw_op *op) {
     op->is_dropped = op->family->gradient_computes_forward;
 }
 
-/* Behind the unit's last backward operation, so that its gradients are complete together; at the end if it has none. */
+/* Behind the unit's last backward operation, so that its gradients are complete together; at the
+ * end if it has none. */
 static void move_behind_unit(sw_graph *graph, sw_op *op) {
     int place = graph->ops.n - 1, last = place - 1;
-    while (last >= 0 && !(graph->ops.item[last]->unit == op->unit && graph->ops.item[last]->phase == SW_PHASE_BACKWARD))
+    while (last >= 0 && !(graph->ops.item[last]->unit == op->unit &&
+                          graph->ops.item[last]->phase == SW_PHASE_BACKWARD))
         last--;
     if (last < 0)
         return;
@@ -164,7 +175,9 @@ sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err) {
         return sw_fail(err, SW_BUG, "the graph is differentiated already");
     sw_value *loss = sw_graph_port(graph, SW_PORT_LOSS);
     if (!loss)
-        return sw_fail(err, SW_BAD_CONFIG, "the graph has no loss to differentiate; end the model with sw_cross_entropy");
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "the graph has no loss to differentiate; end the model with sw_cross_entropy");
     sw_differentiation d = {.graph = graph, .loss = loss};
     d.gradient = sw_arena_take(&graph->arena, (size_t)graph->values.n * sizeof *d.gradient);
     d.is_written = sw_arena_take(&graph->arena, (size_t)graph->parameters.n * sizeof *d.is_written);
@@ -180,7 +193,9 @@ sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err) {
         if (op->family->gradient)
             differentiate_op(&d, op);
         else
-            sw_graph_fail(graph, "%s has no gradient rule, but the loss depends on it and trainable parameters lie before it",
+            sw_graph_fail(graph,
+                          "%s has no gradient rule, but the loss depends on it and trainable "
+                          "parameters lie before it",
                           op->family->name);
     }
     zero_unreached_parameters(&d);

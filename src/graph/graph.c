@@ -1,7 +1,9 @@
-/* graph.c: recording. Everything that a graph holds is made here: units, parameters, values, operations.
+/* graph.c: recording. Everything that a graph holds is made here: units, parameters, values,
+ * operations.
  *
- * Recording never stops half way: the first thing that does not fit is kept as the graph's error, and every call after it returns
- * NULL, so that a model function reads as arithmetic and checks once.
+ * Recording never stops half way: the first thing that does not fit is kept as the graph's error,
+ * and every call after it returns NULL, so that a model function reads as arithmetic and checks
+ * once.
  */
 #include "graph/graph.h"
 
@@ -16,12 +18,14 @@
 
 static void *out_of_memory(sw_graph *graph) {
     if (!graph->error.status)
-        sw_fail(&graph->error, SW_NO_MEMORY, "the graph does not fit in memory after %d operations", graph->ops.n);
+        sw_fail(&graph->error, SW_NO_MEMORY, "the graph does not fit in memory after %d operations",
+                graph->ops.n);
     return NULL;
 }
 
 /* Append `pointer` to a list of pointers; false when memory is short. */
-#define APPEND(graph, list, pointer) append(graph, (void ***)&(list).item, &(list).n, &(list).capacity, pointer)
+#define APPEND(graph, list, pointer) \
+    append(graph, (void ***)&(list).item, &(list).n, &(list).capacity, pointer)
 
 static bool append(sw_graph *graph, void ***items, int *n, int *capacity, void *pointer) {
     void **moved = sw_arena_grow(&graph->arena, *items, *n, capacity, sizeof *moved);
@@ -37,9 +41,11 @@ static bool append(sw_graph *graph, void ***items, int *n, int *capacity, void *
 sw_status sw_graph_create(int64_t n_rows, int64_t n_tokens, sw_graph **graph, sw_error *err) {
     int64_t positions;
     if (!graph)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_graph_create: graph is NULL, where the new one is put");
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "sw_graph_create: graph is NULL, where the new one is put");
     *graph = NULL;
-    if (n_rows < 1 || n_tokens < 1 || __builtin_mul_overflow(n_rows, n_tokens, &positions) || positions > INT32_MAX)
+    if (n_rows < 1 || n_tokens < 1 || __builtin_mul_overflow(n_rows, n_tokens, &positions) ||
+        positions > INT32_MAX)
         return sw_fail(err, SW_BAD_CONFIG,
                        "a micro-batch of %" PRId64 " rows of %" PRId64
                        " tokens cannot be built: both are at least 1, their product at most %d",
@@ -85,7 +91,8 @@ sw_value *sw_graph_fail(sw_graph *graph, const char *format, ...) {
 
 /* ---- units and parameters ---- */
 
-/* Units, parameters and values are known by their places: one of another graph is not taken for one of this. */
+/* Units, parameters and values are known by their places: one of another graph is not taken for one
+ * of this. */
 static bool owns_unit(const sw_graph *graph, const sw_unit *unit) {
     return unit->id >= 0 && unit->id < graph->units.n && graph->units.item[unit->id] == unit;
 }
@@ -106,8 +113,9 @@ sw_unit *sw_unit_declare(sw_graph *graph, sw_unit *parent, const char *name) {
     if (parent && !owns_unit(graph, parent))
         return (void *)sw_graph_fail(graph, "unit %s: its parent is a unit of another graph", name);
     if (!parent && graph->units.n)
-        return (void *)sw_graph_fail(graph, "unit %s has no parent, but the graph has its root already (%s)", name,
-                                     graph->units.item[0]->name);
+        return (void *)sw_graph_fail(
+            graph, "unit %s has no parent, but the graph has its root already (%s)", name,
+            graph->units.item[0]->name);
     sw_unit *unit = sw_arena_take(&graph->arena, sizeof *unit);
     if (!unit || !(unit->name = sw_arena_text(&graph->arena, name)))
         return out_of_memory(graph);
@@ -143,7 +151,8 @@ static int64_t count_elements(int n_dimensions, const int64_t *dimensions) {
     return n;
 }
 
-/* Where the table has the parameter of this stream, or would have it: there is room for one more. NULL where memory is short. */
+/* Where the table has the parameter of this stream, or would have it: there is room for one more.
+ * NULL where memory is short. */
 static int *place_of_stream(sw_graph *graph, uint64_t stream) {
     if (2 * (graph->parameters.n + 1) > graph->n_streams) {
         int n_wider = graph->n_streams ? 2 * graph->n_streams : 64;
@@ -156,39 +165,47 @@ static int *place_of_stream(sw_graph *graph, uint64_t stream) {
             *place_of_stream(graph, graph->parameters.item[i]->stream) = i + 1;
     }
     uint64_t at = stream & (uint64_t)(graph->n_streams - 1);
-    while (graph->parameter_of_stream[at] && graph->parameters.item[graph->parameter_of_stream[at] - 1]->stream != stream)
+    while (graph->parameter_of_stream[at] &&
+           graph->parameters.item[graph->parameter_of_stream[at] - 1]->stream != stream)
         at = (at + 1) & (uint64_t)(graph->n_streams - 1);
     return &graph->parameter_of_stream[at];
 }
 
-sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *name, int n_dimensions, const int64_t *dimensions,
+sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *name,
+                                   int n_dimensions, const int64_t *dimensions,
                                    sw_initializer initializer, double std) {
     if (!graph || graph->error.status)
         return NULL;
     if (!name || !*name)
         return (void *)sw_graph_fail(graph, "a parameter is declared without a name");
     if (!unit || !owns_unit(graph, unit))
-        return (void *)sw_graph_fail(graph, "parameter %s: its unit is %s", name, unit ? "of another graph" : "NULL");
+        return (void *)sw_graph_fail(graph, "parameter %s: its unit is %s", name,
+                                     unit ? "of another graph" : "NULL");
     if (n_dimensions < 1 || n_dimensions > 4)
-        return (void *)sw_graph_fail(graph, "parameter %s has %d dimensions; 1 to 4 are possible", name, n_dimensions);
+        return (void *)sw_graph_fail(graph, "parameter %s has %d dimensions; 1 to 4 are possible",
+                                     name, n_dimensions);
     if (!dimensions)
         return (void *)sw_graph_fail(graph, "parameter %s: its dimensions are NULL", name);
     if ((unsigned)initializer > SW_INIT_UNIFORM)
-        return (void *)sw_graph_fail(graph, "parameter %s: there is no initializer %d", name, (int)initializer);
+        return (void *)sw_graph_fail(graph, "parameter %s: there is no initializer %d", name,
+                                     (int)initializer);
     if (!(std >= 0) || !isfinite(std))
-        return (void *)sw_graph_fail(graph, "parameter %s: its standard deviation is %g; it must be finite and 0 or more", name,
-                                     std);
+        return (void *)sw_graph_fail(
+            graph, "parameter %s: its standard deviation is %g; it must be finite and 0 or more",
+            name, std);
     int64_t n_elements = count_elements(n_dimensions, dimensions);
     if (!n_elements)
-        return (void *)sw_graph_fail(graph, "parameter %s: each dimension must be at least 1, and their product below 2^59",
-                                     name);
+        return (void *)sw_graph_fail(
+            graph, "parameter %s: each dimension must be at least 1, and their product below 2^59",
+            name);
     uint64_t stream = sw_hash_text(SW_HASH_START, name);
     int *known = place_of_stream(graph, stream);
     if (!known)
         return out_of_memory(graph);
     if (*known)
         return (void *)sw_graph_fail(graph,
-                                     "parameter %s: %s is declared already; a tied parameter is declared once and used twice",
+                                     "parameter %s: %s is declared already; a tied parameter is "
+                                     "declared once and used twice",
                                      name, graph->parameters.item[*known - 1]->name);
     sw_parameter *p = sw_arena_take(&graph->arena, sizeof *p);
     if (!p || !(p->name = sw_arena_text(&graph->arena, name)))
@@ -216,7 +233,8 @@ void sw_parameter_freeze(sw_parameter *parameter) {
 
 /* ---- values ---- */
 
-sw_value *sw_value_create(sw_graph *graph, sw_value_kind kind, int n_dimensions, const int64_t *dimensions) {
+sw_value *sw_value_create(sw_graph *graph, sw_value_kind kind, int n_dimensions,
+                          const int64_t *dimensions) {
     if (graph->error.status)
         return NULL;
     int64_t n_elements = count_elements(n_dimensions, dimensions);
@@ -255,8 +273,9 @@ sw_value *sw_graph_port(const sw_graph *graph, const char *name) {
 }
 
 sw_value *sw_graph_add_port(sw_graph *graph, const char *name, bool is_output, sw_value *value) {
-    sw_port *grown =
-        value ? sw_arena_grow(&graph->arena, graph->ports.item, graph->ports.n, &graph->ports.capacity, sizeof *grown) : NULL;
+    sw_port *grown = value ? sw_arena_grow(&graph->arena, graph->ports.item, graph->ports.n,
+                                           &graph->ports.capacity, sizeof *grown)
+                           : NULL;
     if (!grown)
         return value ? out_of_memory(graph) : NULL;
     graph->ports.item = grown;
@@ -273,7 +292,8 @@ static sw_value *input(sw_graph *graph, const char *name) {
     sw_value *known = sw_graph_port(graph, name);
     return known ? known
                  : sw_graph_add_port(graph, name, false,
-                                     sw_value_create(graph, SW_VALUE_INDEX, 1, (int64_t[]){graph->n_rows * graph->n_tokens}));
+                                     sw_value_create(graph, SW_VALUE_INDEX, 1,
+                                                     (int64_t[]){graph->n_rows * graph->n_tokens}));
 }
 
 sw_value *sw_tokens(sw_graph *graph) {
@@ -288,7 +308,8 @@ sw_value *sw_documents(sw_graph *graph) {
 
 /* ---- operations ---- */
 
-/* Constants are computed before all else: their operations go in front, in the order in which they were asked for. */
+/* Constants are computed before all else: their operations go in front, in the order in which they
+ * were asked for. */
 static void move_to_front(sw_graph *graph, sw_op *op) {
     int place = graph->ops.n - 1;
     for (; place > 0 && graph->ops.item[place - 1]->phase != SW_PHASE_PREPARE; place--) {
@@ -299,16 +320,19 @@ static void move_to_front(sw_graph *graph, sw_op *op) {
     op->id = place;
 }
 
-sw_op *sw_op_emit(sw_graph *graph, const sw_family *family, sw_kernel kernel, int n_operands, const sw_operand *operands) {
+sw_op *sw_op_emit(sw_graph *graph, const sw_family *family, sw_kernel kernel, int n_operands,
+                  const sw_operand *operands) {
     if (graph->error.status)
         return NULL;
     if (!graph->current_unit)
-        return (void *)sw_graph_fail(graph, "%s: declare the root unit before recording operations", family->name);
+        return (void *)sw_graph_fail(graph, "%s: declare the root unit before recording operations",
+                                     family->name);
     for (int i = 0; i < n_operands; i++) {
         const sw_parameter *p = operands[i].parameter;
         if (p && !encloses(p->unit, graph->current_unit))
             return (void *)sw_graph_fail(graph,
-                                         "%s uses parameter %s of unit %s, which does not enclose it; declare the parameter in "
+                                         "%s uses parameter %s of unit %s, which does not enclose "
+                                         "it; declare the parameter in "
                                          "the lowest unit that encloses its uses",
                                          family->name, p->name, p->unit->name);
     }
@@ -323,7 +347,8 @@ sw_op *sw_op_emit(sw_graph *graph, const sw_family *family, sw_kernel kernel, in
     op->n_operands = n_operands;
     memcpy(op->operand, operands, (size_t)n_operands * sizeof *operands);
     for (int i = 0; i < n_operands; i++)
-        if (operands[i].kind == SW_OPERAND_VALUE && operands[i].access == SW_WRITE && !operands[i].value->producer)
+        if (operands[i].kind == SW_OPERAND_VALUE && operands[i].access == SW_WRITE &&
+            !operands[i].value->producer)
             operands[i].value->producer = op;
     if (!APPEND(graph, graph->ops, op))
         return NULL;
@@ -340,8 +365,8 @@ sw_value *sw_call(sw_graph *graph, sw_unit *unit, sw_block_fn fn, void *self, sw
     if (!fn)
         return sw_graph_fail(graph, "call: unit %s has no function to run: it is NULL", unit->name);
     if (unit->parent != graph->current_unit)
-        return sw_graph_fail(graph, "call: unit %s was declared below %s, but is called inside %s", unit->name,
-                             unit->parent ? unit->parent->name : "nothing",
+        return sw_graph_fail(graph, "call: unit %s was declared below %s, but is called inside %s",
+                             unit->name, unit->parent ? unit->parent->name : "nothing",
                              graph->current_unit ? graph->current_unit->name : "nothing");
     sw_unit *caller = graph->current_unit;
     graph->current_unit = unit;
@@ -360,9 +385,10 @@ double sw_op_operand_bytes(const sw_op *op) {
     double bytes = 0;
     for (int i = 0; i < op->n_operands; i++) {
         const sw_operand *operand = &op->operand[i];
-        double once = operand->kind == SW_OPERAND_NONE    ? 0
-                      : operand->kind == SW_OPERAND_VALUE ? (double)sw_value_bytes(operand->value, SW_NUMBERS_F32)
-                                                          : 4.0 * (double)operand->parameter->n_elements;
+        double once = operand->kind == SW_OPERAND_NONE ? 0
+                      : operand->kind == SW_OPERAND_VALUE
+                          ? (double)sw_value_bytes(operand->value, SW_NUMBERS_F32)
+                          : 4.0 * (double)operand->parameter->n_elements;
         bytes += operand->access == SW_UPDATE ? 2 * once : once;
     }
     return bytes;

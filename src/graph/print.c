@@ -1,6 +1,7 @@
 /* print.c: a graph as text, one operation a line:
  *
- *   backward layers.3  linear_grad_weight  dy=%41[128, 64] x=%12[128, 172] -> dweight=d(model.layers.3.mlp.down_proj.weight)+
+ *   backward layers.3  linear_grad_weight  dy=%41[128, 64] x=%12[128, 172] ->
+ *       dweight=d(model.layers.3.mlp.down_proj.weight)+
  *
  * `+` marks what is added to. `over %9` marks a value that takes the bytes of another.
  */

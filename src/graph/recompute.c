@@ -1,15 +1,17 @@
-/* recompute.c: compute a block's activations again instead of keeping them: all of them (Chen et al. 2016, a checkpoint per
- * block), or those that are cheap to make (Korthikanti et al. 2022).
+/* recompute.c: compute a block's activations again instead of keeping them: all of them (Chen et
+ * al. 2016, a checkpoint per block), or those that are cheap to make (Korthikanti et al. 2022).
  *
- *   forward  block 0 | block 1 | ...  loss  ... | again block 1 | backward block 1 | again block 0 | backward block 0
+ *   forward  block 0 | block 1 | ...  loss  ...
+ *       | again block 1 | backward block 1 | again block 0 | backward block 0
  *
- * A block is an outermost unit below the root. What its backward reads of its own forward is made by clones of the forward
- * operations, each placed just before the first that reads it; what another block or the root made (its input) is kept.
- * Only what is read is cloned: the block's last sum, for one, is not. The selective form leaves out clones that cost more than
- * they save, and what needs them reads what forward has kept.
+ * A block is an outermost unit below the root. What its backward reads of its own forward is made
+ * by clones of the forward operations, each placed just before the first that reads it; what
+ * another block or the root made (its input) is kept. Only what is read is cloned: the block's last
+ * sum, for one, is not. The selective form leaves out clones that cost more than they save, and
+ * what needs them reads what forward has kept.
  *
- * A clone has the kernel, dimensions and attributes of its original (a dropout's stream too) and reads the same bits, so it
- * writes the same bits: tests/graph/test_passes.c compares whole steps.
+ * A clone has the kernel, dimensions and attributes of its original (a dropout's stream too) and
+ * reads the same bits, so it writes the same bits: tests/graph/test_passes.c compares whole steps.
  */
 #include "graph/graph.h"
 
@@ -24,8 +26,9 @@ typedef struct recomputation {
     sw_number_kind numbers;
 } recomputation;
 
-/* Arithmetic that is worth a byte for the time from forward to backward. What is done element by element takes less, even where
- * an element has two bytes: a GELU takes 9; a matrix product takes the length of its sums, or half of it. */
+/* Arithmetic that is worth a byte for the time from forward to backward. What is done element by
+ * element takes less, even where an element has two bytes: a GELU takes 9; a matrix product takes
+ * the length of its sums, or half of it. */
 static const double WORTH = 20;
 
 /* The block in whose forward pass `value` was computed, NULL if none. */
@@ -47,22 +50,26 @@ static void want_inputs(recomputation *r, const sw_op *op) {
 }
 
 static bool may_be_cloned(const recomputation *r, const sw_op *op) {
-    if (op->phase != SW_PHASE_FORWARD || op->is_dropped || !sw_unit_block(op->unit) || (r->is_cheap && !r->is_cheap[op->id]))
+    if (op->phase != SW_PHASE_FORWARD || op->is_dropped || !sw_unit_block(op->unit) ||
+        (r->is_cheap && !r->is_cheap[op->id]))
         return false;
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
-        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && r->is_wanted[operand->value->id])
+        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ &&
+            r->is_wanted[operand->value->id])
             return true;
     }
     return false;
 }
 
 /* Bytes of an operation's outputs; only of those that are wanted, if `wanted` is given. */
-static double output_bytes(const recomputation *r, const sw_op *op, const bool *wanted /* [n_values]? */) {
+static double output_bytes(const recomputation *r, const sw_op *op,
+                           const bool *wanted /* [n_values]? */) {
     double bytes = 0;
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
-        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ && (!wanted || wanted[operand->value->id]))
+        if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_READ &&
+            (!wanted || wanted[operand->value->id]))
             bytes += (double)sw_value_bytes(operand->value, r->numbers);
     }
     return bytes;
@@ -74,15 +81,17 @@ static bool is_worth(const recomputation *r, const sw_op *op, const bool *wanted
     return flops <= WORTH * output_bytes(r, op, wanted);
 }
 
-/* Is every input there in backward: from outside, kept because some backward operation reads it, or made again? */
+/* Is every input there in backward: from outside, kept because some backward operation reads it, or
+ * made again? */
 static bool has_inputs(const recomputation *r, const sw_op *op) {
     for (int k = 0; k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
-        if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ || operand->value->is_input ||
-            operand->value->is_constant)
+        if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ ||
+            operand->value->is_input || operand->value->is_constant)
             continue;
         const sw_op *maker = operand->value->producer;
-        bool is_made_again = maker && maker->phase == SW_PHASE_FORWARD && sw_unit_block(maker->unit) == sw_unit_block(op->unit) &&
+        bool is_made_again = maker && maker->phase == SW_PHASE_FORWARD &&
+                             sw_unit_block(maker->unit) == sw_unit_block(op->unit) &&
                              r->is_cheap[maker->id];
         if (!r->is_read[operand->value->id] && !is_made_again)
             return false;
@@ -90,8 +99,9 @@ static bool has_inputs(const recomputation *r, const sw_op *op) {
     return true;
 }
 
-/* Mark, in the order in which it would be made, what is worth its arithmetic and could be cloned. Whether it is depends on which
- * of its outputs are wanted: where only the one number that a norm keeps of each row is, the norm is not worth it. */
+/* Mark, in the order in which it would be made, what is worth its arithmetic and could be cloned.
+ * Whether it is depends on which of its outputs are wanted: where only the one number that a norm
+ * keeps of each row is, the norm is not worth it. */
 static void find_cheap(recomputation *r) {
     const sw_graph *graph = r->graph;
     for (int i = 0; i < graph->ops.n; i++) {
@@ -102,11 +112,13 @@ static void find_cheap(recomputation *r) {
     }
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
-        r->is_cheap[i] = op->phase == SW_PHASE_FORWARD && sw_unit_block(op->unit) && is_worth(r, op, NULL) && has_inputs(r, op);
+        r->is_cheap[i] = op->phase == SW_PHASE_FORWARD && sw_unit_block(op->unit) &&
+                         is_worth(r, op, NULL) && has_inputs(r, op);
     }
 }
 
-/* Mark what must be there for backward, from the end, so that a clone's own needs are known before its inputs are judged. */
+/* Mark what must be there for backward, from the end, so that a clone's own needs are known before
+ * its inputs are judged. */
 static void find_wanted(recomputation *r) {
     const sw_graph *graph = r->graph;
     for (int i = graph->ops.n - 1; i >= 0; i--) {
@@ -121,7 +133,8 @@ static void find_wanted(recomputation *r) {
 static void read_clones(const recomputation *r, sw_op *op) {
     for (int k = 0; k < op->n_operands; k++) {
         sw_operand *operand = &op->operand[k];
-        if (operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ && r->clone[operand->value->id])
+        if (operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ &&
+            r->clone[operand->value->id])
             operand->value = r->clone[operand->value->id];
     }
 }
@@ -139,7 +152,8 @@ static sw_op *clone_op(recomputation *r, const sw_op *original) {
         if (operand->kind != SW_OPERAND_VALUE || operand->access == SW_READ)
             continue;
         const sw_value *value = operand->value;
-        sw_value *again = sw_value_create(r->graph, value->kind, value->n_dimensions, value->dimension);
+        sw_value *again =
+            sw_value_create(r->graph, value->kind, value->n_dimensions, value->dimension);
         if (!again)
             return NULL;
         again->producer = op;
@@ -150,12 +164,14 @@ static sw_op *clone_op(recomputation *r, const sw_op *original) {
     return op;
 }
 
-/* Append clones of what `op` reads of its own block, and of what those read, where there are to be any and are none yet. */
+/* Append clones of what `op` reads of its own block, and of what those read, where there are to be
+ * any and are none yet. */
 static bool make_inputs(recomputation *r, const sw_op *op) {
     const sw_unit *block = sw_unit_block(op->unit);
     for (int k = 0; block && k < op->n_operands; k++) {
         const sw_operand *operand = &op->operand[k];
-        if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ || block_of_value(operand->value) != block)
+        if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ ||
+            block_of_value(operand->value) != block)
             continue;
         const sw_op *maker = operand->value->producer;
         if (!r->is_cloned[maker->id] || r->is_made[maker->id])
@@ -187,7 +203,8 @@ static bool rebuild(recomputation *r, sw_op **list /* [n_ops] */, int n_ops) {
     return true;
 }
 
-static sw_status recompute(sw_graph *graph, bool is_selective, sw_number_kind numbers, sw_error *err) {
+static sw_status recompute(sw_graph *graph, bool is_selective, sw_number_kind numbers,
+                           sw_error *err) {
     if (graph->error.status)
         return sw_graph_status(graph, err);
     if (!graph->is_differentiated)
@@ -201,8 +218,10 @@ static sw_status recompute(sw_graph *graph, bool is_selective, sw_number_kind nu
     r.is_cloned = sw_arena_take(&graph->arena, n_ops * sizeof *r.is_cloned);
     r.is_made = sw_arena_take(&graph->arena, n_ops * sizeof *r.is_made);
     sw_op **list = graph->ops.item;
-    sw_op **wider = sw_arena_take(&graph->arena, 2 * n_ops * sizeof *wider); /* each operation is cloned at most once */
-    if (!r.clone || !r.is_wanted || !r.is_read || (is_selective && !r.is_cheap) || !r.is_cloned || !r.is_made || !wider)
+    sw_op **wider = sw_arena_take(
+        &graph->arena, 2 * n_ops * sizeof *wider); /* each operation is cloned at most once */
+    if (!r.clone || !r.is_wanted || !r.is_read || (is_selective && !r.is_cheap) || !r.is_cloned ||
+        !r.is_made || !wider)
         return sw_fail(err, SW_NO_MEMORY, "no memory to recompute %d operations", graph->ops.n);
     if (is_selective)
         find_cheap(&r);

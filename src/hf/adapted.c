@@ -9,9 +9,10 @@
 
 /* ---- does it fit? ---- */
 
-/* Every linear layer of the base; then those that the adapter names. What it has beyond them is found by the check. */
-static sw_status find_layers(sw_adapted *a, const char *base, const sw_model_config *model, const sw_safetensors *file,
-                             sw_error *err) {
+/* Every linear layer of the base; then those that the adapter names. What it has beyond them is
+ * found by the check. */
+static sw_status find_layers(sw_adapted *a, const char *base, const sw_model_config *model,
+                             const sw_safetensors *file, sw_error *err) {
     static const char *const all[] = {SW_LORA_ALL};
     sw_lora lora = a->config.lora;
     lora.targets = all;
@@ -33,8 +34,8 @@ static sw_status find_layers(sw_adapted *a, const char *base, const sw_model_con
     return sw_adapter_check(a->adapter, &a->config.lora, a->graph, &a->layers, err);
 }
 
-sw_status sw_adapted_open(const char *base, const sw_model_config *model, const char *adapter, sw_adapted *adapted,
-                          sw_error *err) {
+sw_status sw_adapted_open(const char *base, const sw_model_config *model, const char *adapter,
+                          sw_adapted *adapted, sw_error *err) {
     char path[SW_PATH_BYTES];
     sw_safetensors *file = NULL;
     *adapted = (sw_adapted){.adapter = adapter};
@@ -83,12 +84,14 @@ static sw_status take_delta(loading *l, const sw_lora_layer *layer, sw_error *er
         return SW_OK;
     sw_adapter_delta_free(&l->delta);
     l->layer = NULL;
-    sw_status status = sw_adapter_delta_read(l->adapter, layer, sw_lora_scale(&l->adapted->config.lora), &l->delta, err);
+    sw_status status = sw_adapter_delta_read(
+        l->adapter, layer, sw_lora_scale(&l->adapted->config.lora), &l->delta, err);
     l->layer = status ? NULL : layer;
     return status;
 }
 
-static sw_status load_piece(loading *l, int group, const sw_piece *piece, sw_piece_fn put, void *to, sw_error *err) {
+static sw_status load_piece(loading *l, int group, const sw_piece *piece, sw_piece_fn put, void *to,
+                            sw_error *err) {
     const sw_lora_layer *layer = layer_of(l->adapted, piece->parameter->name);
     sw_tensor_place place;
     sw_status status = sw_model_source_take(&l->source, l->model, piece->parameter, &place, err);
@@ -96,9 +99,11 @@ static sw_status load_piece(loading *l, int group, const sw_piece *piece, sw_pie
         status = take_delta(l, layer, err);
     const int64_t element_bytes = status ? 0 : place.tensor->dtype_bits / 8;
     for (int64_t done = 0; done < piece->length && status == SW_OK; done += SW_PIECE_ELEMENTS) {
-        int64_t first = piece->first + done,
-                n = piece->length - done < SW_PIECE_ELEMENTS ? piece->length - done : SW_PIECE_ELEMENTS;
-        status = sw_safetensors_read_bytes(place.file, place.tensor, first * element_bytes, n * element_bytes, l->elements, err);
+        int64_t first = piece->first + done, n = piece->length - done < SW_PIECE_ELEMENTS
+                                                     ? piece->length - done
+                                                     : SW_PIECE_ELEMENTS;
+        status = sw_safetensors_read_bytes(place.file, place.tensor, first * element_bytes,
+                                           n * element_bytes, l->elements, err);
         if (status == SW_OK && layer)
             status = sw_adapter_delta_add(&l->delta, place.tensor, first, n, l->elements, err);
         if (status == SW_OK) {
@@ -109,8 +114,9 @@ static sw_status load_piece(loading *l, int group, const sw_piece *piece, sw_pie
     return status;
 }
 
-sw_status sw_adapted_load(const sw_adapted *adapted, const char *base, const sw_model_config *model, const sw_layout *layout,
-                          int rank, sw_piece_fn put, void *to, sw_error *err) {
+sw_status sw_adapted_load(const sw_adapted *adapted, const char *base, const sw_model_config *model,
+                          const sw_layout *layout, int rank, sw_piece_fn put, void *to,
+                          sw_error *err) {
     enum { LARGEST_ELEMENT = 8 };
     char path[SW_PATH_BYTES];
     loading l = {.adapted = adapted, .model = model};
@@ -122,7 +128,8 @@ sw_status sw_adapted_load(const sw_adapted *adapted, const char *base, const sw_
     l.elements = malloc((size_t)SW_PIECE_ELEMENTS * LARGEST_ELEMENT);
     l.values = malloc((size_t)SW_PIECE_ELEMENTS * sizeof *l.values);
     if (status == SW_OK && (!l.elements || !l.values))
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", base, SW_PIECE_ELEMENTS);
+        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", base,
+                         SW_PIECE_ELEMENTS);
     for (int group = 0; group < layout->n_groups && status == SW_OK; group++) {
         sw_piece piece;
         for (int at = 0; status == SW_OK && sw_layout_next_piece(layout, group, rank, &at, &piece);)

@@ -1,7 +1,8 @@
 /* adapter_config.c: adapter_config.json in and out.
  *
- * As with config.json (hf/hf_config.c) keys are of three kinds: those that say what the adapter is; those that change the
- * arithmetic, which are refused by name where they are on; and those without effect, such as how A was first drawn.
+ * As with config.json (hf/hf_config.c) keys are of three kinds: those that say what the adapter is;
+ * those that change the arithmetic, which are refused by name where they are on; and those without
+ * effect, such as how A was first drawn.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -49,8 +50,8 @@ static void must_be_word(reader *r, const char *key, const char *word) {
     if (r->status == SW_OK)
         r->status = sw_json_text(&r->root, key, SW_JSON_OPTIONAL, &value, r->err);
     if (r->status == SW_OK && strcmp(value, word) != 0)
-        r->status =
-            sw_fail(r->err, SW_BAD_FILE, "%s: %s is \"%.60s\"; only \"%s\" is built", sw_json_name(&r->root), key, value, word);
+        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s is \"%.60s\"; only \"%s\" is built",
+                            sw_json_name(&r->root), key, value, word);
 }
 
 /* Absent, null, or an empty object. */
@@ -73,7 +74,8 @@ static void must_be_no_list(reader *r, const char *key) {
         refuse(r, key, "is set, which changes what the adapter computes and is not built");
 }
 
-/* Some ways to draw A change the base model too, and PEFT changes it again when it loads the adapter. */
+/* Some ways to draw A change the base model too, and PEFT changes it again when it loads the
+ * adapter. */
 static void check_init(reader *r) {
     static const char *const harmless[] = {"gaussian", "eva", "orthogonal"};
     const char *word;
@@ -84,21 +86,25 @@ static void check_init(reader *r) {
         if (strcmp(word, harmless[i]) == 0)
             return;
     r->status = sw_fail(r->err, SW_BAD_FILE,
-                        "%s: init_lora_weights is \"%.60s\", which changes the base model too; convert the adapter to plain LoRA",
+                        "%s: init_lora_weights is \"%.60s\", which changes the base model too; "
+                        "convert the adapter to plain LoRA",
                         sw_json_name(&r->root), word);
 }
 
 static void check_arithmetic(reader *r) {
     static const char *const flags[] = {"use_dora", "use_qalora", "lora_bias"};
-    static const char *const lists[] = {"modules_to_save", "target_parameters", "trainable_token_indices", "layer_replication",
+    static const char *const lists[] = {"modules_to_save", "target_parameters",
+                                        "trainable_token_indices", "layer_replication",
                                         "alora_invocation_tokens"};
-    static const char *const objects[] = {"rank_pattern", "alpha_pattern", "megatron_config",   "use_bdlora",
-                                          "arrow_config", "kasa_config",   "monteclora_config", "velora_config"};
+    static const char *const objects[] = {"rank_pattern",      "alpha_pattern", "megatron_config",
+                                          "use_bdlora",        "arrow_config",  "kasa_config",
+                                          "monteclora_config", "velora_config"};
     must_be_word(r, "peft_type", "LORA");
     must_be_word(r, "bias", "none");
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flag(r, flags[i]))
-            refuse(r, flags[i], "is true, which changes what the adapter computes and is not built");
+            refuse(r, flags[i],
+                   "is true, which changes what the adapter computes and is not built");
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         must_be_no_list(r, lists[i]);
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
@@ -106,7 +112,8 @@ static void check_arithmetic(reader *r) {
     check_init(r);
 }
 
-/* The output projection is computed together with the loss, and embeddings are no products: neither takes an adapter. */
+/* The output projection is computed together with the loss, and embeddings are no products: neither
+ * takes an adapter. */
 static void refuse_target(reader *r, const char *target) {
     static const char *const names[][2] = {{"lm_head", "the output projection"},
                                            {"embed_out", "the output projection"},
@@ -117,20 +124,23 @@ static void refuse_target(reader *r, const char *target) {
     for (size_t i = 0; i < sizeof names / sizeof *names && r->status == SW_OK; i++)
         if (strcmp(last, names[i][0]) == 0)
             r->status = sw_fail(r->err, SW_BAD_FILE,
-                                "%s: target_modules names %.100s: adapters on %s are not built; train one without it",
+                                "%s: target_modules names %.100s: adapters on %s are not built; "
+                                "train one without it",
                                 sw_json_name(&r->root), target, names[i][1]);
 }
 
 static void read_targets(reader *r, sw_adapter_config *config) {
     int n = 0;
-    config->chooses_by_names = sw_json_is_list(&r->root, "target_modules") && !sw_json_has(&r->root, "layers_to_transform") &&
+    config->chooses_by_names = sw_json_is_list(&r->root, "target_modules") &&
+                               !sw_json_has(&r->root, "layers_to_transform") &&
                                !sw_json_has(&r->root, "exclude_modules");
     if (r->status != SW_OK || !sw_json_is_list(&r->root, "target_modules"))
         return;
     r->status = sw_json_texts(&r->root, "target_modules", NULL, 0, &n, r->err);
     if (r->status == SW_OK && (n < 1 || n > MAX_TARGETS))
-        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: target_modules has %d names; 1 to %d are possible", sw_json_name(&r->root),
-                            n, MAX_TARGETS);
+        r->status =
+            sw_fail(r->err, SW_BAD_FILE, "%s: target_modules has %d names; 1 to %d are possible",
+                    sw_json_name(&r->root), n, MAX_TARGETS);
     if (r->status != SW_OK)
         return;
     const char **targets = sw_arena_take(&config->arena, (size_t)n * sizeof *targets);
@@ -167,7 +177,8 @@ static sw_status read_document(const sw_json *document, sw_adapter_config *confi
     return r.status;
 }
 
-sw_status sw_adapter_config_parse(const char *name, const char *text, int64_t bytes, sw_adapter_config *config, sw_error *err) {
+sw_status sw_adapter_config_parse(const char *name, const char *text, int64_t bytes,
+                                  sw_adapter_config *config, sw_error *err) {
     sw_json *document = NULL;
     *config = (sw_adapter_config){0};
     sw_status status = sw_json_parse(name, text, bytes, &document, err);
@@ -189,20 +200,24 @@ static sw_status check_folder(const char *directory, sw_error *err) {
     if (status != SW_OK)
         return status;
     if (stat(directory, &info) == 0 && !S_ISDIR(info.st_mode))
-        return sw_fail(err, SW_BAD_FILE, "%s: is a file, and an adapter is a folder: the one that holds %s and %s", directory,
-                       SW_ADAPTER_CONFIG, SW_ADAPTER_WEIGHTS);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: is a file, and an adapter is a folder: the one that holds %s and %s",
+                       directory, SW_ADAPTER_CONFIG, SW_ADAPTER_WEIGHTS);
     if (has_file(directory, SW_ADAPTER_CONFIG) && !has_file(directory, SW_ADAPTER_WEIGHTS) &&
         has_file(directory, "adapter_model.bin"))
-        return sw_fail(
-            err, SW_BAD_FILE,
-            "%s: holds its weights as a PyTorch pickle (adapter_model.bin), which is not read because it can run code; "
-            "load it with PEFT and save_pretrained writes %s",
-            directory, SW_ADAPTER_WEIGHTS);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: holds its weights as a PyTorch pickle (adapter_model.bin), which is "
+                       "not read because it can run code; "
+                       "load it with PEFT and save_pretrained writes %s",
+                       directory, SW_ADAPTER_WEIGHTS);
     if (has_file(directory, SW_ADAPTER_CONFIG))
         return SW_OK;
     if (has_file(directory, "model/" SW_ADAPTER_CONFIG))
-        return sw_fail(err, SW_BAD_FILE, "%s: is the folder of a run; the adapter is the folder model in it", directory);
-    return sw_fail(err, SW_BAD_FILE, "%s: holds no %s; an adapter is a folder as PEFT saves it", directory, SW_ADAPTER_CONFIG);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: is the folder of a run; the adapter is the folder model in it",
+                       directory);
+    return sw_fail(err, SW_BAD_FILE, "%s: holds no %s; an adapter is a folder as PEFT saves it",
+                   directory, SW_ADAPTER_CONFIG);
 }
 
 sw_status sw_adapter_config_read(const char *directory, sw_adapter_config *config, sw_error *err) {
@@ -227,7 +242,8 @@ void sw_adapter_config_free(sw_adapter_config *config) {
 
 /* ---- writing ---- */
 
-/* The name of layer i in a list of targets: whole, or its last word, which is empty if an earlier layer has the same. */
+/* The name of layer i in a list of targets: whole, or its last word, which is empty if an earlier
+ * layer has the same. */
 static void name_target(const sw_lora_layers *layers, int i, bool as_last_word, char name[1024]) {
     char earlier[1024];
     if (!sw_lora_module(layers->list.item[i].weight->name, name, 1024))
@@ -243,7 +259,8 @@ static void name_target(const sw_lora_layers *layers, int i, bool as_last_word, 
     }
 }
 
-/* PEFT knows ends of names: ours, where they are that; for all layers, their last words; for patterns, the layers one by one. */
+/* PEFT knows ends of names: ours, where they are that; for all layers, their last words; for
+ * patterns, the layers one by one. */
 static json_t *list_targets(const sw_lora *lora, const sw_lora_layers *layers) {
     json_t *list = json_array();
     bool are_ends = true, are_all = false, is_done = list;
@@ -267,19 +284,23 @@ static json_t *list_targets(const sw_lora *lora, const sw_lora_layers *layers) {
     return NULL; /* which json_pack takes for its own failure */
 }
 
-sw_status sw_adapter_config_write(const sw_lora *lora, const sw_lora_layers *layers, const char *base, char **json_text,
-                                  sw_error *err) {
-    bool is_transposed = false, is_whole = lora->alpha == floor(lora->alpha) && fabs(lora->alpha) < 1e15;
+sw_status sw_adapter_config_write(const sw_lora *lora, const sw_lora_layers *layers,
+                                  const char *base, char **json_text, sw_error *err) {
+    bool is_transposed = false,
+         is_whole = lora->alpha == floor(lora->alpha) && fabs(lora->alpha) < 1e15;
     for (int i = 0; i < layers->list.n; i++)
         is_transposed = is_transposed || layers->list.item[i].layout == SW_IN_OUT;
-    json_t *config = json_pack("{s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:o, s:o, s:n, s:s, s:I, s:n, s:o, s:s, s:b, s:b}",
-                               "base_model_name_or_path", base, "bias", "none", "fan_in_fan_out", is_transposed, "inference_mode",
-                               true, "init_lora_weights", true, "layers_pattern", "layers_to_transform", "lora_alpha",
-                               is_whole ? json_integer((json_int_t)lora->alpha) : sw_json_number(lora->alpha), "lora_dropout",
-                               sw_json_number(lora->dropout), "modules_to_save", "peft_type", "LORA", "r", (json_int_t)lora->rank,
-                               "revision", "target_modules", list_targets(lora, layers), "task_type", "CAUSAL_LM", "use_dora",
-                               false, "use_rslora", lora->is_rank_stabilised);
+    json_t *config = json_pack(
+        "{s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:o, s:o, s:n, s:s, s:I, s:n, s:o, s:s, s:b, s:b}",
+        "base_model_name_or_path", base, "bias", "none", "fan_in_fan_out", is_transposed,
+        "inference_mode", true, "init_lora_weights", true, "layers_pattern", "layers_to_transform",
+        "lora_alpha",
+        is_whole ? json_integer((json_int_t)lora->alpha) : sw_json_number(lora->alpha),
+        "lora_dropout", sw_json_number(lora->dropout), "modules_to_save", "peft_type", "LORA", "r",
+        (json_int_t)lora->rank, "revision", "target_modules", list_targets(lora, layers),
+        "task_type", "CAUSAL_LM", "use_dora", false, "use_rslora", lora->is_rank_stabilised);
     *json_text = config ? sw_json_shortest(config) : NULL;
     json_decref(config);
-    return *json_text ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory to write %s", SW_ADAPTER_CONFIG);
+    return *json_text ? SW_OK
+                      : sw_fail(err, SW_NO_MEMORY, "no memory to write %s", SW_ADAPTER_CONFIG);
 }

@@ -51,11 +51,13 @@ static bool narrow(double value, char *element, element_type type) {
     default:
         half = type == TYPE_BF16 ? sw_float_to_bf16(single) : sw_float_to_f16(single);
         memcpy(element, &half, sizeof half);
-        return isfinite(type == TYPE_BF16 ? sw_bf16_to_float(half) : sw_f16_to_float(half)) || !isfinite(value);
+        return isfinite(type == TYPE_BF16 ? sw_bf16_to_float(half) : sw_f16_to_float(half)) ||
+               !isfinite(value);
     }
 }
 
-void sw_tensor_elements_widen(const sw_tensor_entry *tensor, const void *elements, int64_t n, float *values) {
+void sw_tensor_elements_widen(const sw_tensor_entry *tensor, const void *elements, int64_t n,
+                              float *values) {
     const element_type type = type_of(tensor);
     const char *element = elements;
     for (int64_t i = 0; i < n; i++, element += tensor->dtype_bits / 8)
@@ -67,9 +69,10 @@ void sw_tensor_elements_widen(const sw_tensor_entry *tensor, const void *element
 /* Is `name` the parameter's, but for one word before its last, ".weight"? */
 static bool is_with_adapter_name(const char *name, const char *parameter) {
     const char *end = strrchr(parameter, '.');
-    size_t n_before = end ? (size_t)(end - parameter) : 0, n_name = strlen(name), n_end = end ? strlen(end) : 0;
-    if (!end || n_name < n_before + n_end + 2 || strncmp(name, parameter, n_before) != 0 || name[n_before] != '.' ||
-        strcmp(name + n_name - n_end, end) != 0)
+    size_t n_before = end ? (size_t)(end - parameter) : 0, n_name = strlen(name),
+           n_end = end ? strlen(end) : 0;
+    if (!end || n_name < n_before + n_end + 2 || strncmp(name, parameter, n_before) != 0 ||
+        name[n_before] != '.' || strcmp(name + n_name - n_end, end) != 0)
         return false;
     return !memchr(name + n_before + 1, '.', n_name - n_end - n_before - 1);
 }
@@ -96,24 +99,28 @@ static sw_status no_memory(const sw_lora_layer *layer, sw_error *err) {
 }
 
 /* Ownership: free(*values). */
-static sw_status read_factor(sw_safetensors *file, const sw_lora_layer *layer, const sw_parameter *p, float **values,
-                             sw_error *err) {
+static sw_status read_factor(sw_safetensors *file, const sw_lora_layer *layer,
+                             const sw_parameter *p, float **values, sw_error *err) {
     const sw_tensor_entry *tensor = sw_adapter_find(file, p->name);
     if (!tensor || tensor->n_elements != p->n_elements)
-        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", sw_safetensors_path(file),
-                       p->name);
+        return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked",
+                       sw_safetensors_path(file), p->name);
     *values = malloc((size_t)p->n_elements * sizeof **values);
-    return *values ? sw_safetensors_read(file, tensor, 0, p->n_elements, *values, err) : no_memory(layer, err);
+    return *values ? sw_safetensors_read(file, tensor, 0, p->n_elements, *values, err)
+                   : no_memory(layer, err);
 }
 
 /* For W [out, in] left is B and right is A; for W [in, out] they are A^T and B^T. */
-sw_status sw_adapter_delta_read(sw_safetensors *adapter, const sw_lora_layer *layer, double scale, sw_adapter_delta *delta,
-                                sw_error *err) {
+sw_status sw_adapter_delta_read(sw_safetensors *adapter, const sw_lora_layer *layer, double scale,
+                                sw_adapter_delta *delta, sw_error *err) {
     const bool is_transposed = layer->layout == SW_IN_OUT;
-    const int64_t rank = layer->a->dimension[0], in = layer->a->dimension[1], out = layer->b->dimension[0];
+    const int64_t rank = layer->a->dimension[0], in = layer->a->dimension[1],
+                  out = layer->b->dimension[0];
     float *a = NULL, *b = NULL;
-    *delta = (sw_adapter_delta){
-        .n_rows = is_transposed ? in : out, .n_columns = is_transposed ? out : in, .rank = rank, .scale = scale};
+    *delta = (sw_adapter_delta){.n_rows = is_transposed ? in : out,
+                                .n_columns = is_transposed ? out : in,
+                                .rank = rank,
+                                .scale = scale};
     sw_status status = read_factor(adapter, layer, layer->a, &a, err);
     if (status == SW_OK)
         status = read_factor(adapter, layer, layer->b, &b, err);
@@ -145,14 +152,15 @@ void sw_adapter_delta_free(sw_adapter_delta *delta) {
     *delta = (sw_adapter_delta){0};
 }
 
-sw_status sw_adapter_delta_add(const sw_adapter_delta *delta, const sw_tensor_entry *tensor, int64_t first, int64_t n,
-                               void *elements, sw_error *err) {
+sw_status sw_adapter_delta_add(const sw_adapter_delta *delta, const sw_tensor_entry *tensor,
+                               int64_t first, int64_t n, void *elements, sw_error *err) {
     const element_type type = type_of(tensor);
     const int64_t element_bytes = tensor->dtype_bits / 8;
     char *element = elements;
     for (int64_t at = first; at < first + n;) {
         int64_t i = at / delta->n_columns, j = at % delta->n_columns;
-        int64_t width = delta->n_columns - j < first + n - at ? delta->n_columns - j : first + n - at;
+        int64_t width =
+            delta->n_columns - j < first + n - at ? delta->n_columns - j : first + n - at;
         memset(delta->sums, 0, (size_t)width * sizeof *delta->sums);
         for (int64_t r = 0; r < delta->rank; r++) {
             const double factor = (double)delta->left[i * delta->rank + r];
@@ -164,7 +172,8 @@ sw_status sw_adapter_delta_add(const sw_adapter_delta *delta, const sw_tensor_en
             if (!narrow(widen(element, type) + delta->scale * delta->sums[k], element, type))
                 return sw_fail(err, SW_BAD_CONFIG,
                                "%s: element [%" PRId64 ", %" PRId64
-                               "] is beyond what the base's element type holds; convert the base to bf16 or fp32 first",
+                               "] is beyond what the base's element type holds; convert the base "
+                               "to bf16 or fp32 first",
                                tensor->name, i, j + k);
         at += width;
     }

@@ -1,7 +1,8 @@
 /* adapter_merge.c: a model and its adapter become one model.
  *
- * The base is copied file by file, and then, where a layer has an adapter, its rows are read from the copy, changed, and written
- * where they were: names, order, element types and splitting stay those of the base.
+ * The base is copied file by file, and then, where a layer has an adapter, its rows are read from
+ * the copy, changed, and written where they were: names, order, element types and splitting stay
+ * those of the base.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,33 +23,42 @@
 /* ---- one layer ---- */
 
 /* `copy`: the tensor in the copied file, open for writing as `descriptor`. */
-static sw_status merge_tensor(sw_tensor_place copy, int descriptor, const sw_adapter_delta *delta, sw_error *err) {
+static sw_status merge_tensor(sw_tensor_place copy, int descriptor, const sw_adapter_delta *delta,
+                              sw_error *err) {
     const sw_tensor_entry *tensor = copy.tensor;
     const int64_t element_bytes = tensor->dtype_bits / 8;
     char *elements = malloc((size_t)(SW_PIECE_ELEMENTS * element_bytes));
-    sw_status status = elements ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for rows of tensor %.200s", tensor->name);
-    for (int64_t first = 0; first < tensor->n_elements && status == SW_OK; first += SW_PIECE_ELEMENTS) {
-        int64_t n = tensor->n_elements - first < SW_PIECE_ELEMENTS ? tensor->n_elements - first : SW_PIECE_ELEMENTS;
-        status = sw_safetensors_read_bytes(copy.file, tensor, first * element_bytes, n * element_bytes, elements, err);
+    sw_status status =
+        elements ? SW_OK
+                 : sw_fail(err, SW_NO_MEMORY, "no memory for rows of tensor %.200s", tensor->name);
+    for (int64_t first = 0; first < tensor->n_elements && status == SW_OK;
+         first += SW_PIECE_ELEMENTS) {
+        int64_t n = tensor->n_elements - first < SW_PIECE_ELEMENTS ? tensor->n_elements - first
+                                                                   : SW_PIECE_ELEMENTS;
+        status = sw_safetensors_read_bytes(copy.file, tensor, first * element_bytes,
+                                           n * element_bytes, elements, err);
         if (status == SW_OK)
             status = sw_adapter_delta_add(delta, tensor, first, n, elements, err);
         if (status == SW_OK)
-            status = sw_file_write_at(descriptor, sw_safetensors_path(copy.file), elements, n * element_bytes,
+            status = sw_file_write_at(descriptor, sw_safetensors_path(copy.file), elements,
+                                      n * element_bytes,
                                       tensor->file_offset + first * element_bytes, err);
     }
     free(elements);
     return status;
 }
 
-static sw_status merge_layer(const sw_model_source *copy, const sw_model_config *config, sw_safetensors *adapter,
-                             const sw_lora_layer *layer, double scale, sw_error *err) {
+static sw_status merge_layer(const sw_model_source *copy, const sw_model_config *config,
+                             sw_safetensors *adapter, const sw_lora_layer *layer, double scale,
+                             sw_error *err) {
     sw_adapter_delta delta = {0};
     sw_tensor_place place;
     int descriptor = -1;
     sw_status status = sw_model_source_take(copy, config, layer->weight, &place, err);
     if (status == SW_OK)
         status = sw_adapter_delta_read(adapter, layer, scale, &delta, err);
-    if (status == SW_OK && (descriptor = open(sw_safetensors_path(place.file), O_WRONLY | O_CLOEXEC)) < 0)
+    if (status == SW_OK &&
+        (descriptor = open(sw_safetensors_path(place.file), O_WRONLY | O_CLOEXEC)) < 0)
         status = sw_cannot_write(sw_safetensors_path(place.file), errno, err);
     if (status == SW_OK)
         status = merge_tensor(place, descriptor, &delta, err);
@@ -75,8 +85,10 @@ static sw_status copy_named(const char *from, const char *to, const char *name, 
     return status ? status : sw_companion_copy_file(source, target, err);
 }
 
-/* The base as it is: configuration, tokenizer, weights. The chat template is the adapter's, if it has one. */
-static sw_status copy_base(const sw_model_source *base, const char *from, const char *adapter, const char *to, sw_error *err) {
+/* The base as it is: configuration, tokenizer, weights. The chat template is the adapter's, if it
+ * has one. */
+static sw_status copy_base(const sw_model_source *base, const char *from, const char *adapter,
+                           const char *to, sw_error *err) {
     char path[SW_PATH_BYTES], *chat_template = NULL;
     sw_chat_options chat = {.folder = NULL};
     sw_status status = copy_named(from, to, "config.json", err);
@@ -97,7 +109,8 @@ static sw_status copy_base(const sw_model_source *base, const char *from, const 
 static void remove_copy(const sw_model_source *base, const char *partial, const char *out) {
     char path[SW_PATH_BYTES];
     for (int f = 0; f < base->n_files; f++)
-        if (sw_path_join(path, partial, last_name(sw_safetensors_path(base->files[f])), NULL) == SW_OK)
+        if (sw_path_join(path, partial, last_name(sw_safetensors_path(base->files[f])), NULL) ==
+            SW_OK)
             unlink(path);
     sw_model_files_abandon(out);
 }
@@ -123,14 +136,16 @@ static sw_status open_all(merging *m, const char *base, const char *adapter, sw_
     return status ? status : sw_model_source_open(base, &m->base, err);
 }
 
-static sw_status write_merged(merging *m, const char *base, const char *adapter, const char *partial, sw_error *err) {
+static sw_status write_merged(merging *m, const char *base, const char *adapter,
+                              const char *partial, sw_error *err) {
     sw_model_source copy = {0};
     sw_status status = copy_base(&m->base, base, adapter, partial, err);
     if (status == SW_OK)
         status = sw_model_source_open(partial, &copy, err);
     const sw_adapted *a = &m->adapted;
     for (int i = 0; i < a->layers.list.n && status == SW_OK; i++)
-        status = merge_layer(&copy, &m->model, m->adapter, &a->layers.list.item[i], sw_lora_scale(&a->config.lora), err);
+        status = merge_layer(&copy, &m->model, m->adapter, &a->layers.list.item[i],
+                             sw_lora_scale(&a->config.lora), err);
     sw_model_source_close(&copy);
     return status;
 }

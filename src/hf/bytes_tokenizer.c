@@ -1,8 +1,8 @@
 /* bytes_tokenizer.c: raw bytes as a tokenizer.json.
  *
- * A BPE model without merges, over the alphabet by which GPT-2 writes bytes as printable characters (Radford et al. 2019), with
- * the byte's value as the id. The ByteLevel pre-tokenizer turns text into that alphabet (no blank put before it, no splitting),
- * the ByteLevel decoder turns it back.
+ * A BPE model without merges, over the alphabet by which GPT-2 writes bytes as printable characters
+ * (Radford et al. 2019), with the byte's value as the id. The ByteLevel pre-tokenizer turns text
+ * into that alphabet (no blank put before it, no splitting), the ByteLevel decoder turns it back.
  */
 #include "hf/bytes_tokenizer.h"
 
@@ -15,7 +15,8 @@
 #include "base/json.h"
 #include "base/text.h"
 
-/* Bytes that are printable characters of Latin-1 stand for themselves; the others are U+0100 and on, in their order. */
+/* Bytes that are printable characters of Latin-1 stand for themselves; the others are U+0100 and
+ * on, in their order. */
 static bool is_printable(int byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
@@ -41,10 +42,12 @@ static const char before_vocabulary[] =
     "  \"padding\": null,\n"
     "  \"added_tokens\": [],\n"
     "  \"normalizer\": null,\n"
-    "  \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": false, \"use_regex\": "
+    "  \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": "
+    "false, \"use_regex\": "
     "false},\n"
     "  \"post_processor\": null,\n"
-    "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": false, \"use_regex\": false},\n"
+    "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": "
+    "false, \"use_regex\": false},\n"
     "  \"model\": {\n"
     "    \"type\": \"BPE\",\n"
     "    \"dropout\": null,\n"
@@ -61,7 +64,8 @@ static const char after_vocabulary[] = "\n    },\n"
                                        "  }\n"
                                        "}\n";
 
-/* Without it transformers would take the tokenizer class of the architecture, which knows better than the file. */
+/* Without it transformers would take the tokenizer class of the architecture, which knows better
+ * than the file. */
 static const char tokenizer_config[] = "{\n"
                                        "  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
                                        "  \"clean_up_tokenization_spaces\": false\n"
@@ -76,7 +80,8 @@ sw_status sw_bytes_tokenizer_text(char **text, sw_error *err) {
     fputs(before_vocabulary, out);
     put_vocabulary(out);
     fputs(after_vocabulary, out);
-    return sw_text_close(out, text) ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer.json");
+    return sw_text_close(out, text) ? SW_OK
+                                    : sw_fail(err, SW_NO_MEMORY, "no memory for tokenizer.json");
 }
 
 sw_status sw_bytes_tokenizer_write(const char *directory, sw_error *err) {

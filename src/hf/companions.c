@@ -1,4 +1,5 @@
-/* companions.c: see companions.h. Copied byte by byte: what a tokenizer's file says is not for this folder to know. */
+/* companions.c: see companions.h. Copied byte by byte: what a tokenizer's file says is not for this
+ * folder to know. */
 #include "hf/companions.h"
 
 #include <errno.h>
@@ -78,17 +79,22 @@ sw_status sw_companion_copy_file(const char *from, const char *to, sw_error *err
     return status;
 }
 
-sw_status sw_companions_copy(const char *from, const char *to, bool with_tokenizer, const char *chat_template, sw_error *err) {
+sw_status sw_companions_copy(const char *from, const char *to, bool with_tokenizer,
+                             const char *chat_template, sw_error *err) {
     sw_status status = SW_OK;
     for (int i = 0; i < N_COMPANIONS && status == SW_OK; i++) {
         char source[SW_PATH_BYTES], target[SW_PATH_BYTES];
-        if (companions[i].is_tokenizer && (!with_tokenizer || (chat_template && sw_chat_template_is_in(companions[i].name))))
+        if (companions[i].is_tokenizer &&
+            (!with_tokenizer || (chat_template && sw_chat_template_is_in(companions[i].name))))
             continue;
         status = sw_path_join(source, from, companions[i].name, err);
-        if (status == SW_OK && sw_file_exists(source) && (status = sw_path_join(target, to, companions[i].name, err)) == SW_OK)
+        if (status == SW_OK && sw_file_exists(source) &&
+            (status = sw_path_join(target, to, companions[i].name, err)) == SW_OK)
             status = sw_companion_copy_file(source, target, err);
     }
     if (status == SW_OK && with_tokenizer)
         status = sw_chat_templates_copy(from, to, chat_template != NULL, err);
-    return status || !chat_template ? status : sw_chat_template_put(with_tokenizer ? from : NULL, to, chat_template, err);
+    return status || !chat_template
+               ? status
+               : sw_chat_template_put(with_tokenizer ? from : NULL, to, chat_template, err);
 }

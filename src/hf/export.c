@@ -1,8 +1,9 @@
 /* export.c: a Hugging Face folder becomes a GGUF file.
  *
- * The header is made in memory; then the weights follow tensor by tensor, slice by slice, into FILE.partial, which gets its name
- * when all of it is on disk. Vectors (norms, biases) stay fp32, as readers of GGUF want them; the rows of q and k go where the
- * architecture has them (gguf_model.h).
+ * The header is made in memory; then the weights follow tensor by tensor, slice by slice, into
+ * FILE.partial, which gets its name when all of it is on disk. Vectors (norms, biases) stay fp32,
+ * as readers of GGUF want them; the rows of q and k go where the architecture has them
+ * (gguf_model.h).
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -39,9 +40,11 @@ typedef struct exporter {
 
 /* ---- settings ---- */
 
-/* What GGUF calls the architecture. Settings that would need more keys than are written are refused by name. */
+/* What GGUF calls the architecture. Settings that would need more keys than are written are refused
+ * by name. */
 static sw_status check_config(exporter *e, sw_error *err) {
-    static const char *const names[][2] = {{"llama", "llama"}, {"mistral", "llama"}, {"qwen2", "qwen2"}, {"qwen3", "qwen3"}};
+    static const char *const names[][2] = {
+        {"llama", "llama"}, {"mistral", "llama"}, {"qwen2", "qwen2"}, {"qwen3", "qwen3"}};
     static const char *const ropes[] = {"rope_parameters", "rope_scaling"};
     char path[SW_PATH_BYTES];
     const char *model_type = NULL;
@@ -58,8 +61,10 @@ static sw_status check_config(exporter *e, sw_error *err) {
         if (strcmp(model_type, names[i][0]) == 0)
             e->architecture = names[i][1];
     if (status == SW_OK && !e->architecture)
-        status = sw_fail(err, SW_BAD_FILE, "%s: model_type \"%.80s\" is not written as GGUF; llama, mistral, qwen2 and qwen3 are",
-                         path, model_type);
+        status = sw_fail(
+            err, SW_BAD_FILE,
+            "%s: model_type \"%.80s\" is not written as GGUF; llama, mistral, qwen2 and qwen3 are",
+            path, model_type);
     for (int i = 0; i < 2 && status == SW_OK; i++) {
         const char *type = "default";
         if (!sw_json_has(&root, ropes[i]))
@@ -68,12 +73,15 @@ static sw_status check_config(exporter *e, sw_error *err) {
             (status = sw_json_text(&rope, "type", SW_JSON_OPTIONAL, &type, err)) == SW_OK)
             status = sw_json_text(&rope, "rope_type", SW_JSON_OPTIONAL, &type, err);
         if (status == SW_OK && strcmp(type, "default") != 0)
-            status = sw_fail(err, SW_BAD_FILE, "%s: %s: rotary scaling \"%.80s\" is not written as GGUF", path, ropes[i], type);
+            status =
+                sw_fail(err, SW_BAD_FILE, "%s: %s: rotary scaling \"%.80s\" is not written as GGUF",
+                        path, ropes[i], type);
     }
     if (status == SW_OK)
         status = sw_json_bool(&root, "use_sliding_window", SW_JSON_OPTIONAL, &uses_span, err);
     if (status == SW_OK && uses_span && sw_json_has(&root, "sliding_window"))
-        status = sw_fail(err, SW_BAD_FILE, "%s: sliding_window is set, which is not written as GGUF", path);
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: sliding_window is set, which is not written as GGUF", path);
     sw_json_free(document);
     return status;
 }
@@ -110,7 +118,10 @@ static void write_settings(const exporter *e, sw_gguf_writer *w) {
         snprintf(key, sizeof key, "%s.attention.causal", e->architecture);
         sw_gguf_write_bool(w, key, false);
     }
-    sw_gguf_write_integer(w, "general.file_type", e->dtype == SW_F32 ? FILE_F32 : e->dtype == SW_F16 ? FILE_F16 : FILE_BF16);
+    sw_gguf_write_integer(w, "general.file_type",
+                          e->dtype == SW_F32   ? FILE_F32
+                          : e->dtype == SW_F16 ? FILE_F16
+                                               : FILE_BF16);
     sw_gguf_write_integer(w, "general.alignment", ALIGNMENT);
 }
 
@@ -131,7 +142,8 @@ static sw_status write_tensors(exporter *e, FILE *out, sw_error *err) {
         const char *name = sw_gguf_tensor_name(parameter->name, buffer, sizeof buffer);
         sw_dtype dtype = dtype_of(e, parameter);
         if (!name)
-            return sw_fail(err, SW_BAD_FILE, "%s: tensor %s has no name in GGUF", e->source.path, parameter->name);
+            return sw_fail(err, SW_BAD_FILE, "%s: tensor %s has no name in GGUF", e->source.path,
+                           parameter->name);
         sw_gguf_put_text(out, name);
         sw_gguf_put_32(out, (uint32_t)parameter->n_dimensions);
         for (int d = parameter->n_dimensions - 1; d >= 0; d--)
@@ -148,7 +160,8 @@ static sw_status make_header(exporter *e, bool with_tokenizer, sw_error *err) {
     size_t values_bytes = 0;
     sw_gguf_writer w = {.out = open_memstream(&values, &values_bytes)};
     FILE *out = open_memstream(&e->header, &e->header_bytes);
-    sw_status status = w.out && out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the header");
+    sw_status status =
+        w.out && out ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the header");
     if (status == SW_OK) {
         write_settings(e, &w);
         if (with_tokenizer)
@@ -167,37 +180,45 @@ static sw_status make_header(exporter *e, bool with_tokenizer, sw_error *err) {
     }
     has_failed |= !sw_text_close(out, &e->header);
     free(values);
-    return status == SW_OK && has_failed ? sw_fail(err, SW_NO_MEMORY, "no memory for the header") : status;
+    return status == SW_OK && has_failed ? sw_fail(err, SW_NO_MEMORY, "no memory for the header")
+                                         : status;
 }
 
 /* ---- the weights ---- */
 
 /* Elements first .. of GGUF's tensor as fp32. */
-static sw_status read_elements(exporter *e, const sw_parameter *parameter, int64_t first, int64_t n, sw_error *err) {
+static sw_status read_elements(exporter *e, const sw_parameter *parameter, int64_t first, int64_t n,
+                               sw_error *err) {
     sw_tensor_place place;
-    int64_t head = sw_gguf_rotary_channels(e->architecture, e->config.head_channels, parameter->name), done = 0;
+    int64_t head =
+                sw_gguf_rotary_channels(e->architecture, e->config.head_channels, parameter->name),
+            done = 0;
     sw_status status = sw_model_source_take(&e->source, &e->config, parameter, &place, err);
     if (status == SW_OK && !head)
         return sw_safetensors_read(place.file, place.tensor, first, n, e->values, err);
     int64_t width = parameter->n_elements / parameter->dimension[0];
     while (status == SW_OK && done < n) { /* row by row, each from its place */
-        int64_t row = (first + done) / width, at = (first + done) % width, length = width - at < n - done ? width - at : n - done;
-        status = sw_safetensors_read(place.file, place.tensor, sw_gguf_row_to_hf(row, head) * width + at, length,
-                                     e->values + done, err);
+        int64_t row = (first + done) / width, at = (first + done) % width,
+                length = width - at < n - done ? width - at : n - done;
+        status =
+            sw_safetensors_read(place.file, place.tensor, sw_gguf_row_to_hf(row, head) * width + at,
+                                length, e->values + done, err);
         done += length;
     }
     return status;
 }
 
 /* Narrow where they stand: an element is read before anything is written over it. */
-static sw_status narrow(exporter *e, const sw_parameter *parameter, int64_t n, sw_dtype dtype, sw_error *err) {
+static sw_status narrow(exporter *e, const sw_parameter *parameter, int64_t n, sw_dtype dtype,
+                        sw_error *err) {
     char *bytes = (char *)e->values;
     for (int64_t i = 0; dtype != SW_F32 && i < n; i++) {
         float value;
         memcpy(&value, bytes + 4 * i, sizeof value);
         uint16_t bits = dtype == SW_BF16 ? sw_float_to_bf16(value) : sw_float_to_f16(value);
         if (dtype == SW_F16 && isfinite(value) && (bits & 0x7fff) == 0x7c00)
-            return sw_fail(err, SW_BAD_CONFIG, "%s: an element is %g, beyond what F16 holds (65504); write BF16 or F32",
+            return sw_fail(err, SW_BAD_CONFIG,
+                           "%s: an element is %g, beyond what F16 holds (65504); write BF16 or F32",
                            parameter->name, (double)value);
         memcpy(bytes + 2 * i, &bits, sizeof bits);
     }
@@ -211,14 +232,16 @@ static sw_status write_weights(exporter *e, sw_error *err) {
         const sw_parameter *parameter = e->graph->parameters.item[p];
         sw_dtype dtype = dtype_of(e, parameter);
         int64_t element_bytes = sw_dtype_bytes(dtype);
-        for (int64_t first = 0; first < parameter->n_elements && status == SW_OK; first += SW_PIECE_ELEMENTS) {
-            int64_t left = parameter->n_elements - first, n = left < SW_PIECE_ELEMENTS ? left : SW_PIECE_ELEMENTS;
+        for (int64_t first = 0; first < parameter->n_elements && status == SW_OK;
+             first += SW_PIECE_ELEMENTS) {
+            int64_t left = parameter->n_elements - first,
+                    n = left < SW_PIECE_ELEMENTS ? left : SW_PIECE_ELEMENTS;
             status = read_elements(e, parameter, first, n, err);
             if (status == SW_OK)
                 status = narrow(e, parameter, n, dtype, err);
             if (status == SW_OK)
-                status =
-                    sw_file_write_at(e->descriptor, e->partial, e->values, n * element_bytes, at + first * element_bytes, err);
+                status = sw_file_write_at(e->descriptor, e->partial, e->values, n * element_bytes,
+                                          at + first * element_bytes, err);
         }
         at += aligned(parameter->n_elements * element_bytes);
     }
@@ -230,9 +253,11 @@ static sw_status write_partial(exporter *e, sw_error *err) {
     sw_status status = sw_file_create(e->partial, e->partial, &e->descriptor, err);
     if (status != SW_OK)
         return status;
-    status = sw_file_reserve(e->descriptor, e->partial, (int64_t)e->header_bytes + e->data_bytes, err);
+    status =
+        sw_file_reserve(e->descriptor, e->partial, (int64_t)e->header_bytes + e->data_bytes, err);
     if (status == SW_OK)
-        status = sw_file_write_at(e->descriptor, e->partial, e->header, (int64_t)e->header_bytes, 0, err);
+        status = sw_file_write_at(e->descriptor, e->partial, e->header, (int64_t)e->header_bytes, 0,
+                                  err);
     if (status == SW_OK)
         status = write_weights(e, err);
     if (status == SW_OK)
@@ -240,7 +265,8 @@ static sw_status write_partial(exporter *e, sw_error *err) {
     return sw_file_close(e->descriptor, e->partial, status, err);
 }
 
-sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype dtype, bool with_tokenizer, sw_error *err) {
+sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype dtype,
+                                    bool with_tokenizer, sw_error *err) {
     exporter e = {.folder = from, .dtype = dtype, .descriptor = -1};
     sw_status status = sw_file_must_be_new(to, err);
     if (status != SW_OK)
@@ -262,7 +288,8 @@ sw_status sw_checkpoint_export_gguf(const char *from, const char *to, sw_dtype d
         status = make_header(&e, with_tokenizer, err);
     e.values = malloc(sizeof *e.values * SW_PIECE_ELEMENTS);
     if (status == SW_OK && !e.values)
-        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", from, SW_PIECE_ELEMENTS);
+        status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for a buffer of %d elements", from,
+                         SW_PIECE_ELEMENTS);
     if (status == SW_OK)
         status = write_partial(&e, err);
     if (status == SW_OK)

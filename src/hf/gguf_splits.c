@@ -1,15 +1,19 @@
 /* gguf_splits.c: the pre-tokenizers that GGUF files name, as tokenizer.json writes them.
  *
- * The names are llama.cpp's (llama_vocab_pre_type); the components are those of the tokenizer.json of the model that a name was
- * made for. `default` stands in files that were made before there were names, for models with GPT-2's rule.
+ * The names are llama.cpp's (llama_vocab_pre_type); the components are those of the tokenizer.json
+ * of the model that a name was made for. `default` stands in files that were made before there were
+ * names, for models with GPT-2's rule.
  */
 #include "hf/gguf_tokenizer.h"
 
-#define BYTE_LEVEL(use_regex) \
-    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":" use_regex "}"
+#define BYTE_LEVEL(use_regex)                                                         \
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_" \
+    "regex\":" use_regex "}"
 #define SEQUENCE(first, second) "{\"type\":\"Sequence\",\"pretokenizers\":[" first "," second "]}"
 #define DIGITS "{\"type\":\"Digits\",\"individual_digits\":true}"
-#define SPLIT(pattern) "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern "\"},\"behavior\":\"Isolated\",\"invert\":false}"
+#define SPLIT(pattern)                                      \
+    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern \
+    "\"},\"behavior\":\"Isolated\",\"invert\":false}"
 
 /* Contractions, words, numbers of so many digits, other characters, blanks. */
 #define WORDS(numbers)                                                              \

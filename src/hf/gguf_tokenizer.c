@@ -1,8 +1,9 @@
 /* gguf_tokenizer.c: a tokenizer from lists of tokens, kinds, merges or scores to a tokenizer.json.
  *
- * Byte-level BPE comes with its merges. SentencePiece's BPE comes with scores: it joins the neighbours whose union has the
- * highest score. Each way to cut a piece into two pieces is therefore a merge, in order of the score of the whole; that is how
- * transformers converts such models too.
+ * Byte-level BPE comes with its merges. SentencePiece's BPE comes with scores: it joins the
+ * neighbours whose union has the highest score. Each way to cut a piece into two pieces is
+ * therefore a merge, in order of the score of the whole; that is how transformers converts such
+ * models too.
  */
 #include "hf/gguf_tokenizer.h"
 
@@ -33,7 +34,8 @@ static void put_added_tokens(const sw_gguf_vocabulary *v, FILE *out) {
         if (kind != SW_GGUF_CONTROL && kind != SW_GGUF_UNKNOWN && kind != SW_GGUF_USER_DEFINED)
             continue;
         fprintf(out,
-                "%s\n    {\"id\": %" PRId64 ", \"content\": %s, \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                "%s\n    {\"id\": %" PRId64
+                ", \"content\": %s, \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
                 "\"normalized\": false, \"special\": %s}",
                 comma, id, quote(v, id), kind == SW_GGUF_USER_DEFINED ? "false" : "true");
         comma = ",";
@@ -41,7 +43,8 @@ static void put_added_tokens(const sw_gguf_vocabulary *v, FILE *out) {
     fputs("\n  ],\n", out);
 }
 
-static void put_special(const sw_gguf_vocabulary *v, FILE *out, const char *before, int64_t id, int type) {
+static void put_special(const sw_gguf_vocabulary *v, FILE *out, const char *before, int64_t id,
+                        int type) {
     fprintf(out, "%s{\"SpecialToken\": {\"id\": %s, \"type_id\": %d}}", before, quote(v, id), type);
 }
 
@@ -52,7 +55,8 @@ static void put_template(const sw_gguf_vocabulary *v, FILE *out, const char *key
     for (int text = 0; text < n_texts; text++) {
         if (v->adds_bos)
             put_special(v, out, comma, v->bos, text), comma = ", ";
-        fprintf(out, "%s{\"Sequence\": {\"id\": \"%c\", \"type_id\": %d}}", comma, 'A' + text, text);
+        fprintf(out, "%s{\"Sequence\": {\"id\": \"%c\", \"type_id\": %d}}", comma, 'A' + text,
+                text);
         comma = ", ";
         if (v->adds_eos)
             put_special(v, out, comma, v->eos, text);
@@ -60,7 +64,8 @@ static void put_template(const sw_gguf_vocabulary *v, FILE *out, const char *key
     fputs("],\n", out);
 }
 
-static void put_template_token(const sw_gguf_vocabulary *v, FILE *out, const char *before, int64_t id) {
+static void put_template_token(const sw_gguf_vocabulary *v, FILE *out, const char *before,
+                               int64_t id) {
     fprintf(out, "%s\n      %s: ", before, quote(v, id));
     fprintf(out, "{\"id\": %s, \"ids\": [%" PRId64 "], \"tokens\": [", v->quoted, id);
     fprintf(out, "%s]}", v->quoted);
@@ -100,7 +105,8 @@ static void put_vocabulary(const sw_gguf_vocabulary *v, FILE *out) {
 /* "left right", of which either may hold blanks only where it is one. */
 static sw_status put_merges(sw_gguf_vocabulary *v, FILE *out, sw_error *err) {
     const sw_gguf_value *list;
-    sw_status status = sw_gguf_list(v->file, "tokenizer.ggml.merges", true, SW_GGUF_TEXT, &list, err);
+    sw_status status =
+        sw_gguf_list(v->file, "tokenizer.ggml.merges", true, SW_GGUF_TEXT, &list, err);
     const uint8_t *at = status == SW_OK ? list->at : NULL;
     char pair[2 * SW_GGUF_LONGEST_TOKEN + 2], quoted[6 * SW_GGUF_LONGEST_TOKEN + 3];
     fputs("    \"merges\": [", out);
@@ -109,18 +115,22 @@ static sw_status put_merges(sw_gguf_vocabulary *v, FILE *out, sw_error *err) {
         const char *text = sw_gguf_next_text(&at, &n_bytes);
         const char *blank = n_bytes > 2 ? memchr(text + 1, ' ', (size_t)n_bytes - 1) : NULL;
         int64_t n_left = blank ? blank - text : 0, n_right = n_bytes - n_left - 1;
-        if (!blank || n_left > SW_GGUF_LONGEST_TOKEN || n_right > SW_GGUF_LONGEST_TOKEN || n_right < 1 ||
-            memchr(text, 0, (size_t)n_bytes)) {
-            status = sw_fail(err, SW_BAD_FILE, "%s: merge %" PRId64 " is no pair of tokens", v->file->path, i);
+        if (!blank || n_left > SW_GGUF_LONGEST_TOKEN || n_right > SW_GGUF_LONGEST_TOKEN ||
+            n_right < 1 || memchr(text, 0, (size_t)n_bytes)) {
+            status = sw_fail(err, SW_BAD_FILE, "%s: merge %" PRId64 " is no pair of tokens",
+                             v->file->path, i);
             break;
         }
         memcpy(pair, text, (size_t)n_bytes);
         pair[n_left] = pair[n_bytes] = 0;
         char whole[2 * SW_GGUF_LONGEST_TOKEN + 2];
         snprintf(whole, sizeof whole, "%s%s", pair, pair + n_left + 1);
-        if (sw_gguf_token_id(v, pair, (size_t)n_left) < 0 || sw_gguf_token_id(v, pair + n_left + 1, (size_t)n_right) < 0 ||
+        if (sw_gguf_token_id(v, pair, (size_t)n_left) < 0 ||
+            sw_gguf_token_id(v, pair + n_left + 1, (size_t)n_right) < 0 ||
             sw_gguf_token_id(v, whole, (size_t)(n_left + n_right)) < 0) {
-            status = sw_fail(err, SW_BAD_FILE, "%s: merge %" PRId64 " joins or makes what is no token", v->file->path, i);
+            status =
+                sw_fail(err, SW_BAD_FILE, "%s: merge %" PRId64 " joins or makes what is no token",
+                        v->file->path, i);
             break;
         }
         sw_json_quote(pair, quoted);
@@ -137,7 +147,8 @@ typedef struct cut {
     int32_t whole, left, right;
 } cut;
 
-/* The highest score first; pieces of one score in the order of their ids; the longer left part first. */
+/* The highest score first; pieces of one score in the order of their ids; the longer left part
+ * first. */
 static int by_score(const void *a, const void *b, void *lengths) {
     const cut *x = a, *y = b;
     const int32_t *length = lengths;
@@ -153,7 +164,8 @@ static bool is_piece(const sw_gguf_vocabulary *v, int32_t id) {
 }
 
 /* Every way to cut a piece into two. Ownership: free(*cuts). */
-static sw_status cut_pieces(const sw_gguf_vocabulary *v, cut **cuts, int64_t *n_cuts, sw_error *err) {
+static sw_status cut_pieces(const sw_gguf_vocabulary *v, cut **cuts, int64_t *n_cuts,
+                            sw_error *err) {
     int64_t capacity = 0;
     *cuts = NULL;
     *n_cuts = 0;
@@ -165,18 +177,21 @@ static sw_status cut_pieces(const sw_gguf_vocabulary *v, cut **cuts, int64_t *n_
             continue;
         if (length > LONGEST_CUT_PIECE || score != score)
             return sw_fail(err, SW_BAD_FILE, "%s: token %" PRId64 " %s", v->file->path, id,
-                           length > LONGEST_CUT_PIECE ? "is longer than pieces are" : "has no number as its score");
+                           length > LONGEST_CUT_PIECE ? "is longer than pieces are"
+                                                      : "has no number as its score");
         for (size_t n_left = 1; n_left < length; n_left++) {
             if (((unsigned char)piece[n_left] & 0xC0) == 0x80)
                 continue; /* inside a character */
-            int32_t left = sw_gguf_token_id(v, piece, n_left), right = sw_gguf_token_id(v, piece + n_left, length - n_left);
+            int32_t left = sw_gguf_token_id(v, piece, n_left),
+                    right = sw_gguf_token_id(v, piece + n_left, length - n_left);
             if (!is_piece(v, left) || !is_piece(v, right))
                 continue;
             if (*n_cuts == capacity) {
                 capacity = capacity ? 2 * capacity : 1024;
                 cut *more = realloc(*cuts, (size_t)capacity * sizeof *more);
                 if (!more)
-                    return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its merges", v->file->path);
+                    return sw_fail(err, SW_NO_MEMORY, "%s: no memory for its merges",
+                                   v->file->path);
                 *cuts = more;
             }
             (*cuts)[(*n_cuts)++] = (cut){score, (int32_t)id, left, right};
@@ -211,7 +226,8 @@ static sw_status put_cuts(const sw_gguf_vocabulary *v, FILE *out, sw_error *err)
 
 /* ---- the two kinds of tokenizers ---- */
 
-static const char before[] = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n";
+static const char before[] =
+    "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n";
 
 static void put_model(const sw_gguf_vocabulary *v, FILE *out, bool ignores_merges) {
     fputs("  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n", out);
@@ -221,16 +237,22 @@ static void put_model(const sw_gguf_vocabulary *v, FILE *out, bool ignores_merge
         fputs("    \"unk_token\": null,\n", out);
     fputs("    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n", out);
     fprintf(out, "    \"fuse_unk\": %s,\n    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
-            v->is_sentence_piece ? "true" : "false", v->is_sentence_piece ? "true" : "false", ignores_merges ? "true" : "false");
+            v->is_sentence_piece ? "true" : "false", v->is_sentence_piece ? "true" : "false",
+            ignores_merges ? "true" : "false");
     put_vocabulary(v, out);
 }
 
-static sw_status put_byte_level(sw_gguf_vocabulary *v, const sw_gguf_split *split, FILE *out, sw_error *err) {
+static sw_status put_byte_level(sw_gguf_vocabulary *v, const sw_gguf_split *split, FILE *out,
+                                sw_error *err) {
     fputs(before, out);
     put_added_tokens(v, out);
-    fprintf(out, "  \"normalizer\": %s,\n  \"pre_tokenizer\": %s,\n", split->normalizer, split->pre_tokenizer);
+    fprintf(out, "  \"normalizer\": %s,\n  \"pre_tokenizer\": %s,\n", split->normalizer,
+            split->pre_tokenizer);
     put_post_processor(v, out);
-    fputs("  \"decoder\": {\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true},\n", out);
+    fputs("  \"decoder\": "
+          "{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":"
+          "true},\n",
+          out);
     put_model(v, out, split->ignores_merges);
     sw_status status = put_merges(v, out, err);
     fputs("  }\n}\n", out);
@@ -244,7 +266,9 @@ static sw_status put_sentence_piece(sw_gguf_vocabulary *v, FILE *out, sw_error *
             v->adds_blank ? SW_GGUF_BLANKS_AND_PREFIX : SW_GGUF_BLANKS);
     put_post_processor(v, out);
     fprintf(out,
-            "  \"decoder\": {\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":" SW_GGUF_BLANK
+            "  \"decoder\": "
+            "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
+            "\"String\":" SW_GGUF_BLANK
             "},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}%s]},\n",
             v->adds_blank ? ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}" : "");
     put_model(v, out, false);
@@ -253,7 +277,8 @@ static sw_status put_sentence_piece(sw_gguf_vocabulary *v, FILE *out, sw_error *
     return status;
 }
 
-static sw_status make_tokenizer(sw_gguf_vocabulary *v, const sw_gguf_split *split, char **text, sw_error *err) {
+static sw_status make_tokenizer(sw_gguf_vocabulary *v, const sw_gguf_split *split, char **text,
+                                sw_error *err) {
     size_t bytes;
     FILE *out = open_memstream(text, &bytes);
     if (!out)
@@ -266,7 +291,8 @@ static sw_status make_tokenizer(sw_gguf_vocabulary *v, const sw_gguf_split *spli
 
 /* ---- the small files ---- */
 
-static sw_status make_configs(const sw_gguf_vocabulary *v, sw_gguf_tokenizer_files *files, sw_error *err) {
+static sw_status make_configs(const sw_gguf_vocabulary *v, sw_gguf_tokenizer_files *files,
+                              sw_error *err) {
     const struct {
         const char *text, *id;
         int64_t token;
@@ -275,7 +301,8 @@ static sw_status make_configs(const sw_gguf_vocabulary *v, sw_gguf_tokenizer_fil
                    {"unk_token", NULL, v->unknown},
                    {"pad_token", "pad_token_id", v->padding}};
     size_t bytes;
-    FILE *out = open_memstream(&files->tokenizer_config, &bytes), *generation = open_memstream(&files->generation_config, &bytes);
+    FILE *out = open_memstream(&files->tokenizer_config, &bytes),
+         *generation = open_memstream(&files->generation_config, &bytes);
     bool has_failed = !out || !generation;
     if (!has_failed) {
         fputs("{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n", out);
@@ -303,13 +330,15 @@ static sw_status find_split(sw_gguf *file, const sw_gguf_split **split, sw_error
             return SW_OK;
     return status != SW_OK ? status
                            : sw_fail(err, SW_BAD_FILE,
-                                     "%s: tokenizer.ggml.pre \"%.80s\" is a pre-tokenizer that shardwise does not know; take the "
+                                     "%s: tokenizer.ggml.pre \"%.80s\" is a pre-tokenizer that "
+                                     "shardwise does not know; take the "
                                      "tokenizer.json of this model",
                                      file->path, name);
 }
 
 sw_status sw_gguf_tokenizer(sw_gguf *file, sw_gguf_tokenizer_files *files, sw_error *err) {
-    sw_gguf_vocabulary v = {.file = file, .bos = -1, .eos = -1, .unknown = -1, .padding = -1, .adds_blank = true};
+    sw_gguf_vocabulary v = {
+        .file = file, .bos = -1, .eos = -1, .unknown = -1, .padding = -1, .adds_blank = true};
     const sw_gguf_split *split = NULL;
     const char *model = NULL, *template = NULL;
     *files = (sw_gguf_tokenizer_files){0};
@@ -318,7 +347,9 @@ sw_status sw_gguf_tokenizer(sw_gguf *file, sw_gguf_tokenizer_files *files, sw_er
         return status;
     v.is_sentence_piece = strcmp(model, "llama") == 0;
     if (!v.is_sentence_piece && strcmp(model, "gpt2") != 0)
-        return sw_fail(err, SW_BAD_FILE, "%s: tokenizer.ggml.model \"%.80s\" is not read; gpt2 and llama are", file->path, model);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: tokenizer.ggml.model \"%.80s\" is not read; gpt2 and llama are",
+                       file->path, model);
     if (!v.is_sentence_piece)
         status = find_split(file, &split, err);
     v.adds_bos = v.is_sentence_piece || (split && split->adds_bos);

@@ -1,4 +1,5 @@
-/* gguf_vocabulary.h: the tokens of a GGUF file: text, kind, score, by id and by text; and which of them are special. */
+/* gguf_vocabulary.h: the tokens of a GGUF file: text, kind, score, by id and by text; and which of
+ * them are special. */
 #ifndef SW_HF_GGUF_VOCABULARY_H
 #define SW_HF_GGUF_VOCABULARY_H
 
@@ -8,7 +9,14 @@
 enum { SW_GGUF_LONGEST_TOKEN = 4096 };
 
 /* The kinds of tokens. */
-enum { SW_GGUF_NORMAL = 1, SW_GGUF_UNKNOWN, SW_GGUF_CONTROL, SW_GGUF_USER_DEFINED, SW_GGUF_UNUSED, SW_GGUF_BYTE };
+enum {
+    SW_GGUF_NORMAL = 1,
+    SW_GGUF_UNKNOWN,
+    SW_GGUF_CONTROL,
+    SW_GGUF_USER_DEFINED,
+    SW_GGUF_UNUSED,
+    SW_GGUF_BYTE
+};
 
 typedef struct sw_gguf_vocabulary {
     sw_gguf *file;
@@ -22,8 +30,9 @@ typedef struct sw_gguf_vocabulary {
     bool adds_bos, adds_eos, adds_blank;
 } sw_gguf_vocabulary;
 
-/* Read and check the lists and ids of a file whose is_sentence_piece and defaults (special ids -1, what is added) are set.
- * Errors: SW_BAD_FILE, naming the key or token. Ownership: sw_gguf_vocabulary_free, also after an error; tokens are the file's.
+/* Read and check the lists and ids of a file whose is_sentence_piece and defaults (special ids -1,
+ * what is added) are set. Errors: SW_BAD_FILE, naming the key or token. Ownership:
+ * sw_gguf_vocabulary_free, also after an error; tokens are the file's.
  */
 sw_status sw_gguf_vocabulary_read(sw_gguf_vocabulary *v, sw_error *err);
 void sw_gguf_vocabulary_free(sw_gguf_vocabulary *v);

@@ -1,7 +1,8 @@
 /* gguf_write_tokenizer.c: a tokenizer.json as GGUF's lists: the inverse of gguf_tokenizer.c.
  *
- * GGUF names how text is split, so the components of the file must be those of a known name. SentencePiece's BPE gets scores: a
- * piece that is the n-th to be made by a merge has score -n, one that no merge makes comes behind them all.
+ * GGUF names how text is split, so the components of the file must be those of a known name.
+ * SentencePiece's BPE gets scores: a piece that is the n-th to be made by a merge has score -n, one
+ * that no merge makes comes behind them all.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,23 +18,26 @@
 enum { MAX_FILE_BYTES = 1 << 28 };
 
 typedef struct folder_tokenizer {
-    char path[SW_PATH_BYTES];                 /* of tokenizer.json */
-    json_t *root, *model, *settings, *config; /* tokenizer.json, its model; tokenizer_config.json and config.json or NULL */
-    const char **token;                       /* [n], NULL where no token has the id */
-    unsigned char *kind;                      /* [n] */
-    float *score;                             /* [n] of SentencePiece */
+    char path[SW_PATH_BYTES]; /* of tokenizer.json */
+    json_t *root, *model, *settings,
+        *config; /* tokenizer.json, its model; tokenizer_config.json and config.json or NULL */
+    const char **token;  /* [n], NULL where no token has the id */
+    unsigned char *kind; /* [n] */
+    float *score;        /* [n] of SentencePiece */
     int64_t n;
 } folder_tokenizer;
 
-/* A file's object; *root NULL where there is no file. `flags`: JSON_DECODE_INT_AS_REAL where nobody uses its integers. */
-static sw_status read_object(const char *folder, const char *name, size_t flags, char path[SW_PATH_BYTES], json_t **root,
-                             sw_error *err) {
+/* A file's object; *root NULL where there is no file. `flags`: JSON_DECODE_INT_AS_REAL where nobody
+ * uses its integers. */
+static sw_status read_object(const char *folder, const char *name, size_t flags,
+                             char path[SW_PATH_BYTES], json_t **root, sw_error *err) {
     char *text;
     int64_t bytes;
     json_error_t error;
     *root = NULL;
     sw_status status = sw_path_join(path, folder, name, err);
-    if (status != SW_OK || !sw_file_exists(path) || (status = sw_file_read(path, MAX_FILE_BYTES, &text, &bytes, err)) != SW_OK)
+    if (status != SW_OK || !sw_file_exists(path) ||
+        (status = sw_file_read(path, MAX_FILE_BYTES, &text, &bytes, err)) != SW_OK)
         return status;
     const char *begin = text;
     if ((status = sw_json_begin(path, &begin, &bytes, err)) == SW_OK)
@@ -42,31 +46,36 @@ static sw_status read_object(const char *folder, const char *name, size_t flags,
     if (status != SW_OK)
         return status;
     if (!json_is_object(*root))
-        return sw_fail(err, SW_BAD_FILE, "%s: line %d: is not an object of JSON: %s", path, error.line,
-                       *root ? "it is a list" : error.text);
+        return sw_fail(err, SW_BAD_FILE, "%s: line %d: is not an object of JSON: %s", path,
+                       error.line, *root ? "it is a list" : error.text);
     return SW_OK;
 }
 
 static sw_status not_known(const folder_tokenizer *t, const char *what, sw_error *err) {
-    return sw_fail(err, SW_BAD_FILE, "%s: %s; leave the tokenizer out with --no-tokenizer", t->path, what);
+    return sw_fail(err, SW_BAD_FILE, "%s: %s; leave the tokenizer out with --no-tokenizer", t->path,
+                   what);
 }
 
 /* ---- tokens ---- */
 
-static sw_status take_token(folder_tokenizer *t, const char *text, const json_t *id, int kind, sw_error *err) {
+static sw_status take_token(folder_tokenizer *t, const char *text, const json_t *id, int kind,
+                            sw_error *err) {
     int64_t value = json_is_integer(id) ? json_integer_value(id) : -1;
     if (!text || value < 0 || value >= t->n)
-        return sw_fail(err, SW_BAD_FILE, "%s: token \"%.80s\" has id %" PRId64 ", the model has %" PRId64 " rows", t->path,
-                       text ? text : "", value, t->n);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: token \"%.80s\" has id %" PRId64 ", the model has %" PRId64 " rows",
+                       t->path, text ? text : "", value, t->n);
     if (t->token[value] && strcmp(t->token[value], text) != 0)
-        return sw_fail(err, SW_BAD_FILE, "%s: tokens \"%.80s\" and \"%.80s\" have the same id", t->path, t->token[value], text);
+        return sw_fail(err, SW_BAD_FILE, "%s: tokens \"%.80s\" and \"%.80s\" have the same id",
+                       t->path, t->token[value], text);
     t->token[value] = text;
     t->kind[value] = (unsigned char)kind;
     return SW_OK;
 }
 
 static sw_status take_tokens(folder_tokenizer *t, bool is_sentence_piece, sw_error *err) {
-    json_t *vocabulary = json_object_get(t->model, "vocab"), *added = json_object_get(t->root, "added_tokens");
+    json_t *vocabulary = json_object_get(t->model, "vocab"),
+           *added = json_object_get(t->root, "added_tokens");
     const char *text, *unknown = json_string_value(json_object_get(t->model, "unk_token"));
     json_t *value;
     size_t i;
@@ -76,8 +85,10 @@ static sw_status take_tokens(folder_tokenizer *t, bool is_sentence_piece, sw_err
     json_object_foreach(vocabulary, text, value) {
         unsigned byte;
         int n_read = 0;
-        bool is_byte = is_sentence_piece && sscanf(text, "<0x%2X>%n", &byte, &n_read) == 1 && n_read == 6 && !text[6];
-        if ((status = take_token(t, text, value, is_byte ? SW_GGUF_BYTE : SW_GGUF_NORMAL, err)) != SW_OK)
+        bool is_byte = is_sentence_piece && sscanf(text, "<0x%2X>%n", &byte, &n_read) == 1 &&
+                       n_read == 6 && !text[6];
+        if ((status = take_token(t, text, value, is_byte ? SW_GGUF_BYTE : SW_GGUF_NORMAL, err)) !=
+            SW_OK)
             return status;
     }
     json_array_foreach(added, i, value) {
@@ -96,10 +107,12 @@ static sw_status take_tokens(folder_tokenizer *t, bool is_sentence_piece, sw_err
 
 static bool merge_at(const json_t *merges, size_t i, char pair[8192], size_t *n_left) {
     const json_t *merge = json_array_get(merges, i);
-    const char *left = json_string_value(json_array_get(merge, 0)), *right = json_string_value(json_array_get(merge, 1));
-    int n = json_is_string(merge)                          ? snprintf(pair, 8192, "%s", json_string_value(merge))
-            : json_array_size(merge) == 2 && left && right ? snprintf(pair, 8192, "%s %s", left, right)
-                                                           : -1;
+    const char *left = json_string_value(json_array_get(merge, 0)),
+               *right = json_string_value(json_array_get(merge, 1));
+    int n = json_is_string(merge) ? snprintf(pair, 8192, "%s", json_string_value(merge))
+            : json_array_size(merge) == 2 && left && right
+                ? snprintf(pair, 8192, "%s %s", left, right)
+                : -1;
     if (n < 3 || n >= 8192)
         return false;
     const char *blank = strchr(pair + 1, ' ');
@@ -121,7 +134,8 @@ static sw_status write_merges(const folder_tokenizer *t, sw_gguf_writer *w, sw_e
 }
 
 static sw_status score_tokens(folder_tokenizer *t, sw_error *err) {
-    const json_t *merges = json_object_get(t->model, "merges"), *vocabulary = json_object_get(t->model, "vocab");
+    const json_t *merges = json_object_get(t->model, "merges"),
+                 *vocabulary = json_object_get(t->model, "vocab");
     size_t n = json_array_size(merges), n_left;
     char pair[8192];
     t->score = calloc((size_t)t->n + 1, sizeof *t->score);
@@ -164,9 +178,11 @@ static const sw_gguf_split *find_split(const folder_tokenizer *t) {
     return NULL;
 }
 
-/* Is a special token put before texts, or behind them? In a TemplateProcessing, alone or in a sequence. */
+/* Is a special token put before texts, or behind them? In a TemplateProcessing, alone or in a
+ * sequence. */
 static bool adds_token(const json_t *processor, bool at_end) {
-    const json_t *list = json_object_get(processor, "processors"), *single = json_object_get(processor, "single");
+    const json_t *list = json_object_get(processor, "processors"),
+                 *single = json_object_get(processor, "single");
     for (size_t i = 0; i < json_array_size(list); i++)
         if (adds_token(json_array_get(list, i), at_end))
             return true;
@@ -174,23 +190,29 @@ static bool adds_token(const json_t *processor, bool at_end) {
     return n && json_object_get(json_array_get(single, at_end ? n - 1 : 0), "SpecialToken");
 }
 
-/* The id of a special token: by its text in tokenizer_config.json, or else by number in config.json; -1: none. */
+/* The id of a special token: by its text in tokenizer_config.json, or else by number in
+ * config.json; -1: none. */
 static int64_t special_id(const folder_tokenizer *t, const char *text_key, const char *id_key) {
-    const json_t *text = json_object_get(t->settings, text_key), *id = json_object_get(t->config, id_key);
-    const char *content = json_string_value(json_is_object(text) ? json_object_get(text, "content") : text);
+    const json_t *text = json_object_get(t->settings, text_key),
+                 *id = json_object_get(t->config, id_key);
+    const char *content =
+        json_string_value(json_is_object(text) ? json_object_get(text, "content") : text);
     for (int64_t i = 0; content && i < t->n; i++)
         if (t->token[i] && strcmp(t->token[i], content) == 0)
             return i;
     if (json_is_array(id))
         id = json_array_get(id, 0);
-    return json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < t->n ? json_integer_value(id) : -1;
+    return json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < t->n
+               ? json_integer_value(id)
+               : -1;
 }
 
 static void write_special_ids(const folder_tokenizer *t, sw_gguf_writer *w) {
-    static const char *const ids[][3] = {{"bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id"},
-                                         {"eos_token", "eos_token_id", "tokenizer.ggml.eos_token_id"},
-                                         {"unk_token", "unk_token_id", "tokenizer.ggml.unknown_token_id"},
-                                         {"pad_token", "pad_token_id", "tokenizer.ggml.padding_token_id"}};
+    static const char *const ids[][3] = {
+        {"bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id"},
+        {"eos_token", "eos_token_id", "tokenizer.ggml.eos_token_id"},
+        {"unk_token", "unk_token_id", "tokenizer.ggml.unknown_token_id"},
+        {"pad_token", "pad_token_id", "tokenizer.ggml.padding_token_id"}};
     for (int i = 0; i < 4; i++) {
         int64_t id = special_id(t, ids[i][0], ids[i][1]);
         if (id >= 0)
@@ -210,7 +232,8 @@ static const char *template_of(const json_t *settings) {
     return json_string_value(value);
 }
 
-static sw_status write_chat_template(const folder_tokenizer *t, const char *folder, sw_gguf_writer *w, sw_error *err) {
+static sw_status write_chat_template(const folder_tokenizer *t, const char *folder,
+                                     sw_gguf_writer *w, sw_error *err) {
     char path[SW_PATH_BYTES], *text = NULL;
     const char *template = template_of(t->settings);
     sw_status status = sw_path_join(path, folder, "chat_template.jinja", err);
@@ -244,18 +267,22 @@ static void write_lists(const folder_tokenizer *t, sw_gguf_writer *w) {
         sw_gguf_put_32(w->out, t->token[id] ? t->kind[id] : SW_GGUF_UNUSED);
 }
 
-static sw_status write_all(folder_tokenizer *t, const char *folder, sw_gguf_writer *w, sw_error *err) {
+static sw_status write_all(folder_tokenizer *t, const char *folder, sw_gguf_writer *w,
+                           sw_error *err) {
     const char *type = json_string_value(json_object_get(t->model, "type"));
-    const json_t *processor = json_object_get(t->root, "post_processor"), *normalizer = json_object_get(t->root, "normalizer");
+    const json_t *processor = json_object_get(t->root, "post_processor"),
+                 *normalizer = json_object_get(t->root, "normalizer");
     bool is_sentence_piece = json_is_true(json_object_get(t->model, "byte_fallback"));
     const sw_gguf_split *split = is_sentence_piece ? NULL : find_split(t);
     bool adds_blank = is_same(normalizer, SW_GGUF_BLANKS_AND_PREFIX);
     if (!type || strcmp(type, "BPE") != 0)
         return not_known(t, "its model is no BPE", err);
     if (!is_sentence_piece && !split)
-        return not_known(t, "its normalizer and pre_tokenizer are none of those that GGUF files have a name for", err);
-    if (is_sentence_piece &&
-        (!is_same(json_object_get(t->root, "pre_tokenizer"), "null") || !(adds_blank || is_same(normalizer, SW_GGUF_BLANKS))))
+        return not_known(
+            t, "its normalizer and pre_tokenizer are none of those that GGUF files have a name for",
+            err);
+    if (is_sentence_piece && (!is_same(json_object_get(t->root, "pre_tokenizer"), "null") ||
+                              !(adds_blank || is_same(normalizer, SW_GGUF_BLANKS))))
         return not_known(t, "its normalizer and pre_tokenizer are not SentencePiece's", err);
     sw_status status = take_tokens(t, is_sentence_piece, err);
     if (status == SW_OK && is_sentence_piece)
@@ -274,7 +301,8 @@ static sw_status write_all(folder_tokenizer *t, const char *folder, sw_gguf_writ
     return status == SW_OK ? write_chat_template(t, folder, w, err) : status;
 }
 
-sw_status sw_gguf_write_tokenizer(sw_gguf_writer *w, const char *folder, int64_t vocabulary, sw_error *err) {
+sw_status sw_gguf_write_tokenizer(sw_gguf_writer *w, const char *folder, int64_t vocabulary,
+                                  sw_error *err) {
     folder_tokenizer t = {.n = vocabulary};
     char path[SW_PATH_BYTES];
     sw_status status = read_object(folder, "tokenizer.json", 0, t.path, &t.root, err);
@@ -286,7 +314,8 @@ sw_status sw_gguf_write_tokenizer(sw_gguf_writer *w, const char *folder, int64_t
     if (!t.token || !t.kind)
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory for its tokens", t.path);
     if (status == SW_OK) /* its model_max_length is often 1e30, written as an integer */
-        status = read_object(folder, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, path, &t.settings, err);
+        status = read_object(folder, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, path,
+                             &t.settings, err);
     if (status == SW_OK)
         status = read_object(folder, "config.json", 0, path, &t.config, err);
     if (status == SW_OK)

@@ -1,4 +1,5 @@
-/* hf_activations.c: what `transformers` calls activations. Several names stand for one function, apart from its rounding. */
+/* hf_activations.c: what `transformers` calls activations. Several names stand for one function,
+ * apart from its rounding. */
 #include <string.h>
 
 #include "hf/hf_reader.h"

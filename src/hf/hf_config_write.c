@@ -1,7 +1,8 @@
 /* hf_config_write.c: dimensions become a config.json that `transformers` loads, 4 and 5 alike.
  *
- * Version 5 reads `dtype` and `rope_parameters`, version 4 `torch_dtype` and `rope_theta`; each passes over the other's keys when
- * they agree. Every key that changes the arithmetic is written, so that no reader's default decides.
+ * Version 5 reads `dtype` and `rope_parameters`, version 4 `torch_dtype` and `rope_theta`; each
+ * passes over the other's keys when they agree. Every key that changes the arithmetic is written,
+ * so that no reader's default decides.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -56,7 +57,8 @@ static void put_rope_members(members *to, const sw_rope_scaling *s) {
         {"high_freq_factor", s->high_factor, s->type == SW_ROPE_LLAMA3},
         {"beta_fast", s->beta_fast, s->type == SW_ROPE_YARN},
         {"beta_slow", s->beta_slow, s->type == SW_ROPE_YARN},
-        {"attention_factor", s->attention_factor, s->type == SW_ROPE_YARN && s->attention_factor != 0},
+        {"attention_factor", s->attention_factor,
+         s->type == SW_ROPE_YARN && s->attention_factor != 0},
         {"mscale", s->mscale, s->type == SW_ROPE_YARN && s->mscale != 0},
         {"mscale_all_dim", s->mscale_all, s->type == SW_ROPE_YARN && s->mscale_all != 0},
     };
@@ -74,7 +76,8 @@ static void put_rope(members *to, const sw_model_config *m) {
     members scaling = {json_object()}, parameters = {json_object()};
     put_real(to, "rope_theta", m->rope_theta);
     put_rope_members(&scaling, &m->rope);
-    put(to, "rope_scaling", m->rope.type == SW_ROPE_DEFAULT ? json_null() : json_incref(scaling.object));
+    put(to, "rope_scaling",
+        m->rope.type == SW_ROPE_DEFAULT ? json_null() : json_incref(scaling.object));
     json_decref(scaling.object);
     put_real(&parameters, "rope_theta", m->rope_theta);
     put_rope_members(&parameters, &m->rope);
@@ -91,10 +94,11 @@ static void put_span(members *to, const sw_model_config *m) {
 }
 
 static void put_llama(members *to, const sw_model_config *m) {
-    static const char *const names[SW_N_ARCHITECTURES][2] = {[SW_LLAMA] = {"LlamaForCausalLM", "llama"},
-                                                             [SW_MISTRAL] = {"MistralForCausalLM", "mistral"},
-                                                             [SW_QWEN2] = {"Qwen2ForCausalLM", "qwen2"},
-                                                             [SW_QWEN3] = {"Qwen3ForCausalLM", "qwen3"}};
+    static const char *const names[SW_N_ARCHITECTURES][2] = {
+        [SW_LLAMA] = {"LlamaForCausalLM", "llama"},
+        [SW_MISTRAL] = {"MistralForCausalLM", "mistral"},
+        [SW_QWEN2] = {"Qwen2ForCausalLM", "qwen2"},
+        [SW_QWEN3] = {"Qwen3ForCausalLM", "qwen3"}};
     put_architecture(to, names[m->architecture][0], names[m->architecture][1]);
     put_integer(to, "hidden_size", m->hidden);
     put_integer(to, "intermediate_size", m->ffn);
@@ -135,10 +139,16 @@ static void put_gpt2(members *to, const sw_model_config *m) {
     put_bool(to, "add_cross_attention", false);
 }
 
-sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, char **json_text, sw_error *err) {
-    const char *dtype_text = dtype == SW_F32 ? "float32" : dtype == SW_BF16 ? "bfloat16" : dtype == SW_F16 ? "float16" : NULL;
+sw_status sw_model_config_write(const sw_model_config *config, sw_dtype dtype, char **json_text,
+                                sw_error *err) {
+    const char *dtype_text = dtype == SW_F32    ? "float32"
+                             : dtype == SW_BF16 ? "bfloat16"
+                             : dtype == SW_F16  ? "float16"
+                                                : NULL;
     if (!dtype_text)
-        return sw_fail(err, SW_BAD_CONFIG, "weights cannot be saved as %s; bf16, fp32 and fp16 can be", sw_dtype_name(dtype));
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "weights cannot be saved as %s; bf16, fp32 and fp16 can be",
+                       sw_dtype_name(dtype));
     members all = {json_object()}, *object = &all;
     (config->architecture == SW_GPT2 ? put_gpt2 : put_llama)(object, config);
     put_integer(object, "vocab_size", config->vocabulary);

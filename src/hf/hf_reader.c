@@ -14,18 +14,22 @@ void sw_hf_ask(sw_hf_reader *r, const char *key) {
 
 /* ---- keys that say a dimension ---- */
 
-/* `key`, or the second name that transformers knows it by (may be NULL). Where both are there they must agree: which one counts
- * depends on their order. */
+/* `key`, or the second name that transformers knows it by (may be NULL). Where both are there they
+ * must agree: which one counts depends on their order. */
 static const char *spelled(sw_hf_reader *r, const char *key, const char *alias) {
-    const bool has_key = sw_json_has(&r->root, key), has_alias = alias && sw_json_has(&r->root, alias);
+    const bool has_key = sw_json_has(&r->root, key),
+               has_alias = alias && sw_json_has(&r->root, alias);
     const char *name = has_alias && !has_key ? alias : key;
     char one[64], other[64];
     sw_hf_ask(r, name);
     if (has_key && has_alias) {
         sw_hf_ask(r, alias);
-        if (strcmp(sw_json_words(&r->root, key, one, sizeof one), sw_json_words(&r->root, alias, other, sizeof other)) != 0)
-            r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s %s and %s %s are one setting and differ; leave one of them out",
-                                sw_json_name(&r->root), key, one, alias, other);
+        if (strcmp(sw_json_words(&r->root, key, one, sizeof one),
+                   sw_json_words(&r->root, alias, other, sizeof other)) != 0)
+            r->status =
+                sw_fail(r->err, SW_BAD_FILE,
+                        "%s: %s %s and %s %s are one setting and differ; leave one of them out",
+                        sw_json_name(&r->root), key, one, alias, other);
     }
     return name;
 }
@@ -80,8 +84,10 @@ int64_t sw_hf_token_or(sw_hf_reader *r, const char *key, int64_t otherwise, int6
 
 /* ---- keys that change the arithmetic ---- */
 
-void sw_hf_refuse(sw_hf_reader *r, const sw_json_object *object, const char *key, const char *value, const char *built) {
-    r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s%s %s asks for arithmetic that is not built; only %s is",
+void sw_hf_refuse(sw_hf_reader *r, const sw_json_object *object, const char *key, const char *value,
+                  const char *built) {
+    r->status = sw_fail(r->err, SW_BAD_FILE,
+                        "%s: %s%s %s asks for arithmetic that is not built; only %s is",
                         sw_json_name(object), object->path, key, value, built);
 }
 

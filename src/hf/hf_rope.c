@@ -1,10 +1,12 @@
 /* hf_rope.c: rotary settings of a config.json, in both spellings:
  *
- *   "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, ...}            most published models
- *   "rope_parameters": {"rope_theta": 500000.0, "rope_type": "llama3", "factor": 8.0, ...}         transformers 5
+ *   most published models:
+ *     "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, ...}
+ *   transformers 5:
+ *     "rope_parameters": {"rope_theta": 500000.0, "rope_type": "llama3", "factor": 8.0, ...}
  *
- * `type` and `rope_type` are one key. A key that the type does not know is refused, for a reader that knew it would compute
- * something else.
+ * `type` and `rope_type` are one key. A key that the type does not know is refused, for a reader
+ * that knew it would compute something else.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +34,9 @@ static void read_type(sw_hf_reader *r, const sw_json_object *object, sw_rope_typ
     if (r->status != SW_OK)
         return;
     if (names[0] && names[1] && strcmp(names[0], names[1]) != 0) {
-        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %srope_type and %stype differ; leave one of them out", sw_json_name(object),
-                            object->path, object->path);
+        r->status =
+            sw_fail(r->err, SW_BAD_FILE, "%s: %srope_type and %stype differ; leave one of them out",
+                    sw_json_name(object), object->path, object->path);
         return;
     }
     const char *name = names[0] ? names[0] : names[1] ? names[1] : "default";
@@ -44,16 +47,19 @@ static void read_type(sw_hf_reader *r, const sw_json_object *object, sw_rope_typ
         }
     char quoted[96];
     snprintf(quoted, sizeof quoted, "\"%.80s\"", name);
-    sw_hf_refuse(r, object, names[0] ? "rope_type" : "type", quoted, "default, linear, dynamic, llama3 or yarn");
+    sw_hf_refuse(r, object, names[0] ? "rope_type" : "type", quoted,
+                 "default, linear, dynamic, llama3 or yarn");
 }
 
-static void read_real(sw_hf_reader *r, const sw_json_object *object, const char *key, sw_json_need need, double *value) {
+static void read_real(sw_hf_reader *r, const sw_json_object *object, const char *key,
+                      sw_json_need need, double *value) {
     if (r->status == SW_OK)
         r->status = sw_json_real(object, key, need, value, r->err);
 }
 
 /* Its own key, or one beside it, or what the model has now. */
-static void read_original_positions(sw_hf_reader *r, const sw_json_object *object, const sw_model_config *m, int64_t *positions) {
+static void read_original_positions(sw_hf_reader *r, const sw_json_object *object,
+                                    const sw_model_config *m, int64_t *positions) {
     static const char key[] = "original_max_position_embeddings";
     int64_t beside = 0;
     *positions = 0;
@@ -63,13 +69,14 @@ static void read_original_positions(sw_hf_reader *r, const sw_json_object *objec
     if (r->status == SW_OK)
         r->status = sw_json_integer(&r->root, key, SW_JSON_OPTIONAL, &beside, r->err);
     if (r->status == SW_OK && beside && *positions && beside != *positions)
-        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s and %s%s differ; leave one of them out", sw_json_name(object), key,
-                            object->path, key);
+        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: %s and %s%s differ; leave one of them out",
+                            sw_json_name(object), key, object->path, key);
     if (!*positions)
         *positions = beside ? beside : m->max_positions;
 }
 
-static void read_scaling(sw_hf_reader *r, const sw_json_object *object, const sw_model_config *m, sw_rope_scaling *s) {
+static void read_scaling(sw_hf_reader *r, const sw_json_object *object, const sw_model_config *m,
+                         sw_rope_scaling *s) {
     switch (s->type) {
     case SW_ROPE_LINEAR:
     case SW_ROPE_DYNAMIC:
@@ -84,7 +91,9 @@ static void read_scaling(sw_hf_reader *r, const sw_json_object *object, const sw
     case SW_ROPE_YARN: {
         bool truncates = true;
         read_original_positions(r, object, m, &s->original_positions);
-        s->factor = s->original_positions > 0 ? (double)m->max_positions / (double)s->original_positions : 1;
+        s->factor = s->original_positions > 0
+                        ? (double)m->max_positions / (double)s->original_positions
+                        : 1;
         s->beta_fast = 32;
         s->beta_slow = 1;
         read_real(r, object, "factor", SW_JSON_OPTIONAL, &s->factor);
@@ -95,7 +104,8 @@ static void read_scaling(sw_hf_reader *r, const sw_json_object *object, const sw
         read_real(r, object, "mscale_all_dim", SW_JSON_OPTIONAL, &s->mscale_all);
         if (r->status == SW_OK)
             r->status = sw_json_bool(object, "truncate", SW_JSON_OPTIONAL, &truncates, r->err);
-        if (r->status == SW_OK && s->attention_factor == 0 && sw_json_has(object, "attention_factor"))
+        if (r->status == SW_OK && s->attention_factor == 0 &&
+            sw_json_has(object, "attention_factor"))
             sw_hf_refuse(r, object, "attention_factor", "0", "a number above 0");
         s->is_exact = !truncates;
         break;
@@ -106,7 +116,12 @@ static void read_scaling(sw_hf_reader *r, const sw_json_object *object, const sw
 }
 
 static void refuse_unknown_keys(sw_hf_reader *r, const sw_json_object *object, sw_rope_type type) {
-    enum { ANY = ~0, SCALED = ~(1 << SW_ROPE_DEFAULT), LLAMA3 = 1 << SW_ROPE_LLAMA3, YARN = 1 << SW_ROPE_YARN };
+    enum {
+        ANY = ~0,
+        SCALED = ~(1 << SW_ROPE_DEFAULT),
+        LLAMA3 = 1 << SW_ROPE_LLAMA3,
+        YARN = 1 << SW_ROPE_YARN
+    };
     static const struct {
         const char *key;
         int types; /* a bit each */
@@ -135,7 +150,8 @@ static void refuse_unknown_keys(sw_hf_reader *r, const sw_json_object *object, s
 static bool read_object(sw_hf_reader *r, const char *key, const sw_model_config *m, rope *found) {
     sw_json_object object;
     sw_hf_ask(r, key);
-    if (r->status != SW_OK || !sw_json_has(&r->root, key) || (r->status = sw_json_child(&r->root, key, &object, r->err)) != SW_OK)
+    if (r->status != SW_OK || !sw_json_has(&r->root, key) ||
+        (r->status = sw_json_child(&r->root, key, &object, r->err)) != SW_OK)
         return false;
     double partial = 1;
     *found = (rope){.theta = m->rope_theta};
@@ -148,7 +164,8 @@ static bool read_object(sw_hf_reader *r, const char *key, const sw_model_config 
         refuse_unknown_keys(r, &object, found->scaling.type);
     read_scaling(r, &object, m, &found->scaling);
     if (r->status == SW_OK && sw_json_has(&r->root, "rope_theta") && found->theta != m->rope_theta)
-        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: rope_theta and %s.rope_theta differ; leave one of them out",
+        r->status = sw_fail(r->err, SW_BAD_FILE,
+                            "%s: rope_theta and %s.rope_theta differ; leave one of them out",
                             sw_json_name(&r->root), key);
     return r->status == SW_OK;
 }
@@ -156,19 +173,22 @@ static bool read_object(sw_hf_reader *r, const char *key, const sw_model_config 
 static bool are_equal(const rope *a, const rope *b) {
     const sw_rope_scaling *s = &a->scaling, *t = &b->scaling;
     return a->theta == b->theta && s->type == t->type && s->factor == t->factor &&
-           s->original_positions == t->original_positions && s->low_factor == t->low_factor && s->high_factor == t->high_factor &&
-           s->beta_fast == t->beta_fast && s->beta_slow == t->beta_slow && s->attention_factor == t->attention_factor &&
+           s->original_positions == t->original_positions && s->low_factor == t->low_factor &&
+           s->high_factor == t->high_factor && s->beta_fast == t->beta_fast &&
+           s->beta_slow == t->beta_slow && s->attention_factor == t->attention_factor &&
            s->mscale == t->mscale && s->mscale_all == t->mscale_all && s->is_exact == t->is_exact;
 }
 
 void sw_hf_read_rope(sw_hf_reader *r, sw_model_config *m) {
     rope newer, older;
     m->rope_theta = sw_hf_real_or(r, "rope_theta", 10000);
-    bool has_newer = read_object(r, "rope_parameters", m, &newer), has_older = read_object(r, "rope_scaling", m, &older);
+    bool has_newer = read_object(r, "rope_parameters", m, &newer),
+         has_older = read_object(r, "rope_scaling", m, &older);
     if (has_newer && has_older && !sw_json_has(&r->root, "rope_theta"))
         older.theta = newer.theta; /* the older spelling has no place for it inside */
     if (r->status == SW_OK && has_newer && has_older && !are_equal(&newer, &older))
-        r->status = sw_fail(r->err, SW_BAD_FILE, "%s: rope_parameters and rope_scaling differ; leave one of them out",
+        r->status = sw_fail(r->err, SW_BAD_FILE,
+                            "%s: rope_parameters and rope_scaling differ; leave one of them out",
                             sw_json_name(&r->root));
     if (r->status != SW_OK || (!has_newer && !has_older))
         return;

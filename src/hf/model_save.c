@@ -1,11 +1,12 @@
 /* model_save.c: shards become a Hugging Face directory, complete or not there at all.
  *
- * Everything is written into DIRECTORY.partial. Rank 0 lays the files out and reserves their full size, so that a full disk is
- * found before anybody writes; then each rank reads the headers for the places of its pieces and writes those ranges alone
- * (model_write.c); at the end rank 0 gives the folder its name.
+ * Everything is written into DIRECTORY.partial. Rank 0 lays the files out and reserves their full
+ * size, so that a full disk is found before anybody writes; then each rank reads the headers for
+ * the places of its pieces and writes those ranges alone (model_write.c); at the end rank 0 gives
+ * the folder its name.
  *
- * A file ends where the next parameter would exceed the limit, as transformers splits; in a file tensors are in order of name, as
- * its writer sorts them: the same weights are the same bytes.
+ * A file ends where the next parameter would exceed the limit, as transformers splits; in a file
+ * tensors are in order of name, as its writer sorts them: the same weights are the same bytes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,8 +29,10 @@
 #include "hf/companions.h"
 #include "hf/model_files.h"
 
-static const char weights_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
-static const char split_format[] = "model-%05d-of-%05d.safetensors", split_pattern[] = "model-[0-9]*-of-[0-9]*.safetensors";
+static const char weights_name[] = "model.safetensors",
+                  index_name[] = "model.safetensors.index.json";
+static const char split_format[] = "model-%05d-of-%05d.safetensors",
+                  split_pattern[] = "model-[0-9]*-of-[0-9]*.safetensors";
 
 /* Room for config.json, the tokenizer of raw bytes, and blocks of a disk that are not full. */
 enum { SMALL_FILES_BYTES = 64 << 10, FILE_BYTES = 8 << 10 };
@@ -55,11 +58,12 @@ static int by_tensor_name(const void *a, const void *b) {
 }
 
 /* The header of a file with parameters first .. end - 1. Ownership: free(*header). */
-static sw_status plan_file(const sw_model_output *output, int first, int end, char **header, int64_t *header_bytes,
-                           int64_t *file_bytes, sw_error *err) {
+static sw_status plan_file(const sw_model_output *output, int first, int end, char **header,
+                           int64_t *header_bytes, int64_t *file_bytes, sw_error *err) {
     const char *dtype = safetensors_dtype(output->dtype);
     if (!dtype)
-        return sw_fail(err, SW_BAD_CONFIG, "weights cannot be saved as %s; bf16, fp32 and fp16 can be",
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "weights cannot be saved as %s; bf16, fp32 and fp16 can be",
                        sw_dtype_name(output->dtype));
     sw_tensor_plan *tensors = calloc((size_t)(end - first) + 1, sizeof *tensors);
     if (!tensors)
@@ -67,25 +71,28 @@ static sw_status plan_file(const sw_model_output *output, int first, int end, ch
     for (int p = first; p < end; p++) {
         const sw_parameter *parameter = output->graph->parameters.item[p];
         sw_tensor_plan *tensor = &tensors[p - first];
-        *tensor = (sw_tensor_plan){.name = parameter->name, .dtype = dtype, .n_dimensions = parameter->n_dimensions};
+        *tensor = (sw_tensor_plan){
+            .name = parameter->name, .dtype = dtype, .n_dimensions = parameter->n_dimensions};
         memcpy(tensor->dimension, parameter->dimension, sizeof tensor->dimension);
     }
     qsort(tensors, (size_t)(end - first), sizeof *tensors, by_tensor_name);
-    sw_status status = sw_safetensors_plan(tensors, end - first, output->is_adapter ? output->base_mark : NULL, header,
-                                           header_bytes, file_bytes, err);
+    sw_status status =
+        sw_safetensors_plan(tensors, end - first, output->is_adapter ? output->base_mark : NULL,
+                            header, header_bytes, file_bytes, err);
     free(tensors);
     return status;
 }
 
-/* The parameter with which the file that begins with `first` ends, and one more; *bytes of data in it. Only for graphs whose sum
- * of bytes was found to fit into 63 bits. */
+/* The parameter with which the file that begins with `first` ends, and one more; *bytes of data in
+ * it. Only for graphs whose sum of bytes was found to fit into 63 bits. */
 static int end_of_file(const sw_model_output *output, int first, int64_t *bytes) {
     const sw_graph *graph = output->graph;
     int64_t element_bytes = sw_dtype_bytes(output->dtype);
     int end = first;
     for (*bytes = 0; end < graph->parameters.n; end++) {
         int64_t more = graph->parameters.item[end]->n_elements * element_bytes;
-        if (end > first && output->max_shard_size && !output->is_adapter && *bytes + more > output->max_shard_size)
+        if (end > first && output->max_shard_size && !output->is_adapter &&
+            *bytes + more > output->max_shard_size)
             break;
         *bytes += more;
     }
@@ -103,8 +110,10 @@ static int count_files(const sw_model_output *output) {
 sw_status sw_model_files_bytes(const sw_model_output *output, int64_t *bytes, sw_error *err) {
     char *header;
     int64_t header_bytes, file_bytes;
-    /* As one file: names that are there twice are found, whatever files they are in, and sums that do not fit into 63 bits. */
-    sw_status status = plan_file(output, 0, output->graph->parameters.n, &header, &header_bytes, &file_bytes, err);
+    /* As one file: names that are there twice are found, whatever files they are in, and sums that
+     * do not fit into 63 bits. */
+    sw_status status =
+        plan_file(output, 0, output->graph->parameters.n, &header, &header_bytes, &file_bytes, err);
     if (status != SW_OK)
         return status;
     free(header);
@@ -135,12 +144,15 @@ static sw_status check_space(const char *folder, int64_t need, sw_error *err) {
     if (need <= space)
         return SW_OK;
     return sw_fail(err, SW_NO_SPACE,
-                   "%s: needs %s, the disk has %s left; free some space, write elsewhere or save in a smaller dtype", folder,
-                   sw_text_bytes(need, needed, sizeof needed), sw_text_bytes(space, available, sizeof available));
+                   "%s: needs %s, the disk has %s left; free some space, write elsewhere or save "
+                   "in a smaller dtype",
+                   folder, sw_text_bytes(need, needed, sizeof needed),
+                   sw_text_bytes(space, available, sizeof available));
 }
 
 /* One file of weights: header in place, full size reserved. */
-static sw_status lay_out_file(const sw_model_output *output, const char *path, int first, int end, sw_error *err) {
+static sw_status lay_out_file(const sw_model_output *output, const char *path, int first, int end,
+                              sw_error *err) {
     char *header;
     int64_t header_bytes, file_bytes;
     sw_status status = plan_file(output, first, end, &header, &header_bytes, &file_bytes, err);
@@ -161,19 +173,23 @@ static sw_status lay_out_file(const sw_model_output *output, const char *path, i
 
 static int by_name(const void *a, const void *b, void *graph) {
     const sw_graph *g = graph;
-    return strcmp(g->parameters.item[*(const int *)a]->name, g->parameters.item[*(const int *)b]->name);
+    return strcmp(g->parameters.item[*(const int *)a]->name,
+                  g->parameters.item[*(const int *)b]->name);
 }
 
-/* model.safetensors.index.json as transformers writes it: the sum of the tensors' bytes, and each tensor's file, by name. */
-static sw_status write_index(const sw_model_output *output, const char *folder, const int *file_of, int n_files,
-                             int64_t total_bytes, sw_error *err) {
+/* model.safetensors.index.json as transformers writes it: the sum of the tensors' bytes, and each
+ * tensor's file, by name. */
+static sw_status write_index(const sw_model_output *output, const char *folder, const int *file_of,
+                             int n_files, int64_t total_bytes, sw_error *err) {
     const sw_graph *graph = output->graph;
     int n = graph->parameters.n;
     char path[SW_PATH_BYTES], *text = NULL, name[64];
     size_t text_bytes = 0, longest = 0;
     int *order = calloc((size_t)n + 1, sizeof *order);
     for (int p = 0; p < n; p++)
-        longest = strlen(graph->parameters.item[p]->name) > longest ? strlen(graph->parameters.item[p]->name) : longest;
+        longest = strlen(graph->parameters.item[p]->name) > longest
+                      ? strlen(graph->parameters.item[p]->name)
+                      : longest;
     char *quoted = malloc(6 * longest + 3);
     FILE *out = open_memstream(&text, &text_bytes);
     sw_status status = SW_OK;
@@ -184,7 +200,8 @@ static sw_status write_index(const sw_model_output *output, const char *folder, 
     for (int p = 0; p < n; p++)
         order[p] = p;
     qsort_r(order, (size_t)n, sizeof *order, by_name, (void *)(uintptr_t)graph);
-    fprintf(out, "{\n  \"metadata\": {\n    \"total_size\": %" PRId64 "\n  },\n  \"weight_map\": {", total_bytes);
+    fprintf(out, "{\n  \"metadata\": {\n    \"total_size\": %" PRId64 "\n  },\n  \"weight_map\": {",
+            total_bytes);
     for (int i = 0; i < n; i++) {
         sw_json_quote(graph->parameters.item[order[i]]->name, quoted);
         name_file(output, file_of[order[i]], n_files, name);
@@ -205,9 +222,11 @@ done:
 }
 
 static sw_status lay_out_weights(const sw_model_output *output, const char *folder, sw_error *err) {
-    int n_files = count_files(output), *file_of = calloc((size_t)output->graph->parameters.n + 1, sizeof *file_of);
+    int n_files = count_files(output),
+        *file_of = calloc((size_t)output->graph->parameters.n + 1, sizeof *file_of);
     int64_t total_bytes = 0, bytes;
-    sw_status status = file_of ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the names of the files");
+    sw_status status =
+        file_of ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the names of the files");
     for (int file = 0, first = 0; file < n_files && status == SW_OK; file++) {
         char path[SW_PATH_BYTES], name[64];
         int end = end_of_file(output, first, &bytes);
@@ -227,7 +246,8 @@ static sw_status lay_out_weights(const sw_model_output *output, const char *fold
 
 static sw_status write_config(const sw_model_output *output, const char *folder, sw_error *err) {
     char path[SW_PATH_BYTES], *made = NULL;
-    sw_status status = sw_path_join(path, folder, output->is_adapter ? SW_ADAPTER_CONFIG : "config.json", err);
+    sw_status status =
+        sw_path_join(path, folder, output->is_adapter ? SW_ADAPTER_CONFIG : "config.json", err);
     if (status == SW_OK && !output->config_json)
         status = sw_model_config_write(output->config, output->dtype, &made, err);
     const char *text = output->config_json ? output->config_json : made;
@@ -237,7 +257,8 @@ static sw_status write_config(const sw_model_output *output, const char *folder,
     return status;
 }
 
-sw_status sw_model_files_begin(const char *directory, const sw_model_output *output, sw_error *err) {
+sw_status sw_model_files_begin(const char *directory, const sw_model_output *output,
+                               sw_error *err) {
     char folder[SW_PATH_BYTES];
     int64_t need;
     sw_status status = sw_model_files_partial(directory, folder, err);
@@ -256,7 +277,8 @@ sw_status sw_model_files_begin(const char *directory, const sw_model_output *out
     if (status == SW_OK && (output->config || output->config_json))
         status = write_config(output, folder, err);
     if (status == SW_OK && output->companions)
-        status = sw_companions_copy(output->companions, folder, !output->is_bytes, output->chat_template, err);
+        status = sw_companions_copy(output->companions, folder, !output->is_bytes,
+                                    output->chat_template, err);
     else if (status == SW_OK && output->chat_template)
         status = sw_chat_template_put(NULL, folder, output->chat_template, err);
     if (status == SW_OK && output->is_bytes)
@@ -275,8 +297,9 @@ static bool is_ours(const char *name) {
     if (length > 8 && length < sizeof plain && strcmp(name + length - 8, ".partial") == 0)
         length -= 8;
     snprintf(plain, sizeof plain, "%.*s", (int)(length < sizeof plain ? length : 0), name);
-    if (strcmp(plain, weights_name) == 0 || strcmp(plain, index_name) == 0 || strcmp(plain, "config.json") == 0 ||
-        strcmp(plain, SW_ADAPTER_WEIGHTS) == 0 || strcmp(plain, SW_ADAPTER_CONFIG) == 0 || fnmatch(split_pattern, plain, 0) == 0)
+    if (strcmp(plain, weights_name) == 0 || strcmp(plain, index_name) == 0 ||
+        strcmp(plain, "config.json") == 0 || strcmp(plain, SW_ADAPTER_WEIGHTS) == 0 ||
+        strcmp(plain, SW_ADAPTER_CONFIG) == 0 || fnmatch(split_pattern, plain, 0) == 0)
         return true;
     const char *companion;
     for (int i = 0; (companion = sw_companion_name(i, NULL)); i++)
@@ -300,7 +323,8 @@ static sw_status sync_files(const char *folder, sw_error *err) {
     char path[SW_PATH_BYTES];
     int error = 0;
     for (struct dirent *entry; status == SW_OK && (entry = sw_folder_next(open_folder, &error));)
-        if (entry->d_name[0] != '.' && (status = sw_path_join(path, folder, entry->d_name, err)) == SW_OK)
+        if (entry->d_name[0] != '.' &&
+            (status = sw_path_join(path, folder, entry->d_name, err)) == SW_OK)
             status = sync_file(path, err);
     closedir(open_folder);
     return error ? sw_cannot_write(folder, error, err) : status;

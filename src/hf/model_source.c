@@ -15,14 +15,17 @@
 enum { MAX_INDEX_BYTES = 64 << 20 };
 
 /* A file that weight_map names is not there. */
-static sw_status refuse_missing(const sw_model_source *source, const char *directory, const char *name, sw_error *err) {
-    return sw_fail(err, SW_BAD_FILE,
-                   "%s: the file %.200s of weight_map is missing; fetch it: hf download OWNER/NAME %.200s "
-                   "--local-dir %s",
-                   source->path, name, name, directory);
+static sw_status refuse_missing(const sw_model_source *source, const char *directory,
+                                const char *name, sw_error *err) {
+    return sw_fail(
+        err, SW_BAD_FILE,
+        "%s: the file %.200s of weight_map is missing; fetch it: hf download OWNER/NAME %.200s "
+        "--local-dir %s",
+        source->path, name, name, directory);
 }
 
-/* Open one more file of the directory. Its handle is kept even where the list cannot grow further. */
+/* Open one more file of the directory. Its handle is kept even where the list cannot grow
+ * further. */
 static sw_status open_file(sw_model_source *source, const char *path, sw_error *err) {
     sw_safetensors **files = realloc(source->files, (size_t)(source->n_files + 1) * sizeof *files);
     if (!files)
@@ -39,9 +42,10 @@ static bool is_plain_name(const char *name) {
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* The tensors of file number `f` are exactly those that weight_map says are in it, as far as the file knows. */
-static sw_status check_file_against_map(const sw_model_source *source, int f, const char *name, const sw_json_object *map,
-                                        sw_error *err) {
+/* The tensors of file number `f` are exactly those that weight_map says are in it, as far as the
+ * file knows. */
+static sw_status check_file_against_map(const sw_model_source *source, int f, const char *name,
+                                        const sw_json_object *map, sw_error *err) {
     sw_safetensors *file = source->files[f];
     for (int64_t i = 0; i < sw_safetensors_count(file); i++) {
         const char *tensor = sw_safetensors_at(file, i)->name, *said = NULL;
@@ -49,13 +53,15 @@ static sw_status check_file_against_map(const sw_model_source *source, int f, co
         if (status != SW_OK)
             return status;
         if (!said || strcmp(said, name) != 0)
-            return sw_fail(err, SW_BAD_FILE, "%s: weight_map puts tensor \"%.200s\" into %.200s, but %.200s holds it",
+            return sw_fail(err, SW_BAD_FILE,
+                           "%s: weight_map puts tensor \"%.200s\" into %.200s, but %.200s holds it",
                            source->path, tensor, said ? said : "no file", name);
     }
     return SW_OK;
 }
 
-static sw_status open_files_of_map(sw_model_source *source, const char *directory, const sw_json_object *map, sw_error *err) {
+static sw_status open_files_of_map(sw_model_source *source, const char *directory,
+                                   const sw_json_object *map, sw_error *err) {
     sw_status status = SW_OK;
     const char **names = NULL; /* [n_files] values of weight_map, in the document */
     void *at = NULL;
@@ -74,17 +80,21 @@ static sw_status open_files_of_map(sw_model_source *source, const char *director
             if (!more)
                 status = sw_fail(err, SW_NO_MEMORY, "%s: no memory", source->path);
             else if (!is_plain_name(name))
-                status =
-                    sw_fail(err, SW_BAD_FILE, "%s: weight_map names the file \"%.200s\"; a name in the same folder is needed",
-                            source->path, name);
-            else if ((status = sw_path_join(path, directory, name, err)) == SW_OK && !sw_file_exists(path))
+                status = sw_fail(
+                    err, SW_BAD_FILE,
+                    "%s: weight_map names the file \"%.200s\"; a name in the same folder is needed",
+                    source->path, name);
+            else if ((status = sw_path_join(path, directory, name, err)) == SW_OK &&
+                     !sw_file_exists(path))
                 status = refuse_missing(source, directory, name, err);
             else if (status == SW_OK && (status = open_file(source, path, err)) == SW_OK)
                 status = check_file_against_map(source, f, name, map, err);
         }
         if (status == SW_OK && !sw_safetensors_find(source->files[f], tensor))
-            status = sw_fail(err, SW_BAD_FILE, "%s: weight_map puts tensor \"%.200s\" into %.200s, which does not hold it",
-                             source->path, tensor, name);
+            status =
+                sw_fail(err, SW_BAD_FILE,
+                        "%s: weight_map puts tensor \"%.200s\" into %.200s, which does not hold it",
+                        source->path, tensor, name);
     }
     free(names);
     return status;
@@ -94,7 +104,8 @@ bool sw_is_safetensors(const char *path) {
     static const char ending[] = ".safetensors";
     const size_t n = strlen(path);
     struct stat info;
-    return n >= sizeof ending && !strcmp(path + n - sizeof ending + 1, ending) && !stat(path, &info) && !S_ISDIR(info.st_mode);
+    return n >= sizeof ending && !strcmp(path + n - sizeof ending + 1, ending) &&
+           !stat(path, &info) && !S_ISDIR(info.st_mode);
 }
 
 sw_status sw_model_source_open(const char *directory, sw_model_source *source, sw_error *err) {
@@ -108,7 +119,8 @@ sw_status sw_model_source_open(const char *directory, sw_model_source *source, s
     bool is_file = sw_is_safetensors(directory), is_single = is_file || sw_file_exists(path);
     if (is_file && (size_t)snprintf(path, sizeof path, "%s", directory) >= sizeof path)
         return sw_fail(err, SW_BAD_FILE, "%.200s...: the path is too long", directory);
-    if (!is_single && (status = sw_path_join(path, directory, "model.safetensors.index.json", err)) != SW_OK)
+    if (!is_single &&
+        (status = sw_path_join(path, directory, "model.safetensors.index.json", err)) != SW_OK)
         return status;
     if (!is_single && !sw_file_exists(path))
         return sw_hf_folder_refuse_weights(directory, err);
@@ -126,7 +138,8 @@ sw_status sw_model_source_open(const char *directory, sw_model_source *source, s
     return status;
 }
 
-sw_status sw_model_source_open_adapter(const char *directory, sw_model_source *source, sw_error *err) {
+sw_status sw_model_source_open_adapter(const char *directory, sw_model_source *source,
+                                       sw_error *err) {
     char path[SW_PATH_BYTES];
     *source = (sw_model_source){0};
     sw_status status = sw_path_join(path, directory, SW_ADAPTER_WEIGHTS, err);
@@ -152,22 +165,27 @@ static sw_tensor_place find_name(const sw_model_source *source, const char *name
     return (sw_tensor_place){0};
 }
 
-sw_tensor_place sw_model_source_find(const sw_model_source *source, const sw_model_config *config, const char *parameter) {
+sw_tensor_place sw_model_source_find(const sw_model_source *source, const sw_model_config *config,
+                                     const char *parameter) {
     sw_tensor_place place = find_name(source, parameter);
     char buffer[1024];
     const char *name;
-    for (int i = 0; config && !place.tensor && (name = sw_model_alternative_name(config, parameter, i, buffer, sizeof buffer));
+    for (int i = 0; config && !place.tensor &&
+                    (name = sw_model_alternative_name(config, parameter, i, buffer, sizeof buffer));
          i++)
         place = find_name(source, name);
     return place;
 }
 
-sw_status sw_model_source_take(const sw_model_source *source, const sw_model_config *config, const sw_parameter *parameter,
-                               sw_tensor_place *place, sw_error *err) {
+sw_status sw_model_source_take(const sw_model_source *source, const sw_model_config *config,
+                               const sw_parameter *parameter, sw_tensor_place *place,
+                               sw_error *err) {
     *place = sw_model_source_find(source, config, parameter->name);
-    if (place->tensor && place->tensor->n_elements == parameter->n_elements && sw_safetensors_is_real(place->tensor))
+    if (place->tensor && place->tensor->n_elements == parameter->n_elements &&
+        sw_safetensors_is_real(place->tensor))
         return SW_OK;
-    return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked", source->path, parameter->name);
+    return sw_fail(err, SW_BAD_FILE, "%s: tensor \"%.200s\" was changed since it was checked",
+                   source->path, parameter->name);
 }
 
 int64_t sw_model_source_bytes_read(const sw_model_source *source) {

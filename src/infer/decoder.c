@@ -6,7 +6,8 @@
 #include "base/integer.h"
 #include "device/sizes.h"
 
-/* Tokens of a piece of a prompt. A short piece costs little more than one does, as both are bound by reading the weights. */
+/* Tokens of a piece of a prompt. A short piece costs little more than one does, as both are bound
+ * by reading the weights. */
 enum { SHORT_PIECE = SW_SKINNY_ROWS, LONG_PIECE = 64 };
 
 static sw_status add_program(sw_decoder *d, int64_t n_rows, int64_t n_tokens, sw_error *err) {
@@ -23,10 +24,12 @@ static sw_status add_program(sw_decoder *d, int64_t n_rows, int64_t n_tokens, sw
 
 sw_status sw_decoder_create(const sw_decoder_choice *choice, sw_decoder *d, sw_error *err) {
     *d = (sw_decoder){.choice = *choice};
-    sw_status status = sw_runner_begin(&choice->model, choice->n_ranks, choice->parameter_dtype, &d->runner, err);
+    sw_status status =
+        sw_runner_begin(&choice->model, choice->n_ranks, choice->parameter_dtype, &d->runner, err);
     if (!status && d->runner.model.mask != SW_MASK_CAUSAL)
         status = sw_fail(err, SW_BAD_FILE,
-                         "%s/config.json: is_causal is false: every token of this model sees those that come after it, so text "
+                         "%s/config.json: is_causal is false: every token of this model sees those "
+                         "that come after it, so text "
                          "cannot be continued token by token; shardwise eval scores it",
                          choice->model.folder);
     if (!status)
@@ -50,15 +53,19 @@ void sw_decoder_free(sw_decoder *d) {
     sw_runner_free(&d->runner);
 }
 
-static sw_status run(sw_decoder *d, int program, bool is_active, const float **logits, sw_error *err) {
+static sw_status run(sw_decoder *d, int program, bool is_active, const float **logits,
+                     sw_error *err) {
     sw_status status = sw_runner_run(&d->runner, program, is_active, err);
     *logits = sw_runner_port(&d->runner, program, SW_PORT_LOGITS);
     return status;
 }
 
-sw_status sw_decoder_prompt(sw_decoder *d, int64_t row, int64_t first, int64_t n, const int32_t *tokens, int64_t *n_taken,
-                            const float **logits, sw_error *err) {
-    int program = n > 4 * SHORT_PIECE ? SW_DECODE_LONG : SW_DECODE_SHORT; /* a long piece costs as much as some short ones */
+sw_status sw_decoder_prompt(sw_decoder *d, int64_t row, int64_t first, int64_t n,
+                            const int32_t *tokens, int64_t *n_taken, const float **logits,
+                            sw_error *err) {
+    int program = n > 4 * SHORT_PIECE
+                      ? SW_DECODE_LONG
+                      : SW_DECODE_SHORT; /* a long piece costs as much as some short ones */
     int64_t capacity = d->runner.compiled->graphs[program]->n_tokens;
     int32_t *into = sw_runner_port(&d->runner, program, SW_PORT_TOKENS);
     int32_t *places = sw_runner_port(&d->runner, program, SW_PORT_PLACES);
@@ -69,7 +76,8 @@ sw_status sw_decoder_prompt(sw_decoder *d, int64_t row, int64_t first, int64_t n
     return run(d, program, true, logits, err);
 }
 
-sw_status sw_decoder_step(sw_decoder *d, const int32_t *tokens, const int32_t *positions, const float **logits, sw_error *err) {
+sw_status sw_decoder_step(sw_decoder *d, const int32_t *tokens, const int32_t *positions,
+                          const float **logits, sw_error *err) {
     int32_t *into = sw_runner_port(&d->runner, SW_DECODE_ROWS, SW_PORT_TOKENS);
     int32_t *places = sw_runner_port(&d->runner, SW_DECODE_ROWS, SW_PORT_PLACES);
     for (int32_t row = 0; row < d->choice.n_rows; row++) {

@@ -1,4 +1,5 @@
-/* decoder_fit.c: does a model that generates text fit into memory, and with which other flags would it? */
+/* decoder_fit.c: does a model that generates text fit into memory, and with which other flags would
+ * it? */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -19,7 +20,8 @@ static sw_decoder_choice other_choice(const asked *a, const int value[]) {
         choice.parameter_dtype = SW_BF16;
     choice.n_rows >>= value[ROWS];
     choice.n_ranks >>= value[RANKS];
-    choice.n_positions = smaller(a->longest_prompt + (a->max_tokens >> value[TOKENS]), a->decoder->runner.model.max_positions);
+    choice.n_positions = smaller(a->longest_prompt + (a->max_tokens >> value[TOKENS]),
+                                 a->decoder->runner.model.max_positions);
     return choice;
 }
 
@@ -40,22 +42,29 @@ static void word(void *self, const int value[], char *text, size_t bytes) {
     const bool by_settings = choice.model.by_settings;
     char dtype[32] = "", rows[32] = "", ranks[32] = "", tokens[48] = "";
     if (value[DTYPE])
-        snprintf(dtype, sizeof dtype, "%s ", by_settings ? "shard.param_dtype=bf16" : "--dtype bf16");
-    if ((value[ROWS] || value[RANKS]) && !by_settings) /* fewer ranks would take more prompts each */
+        snprintf(dtype, sizeof dtype, "%s ",
+                 by_settings ? "shard.param_dtype=bf16" : "--dtype bf16");
+    if ((value[ROWS] || value[RANKS]) &&
+        !by_settings) /* fewer ranks would take more prompts each */
         snprintf(rows, sizeof rows, "--batch %" PRId64 " ", choice.n_rows);
     if (value[RANKS])
-        snprintf(ranks, sizeof ranks, "%s%d ", by_settings ? "shard.ranks=" : "--ranks ", choice.n_ranks);
+        snprintf(ranks, sizeof ranks, "%s%d ", by_settings ? "shard.ranks=" : "--ranks ",
+                 choice.n_ranks);
     if (value[TOKENS])
-        snprintf(tokens, sizeof tokens, "%s%" PRId64 " ", by_settings ? "max_tokens=" : "--max-tokens ",
-                 a->max_tokens >> value[TOKENS]);
+        snprintf(tokens, sizeof tokens, "%s%" PRId64 " ",
+                 by_settings ? "max_tokens=" : "--max-tokens ", a->max_tokens >> value[TOKENS]);
     snprintf(text, bytes, "%s%s%s%s", dtype, rows, ranks, tokens);
 }
 
-sw_status sw_decoder_check_memory(const sw_decoder *decoder, int64_t longest_prompt, int64_t max_tokens, sw_error *err) {
+sw_status sw_decoder_check_memory(const sw_decoder *decoder, int64_t longest_prompt,
+                                  int64_t max_tokens, sw_error *err) {
     const sw_decoder_choice *choice = &decoder->choice;
     asked a = {decoder, longest_prompt, max_tokens};
-    sw_alternatives alternatives = {
-        .n = N_SETTINGS, .names = "--dtype, --batch, --ranks and --max-tokens", .self = &a, .price = price, .word = word};
+    sw_alternatives alternatives = {.n = N_SETTINGS,
+                                    .names = "--dtype, --batch, --ranks and --max-tokens",
+                                    .self = &a,
+                                    .price = price,
+                                    .word = word};
     int64_t planned[SW_N_MEMORY_CLASSES];
     char most[64];
     if (choice->model.by_settings)
@@ -65,5 +74,6 @@ sw_status sw_decoder_check_memory(const sw_decoder *decoder, int64_t longest_pro
     alternatives.n_values[RANKS] = halvings(choice->n_ranks);
     alternatives.n_values[TOKENS] = halvings(max_tokens);
     sw_need need = sw_runner_need(&decoder->runner, planned);
-    return sw_need_check(&need, 0, "the model", sw_need_most(planned, most, sizeof most), &alternatives, err);
+    return sw_need_check(&need, 0, "the model", sw_need_most(planned, most, sizeof most),
+                         &alternatives, err);
 }

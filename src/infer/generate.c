@@ -1,7 +1,9 @@
-/* generate.c: prompts are dealt to ranks in turn, and on each rank to rows of the cache: a row whose text is over takes the next.
+/* generate.c: prompts are dealt to ranks in turn, and on each rank to rows of the cache: a row
+ * whose text is over takes the next.
  *
- * Every rank goes its own way, a piece of a prompt or one token for each of its rows at a time; all take equally many turns, and
- * after each one they tell each other which tokens it brought. Rank 0 shows them, prompt after prompt.
+ * Every rank goes its own way, a piece of a prompt or one token for each of its rows at a time; all
+ * take equally many turns, and after each one they tell each other which tokens it brought. Rank 0
+ * shows them, prompt after prompt.
  */
 #include "infer/generate.h"
 
@@ -85,20 +87,25 @@ static sw_status check(const sw_generate_options *o, sw_error *err) {
     const sw_sampling sampling = sampling_of(o, 0);
     for (int64_t i = 0; i < o->n_prompts; i++)
         if (o->prompts[i].text ? !o->prompts[i].n_bytes : o->prompts[i].n_ids < 1)
-            return sw_fail(err, SW_BAD_CONFIG, "prompt %" PRId64 " is empty; give at least one character", i + 1);
+            return sw_fail(err, SW_BAD_CONFIG,
+                           "prompt %" PRId64 " is empty; give at least one character", i + 1);
     for (int i = 0; i < o->n_stops; i++)
         if (!o->stops[i][0])
-            return sw_fail(err, SW_BAD_CONFIG, "a stop text is empty; give at least one character with --stop");
+            return sw_fail(err, SW_BAD_CONFIG,
+                           "a stop text is empty; give at least one character with --stop");
     if (o->n_prompts < 1 || o->n_samples < 0 || o->n_prompts > INT32_MAX / n_samples(o))
         return sw_fail(err, SW_BAD_CONFIG,
-                       "%" PRId64 " prompts of %" PRId64 " texts each are asked for; 1 to %d texts are possible", o->n_prompts,
-                       o->n_samples, INT32_MAX);
+                       "%" PRId64 " prompts of %" PRId64
+                       " texts each are asked for; 1 to %d texts are possible",
+                       o->n_prompts, o->n_samples, INT32_MAX);
     if (o->max_tokens < 1)
-        return sw_fail(err, SW_BAD_CONFIG, "%" PRId64 " tokens are asked for; at least 1 is needed", o->max_tokens);
+        return sw_fail(err, SW_BAD_CONFIG, "%" PRId64 " tokens are asked for; at least 1 is needed",
+                       o->max_tokens);
     if (o->n_ranks < 1 || o->n_ranks > SW_MAX_RANKS || o->n_rows < 0 || o->n_rows > MOST_ROWS)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "%d ranks of %" PRId64 " rows are asked for; 1 to %d ranks and up to %d rows are possible", o->n_ranks,
-                       o->n_rows, SW_MAX_RANKS, MOST_ROWS);
+                       "%d ranks of %" PRId64
+                       " rows are asked for; 1 to %d ranks and up to %d rows are possible",
+                       o->n_ranks, o->n_rows, SW_MAX_RANKS, MOST_ROWS);
     sw_status status = has_penalty(o) ? sw_penalty_check(o->repetition_penalty, err) : SW_OK;
     return status ? status : sw_sampling_check(&sampling, err);
 }
@@ -146,8 +153,10 @@ static sw_status encode(generation *g, const sw_prompt *prompt, sw_token_list *i
     return sw_codec_encode_chat(&g->codec, system, text, ids, err);
 }
 
-/* The ids of a text's prompt, with room for what follows. All samples of a prompt begin with the same. */
-static sw_status read_prompt(generation *g, const sw_model_config *model, int64_t text, sw_error *err) {
+/* The ids of a text's prompt, with room for what follows. All samples of a prompt begin with the
+ * same. */
+static sw_status read_prompt(generation *g, const sw_model_config *model, int64_t text,
+                             sw_error *err) {
     const int64_t i = text / n_samples(g->options), sample = text % n_samples(g->options);
     const sw_prompt *prompt = &g->options->prompts[i];
     context *c = &g->contexts[text];
@@ -164,20 +173,24 @@ static sw_status read_prompt(generation *g, const sw_model_config *model, int64_
         n = encoded.n;
     }
     if (!status && n < 1)
-        status = sw_fail(err, SW_BAD_CONFIG, "prompt %" PRId64 " has no token; give at least one", i + 1);
+        status = sw_fail(err, SW_BAD_CONFIG, "prompt %" PRId64 " has no token; give at least one",
+                         i + 1);
     if (!status && n > model->max_positions)
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "prompt %" PRId64 " has %" PRId64 " tokens, and this model has %" PRId64 " %s; shorten it", i + 1, n,
-                         model->max_positions, sw_text_noun(model->max_positions, "position", "positions"));
+                         "prompt %" PRId64 " has %" PRId64 " tokens, and this model has %" PRId64
+                         " %s; shorten it",
+                         i + 1, n, model->max_positions,
+                         sw_text_noun(model->max_positions, "position", "positions"));
     for (int64_t t = 0; t < n && !status; t++)
         if (ids[t] < 0 || ids[t] >= model->vocabulary)
             status = sw_fail(err, SW_BAD_CONFIG,
-                             "prompt %" PRId64 ": token %" PRId64 " has id %" PRId32 ", and the model's vocabulary has %" PRId64
-                             " ids",
+                             "prompt %" PRId64 ": token %" PRId64 " has id %" PRId32
+                             ", and the model's vocabulary has %" PRId64 " ids",
                              i + 1, t, ids[t], model->vocabulary);
     if (!status && (__builtin_add_overflow(n, g->options->max_tokens, &room) || room > INT32_MAX ||
                     !(c->ids = malloc((size_t)room * sizeof *c->ids))))
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " tokens more", g->options->max_tokens);
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " tokens more",
+                         g->options->max_tokens);
     if (!status) {
         memcpy(c->ids, ids, (size_t)n * sizeof *ids);
         c->n_ids = c->n_prompt = n;
@@ -211,20 +224,23 @@ static sw_status build(generation *g, sw_error *err) {
     }
     g->contexts = calloc((size_t)g->n_texts, sizeof *g->contexts);
     if (!status && !g->contexts)
-        status =
-            sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " %s", g->n_texts, sw_text_noun(g->n_texts, "text", "texts"));
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " %s", g->n_texts,
+                         sw_text_noun(g->n_texts, "text", "texts"));
     for (int64_t i = 0; i < g->n_texts && !status; i++) {
         status = read_prompt(g, &model, i, err);
-        g->longest = !status && g->contexts[i].n_ids > g->longest ? g->contexts[i].n_ids : g->longest;
+        g->longest =
+            !status && g->contexts[i].n_ids > g->longest ? g->contexts[i].n_ids : g->longest;
     }
     if (status)
         return status;
-    int64_t of_rank = (g->n_texts + o->n_ranks - 1) / o->n_ranks, n_rows = o->n_rows ? o->n_rows : USUAL_ROWS;
+    int64_t of_rank = (g->n_texts + o->n_ranks - 1) / o->n_ranks,
+            n_rows = o->n_rows ? o->n_rows : USUAL_ROWS;
     sw_decoder_choice choice = {
         .model = o->model,
         .n_ranks = o->n_ranks,
         .n_rows = n_rows < of_rank ? n_rows : of_rank,
-        .n_positions = g->longest + o->max_tokens < model.max_positions ? g->longest + o->max_tokens : model.max_positions,
+        .n_positions = g->longest + o->max_tokens < model.max_positions ? g->longest + o->max_tokens
+                                                                        : model.max_positions,
         .parameter_dtype = o->parameter_dtype,
     };
     return sw_decoder_create(&choice, &g->decoder, err);
@@ -262,7 +278,8 @@ static sw_status draw(generation *g, int64_t text, const float *logits, news *mi
     return SW_OK;
 }
 
-/* Free rows take the next texts of this rank; a context that has filled its row goes on from its latest half. */
+/* Free rows take the next texts of this rank; a context that has filled its row goes on from its
+ * latest half. */
 static void fill_rows(generation *g) {
     const sw_decoder_choice *choice = &g->decoder.choice;
     for (int64_t row = 0; row < choice->n_rows; row++) {
@@ -280,7 +297,8 @@ static void fill_rows(generation *g) {
     }
 }
 
-/* A piece of the first prompt that is not in the cache yet; else a token for every row; else nothing. */
+/* A piece of the first prompt that is not in the cache yet; else a token for every row; else
+ * nothing. */
 static sw_status take_turn(generation *g, news *mine, sw_error *err) {
     int64_t n_rows = g->decoder.choice.n_rows, vocabulary = g->decoder.runner.model.vocabulary;
     int32_t tokens[MOST_ROWS], positions[MOST_ROWS];
@@ -294,7 +312,8 @@ static sw_status take_turn(generation *g, news *mine, sw_error *err) {
         int64_t n = c->n_ids - c->begin - c->cached, n_taken;
         if (n > 1 || c->cached == 0) {
             const int32_t *ids = c->ids + c->begin + c->cached;
-            sw_status status = sw_decoder_prompt(&g->decoder, row, c->cached, n, ids, &n_taken, &logits, err);
+            sw_status status =
+                sw_decoder_prompt(&g->decoder, row, c->cached, n, ids, &n_taken, &logits, err);
             c->cached += status ? 0 : n_taken;
             return status || n_taken < n ? status : draw(g, g->rows[row], logits, mine, err);
         }
@@ -313,12 +332,14 @@ static sw_status take_turn(generation *g, news *mine, sw_error *err) {
     return status;
 }
 
-/* Who shows the texts hears of the first token that does not fit into the row of one that goes on: fill_rows cuts it. */
+/* Who shows the texts hears of the first token that does not fit into the row of one that goes on:
+ * fill_rows cuts it. */
 static void tell_of_slide(const generation *g, int64_t number) {
     const sw_text_sink *sink = &g->options->sink;
     sw_streamed_text *text = &g->texts[number];
     const int64_t n_positions = g->decoder.choice.n_positions;
-    if (text->is_over || text->has_slid || g->contexts[number].n_prompt + text->n_tokens <= n_positions)
+    if (text->is_over || text->has_slid ||
+        g->contexts[number].n_prompt + text->n_tokens <= n_positions)
         return;
     text->has_slid = true;
     if (sink->slides)
@@ -332,7 +353,8 @@ static sw_status hear(generation *g, const news *theirs, bool is_mine, sw_error 
         int64_t text = theirs->item[i].text;
         if (!is_mine && g->comm->rank != 0)
             continue;
-        status = sw_streamed_text_push(&g->texts[text], theirs->item[i].token, ends_text(g, theirs->item[i].token), err);
+        status = sw_streamed_text_push(&g->texts[text], theirs->item[i].token,
+                                       ends_text(g, theirs->item[i].token), err);
         if (g->comm->rank == 0 && g->options->sink.token)
             g->options->sink.token(g->options->sink.to, text, theirs->item[i].token);
         if (g->comm->rank == 0 && !status)
@@ -397,7 +419,8 @@ static sw_status go_on(generation *g, news *all, sw_error *err) {
     if (!status && stop_signal)
         status = show(g, err);
     if (!status && stop_signal)
-        status = sw_fail(err, sw_stop_status(stop_signal), "stopped by %s", sw_stop_words(stop_signal));
+        status =
+            sw_fail(err, sw_stop_status(stop_signal), "stopped by %s", sw_stop_words(stop_signal));
     return status;
 }
 
@@ -416,11 +439,12 @@ static sw_status generate_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     g->texts = calloc((size_t)n_texts, sizeof *g->texts);
     news *all = calloc((size_t)comm->n_ranks, sizeof *all);
     is_short = is_short || !g->work || !g->texts || !all;
-    sw_status status =
-        is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " %s", n_texts, sw_text_noun(n_texts, "text", "texts"))
-                 : SW_OK;
+    sw_status status = is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for %" PRId64 " %s",
+                                          n_texts, sw_text_noun(n_texts, "text", "texts"))
+                                : SW_OK;
     for (int64_t i = 0; i < n_texts && !status; i++)
-        status = sw_streamed_text_create(g->options, i, g->contexts[i].n_prompt, g->codec.tokenizer, &g->texts[i], err);
+        status = sw_streamed_text_create(g->options, i, g->contexts[i].n_prompt, g->codec.tokenizer,
+                                         &g->texts[i], err);
     if (!status)
         status = sw_decoder_open(&g->decoder, comm, err);
     if (!status)
@@ -449,7 +473,8 @@ sw_status sw_generate(const sw_generate_options *options, sw_error *err) {
     if (!status)
         status = sw_decoder_check_memory(&g.decoder, g.longest, options->max_tokens, err);
     if (!status) {
-        g.is_not_finite = mmap(NULL, sizeof *g.is_not_finite, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        g.is_not_finite = mmap(NULL, sizeof *g.is_not_finite, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (g.is_not_finite == MAP_FAILED) {
             release(&g);
             return sw_fail(err, SW_NO_MEMORY, "no memory that ranks share");

@@ -1,5 +1,5 @@
-/* questions.c: prompt and choice are encoded together, as the model would meet them; the choice begins at the first token in
- * which that differs from the prompt alone.
+/* questions.c: prompt and choice are encoded together, as the model would meet them; the choice
+ * begins at the first token in which that differs from the prompt alone.
  */
 #include "infer/questions.h"
 
@@ -43,7 +43,8 @@ static sw_choice *new_choice(reader *r) {
     return &q->choices[q->n_choices++];
 }
 
-static sw_status add_choice(reader *r, const char *prompt, const char *text, bool is_right, sw_error *err) {
+static sw_status add_choice(reader *r, const char *prompt, const char *text, bool is_right,
+                            sw_error *err) {
     size_t n_prompt = strlen(prompt), n_text = strlen(text);
     size_t bytes = n_prompt + n_text + 1;
     char *joined = realloc(r->joined, bytes);
@@ -52,7 +53,8 @@ static sw_status add_choice(reader *r, const char *prompt, const char *text, boo
     r->joined = joined;
     snprintf(joined, bytes, "%s%s", prompt, text);
     r->prompt.n = r->whole.n = 0;
-    sw_status status = n_prompt ? sw_codec_encode(r->codec, sw_slice_of(prompt), &r->prompt, err) : SW_OK;
+    sw_status status =
+        n_prompt ? sw_codec_encode(r->codec, sw_slice_of(prompt), &r->prompt, err) : SW_OK;
     if (!status)
         status = sw_codec_encode(r->codec, sw_slice_of(joined), &r->whole, err);
     if (status)
@@ -62,12 +64,15 @@ static sw_status add_choice(reader *r, const char *prompt, const char *text, boo
         first++;
     first = first ? first : 1; /* nothing predicts the first token */
     if (first >= n)
-        return sw_fail(err, SW_BAD_FILE, "%s: line %" PRId64 ": the choice \"%.60s\" adds no token to the prompt", r->path,
-                       r->line, text);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: line %" PRId64 ": the choice \"%.60s\" adds no token to the prompt",
+                       r->path, r->line, text);
     if (n > r->max_positions)
         return sw_fail(err, SW_BAD_FILE,
-                       "%s: line %" PRId64 ": prompt and choice have %" PRId64 " tokens, and this model has %" PRId64 " %s",
-                       r->path, r->line, n, r->max_positions, sw_text_noun(r->max_positions, "position", "positions"));
+                       "%s: line %" PRId64 ": prompt and choice have %" PRId64
+                       " tokens, and this model has %" PRId64 " %s",
+                       r->path, r->line, n, r->max_positions,
+                       sw_text_noun(r->max_positions, "position", "positions"));
     sw_choice *choice = new_choice(r);
     if (!choice || !(choice->ids = malloc((size_t)n * sizeof *choice->ids)))
         return no_memory(r, err);
@@ -81,8 +86,8 @@ static sw_status add_choice(reader *r, const char *prompt, const char *text, boo
 }
 
 /* The place of the right choice: a whole number, or the choice's text. */
-static sw_status read_answer(const reader *r, const sw_json_object *row, const char **choices, int n, int64_t *answer,
-                             sw_error *err) {
+static sw_status read_answer(const reader *r, const sw_json_object *row, const char **choices,
+                             int n, int64_t *answer, sw_error *err) {
     const char *text;
     if (sw_json_text(row, "answer", SW_JSON_REQUIRED, &text, NULL))
         return sw_json_integer(row, "answer", SW_JSON_REQUIRED, answer, err);
@@ -91,7 +96,9 @@ static sw_status read_answer(const reader *r, const sw_json_object *row, const c
             *answer = i;
             return SW_OK;
         }
-    return sw_fail(err, SW_BAD_FILE, "%s: line %" PRId64 ": the answer \"%.60s\" is none of the choices", r->path, r->line, text);
+    return sw_fail(err, SW_BAD_FILE,
+                   "%s: line %" PRId64 ": the answer \"%.60s\" is none of the choices", r->path,
+                   r->line, text);
 }
 
 static sw_status read_question(reader *r, const char *line, int64_t n_bytes, sw_error *err) {
@@ -109,13 +116,16 @@ static sw_status read_question(reader *r, const char *line, int64_t n_bytes, sw_
     if (!status)
         status = sw_json_texts(&row, "choices", choices, MOST_CHOICES, &n, err);
     if (!status && (n < 2 || n > MOST_CHOICES))
-        status = sw_fail(err, SW_BAD_FILE, "%s: there %s %d %s; 2 to %d are possible", name, n == 1 ? "is" : "are", n,
-                         sw_text_noun(n, "choice", "choices"), MOST_CHOICES);
+        status =
+            sw_fail(err, SW_BAD_FILE, "%s: there %s %d %s; 2 to %d are possible", name,
+                    n == 1 ? "is" : "are", n, sw_text_noun(n, "choice", "choices"), MOST_CHOICES);
     if (!status)
         status = read_answer(r, &row, choices, n, &answer, err);
     if (!status && (answer < 0 || answer >= n))
-        status = sw_fail(err, SW_BAD_FILE, "%s: answer %" PRId64 " is not a place among %d choices, which count from 0", name,
-                         answer, n);
+        status =
+            sw_fail(err, SW_BAD_FILE,
+                    "%s: answer %" PRId64 " is not a place among %d choices, which count from 0",
+                    name, answer, n);
     for (int i = 0; i < n && !status; i++)
         status = add_choice(r, prompt, choices[i], i == answer, err);
     sw_json_free(document);
@@ -130,8 +140,10 @@ static bool is_blank(const char *line, int64_t n) {
     return true;
 }
 
-sw_status sw_questions_read(const char *path, sw_codec *codec, int64_t max_positions, sw_questions *questions, sw_error *err) {
-    reader r = {.path = path, .max_positions = max_positions, .codec = codec, .questions = questions};
+sw_status sw_questions_read(const char *path, sw_codec *codec, int64_t max_positions,
+                            sw_questions *questions, sw_error *err) {
+    reader r = {
+        .path = path, .max_positions = max_positions, .codec = codec, .questions = questions};
     char *text;
     int64_t n_bytes;
     *questions = (sw_questions){0};

@@ -19,10 +19,12 @@ typedef struct sw_questions {
     int64_t n_questions, longest; /* longest: ids of a choice */
 } sw_questions;
 
-/* One question a line: {"prompt": text, "choices": [texts, at least 2], "answer": the place of the right one, from 0, or its
- * text}. A choice follows the prompt as it is: a blank between them belongs to one of the two. Ownership: sw_questions_free,
- * after errors too. Errors: SW_BAD_FILE with file and line. */
-sw_status sw_questions_read(const char *path, sw_codec *codec, int64_t max_positions, sw_questions *questions, sw_error *err);
+/* One question a line: {"prompt": text, "choices": [texts, at least 2], "answer": the place of the
+ * right one, from 0, or its text}. A choice follows the prompt as it is: a blank between them
+ * belongs to one of the two. Ownership: sw_questions_free, after errors too. Errors: SW_BAD_FILE
+ * with file and line. */
+sw_status sw_questions_read(const char *path, sw_codec *codec, int64_t max_positions,
+                            sw_questions *questions, sw_error *err);
 void sw_questions_free(sw_questions *questions);
 
 #endif

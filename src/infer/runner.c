@@ -1,4 +1,5 @@
-/* runner.c: forward programs over the parameters of a folder, split over ranks whole unit by whole unit (ZeRO stage 3). */
+/* runner.c: forward programs over the parameters of a folder, split over ranks whole unit by whole
+ * unit (ZeRO stage 3). */
 #include "infer/runner.h"
 
 #include <inttypes.h>
@@ -17,12 +18,15 @@ static const sw_model_config *files_config(const sw_runner *r) {
 sw_status sw_runner_dimensions(const sw_runner_model *m, sw_model_config *config, sw_error *err) {
     if (!m->custom)
         return sw_model_config_read(m->folder, config, err);
-    *config =
-        (sw_model_config){.vocabulary = m->custom->vocabulary, .max_positions = m->n_positions, .bos_token = -1, .eos_token = -1};
+    *config = (sw_model_config){.vocabulary = m->custom->vocabulary,
+                                .max_positions = m->n_positions,
+                                .bos_token = -1,
+                                .eos_token = -1};
     return SW_OK;
 }
 
-sw_status sw_runner_begin(const sw_runner_model *model, int n_ranks, sw_dtype parameter_dtype, sw_runner *r, sw_error *err) {
+sw_status sw_runner_begin(const sw_runner_model *model, int n_ranks, sw_dtype parameter_dtype,
+                          sw_runner *r, sw_error *err) {
     *r = (sw_runner){.source = *model, .kernel_set = sw_kernel_set_best()};
     sw_cores_find(&r->cores);
     sw_sharding sharding = {.mesh = sw_mesh_flat(n_ranks),
@@ -41,7 +45,8 @@ sw_status sw_runner_begin(const sw_runner_model *model, int n_ranks, sw_dtype pa
 
 sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_error *err) {
     const sw_custom_model *custom = r->source.custom;
-    sw_status status = custom ? sw_custom_model_trace(custom, end, graph, err) : sw_model_trace(&r->model, end, graph, err);
+    sw_status status = custom ? sw_custom_model_trace(custom, end, graph, err)
+                              : sw_model_trace(&r->model, end, graph, err);
     if (!status && r->compiled->n_programs == 0)
         status = sw_model_files_check(r->source.folder, files_config(r), graph, err);
     if (!status)
@@ -67,17 +72,18 @@ void sw_runner_free(sw_runner *r) {
 }
 
 sw_status sw_runner_open(sw_runner *r, sw_comm *comm, sw_error *err) {
-    sw_status status = sw_rank_device_open(comm, &r->compiled->sharding, &r->cores, r->kernel_set, r->gemm.kind, &r->device, err);
+    sw_status status = sw_rank_device_open(comm, &r->compiled->sharding, &r->cores, r->kernel_set,
+                                           r->gemm.kind, &r->device, err);
     if (!status)
-        status = sw_executor_create(comm, r->device, &r->compiled->states, r->compiled->readable, r->compiled->n_programs,
-                                    &r->executor, err);
+        status = sw_executor_create(comm, r->device, &r->compiled->states, r->compiled->readable,
+                                    r->compiled->n_programs, &r->executor, err);
     sw_masters masters = sw_masters_own(r->executor, r->compiled, comm->rank);
     if (!status && r->source.adapter)
-        status = sw_adapted_load(&r->adapted, r->source.folder, &r->model, &r->compiled->layout, masters.owner, sw_masters_put,
-                                 &masters, err);
+        status = sw_adapted_load(&r->adapted, r->source.folder, &r->model, &r->compiled->layout,
+                                 masters.owner, sw_masters_put, &masters, err);
     else if (!status)
-        status = sw_model_files_load(r->source.folder, files_config(r), &r->compiled->layout, masters.owner, sw_masters_put,
-                                     &masters, NULL, err);
+        status = sw_model_files_load(r->source.folder, files_config(r), &r->compiled->layout,
+                                     masters.owner, sw_masters_put, &masters, NULL, err);
     return status ? status : sw_executor_publish(r->executor, err);
 }
 
@@ -99,13 +105,15 @@ void *sw_runner_port(sw_runner *r, int index, const char *port) {
 }
 
 /* sw_piece_fn: the first element that is no number ends the search, with an error that names it. */
-static sw_status look_at(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
+static sw_status look_at(void *to, int group, const sw_piece *piece, int64_t first, int64_t n,
+                         float *values, sw_error *err) {
     bool *is_found = to;
     (void)group;
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(values[i])) {
             *is_found = true;
-            return sw_fail(err, SW_BAD_FILE, "element %" PRId64 " of %s is %s", piece->first + first + i, piece->parameter->name,
+            return sw_fail(err, SW_BAD_FILE, "element %" PRId64 " of %s is %s",
+                           piece->first + first + i, piece->parameter->name,
                            isnan(values[i]) ? "nan" : "infinite");
         }
     return SW_OK;
@@ -117,11 +125,15 @@ void sw_runner_blame(const sw_runner *r, sw_error *err) {
     bool is_found = false;
     for (int owner = 0; owner < layout->n_shards && !is_found; owner++)
         if (r->source.adapter)
-            sw_adapted_load(&r->adapted, r->source.folder, &r->model, layout, owner, look_at, &is_found, &found);
+            sw_adapted_load(&r->adapted, r->source.folder, &r->model, layout, owner, look_at,
+                            &is_found, &found);
         else
-            sw_model_files_load(r->source.folder, files_config(r), layout, owner, look_at, &is_found, NULL, &found);
+            sw_model_files_load(r->source.folder, files_config(r), layout, owner, look_at,
+                                &is_found, NULL, &found);
     if (is_found)
-        sw_fail(err, err->status, "%.600s: %.300s: the model's files are damaged", err->message, found.message);
+        sw_fail(err, err->status, "%.600s: %.300s: the model's files are damaged", err->message,
+                found.message);
     else
-        sw_fail(err, err->status, "%.800s, though every weight in %.100s is a number", err->message, r->source.folder);
+        sw_fail(err, err->status, "%.800s, though every weight in %.100s is a number", err->message,
+                r->source.folder);
 }

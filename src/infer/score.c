@@ -1,5 +1,6 @@
-/* score.c: rows of all sources, then choices of all questions, dealt to ranks in turn. After every turn ranks tell each other
- * what it gave; the sums are exact, so neither the number of ranks nor the order matters.
+/* score.c: rows of all sources, then choices of all questions, dealt to ranks in turn. After every
+ * turn ranks tell each other what it gave; the sums are exact, so neither the number of ranks nor
+ * the order matters.
  */
 #include "infer/score.h"
 
@@ -51,7 +52,7 @@ typedef struct yield {
     int64_t n_targets, n_bytes;
     bool is_there;
     int stop_signal; /* 0: none came */
-    int64_t token;   /* where the loss is no number: of the row, from 0, which token's, and its id */
+    int64_t token; /* where the loss is no number: of the row, from 0, which token's, and its id */
     int32_t id;
 } yield;
 
@@ -119,10 +120,13 @@ static void tell_of_time(const scoring *s) {
     bool has_rows = false;
     for (int i = 0; i < o->n_paths; i++)
         has_rows = has_rows || sw_dataset_first_rows(s->datasets[i]);
-    if (!o->tell || o->chat.now || !s->has_codec || !has_rows || !sw_chat_asks_time(s->codec.chat, now))
+    if (!o->tell || o->chat.now || !s->has_codec || !has_rows ||
+        !sw_chat_asks_time(s->codec.chat, now))
         return;
     snprintf(line, sizeof line,
-             "the chat template writes the date, here %.10s, so the scores may differ on another day; --now TIME fixes it", now);
+             "the chat template writes the date, here %.10s, so the scores may differ on another "
+             "day; --now TIME fixes it",
+             now);
     o->tell(o->told, line);
 }
 
@@ -148,8 +152,8 @@ static bool has_short_rows(const scoring *s) {
     return false;
 }
 
-/* Choices and what is left of documents are short rows of all lengths: programs of 32, 128, 512 ... tokens, up to the longest
- * that is needed. */
+/* Choices and what is left of documents are short rows of all lengths: programs of 32, 128, 512 ...
+ * tokens, up to the longest that is needed. */
 static sw_status add_programs(scoring *s, sw_error *err) {
     const bool has_rows = s->options->n_paths > 0, is_short = has_short_rows(s);
     int64_t positions = s->runner.model.max_positions, longest = s->questions.longest;
@@ -157,7 +161,8 @@ static sw_status add_programs(scoring *s, sw_error *err) {
     bool needs_row = has_rows;
     sw_status status = SW_OK;
     for (int64_t n = SHORTEST; (s->options->choices || is_short) && !status; n *= GROWTH) {
-        bool is_last = n >= longest || n >= positions || s->runner.compiled->n_programs + 2 == SW_MOST_PROGRAMS;
+        bool is_last = n >= longest || n >= positions ||
+                       s->runner.compiled->n_programs + 2 == SW_MOST_PROGRAMS;
         int64_t length = is_last && n < longest ? longest : n < positions ? n : positions;
         if (needs_row && s->row_length <= length) {
             status = add_program(s, s->row_length, err);
@@ -174,16 +179,22 @@ static sw_status add_programs(scoring *s, sw_error *err) {
 static sw_status build(scoring *s, sw_error *err) {
     const sw_score_options *o = s->options;
     if (o->n_paths < 1 && !o->choices)
-        return sw_fail(err, SW_BAD_CONFIG, "there is nothing to score; name data or a file of choices");
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "there is nothing to score; name data or a file of choices");
     sw_status status = sw_runner_begin(&o->model, o->n_ranks, o->parameter_dtype, &s->runner, err);
     int64_t positions = s->runner.model.max_positions;
     if (!status && o->sequence_length > positions)
-        status = sw_fail(err, SW_BAD_CONFIG, "rows of %" PRId64 " tokens are asked for, and this model has %" PRId64 " %s",
-                         o->sequence_length, positions, sw_text_noun(positions, "position", "positions"));
-    s->row_length = o->sequence_length ? o->sequence_length : positions < USUAL_LENGTH ? positions : USUAL_LENGTH;
+        status = sw_fail(
+            err, SW_BAD_CONFIG,
+            "rows of %" PRId64 " tokens are asked for, and this model has %" PRId64 " %s",
+            o->sequence_length, positions, sw_text_noun(positions, "position", "positions"));
+    s->row_length = o->sequence_length         ? o->sequence_length
+                    : positions < USUAL_LENGTH ? positions
+                                               : USUAL_LENGTH;
     if (!status && o->stride > s->row_length)
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "a stride of %" PRId64 " would leave out tokens between rows of %" PRId64 "; take one up to that",
+                         "a stride of %" PRId64 " would leave out tokens between rows of %" PRId64
+                         "; take one up to that",
                          o->stride, s->row_length);
     /* padding behind a short row is a document of its own where tokens see those after them */
     s->runner.model.keeps_documents_apart = s->runner.model.mask != SW_MASK_CAUSAL;
@@ -191,7 +202,8 @@ static sw_status build(scoring *s, sw_error *err) {
         status = open_codec(s, err);
     s->datasets = calloc((size_t)o->n_paths + 1, sizeof *s->datasets);
     if (!status && !s->datasets)
-        status = sw_fail(err, SW_NO_MEMORY, "no memory for %d %s", o->n_paths, sw_text_noun(o->n_paths, "source", "sources"));
+        status = sw_fail(err, SW_NO_MEMORY, "no memory for %d %s", o->n_paths,
+                         sw_text_noun(o->n_paths, "source", "sources"));
     for (int i = 0; i < o->n_paths && !status; i++)
         status = open_source(s, i, err);
     if (!status)
@@ -207,15 +219,18 @@ static sw_status build(scoring *s, sw_error *err) {
 
 enum { DTYPE, LENGTH, RANKS, N_SETTINGS };
 
-/* The same with other values of the settings that could make it need less; its programs are the caller's to free. */
-static sw_status build_other(const scoring *s, const int value[], scoring *other, sw_score_options *options, sw_error *err) {
+/* The same with other values of the settings that could make it need less; its programs are the
+ * caller's to free. */
+static sw_status build_other(const scoring *s, const int value[], scoring *other,
+                             sw_score_options *options, sw_error *err) {
     *options = *s->options;
     *other = *s;
     other->options = options;
     options->parameter_dtype = value[DTYPE] ? SW_BF16 : options->parameter_dtype;
     options->n_ranks >>= value[RANKS];
     other->row_length >>= value[LENGTH];
-    sw_status status = sw_runner_begin(&options->model, options->n_ranks, options->parameter_dtype, &other->runner, err);
+    sw_status status = sw_runner_begin(&options->model, options->n_ranks, options->parameter_dtype,
+                                       &other->runner, err);
     other->runner.model.keeps_documents_apart = s->runner.model.keeps_documents_apart;
     return status ? status : add_programs(other, err);
 }
@@ -236,10 +251,12 @@ static void word(void *self, const int value[], char *text, size_t bytes) {
     const bool by_settings = s->options->model.by_settings;
     char length[64] = "", ranks[32] = "";
     if (value[LENGTH])
-        snprintf(length, sizeof length, "%s%" PRId64 " ", by_settings ? "data.sequence_length=" : "--sequence-length ",
+        snprintf(length, sizeof length, "%s%" PRId64 " ",
+                 by_settings ? "data.sequence_length=" : "--sequence-length ",
                  s->row_length >> value[LENGTH]);
     if (value[RANKS])
-        snprintf(ranks, sizeof ranks, "%s%d ", by_settings ? "shard.ranks=" : "--ranks ", s->options->n_ranks >> value[RANKS]);
+        snprintf(ranks, sizeof ranks, "%s%d ", by_settings ? "shard.ranks=" : "--ranks ",
+                 s->options->n_ranks >> value[RANKS]);
     snprintf(text, bytes, "%s%s%s",
              !value[DTYPE] ? ""
              : by_settings ? "shard.param_dtype=bf16 "
@@ -248,17 +265,22 @@ static void word(void *self, const int value[], char *text, size_t bytes) {
 }
 
 static sw_status check_memory(scoring *s, sw_error *err) {
-    sw_alternatives alternatives = {
-        .n = N_SETTINGS, .names = "--dtype, --sequence-length and --ranks", .self = s, .price = price, .word = word};
+    sw_alternatives alternatives = {.n = N_SETTINGS,
+                                    .names = "--dtype, --sequence-length and --ranks",
+                                    .self = s,
+                                    .price = price,
+                                    .word = word};
     int64_t planned[SW_N_MEMORY_CLASSES];
     char most[64];
     if (s->options->model.by_settings)
         alternatives.names = "shard.param_dtype, data.sequence_length and shard.ranks";
     alternatives.n_values[DTYPE] = s->options->parameter_dtype != SW_BF16;
     alternatives.n_values[RANKS] = halvings(s->options->n_ranks);
-    alternatives.n_values[LENGTH] = s->options->n_paths ? halvings(s->row_length / larger(1, s->options->stride)) : 0;
+    alternatives.n_values[LENGTH] =
+        s->options->n_paths ? halvings(s->row_length / larger(1, s->options->stride)) : 0;
     sw_need need = sw_runner_need(&s->runner, planned);
-    return sw_need_check(&need, 0, "the model", sw_need_most(planned, most, sizeof most), &alternatives, err);
+    return sw_need_check(&need, 0, "the model", sw_need_most(planned, most, sizeof most),
+                         &alternatives, err);
 }
 
 static void release(scoring *s) {
@@ -277,12 +299,14 @@ typedef struct scoring_rank {
     scoring *s;
     sw_runner runner;
     sw_comm *comm;
-    int32_t *row; /* [4, row_length] tokens, targets, beginnings of documents; ids of targets, for their text */
+    int32_t *row; /* [4, row_length] tokens, targets, beginnings of documents; ids of targets, for
+                     their text */
     yield *all;   /* [n_ranks] */
     int64_t n_done, n_all;
 } scoring_rank;
 
-static sw_status count_bytes(const scoring_rank *r, const int32_t *targets, int64_t n, int64_t *n_bytes, sw_error *err) {
+static sw_status count_bytes(const scoring_rank *r, const int32_t *targets, int64_t n,
+                             int64_t *n_bytes, sw_error *err) {
     int64_t n_ids = 0;
     char *text;
     size_t bytes;
@@ -292,7 +316,8 @@ static sw_status count_bytes(const scoring_rank *r, const int32_t *targets, int6
     for (int64_t i = 0; i < n; i++)
         if (targets[i] >= 0)
             ids[n_ids++] = targets[i];
-    sw_status status = sw_tokenizer_decode(r->s->codec.tokenizer, ids, n_ids, true, &text, &bytes, err);
+    sw_status status =
+        sw_tokenizer_decode(r->s->codec.tokenizer, ids, n_ids, true, &text, &bytes, err);
     if (status)
         return status;
     *n_bytes = (int64_t)bytes;
@@ -308,8 +333,8 @@ static int program_for(const scoring *s, int64_t n_tokens) {
 }
 
 /* Run the program for `n` tokens and their targets; what is left of its row is filled up. */
-static sw_status run_tokens(scoring_rank *r, int64_t n, const int32_t *tokens, const int32_t *targets, int *program,
-                            sw_error *err) {
+static sw_status run_tokens(scoring_rank *r, int64_t n, const int32_t *tokens,
+                            const int32_t *targets, int *program, sw_error *err) {
     *program = program_for(r->s, n);
     int32_t *to_tokens = sw_runner_port(&r->runner, *program, SW_PORT_TOKENS);
     int32_t *to_targets = sw_runner_port(&r->runner, *program, SW_PORT_TARGETS);
@@ -324,7 +349,8 @@ static sw_status run_tokens(scoring_rank *r, int64_t n, const int32_t *tokens, c
 }
 
 /* The first token whose loss is no number. */
-static void find_not_finite(scoring_rank *r, int program, int64_t n, const int32_t *targets, yield *mine) {
+static void find_not_finite(scoring_rank *r, int program, int64_t n, const int32_t *targets,
+                            yield *mine) {
     const float *losses = sw_runner_port(&r->runner, program, SW_PORT_TOKEN_LOSSES);
     int64_t t = 0;
     while (t + 1 < n && isfinite(losses[t]))
@@ -334,14 +360,17 @@ static void find_not_finite(scoring_rank *r, int program, int64_t n, const int32
 }
 
 /* Which ranks agree on: of the items of a turn, the first. */
-static sw_status refuse_not_finite(const scoring_rank *r, int source, int64_t item, const yield *theirs, sw_error *err) {
+static sw_status refuse_not_finite(const scoring_rank *r, int source, int64_t item,
+                                   const yield *theirs, sw_error *err) {
     const scoring *s = r->s;
     s->results->is_not_finite = true;
     sw_comm_enter(r->comm, SW_LANE_COMPUTE, 0, 0, 0, "scoring");
-    return sw_fail(err, SW_BAD_FILE, "%s: %s %" PRId64 ": the loss of its token %" PRId64 " (id %" PRId32 ") is %s",
-                   source < 0 ? s->options->choices : s->options->paths[source], source < 0 ? "question" : "row",
-                   1 + (source < 0 ? s->questions.choices[item].question : item), theirs->token + 1, theirs->id,
-                   isnan(theirs->loss) ? "nan" : "infinite");
+    return sw_fail(err, SW_BAD_FILE,
+                   "%s: %s %" PRId64 ": the loss of its token %" PRId64 " (id %" PRId32 ") is %s",
+                   source < 0 ? s->options->choices : s->options->paths[source],
+                   source < 0 ? "question" : "row",
+                   1 + (source < 0 ? s->questions.choices[item].question : item), theirs->token + 1,
+                   theirs->id, isnan(theirs->loss) ? "nan" : "infinite");
 }
 
 static sw_status score_row(scoring_rank *r, int source, int64_t row, yield *mine, sw_error *err) {
@@ -365,7 +394,8 @@ static sw_status score_row(scoring_rank *r, int source, int64_t row, yield *mine
     return SW_OK;
 }
 
-static sw_status score_choice(scoring_rank *r, const sw_choice *choice, yield *mine, sw_error *err) {
+static sw_status score_choice(scoring_rank *r, const sw_choice *choice, yield *mine,
+                              sw_error *err) {
     int32_t *targets = malloc((size_t)choice->n * sizeof *targets);
     int program;
     if (!targets)
@@ -384,7 +414,8 @@ static sw_status score_choice(scoring_rank *r, const sw_choice *choice, yield *m
     return status;
 }
 
-/* Score item `i` of `n`, a row of `source` or (-1) a choice, or stand by; then hear what all ranks have. */
+/* Score item `i` of `n`, a row of `source` or (-1) a choice, or stand by; then hear what all ranks
+ * have. */
 static sw_status take_turn(scoring_rank *r, int source, int64_t i, int64_t n, sw_error *err) {
     yield mine = {.is_there = i < n};
     mine.stop_signal = sw_stop_requested(r->comm);
@@ -400,8 +431,10 @@ static sw_status take_turn(scoring_rank *r, int source, int64_t i, int64_t n, sw
         if (!isfinite(r->all[rank].loss))
             status = refuse_not_finite(r, source, i - r->comm->rank + rank, &r->all[rank], err);
         else if (r->all[rank].stop_signal)
-            status = sw_fail(err, sw_stop_status(r->all[rank].stop_signal), "stopped by %s after %" PRId64 " of %" PRId64 " %s",
-                             sw_stop_words(r->all[rank].stop_signal), r->n_done, r->n_all, sw_text_noun(r->n_all, "row", "rows"));
+            status = sw_fail(err, sw_stop_status(r->all[rank].stop_signal),
+                             "stopped by %s after %" PRId64 " of %" PRId64 " %s",
+                             sw_stop_words(r->all[rank].stop_signal), r->n_done, r->n_all,
+                             sw_text_noun(r->n_all, "row", "rows"));
     }
     if (!status && r->comm->rank == 0 && r->s->options->progress)
         r->s->options->progress(r->s->options->progress_to, r->n_done, r->n_all);
@@ -435,7 +468,8 @@ typedef struct contest {
 } contest;
 
 static void compare(contest *c, bool is_first, const sw_choice *choice, double log_probability) {
-    const double length[3] = {(double)(choice->n - choice->first_scored), choice->n_bytes ? (double)choice->n_bytes : 1, 1};
+    const double length[3] = {(double)(choice->n - choice->first_scored),
+                              choice->n_bytes ? (double)choice->n_bytes : 1, 1};
     for (int i = 0; i < 3; i++)
         if (is_first || log_probability / length[i] > c->best[i]) {
             c->best[i] = log_probability / length[i];
@@ -460,7 +494,8 @@ static sw_status score_choices(scoring_rank *r, sw_error *err) {
         status = take_turn(r, -1, first + r->comm->rank, q->n_choices, err);
         for (int64_t i = first; i < first + n_ranks && i < q->n_choices && !status; i++) {
             bool is_first = i == 0 || q->choices[i].question != q->choices[i - 1].question;
-            bool is_last = i + 1 == q->n_choices || q->choices[i].question != q->choices[i + 1].question;
+            bool is_last =
+                i + 1 == q->n_choices || q->choices[i].question != q->choices[i + 1].question;
             compare(&c, is_first, &q->choices[i], -r->all[i - first].loss);
             if (is_last)
                 close_contest(&c, &score);
@@ -478,7 +513,9 @@ static sw_status score_in_rank(sw_comm *comm, void *arg, sw_error *err) {
         r.n_all += rows_of(s, i);
     r.row = calloc((size_t)s->row_length * 4, sizeof *r.row);
     r.all = calloc((size_t)comm->n_ranks, sizeof *r.all);
-    sw_status status = r.row && r.all ? SW_OK : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to score rows", comm->rank);
+    sw_status status =
+        r.row && r.all ? SW_OK
+                       : sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to score rows", comm->rank);
     if (!status)
         status = sw_runner_open(&r.runner, comm, err);
     for (int i = 0; i < s->options->n_paths && !status; i++)
@@ -491,7 +528,8 @@ static sw_status score_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     return status;
 }
 
-sw_status sw_score(const sw_score_options *options, sw_source_score *scores, sw_choices_score *choices, sw_error *err) {
+sw_status sw_score(const sw_score_options *options, sw_source_score *scores,
+                   sw_choices_score *choices, sw_error *err) {
     scoring s = {.options = options};
     size_t bytes = sizeof(results) + (size_t)options->n_paths * sizeof *scores;
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;

@@ -1,4 +1,5 @@
-/* streamed_text.c: the end of what is there is held back while it may be the beginning of a stop text. */
+/* streamed_text.c: the end of what is there is held back while it may be the beginning of a stop
+ * text. */
 #include "infer/streamed_text.h"
 
 #include <stdlib.h>
@@ -19,9 +20,11 @@ static sw_status append(sw_bytes *bytes, const char *from, size_t n, sw_error *e
     return SW_OK;
 }
 
-sw_status sw_streamed_text_create(const sw_generate_options *options, int64_t number, int64_t n_prompt_tokens,
-                                  const sw_tokenizer *tokenizer, sw_streamed_text *text, sw_error *err) {
-    *text = (sw_streamed_text){.options = options, .number = number, .n_prompt_tokens = n_prompt_tokens};
+sw_status sw_streamed_text_create(const sw_generate_options *options, int64_t number,
+                                  int64_t n_prompt_tokens, const sw_tokenizer *tokenizer,
+                                  sw_streamed_text *text, sw_error *err) {
+    *text = (sw_streamed_text){
+        .options = options, .number = number, .n_prompt_tokens = n_prompt_tokens};
     return tokenizer ? sw_token_stream_create(tokenizer, true, &text->stream, err) : SW_OK;
 }
 
@@ -36,7 +39,8 @@ static size_t find_stop(const sw_streamed_text *text) {
     size_t earliest = text->held.n;
     for (int i = 0; i < text->options->n_stops; i++) {
         const char *stop = text->options->stops[i];
-        const char *found = text->held.n ? memmem(text->held.item, text->held.n, stop, strlen(stop)) : NULL;
+        const char *found =
+            text->held.n ? memmem(text->held.item, text->held.n, stop, strlen(stop)) : NULL;
         if (found && (size_t)(found - text->held.item) < earliest)
             earliest = (size_t)(found - text->held.item);
     }
@@ -49,7 +53,8 @@ static size_t open_end(const sw_streamed_text *text) {
     for (int i = 0; i < text->options->n_stops; i++) {
         size_t length = strlen(text->options->stops[i]);
         for (size_t n = length - 1; n > longest; n--)
-            if (n <= text->held.n && !memcmp(text->held.item + text->held.n - n, text->options->stops[i], n))
+            if (n <= text->held.n &&
+                !memcmp(text->held.item + text->held.n - n, text->options->stops[i], n))
                 longest = n;
     }
     return longest;
@@ -119,7 +124,8 @@ sw_status sw_streamed_text_show(sw_streamed_text *text, sw_error *err) {
     if (!status && text->ready.n && sink->text)
         status = sink->text(sink->to, text->number, text->ready.item, text->ready.n, err);
     text->ready.n = 0;
-    const sw_text_result result = {text->end, text->n_prompt_tokens, text->n_tokens, text->has_slid};
+    const sw_text_result result = {text->end, text->n_prompt_tokens, text->n_tokens,
+                                   text->has_slid};
     if (!status && text->is_over && sink->end)
         status = sink->end(sink->to, text->number, &result, err);
     return status;

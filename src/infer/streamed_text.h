@@ -1,4 +1,5 @@
-/* streamed_text.h: what one prompt has become so far: tokens in, text out, up to the first stop text. */
+/* streamed_text.h: what one prompt has become so far: tokens in, text out, up to the first stop
+ * text. */
 #ifndef SW_INFER_STREAMED_TEXT_H
 #define SW_INFER_STREAMED_TEXT_H
 
@@ -23,11 +24,13 @@ typedef struct sw_streamed_text {
 } sw_streamed_text;
 
 /* `number`: for the sink. tokenizer may be NULL. Ownership: sw_streamed_text_free. */
-sw_status sw_streamed_text_create(const sw_generate_options *options, int64_t number, int64_t n_prompt_tokens,
-                                  const sw_tokenizer *tokenizer, sw_streamed_text *text, sw_error *err);
+sw_status sw_streamed_text_create(const sw_generate_options *options, int64_t number,
+                                  int64_t n_prompt_tokens, const sw_tokenizer *tokenizer,
+                                  sw_streamed_text *text, sw_error *err);
 void sw_streamed_text_free(sw_streamed_text *text);
 
-/* One token more; `ends_text`: it is a token of the model that ends a text, and is not shown. Sets is_over when the text is. */
+/* One token more; `ends_text`: it is a token of the model that ends a text, and is not shown. Sets
+ * is_over when the text is. */
 sw_status sw_streamed_text_push(sw_streamed_text *text, int32_t id, bool ends_text, sw_error *err);
 
 /* It ends for a reason from outside. */

@@ -7,13 +7,15 @@
 #include "comm/control.h"
 #include "launch/launch.h"
 
-/* How many processes the kernel has ended for lack of memory, on the whole machine: now and some seconds ago. -1: not known. */
+/* How many processes the kernel has ended for lack of memory, on the whole machine: now and some
+ * seconds ago. -1: not known. */
 typedef struct sw_memory_kills {
     int64_t before, latest;
     double since; /* when `latest` was read */
 } sw_memory_kills;
 
-/* Begin to count; then look now and then, so that a death is compared with the count of a while before it. */
+/* Begin to count; then look now and then, so that a death is compared with the count of a while
+ * before it. */
 void sw_memory_kills_start(sw_memory_kills *kills);
 void sw_memory_kills_look(sw_memory_kills *kills);
 
@@ -22,8 +24,8 @@ typedef struct sw_death {
 } sw_death;
 
 /* A rank was ended, or stopped, by this signal. `usage` may be NULL. */
-void sw_death_explain(const sw_control_rank *rank, int signal_number, const struct rusage *usage, const sw_memory_kills *kills,
-                      const sw_launch_words *words, sw_death *death);
+void sw_death_explain(const sw_control_rank *rank, int signal_number, const struct rusage *usage,
+                      const sw_memory_kills *kills, const sw_launch_words *words, sw_death *death);
 
 /* "SIGKILL", "signal 42" */
 #define SW_SIGNAL_NAME_BYTES 24

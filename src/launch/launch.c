@@ -1,4 +1,5 @@
-/* launch.c: from options to ranks: as forked processes, or as threads for race checkers. Both run the same protocol. */
+/* launch.c: from options to ranks: as forked processes, or as threads for race checkers. Both run
+ * the same protocol. */
 #include "launch/launch.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ typedef struct launch {
 
 /* ---- one rank, whatever carries it ---- */
 
-/* A failure ends all ranks. The statuses of a run that was asked to stop are no failure: the others return the same. */
+/* A failure ends all ranks. The statuses of a run that was asked to stop are no failure: the others
+ * return the same. */
 static void finish_rank(const launch *l, int rank, sw_status status, sw_error *error) {
     sw_control_rank *page = &l->control->rank[rank];
     bool is_orderly = status == SW_OK || sw_status_is_stop(status);
@@ -44,11 +46,14 @@ static void finish_rank(const launch *l, int rank, sw_status status, sw_error *e
 
 static void run_rank(const launch *l, sw_bootstrap *bootstrap, sw_comm *comm) {
     sw_error error = {0};
-    sw_status status = sw_shm_open(bootstrap, l->control, l->options.mode, l->options.n_threads, comm, &error);
+    sw_status status =
+        sw_shm_open(bootstrap, l->control, l->options.mode, l->options.n_threads, comm, &error);
     if (status == SW_OK)
         status = l->fn(comm, l->arg, &error);
     if ((unsigned)status >= SW_N_STATUSES)
-        status = sw_fail(&error, SW_BAD_CONFIG, "the function of the ranks returned %d, which is not an sw_status", (int)status);
+        status = sw_fail(&error, SW_BAD_CONFIG,
+                         "the function of the ranks returned %d, which is not an sw_status",
+                         (int)status);
     finish_rank(l, bootstrap->rank, status, &error);
 }
 
@@ -113,7 +118,8 @@ static void *run_in_thread(void *arg) {
     return NULL;
 }
 
-/* Progress is watched as in processes; but a thread cannot be killed, so a lost one is only named, and waited for. */
+/* Progress is watched as in processes; but a thread cannot be killed, so a lost one is only named,
+ * and waited for. */
 static void watch_threads(thread_launch *all, int n_started) {
     launch *l = all->launch;
     sw_watch watch;
@@ -127,10 +133,12 @@ static void watch_threads(thread_launch *all, int n_started) {
         for (int r = 0; r < n_started; r++) {
             clockid_t clock;
             struct timespec used = {0};
-            bool is_known = pthread_getcpuclockid(all->rank[r].thread, &clock) == 0 && clock_gettime(clock, &used) == 0;
+            bool is_known = pthread_getcpuclockid(all->rank[r].thread, &clock) == 0 &&
+                            clock_gettime(clock, &used) == 0;
             cpu_ns[r] = is_known ? used.tv_sec * INT64_C(1000000000) + used.tv_nsec : -1;
         }
-        if (sw_control_check(l->control, NULL) == SW_OK && sw_watch_look(&watch, cpu_ns, &error) != SW_OK)
+        if (sw_control_check(l->control, NULL) == SW_OK &&
+            sw_watch_look(&watch, cpu_ns, &error) != SW_OK)
             sw_control_abort(l->control, &error);
     }
     pthread_mutex_unlock(&all->lock);
@@ -150,7 +158,9 @@ static sw_status launch_threads(launch *l, sw_error *err) {
         int error = pthread_create(&rank->thread, NULL, run_in_thread, rank);
         if (error) {
             sw_error own;
-            sw_fail(&own, SW_NO_MEMORY, "rank %d of %d cannot be started as a thread: %s; take fewer ranks or raise ulimit -u",
+            sw_fail(&own, SW_NO_MEMORY,
+                    "rank %d of %d cannot be started as a thread: %s; take fewer ranks or raise "
+                    "ulimit -u",
                     n_started, l->options.n_ranks, strerror(error));
             sw_control_abort(l->control, &own);
             break;
@@ -175,7 +185,8 @@ static const sw_launch_words own_words = {
     .mode = "sw_launch_options.mode",
     .deadline = "sw_launch_options.deadline_seconds",
     .less_memory = "take fewer ranks, less memory in each",
-    .fault = "look at the function that ranks run first, in a debugger or with a sanitizer (as_threads)",
+    .fault =
+        "look at the function that ranks run first, in a debugger or with a sanitizer (as_threads)",
     .lower_kernels = "",
 };
 
@@ -187,22 +198,29 @@ const sw_launch_words sw_launch_plain_words = {
     .lower_kernels = "",
 };
 
-static sw_status check_options(const sw_launch_words *words, const sw_launch_options *options, sw_error *err) {
+static sw_status check_options(const sw_launch_words *words, const sw_launch_options *options,
+                               sw_error *err) {
     if (options->n_ranks < 1 || options->n_ranks > SW_MAX_RANKS)
-        return sw_fail(err, SW_BAD_CONFIG, "%s is %d; 1 to %d ranks run on one host", words->n_ranks, options->n_ranks,
-                       SW_MAX_RANKS);
-    if (options->mode != SW_SHM_VIEW && options->mode != SW_SHM_COPY && options->mode != SW_SHM_TRAP)
-        return sw_fail(err, SW_BAD_CONFIG, "%s %d is none of view, copy, trap", words->mode, (int)options->mode);
+        return sw_fail(err, SW_BAD_CONFIG, "%s is %d; 1 to %d ranks run on one host",
+                       words->n_ranks, options->n_ranks, SW_MAX_RANKS);
+    if (options->mode != SW_SHM_VIEW && options->mode != SW_SHM_COPY &&
+        options->mode != SW_SHM_TRAP)
+        return sw_fail(err, SW_BAD_CONFIG, "%s %d is none of view, copy, trap", words->mode,
+                       (int)options->mode);
     if (options->as_threads && options->mode == SW_SHM_TRAP)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "%s: trap needs ranks as processes: threads share what is protected; take view mode or processes",
+                       "%s: trap needs ranks as processes: threads share what is protected; take "
+                       "view mode or processes",
                        words->mode);
     if (!(options->deadline_seconds > 0))
         return sw_fail(err, SW_BAD_CONFIG, "%s is %g; seconds above 0 are needed",
-                       words->deadline ? words->deadline : "the deadline", options->deadline_seconds);
+                       words->deadline ? words->deadline : "the deadline",
+                       options->deadline_seconds);
     if (options->n_threads < 0 || options->n_threads > MOST_THREADS)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_launch_options: n_threads is %d; 1 to %d threads compute in a rank, 0 counts as 1",
-                       options->n_threads, MOST_THREADS);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "sw_launch_options: n_threads is %d; 1 to %d threads compute in a rank, 0 counts as 1",
+            options->n_threads, MOST_THREADS);
     return SW_OK;
 }
 
@@ -210,18 +228,22 @@ sw_status sw_launch(const sw_launch_options *options, sw_rank_fn fn, void *arg, 
     return sw_launch_as(&own_words, options, fn, arg, err);
 }
 
-sw_status sw_launch_as(const sw_launch_words *words, const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_error *err) {
+sw_status sw_launch_as(const sw_launch_words *words, const sw_launch_options *options,
+                       sw_rank_fn fn, void *arg, sw_error *err) {
     launch l = {.words = words, .options = SW_LAUNCH_OPTIONS_INIT, .fn = fn, .arg = arg};
     if (!options || !fn)
-        return sw_fail(err, SW_BAD_CONFIG, "sw_launch: %s is NULL", !options ? "options" : "fn, what a rank runs,");
-    sw_status status = sw_options_take(options, &l.options, sizeof l.options, "sw_launch_options", "SW_LAUNCH_OPTIONS_INIT", err);
+        return sw_fail(err, SW_BAD_CONFIG, "sw_launch: %s is NULL",
+                       !options ? "options" : "fn, what a rank runs,");
+    sw_status status = sw_options_take(options, &l.options, sizeof l.options, "sw_launch_options",
+                                       "SW_LAUNCH_OPTIONS_INIT", err);
     if (status == SW_OK)
         status = check_options(words, &l.options, err);
     if (status == SW_OK)
         status = sw_control_create(l.options.n_ranks, &l.control, err);
     if (status != SW_OK)
         return status;
-    sw_serve_caller(&l.options, l.control); /* what was asked for before ranks were there, they see at once */
+    sw_serve_caller(&l.options,
+                    l.control); /* what was asked for before ranks were there, they see at once */
     status = l.options.as_threads ? launch_threads(&l, err) : launch_processes(&l, err);
     sw_control_free(l.control);
     return status;

@@ -1,9 +1,10 @@
 /* supervisor.c: the parent of all ranks.
  *
- * It computes nothing and owns no thread, so nothing can hang it but the kernel. A death wakes it through a pidfd; stops are
- * looked for at every tick, for no descriptor tells of them. When a rank is lost: say what it and the others were doing, raise
- * the abort word, give the others half a second to leave by themselves, kill what is left, reap all. Should the supervisor itself
- * die, the kernel kills the ranks (PR_SET_PDEATHSIG).
+ * It computes nothing and owns no thread, so nothing can hang it but the kernel. A death wakes it
+ * through a pidfd; stops are looked for at every tick, for no descriptor tells of them. When a rank
+ * is lost: say what it and the others were doing, raise the abort word, give the others half a
+ * second to leave by themselves, kill what is left, reap all. Should the supervisor itself die, the
+ * kernel kills the ranks (PR_SET_PDEATHSIG).
  */
 #include "launch/supervisor.h"
 
@@ -45,17 +46,18 @@ typedef struct supervisor {
 
 /* ---- children ---- */
 
-/* A signal that the caller handles is the supervisor's business (it hands wishes on through control memory), and Ctrl-C reaches
- * the whole terminal group: ranks ignore both. But a job manager may ask one rank alone to end: that stays pending, where
- * sw_stop_requested sees it. A crash is a crash: the caller's handlers for those do not run in ranks. */
+/* A signal that the caller handles is the supervisor's business (it hands wishes on through control
+ * memory), and Ctrl-C reaches the whole terminal group: ranks ignore both. But a job manager may
+ * ask one rank alone to end: that stays pending, where sw_stop_requested sees it. A crash is a
+ * crash: the caller's handlers for those do not run in ranks. */
 static void set_signals_of_rank(void) {
     sigset_t asks_for_end;
     sigemptyset(&asks_for_end);
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
     for (int number = 1; number < SIGRTMIN; number++) {
         struct sigaction action;
-        if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
-            number == SIGCHLD)
+        if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
+            action.sa_handler == SIG_IGN || number == SIGCHLD)
             continue;
         const bool stays_pending = sw_stop_may_reach_a_rank(number);
         if (stays_pending)
@@ -89,11 +91,11 @@ static sw_status start_ranks(supervisor *s, sw_child_fn child, void *context, sw
     for (int r = 0; r < s->options->n_ranks; r++) {
         pid_t pid = fork();
         if (pid < 0)
-            return sw_fail(
-                err, SW_NO_MEMORY,
-                "rank %d of %d cannot be started: fork: %s; take fewer ranks, or raise the limit on processes (ulimit -u, the "
-                "container's pids limit)",
-                r, s->options->n_ranks, strerror(errno));
+            return sw_fail(err, SW_NO_MEMORY,
+                           "rank %d of %d cannot be started: fork: %s; take fewer ranks, or raise "
+                           "the limit on processes (ulimit -u, the "
+                           "container's pids limit)",
+                           r, s->options->n_ranks, strerror(errno));
         if (pid == 0)
             become_rank(s, r, parent, child, context);
         s->process[r] = (rank_process){.pid = pid, .pidfd = pidfd_open(pid, 0)};
@@ -104,8 +106,8 @@ static sw_status start_ranks(supervisor *s, sw_child_fn child, void *context, sw
 
 /* ---- what happened to a rank ---- */
 
-static sw_status lose_rank(const supervisor *s, int rank, const char *what, const char *likely, const char *advice,
-                           sw_error *err) {
+static sw_status lose_rank(const supervisor *s, int rank, const char *what, const char *likely,
+                           const char *advice, sw_error *err) {
     char doing[SW_MESSAGE_BYTES / 4], others[SW_MESSAGE_BYTES / 2];
     sw_describe_rank(s->control, rank, doing, sizeof doing);
     sw_describe_ranks(s->control, rank, others, sizeof others - 128);
@@ -114,17 +116,20 @@ static sw_status lose_rank(const supervisor *s, int rank, const char *what, cons
 }
 
 /* It has ended, and is reaped. */
-static sw_status judge_end(supervisor *s, int rank, int status, const struct rusage *usage, sw_error *err) {
+static sw_status judge_end(supervisor *s, int rank, int status, const struct rusage *usage,
+                           sw_error *err) {
     char what[64], name[SW_SIGNAL_NAME_BYTES];
     s->process[rank].is_gone = true;
     if (atomic_load(&s->control->rank[rank].has_returned))
         return SW_OK;
     if (WIFEXITED(status)) {
         snprintf(what, sizeof what, "ended by itself with exit code %d while", WEXITSTATUS(status));
-        return lose_rank(s, rank, what, "it did not return", "its code must return a status, not exit", err);
+        return lose_rank(s, rank, what, "it did not return",
+                         "its code must return a status, not exit", err);
     }
     sw_death death = {.why = ""};
-    sw_death_explain(&s->control->rank[rank], WTERMSIG(status), usage, &s->memory_kills, s->words, &death);
+    sw_death_explain(&s->control->rank[rank], WTERMSIG(status), usage, &s->memory_kills, s->words,
+                     &death);
     snprintf(what, sizeof what, "was killed by %s while", sw_signal_name(WTERMSIG(status), name));
     return lose_rank(s, rank, what, death.why, death.advice, err);
 }
@@ -146,14 +151,19 @@ static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
         return SW_OK;
     pid_t changed = wait4(process->pid, &status, WNOHANG | WUNTRACED, &usage);
     int error = changed < 0 ? errno : 0;
-    if (error == ECHILD || (error && has_ended(process))) { /* ECHILD: the caller ignores SIGCHLD, so the kernel reaped it */
+    if (error == ECHILD ||
+        (error &&
+         has_ended(process))) { /* ECHILD: the caller ignores SIGCHLD, so the kernel reaped it */
         char likely[128];
         process->is_gone = true;
         if (atomic_load(&s->control->rank[rank].has_returned))
             return SW_OK;
-        snprintf(likely, sizeof likely, "how is not known: %s", error == ECHILD ? "SIGCHLD is ignored here" : strerror(error));
+        snprintf(likely, sizeof likely, "how is not known: %s",
+                 error == ECHILD ? "SIGCHLD is ignored here" : strerror(error));
         return lose_rank(s, rank, "died while", likely,
-                         error == ECHILD ? "leave SIGCHLD at its default" : "is waiting for processes forbidden here?", err);
+                         error == ECHILD ? "leave SIGCHLD at its default"
+                                         : "is waiting for processes forbidden here?",
+                         err);
     }
     if (changed != process->pid)
         return SW_OK;
@@ -181,7 +191,8 @@ static bool all_are_gone(const supervisor *s) {
 static void sleep_until_a_death(const supervisor *s, int milliseconds) {
     struct pollfd death[SW_MAX_RANKS];
     for (int r = 0; r < s->n_started; r++)
-        death[r] = (struct pollfd){.fd = s->process[r].is_gone ? -1 : s->process[r].pidfd, .events = POLLIN};
+        death[r] = (struct pollfd){.fd = s->process[r].is_gone ? -1 : s->process[r].pidfd,
+                                   .events = POLLIN};
     poll(death, (nfds_t)s->n_started, milliseconds); /* interrupted: as good as a tick */
 }
 
@@ -224,7 +235,8 @@ static sw_status watch_over(supervisor *s, sw_error *err) {
         sw_memory_kills_look(&s->memory_kills);
         for (int r = 0; r < s->n_started && status == SW_OK; r++)
             status = look_at_process(s, r, err);
-        /* Who is about to write the first error may be killed at it: then its death is the cause, and is seen above. */
+        /* Who is about to write the first error may be killed at it: then its death is the cause,
+         * and is seen above. */
         if (status == SW_OK && atomic_load(&s->control->abort) == SW_HAS_ABORTED)
             status = sw_control_check(s->control, err);
         for (int r = 0; r < s->n_started; r++)
@@ -242,10 +254,12 @@ static void reap(rank_process *process, int flags) {
     if (process->is_gone)
         return;
     pid_t ended = waitpid(process->pid, NULL, flags);
-    process->is_gone = ended == process->pid || (ended < 0 && (errno == ECHILD || has_ended(process)));
+    process->is_gone =
+        ended == process->pid || (ended < 0 && (errno == ECHILD || has_ended(process)));
 }
 
-/* By its descriptor: where SIGCHLD is ignored the kernel reaps, and the number may be another process's by now. */
+/* By its descriptor: where SIGCHLD is ignored the kernel reaps, and the number may be another
+ * process's by now. */
 static void send_end(const rank_process *process) {
     if (process->is_gone)
         return;
@@ -264,7 +278,8 @@ static void end_all(supervisor *s) {
     for (int r = 0; r < s->n_started; r++)
         send_end(&s->process[r]);
     for (int r = 0; r < s->n_started; r++) {
-        for (int i = 0; i < MOST_WAITS && !s->process[r].is_gone; i++) { /* a wait may be interrupted */
+        for (int i = 0; i < MOST_WAITS && !s->process[r].is_gone;
+             i++) { /* a wait may be interrupted */
             reap(&s->process[r], 0);
             if (!s->process[r].is_gone)
                 nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000L}, NULL);
@@ -291,8 +306,8 @@ sw_status sw_outcome(const sw_control *control, sw_error *err) {
     return first ? sw_fail(err, first->status, "%s", first->message) : SW_OK;
 }
 
-sw_status sw_supervise(const sw_launch_words *words, const sw_launch_options *options, sw_control *control, sw_child_fn child,
-                       void *context, sw_error *err) {
+sw_status sw_supervise(const sw_launch_words *words, const sw_launch_options *options,
+                       sw_control *control, sw_child_fn child, void *context, sw_error *err) {
     supervisor s = {.words = words, .options = options, .control = control};
     sw_error own = {0};
     sw_memory_kills_start(&s.memory_kills);
@@ -303,7 +318,9 @@ sw_status sw_supervise(const sw_launch_words *words, const sw_launch_options *op
         sw_control_abort(control, &own);
     end_all(&s);
     sw_status outcome = sw_outcome(control, err);
-    /* A rank that died while it wrote the first error leaves none: then what the supervisor saw is the cause. */
-    bool is_cause = status != SW_OK && status != SW_ABORTED && (outcome == SW_OK || outcome == SW_ABORTED);
+    /* A rank that died while it wrote the first error leaves none: then what the supervisor saw is
+     * the cause. */
+    bool is_cause =
+        status != SW_OK && status != SW_ABORTED && (outcome == SW_OK || outcome == SW_ABORTED);
     return is_cause ? sw_fail(err, status, "%s", own.message) : outcome;
 }

@@ -1,10 +1,11 @@
 /* watch.c: the judgement on progress.
  *
- * A rank advances when the turn of a lane changes (it entered something, began or ended a wait). A lane is blocked while it
- * stands in a wait whose counter is too low. A rank whose lanes are all blocked is not to blame; one with a lane that is not,
- * that stands still and uses no CPU, is lost. When all lanes of all ranks are blocked, nobody is left to raise any counter: ranks
- * disagree, and there is no need to wait for the deadline. One look is not enough for that, as lanes are looked at one after the
- * other; what none has left between two looks, all were in at the same time.
+ * A rank advances when the turn of a lane changes (it entered something, began or ended a wait). A
+ * lane is blocked while it stands in a wait whose counter is too low. A rank whose lanes are all
+ * blocked is not to blame; one with a lane that is not, that stands still and uses no CPU, is lost.
+ * When all lanes of all ranks are blocked, nobody is left to raise any counter: ranks disagree, and
+ * there is no need to wait for the deadline. One look is not enough for that, as lanes are looked
+ * at one after the other; what none has left between two looks, all were in at the same time.
  */
 #include "launch/watch.h"
 
@@ -15,9 +16,11 @@
 
 #include "base/clock.h"
 
-static const double STEADY_SECONDS = 1;     /* of a standstill before it is believed */
-static const double IDLE_SHARE = 1. / 2000; /* CPU use below this is the tick of some thread, not work */
-static const double SUSPENDED_SECONDS = 1;  /* a look this late means that the watcher itself was stopped: start again */
+static const double STEADY_SECONDS = 1; /* of a standstill before it is believed */
+static const double IDLE_SHARE =
+    1. / 2000; /* CPU use below this is the tick of some thread, not work */
+static const double SUSPENDED_SECONDS =
+    1; /* a look this late means that the watcher itself was stopped: start again */
 
 /* ---- words ---- */
 
@@ -26,12 +29,14 @@ typedef struct text_buffer {
     size_t length, capacity;
 } text_buffer;
 
-static void append(text_buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(text_buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 static void append(text_buffer *buffer, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int n = vsnprintf(buffer->text + buffer->length, buffer->capacity - buffer->length, format, arguments);
+    int n = vsnprintf(buffer->text + buffer->length, buffer->capacity - buffer->length, format,
+                      arguments);
     va_end(arguments);
     buffer->length += n > 0 ? (size_t)n : 0;
     if (buffer->length >= buffer->capacity) { /* cut, visibly */
@@ -40,14 +45,15 @@ static void append(text_buffer *buffer, const char *format, ...) {
     }
 }
 
-static void describe_wait(text_buffer *buffer, const sw_control *control, const sw_lane_record *record) {
+static void describe_wait(text_buffer *buffer, const sw_control *control,
+                          const sw_lane_record *record) {
     if (record->operation == SW_OTHER_LANE) {
         append(buffer, "; waits for another of its lanes");
         return;
     }
     const char *name = sw_operation_name((sw_comm_operation)record->operation);
-    append(buffer, "; %s for rank %d in %s", sw_lane_is_blocked(control, record) ? "waits" : "was just waiting", record->peer,
-           name);
+    append(buffer, "; %s for rank %d in %s",
+           sw_lane_is_blocked(control, record) ? "waits" : "was just waiting", record->peer, name);
     if (record->channel >= 0)
         append(buffer, " of \"%s\"", record->unit_name);
     append(buffer, " (sequence %" PRIu64 ")", record->sequence);
@@ -72,7 +78,8 @@ void sw_describe_rank(const sw_control *control, int rank, char *text, size_t by
         else
             append(&buffer, "starting up");
         if (record.has_entered && record.step)
-            append(&buffer, " at step %" PRId64 ", slot %d, instruction %d", record.step, record.slot, record.instruction);
+            append(&buffer, " at step %" PRId64 ", slot %d, instruction %d", record.step,
+                   record.slot, record.instruction);
         if (record.peer >= 0)
             describe_wait(&buffer, control, &record);
     }
@@ -120,21 +127,24 @@ void sw_describe_ranks(const sw_control *control, int except, char *text, size_t
         }
         if (n > MAX_NAMED)
             append(&list, " and %d more", n - MAX_NAMED);
-        append(&buffer, "%s%s %s: %s", buffer.length ? "; " : "", n > 1 ? "ranks" : "rank", names, mine);
+        append(&buffer, "%s%s %s: %s", buffer.length ? "; " : "", n > 1 ? "ranks" : "rank", names,
+               mine);
     }
 }
 
 /* ---- judgement ---- */
 
-void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline, const sw_launch_words *words) {
+void sw_watch_start(sw_watch *watch, const sw_control *control, double deadline,
+                    const sw_launch_words *words) {
     memset(watch, 0, sizeof *watch);
     watch->control = control;
     watch->deadline = deadline;
     watch->words = words;
     watch->last_look = sw_seconds_now();
     for (int r = 0; r < control->n_ranks; r++)
-        watch->rank[r] =
-            (sw_watched){.turn_since = watch->last_look, .active_since = watch->last_look, .cpu_at = watch->last_look};
+        watch->rank[r] = (sw_watched){.turn_since = watch->last_look,
+                                      .active_since = watch->last_look,
+                                      .cpu_at = watch->last_look};
 }
 
 /* Update what is known of a rank; false: a lane of it can do something. */
@@ -175,7 +185,8 @@ sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
     int n_running = 0, lost = -1;
     for (int r = 0; r < control->n_ranks; r++) {
         sw_watched *known = &watch->rank[r];
-        bool returns = !known->has_returned && atomic_load(&control->rank[r].has_returned); /* since the last look */
+        bool returns = !known->has_returned &&
+                       atomic_load(&control->rank[r].has_returned); /* since the last look */
         known->has_returned |= returns;
         bool is_blocked = known->has_returned || look_at_rank(watch, r, cpu_ns[r], now);
         if (returns || was_suspended) /* what it did last may be what others wait for */
@@ -194,13 +205,16 @@ sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
         sw_describe_ranks(control, lost, others, sizeof others);
         const char *name = watch->words->deadline;
         return sw_fail(err, SW_TIMED_OUT,
-                       "rank %d made no progress and used no CPU for %g s, %s%s%s · is a disk or network file system stuck?%s%s",
-                       lost, watch->deadline, text, control->n_ranks > 1 ? " · others: " : "", others, name ? " else raise " : "",
-                       name ? name : "");
+                       "rank %d made no progress and used no CPU for %g s, %s%s%s · is a disk or "
+                       "network file system stuck?%s%s",
+                       lost, watch->deadline, text, control->n_ranks > 1 ? " · others: " : "",
+                       others, name ? " else raise " : "", name ? name : "");
     }
-    if (n_running > 0 && all_blocked && steady >= (STEADY_SECONDS < watch->deadline ? STEADY_SECONDS : watch->deadline)) {
+    if (n_running > 0 && all_blocked &&
+        steady >= (STEADY_SECONDS < watch->deadline ? STEADY_SECONDS : watch->deadline)) {
         sw_describe_ranks(control, -1, text, sizeof text);
-        return sw_fail(err, SW_MISMATCH, "all ranks wait for each other; do all run the same program? · %s", text);
+        return sw_fail(err, SW_MISMATCH,
+                       "all ranks wait for each other; do all run the same program? · %s", text);
     }
     return SW_OK;
 }

@@ -1,18 +1,23 @@
-/* llama.c: Llama (Touvron et al. 2023) and its relatives: pre-norm blocks of grouped-query attention with rotary positions, and a
- * SwiGLU.
+/* llama.c: Llama (Touvron et al. 2023) and its relatives: pre-norm blocks of grouped-query
+ * attention with rotary positions, and a SwiGLU.
  *
  *   x = embed_tokens[tokens]
- *   for each block:  x = x + o_proj(attention(rotary(q_proj n), rotary(k_proj n), v_proj n)),    n = input_layernorm(x)
- *                    x = x + down_proj(silu(gate_proj m) * up_proj m),    m = post_attention_layernorm(x)
+ *   for each block:  n = input_layernorm(x)
+ *                    x = x + o_proj(attention(rotary(q_proj n), rotary(k_proj n), v_proj n))
+ *                    m = post_attention_layernorm(x)
+ *                    x = x + down_proj(silu(gate_proj m) * up_proj m)
  *   loss = cross entropy of norm(x) through lm_head, or through embed_tokens when tied
  *
  * The relatives differ by what their configuration says, not by name:
  *
  *   mistral (Jiang et al. 2023)      a query sees a span of keys
- *   qwen2 (Yang et al. 2024)         biases on q, k and v; a span in the upper layers, where asked for
- *   qwen3 (Yang et al. 2025)         q = q_norm(q_proj n) and k = k_norm(k_proj n), head by head; a span as qwen2
+ *   qwen2 (Yang et al. 2024)         biases on q, k and v; a span in the upper layers, where asked
+ *                                    for
+ *   qwen3 (Yang et al. 2025)         q = q_norm(q_proj n) and k = k_norm(k_proj n), head by head; a
+ *                                    span as qwen2
  *
- * Names are those of Hugging Face files. Matrices and embeddings start normal with init_std, norms at one, biases at zero.
+ * Names are those of Hugging Face files. Matrices and embeddings start normal with init_std, norms
+ * at one, biases at zero.
  */
 #include "model/architectures.h"
 
@@ -36,7 +41,8 @@ static sw_value *project(sw_graph *g, projection p, sw_value *x) {
     return sw_linear(g, x, p.weight, p.bias, SW_OUT_IN);
 }
 
-/* Products of one x are recorded as one where nothing is done to each by itself: no norm, no adapter. */
+/* Products of one x are recorded as one where nothing is done to each by itself: no norm, no
+ * adapter. */
 static sw_value *project_together(sw_graph *g, int n, const projection *p, sw_value *x) {
     sw_parameter *weights[] = {p[0].weight, p[1].weight, n > 2 ? p[2].weight : NULL};
     sw_parameter *biases[] = {p[0].bias, p[1].bias, n > 2 ? p[2].bias : NULL};
@@ -44,7 +50,8 @@ static sw_value *project_together(sw_graph *g, int n, const projection *p, sw_va
 }
 
 /* Queries or keys by themselves: projected, normed where the model norms them, turned. */
-static sw_value *turned(sw_graph *g, const llama_block *b, projection p, sw_parameter *head_norm, sw_value *x) {
+static sw_value *turned(sw_graph *g, const llama_block *b, projection p, sw_parameter *head_norm,
+                        sw_value *x) {
     const sw_rotary_scaling rotary = sw_model_rotary(b->config);
     sw_value *y = project(g, p, x);
     if (b->config->qk_norm)
@@ -56,11 +63,13 @@ static sw_value *turned(sw_graph *g, const llama_block *b, projection p, sw_para
 static sw_value *attend(sw_graph *g, const llama_block *b, sw_value *x) {
     const sw_model_config *c = b->config;
     const sw_attention_options options = {.span = b->layer < c->full_layers ? 0 : c->span,
-                                          .documents = c->keeps_documents_apart ? sw_documents(g) : NULL,
+                                          .documents =
+                                              c->keeps_documents_apart ? sw_documents(g) : NULL,
                                           .mask = c->mask,
                                           .dropout = c->dropout.attention};
     if (c->qk_norm || g->linear_hook) {
-        sw_value *q = turned(g, b, b->q, b->q_norm, x), *k = turned(g, b, b->k, b->k_norm, x), *v = project(g, b->v, x);
+        sw_value *q = turned(g, b, b->q, b->q_norm, x), *k = turned(g, b, b->k, b->k_norm, x),
+                 *v = project(g, b->v, x);
         return sw_attention_with(g, q, k, v, c->heads, c->kv_heads, &options);
     }
     const sw_rotary_scaling rotary = sw_model_rotary(c);
@@ -87,7 +96,8 @@ static sw_value *mlp(sw_graph *g, const llama_block *b, sw_value *x) {
 
 static sw_value *block(sw_graph *g, void *self, sw_value *x) {
     const llama_block *b = self;
-    sw_value *h = sw_add(g, x, attention(g, b, sw_rmsnorm(g, x, b->attention_norm, b->config->norm_epsilon)));
+    sw_value *h =
+        sw_add(g, x, attention(g, b, sw_rmsnorm(g, x, b->attention_norm, b->config->norm_epsilon)));
     return sw_add(g, h, mlp(g, b, sw_rmsnorm(g, h, b->mlp_norm, b->config->norm_epsilon)));
 }
 
@@ -97,23 +107,27 @@ typedef struct projection_declaration {
     int64_t out, in;
 } projection_declaration;
 
-/* Weights one after another, so that those of one x can be multiplied as one; biases behind them. */
-static void declare_projections(sw_graph *g, sw_unit *unit, int64_t layer, double std, int n, const projection_declaration *p,
-                                bool has_bias) {
+/* Weights one after another, so that those of one x can be multiplied as one; biases behind
+ * them. */
+static void declare_projections(sw_graph *g, sw_unit *unit, int64_t layer, double std, int n,
+                                const projection_declaration *p, bool has_bias) {
     for (int i = 0; i < n; i++)
-        p[i].to->weight = sw_declare(g, unit, (sw_declaration){SW_INIT_NORMAL, std, 2, {p[i].out, p[i].in}},
-                                     "model.layers.%" PRId64 ".%s.weight", layer, p[i].name);
+        p[i].to->weight =
+            sw_declare(g, unit, (sw_declaration){SW_INIT_NORMAL, std, 2, {p[i].out, p[i].in}},
+                       "model.layers.%" PRId64 ".%s.weight", layer, p[i].name);
     for (int i = 0; i < n && has_bias; i++)
-        p[i].to->bias = sw_declare(g, unit, (sw_declaration){SW_INIT_ZEROS, 0, 1, {p[i].out}}, "model.layers.%" PRId64 ".%s.bias",
-                                   layer, p[i].name);
+        p[i].to->bias = sw_declare(g, unit, (sw_declaration){SW_INIT_ZEROS, 0, 1, {p[i].out}},
+                                   "model.layers.%" PRId64 ".%s.bias", layer, p[i].name);
 }
 
-static sw_parameter *declare_norm(sw_graph *g, sw_unit *unit, const llama_block *b, const char *name, int64_t channels) {
-    return sw_declare(g, unit, (sw_declaration){SW_INIT_ONES, 0, 1, {channels}}, "model.layers.%" PRId64 ".%s.weight", b->layer,
-                      name);
+static sw_parameter *declare_norm(sw_graph *g, sw_unit *unit, const llama_block *b,
+                                  const char *name, int64_t channels) {
+    return sw_declare(g, unit, (sw_declaration){SW_INIT_ONES, 0, 1, {channels}},
+                      "model.layers.%" PRId64 ".%s.weight", b->layer, name);
 }
 
-static llama_block declare_block(sw_graph *g, sw_unit *unit, const sw_model_config *c, int64_t layer) {
+static llama_block declare_block(sw_graph *g, sw_unit *unit, const sw_model_config *c,
+                                 int64_t layer) {
     llama_block b = {.config = c, .layer = layer};
     const int64_t q = c->heads * c->head_channels, kv = c->kv_heads * c->head_channels;
     const projection_declaration qkv[] = {{&b.q, "self_attn.q_proj", q, c->hidden},
@@ -138,7 +152,8 @@ static llama_block declare_block(sw_graph *g, sw_unit *unit, const sw_model_conf
 
 void sw_llama_record(const sw_model_config *config, sw_model_end end, sw_graph *graph) {
     sw_unit *root = sw_unit_declare(graph, NULL, "root");
-    sw_declaration table = {SW_INIT_NORMAL, config->init_std, 2, {config->vocabulary, config->hidden}};
+    sw_declaration table = {
+        SW_INIT_NORMAL, config->init_std, 2, {config->vocabulary, config->hidden}};
     sw_parameter *embedding = sw_declare(graph, root, table, "model.embed_tokens.weight");
     const int64_t padding = config->has_pad_token ? config->pad_token : -1;
     sw_value *x = sw_embedding_padded(graph, sw_tokens(graph), embedding, padding);
@@ -149,8 +164,9 @@ void sw_llama_record(const sw_model_config *config, sw_model_end end, sw_graph *
         llama_block b = declare_block(graph, unit, config, layer);
         x = sw_call(graph, unit, block, &b, x);
     }
-    sw_parameter *final_norm =
-        sw_declare(graph, root, (sw_declaration){SW_INIT_ONES, 0, 1, {config->hidden}}, "model.norm.weight");
-    sw_parameter *head = config->tied ? embedding : sw_declare(graph, root, table, "lm_head.weight");
+    sw_parameter *final_norm = sw_declare(
+        graph, root, (sw_declaration){SW_INIT_ONES, 0, 1, {config->hidden}}, "model.norm.weight");
+    sw_parameter *head =
+        config->tied ? embedding : sw_declare(graph, root, table, "lm_head.weight");
     sw_record_end(end, graph, sw_rmsnorm(graph, x, final_norm, config->norm_epsilon), head);
 }

@@ -1,13 +1,16 @@
-/* rotary_scaling.c: the rotary frequencies that a configuration asks for, as one ramp (shardwise/graph.h, sw_rotary_scaling).
+/* rotary_scaling.c: the rotary frequencies that a configuration asks for, as one ramp
+ * (shardwise/graph.h, sw_rotary_scaling).
  *
  *   linear    every frequency divided by the factor (Chen et al. 2023)
  *   dynamic   theta grows with rows beyond max_positions; up to there nothing changes
- *   llama3    pairs that turn more than high_factor times within the original positions stay, those below low_factor are divided,
- *             the turns between blend (Llama 3.1); turns = original f / 2 pi, so it is a ramp over the frequency
- *   yarn      the same between beta_fast and beta_slow turns, as a ramp over the pair's number, and an amplitude
- *             (Peng et al. 2023)
+ *   llama3    pairs that turn more than high_factor times within the original positions stay, those
+ *             below low_factor are divided, the turns between blend (Llama 3.1); turns = original f
+ *             / 2 pi, so it is a ramp over the frequency
+ *   yarn      the same between beta_fast and beta_slow turns, as a ramp over the pair's number, and
+ *             an amplitude (Peng et al. 2023)
  *
- * The numbers of the last two follow the reference code of `transformers`, roundings of the ramp's ends included.
+ * The numbers of the last two follow the reference code of `transformers`, roundings of the ramp's
+ * ends included.
  */
 #include <math.h>
 
@@ -17,7 +20,8 @@
 
 /* The pair, as a real number, that turns `turns` times within the original positions. */
 static double pair_of_turns(const sw_model_config *c, double turns) {
-    return (double)c->head_channels * log((double)c->rope.original_positions / (turns * TWO_PI)) / (2 * log(c->rope_theta));
+    return (double)c->head_channels * log((double)c->rope.original_positions / (turns * TWO_PI)) /
+           (2 * log(c->rope_theta));
 }
 
 static double yarn_magnitude(double factor, double scale) {
@@ -28,7 +32,8 @@ static double yarn_amplitude(const sw_rope_scaling *rope) {
     if (rope->attention_factor != 0)
         return rope->attention_factor;
     if (rope->mscale != 0 && rope->mscale_all != 0)
-        return yarn_magnitude(rope->factor, rope->mscale) / yarn_magnitude(rope->factor, rope->mscale_all);
+        return yarn_magnitude(rope->factor, rope->mscale) /
+               yarn_magnitude(rope->factor, rope->mscale_all);
     return yarn_magnitude(rope->factor, 1);
 }
 

@@ -16,12 +16,14 @@ static void format_now(char text[64]) {
 
 sw_status sw_events_open(const char *path, sw_json_lines **events, sw_error *err) {
     char warm[64];
-    format_now(warm); /* libc reads the time zone the first time it is asked, and allocates for it */
+    format_now(
+        warm); /* libc reads the time zone the first time it is asked, and allocates for it */
     return sw_json_lines_open(path, events, err);
 }
 
-sw_status sw_events_write(sw_json_lines *events, const char *event, int64_t step, const char *reason, const sw_detail *details,
-                          int n_details, sw_error *err) {
+sw_status sw_events_write(sw_json_lines *events, const char *event, int64_t step,
+                          const char *reason, const sw_detail *details, int n_details,
+                          sw_error *err) {
     char now[64];
     sw_json_line *line = &events->line;
     format_now(now);

@@ -1,6 +1,7 @@
 /* events.h: events.jsonl, one object per decision of a run, with its reason.
  *
- *   {"time": "2026-01-31T09:30:00.250Z", "event": "skip", "step": 17, "reason": "the gradient is not finite", "in_a_row": 1}
+ *   {"time": "2026-01-31T09:30:00.250Z", "event": "skip", "step": 17,
+ *    "reason": "the gradient is not finite", "in_a_row": 1}
  */
 #ifndef SW_OBSERVE_EVENTS_H
 #define SW_OBSERVE_EVENTS_H
@@ -31,7 +32,8 @@ static inline sw_detail sw_detail_real(const char *key, double real) {
     return (sw_detail){key, SW_DETAIL_REAL, {.real = real}};
 }
 
-/* Open for appending, ready to write without allocating. Ownership and errors: as of sw_json_lines_open. */
+/* Open for appending, ready to write without allocating. Ownership and errors: as of
+ * sw_json_lines_open. */
 sw_status sw_events_open(const char *path, sw_json_lines **events, sw_error *err);
 
 /* Append one line by one write, with the time of now.
@@ -42,7 +44,8 @@ sw_status sw_events_open(const char *path, sw_json_lines **events, sw_error *err
  *   details  [n_details]; keys that are none of the four
  *
  * No allocation. Errors: SW_NO_SPACE. */
-sw_status sw_events_write(sw_json_lines *events, const char *event, int64_t step, const char *reason, const sw_detail *details,
-                          int n_details, sw_error *err);
+sw_status sw_events_write(sw_json_lines *events, const char *event, int64_t step,
+                          const char *reason, const sw_detail *details, int n_details,
+                          sw_error *err);
 
 #endif

@@ -171,7 +171,8 @@ void sw_json_lines_close(sw_json_lines *lines) {
 sw_status sw_json_lines_append(sw_json_lines *lines, sw_error *err) {
     const sw_json_line *line = &lines->line;
     if (line->is_too_long)
-        return sw_fail(err, SW_BUG, "%s: a line is longer than %d bytes", lines->path, SW_JSON_LINE_BYTES);
+        return sw_fail(err, SW_BUG, "%s: a line is longer than %d bytes", lines->path,
+                       SW_JSON_LINE_BYTES);
     ssize_t n;
     int n_tries = 0;
     do

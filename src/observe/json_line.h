@@ -1,7 +1,9 @@
-/* json_line.h: one JSON object on one line, written into a fixed buffer and then to a file of such lines by one write(2).
+/* json_line.h: one JSON object on one line, written into a fixed buffer and then to a file of such
+ * lines by one write(2).
  *
- * The run's records (metrics.jsonl, events.jsonl) are appended to while a run lasts and read by others at the same time: a line
- * is there whole or not at all. Nothing is allocated, so that records can be written in a step.
+ * The run's records (metrics.jsonl, events.jsonl) are appended to while a run lasts and read by
+ * others at the same time: a line is there whole or not at all. Nothing is allocated, so that
+ * records can be written in a step.
  */
 #ifndef SW_OBSERVE_JSON_LINE_H
 #define SW_OBSERVE_JSON_LINE_H
@@ -24,13 +26,15 @@ typedef struct sw_json_line {
 void sw_json_line_begin(sw_json_line *line);
 void sw_json_line_end(sw_json_line *line);
 
-/* Members. Keys are our own words and need no escapes. A real reads back as the same double; one that is not finite is null.
- * Text that is not UTF-8 has U+FFFD in place of each byte that does not belong; NULL text is null. */
+/* Members. Keys are our own words and need no escapes. A real reads back as the same double; one
+ * that is not finite is null. Text that is not UTF-8 has U+FFFD in place of each byte that does not
+ * belong; NULL text is null. */
 void sw_json_line_integer(sw_json_line *line, const char *key, int64_t value);
 void sw_json_line_real(sw_json_line *line, const char *key, double value);
 void sw_json_line_text(sw_json_line *line, const char *key, const char *value);
-void sw_json_line_reals(sw_json_line *line, const char *key, const double *values, int n); /* a list */
-void sw_json_line_open(sw_json_line *line, const char *key);                               /* an object as a member, until ... */
+void sw_json_line_reals(sw_json_line *line, const char *key, const double *values,
+                        int n);                              /* a list */
+void sw_json_line_open(sw_json_line *line, const char *key); /* an object as a member, until ... */
 void sw_json_line_close(sw_json_line *line);
 
 /* A file of such lines, and the line that is put together for it. */
@@ -40,13 +44,14 @@ typedef struct sw_json_lines {
     sw_json_line line;
 } sw_json_lines;
 
-/* Open for appending; the file is made if it is not there, and a last line without an end is cut off. Ownership:
- * sw_json_lines_close, which takes NULL too. Errors: SW_BAD_CONFIG (the name), SW_NO_SPACE, SW_NO_MEMORY. */
+/* Open for appending; the file is made if it is not there, and a last line without an end is cut
+ * off. Ownership: sw_json_lines_close, which takes NULL too. Errors: SW_BAD_CONFIG (the name),
+ * SW_NO_SPACE, SW_NO_MEMORY. */
 sw_status sw_json_lines_open(const char *path, sw_json_lines **lines, sw_error *err);
 void sw_json_lines_close(sw_json_lines *lines);
 
-/* Append lines->line, which has ended. No allocation. On a full disk nothing of it stays. Errors: SW_NO_SPACE; SW_BUG for a line
- * that is too long. */
+/* Append lines->line, which has ended. No allocation. On a full disk nothing of it stays. Errors:
+ * SW_NO_SPACE; SW_BUG for a line that is too long. */
 sw_status sw_json_lines_append(sw_json_lines *lines, sw_error *err);
 
 /* What was appended is on the disk when it returns. May run beside appends. Errors: SW_NO_SPACE. */

@@ -11,7 +11,8 @@
 #include "base/file.h"
 #include "base/reason.h"
 
-static void put_classes(sw_json_line *line, const char *key, const int64_t bytes[SW_N_MEMORY_CLASSES]) {
+static void put_classes(sw_json_line *line, const char *key,
+                        const int64_t bytes[SW_N_MEMORY_CLASSES]) {
     sw_json_line_open(line, key);
     for (int class = 0; class < SW_N_MEMORY_CLASSES; class ++)
         sw_json_line_integer(line, sw_memory_class_name((sw_memory_class) class), bytes[class]);
@@ -66,10 +67,12 @@ sw_status sw_metrics_cut(const char *path, int64_t step, sw_error *err) {
     for (; (n = getline(&line, &capacity, file)) > 0 && line[n - 1] == '\n'; kept += n)
         if (sscanf(line, "{\"step\": %" SCNd64, &of_line) == 1 && of_line > step)
             break;
-    if (n < 0 && !feof(file)) /* no end, but no memory for a line, or no line from the disk: nothing may be cut */
+    if (n < 0 && !feof(file)) /* no end, but no memory for a line, or no line from the disk: nothing
+                                 may be cut */
         status = sw_cannot_read(path, errno, err);
     else if (ftruncate(fileno(file), kept))
-        status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be cut after step %" PRId64, path, step);
+        status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be cut after step %" PRId64,
+                              path, step);
     free(line);
     fclose(file);
     return status;

@@ -20,13 +20,18 @@ sw_status sw_resident_read(pid_t pid, sw_resident *resident, sw_error *err) {
     snprintf(path, sizeof path, "%s/status", folder);
     if (!sw_proc_text_read(path, text) || !sw_proc_text_find(text, "VmRSS:", &kilobytes) ||
         !sw_proc_text_find(text, "VmHWM:", &peak_kilobytes))
-        return sw_fail(err, SW_BAD_CONFIG, "%s: does not tell how much memory the process has; is it alive, and /proc mounted?",
-                       path);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "%s: does not tell how much memory the process has; is it alive, and /proc mounted?",
+            path);
     resident->resident = kilobytes * 1024;
     resident->peak = peak_kilobytes * 1024;
 
     snprintf(path, sizeof path, "%s/smaps_rollup", folder);
-    resident->proportional = sw_proc_text_read(path, text) && sw_proc_text_find(text, "Pss:", &kilobytes) ? kilobytes * 1024 : -1;
+    resident->proportional =
+        sw_proc_text_read(path, text) && sw_proc_text_find(text, "Pss:", &kilobytes)
+            ? kilobytes * 1024
+            : -1;
     return SW_OK;
 }
 
@@ -34,15 +39,22 @@ sw_status sw_resident_read(pid_t pid, sw_resident *resident, sw_error *err) {
 
 /* Files of a control group in the two versions of the interface. */
 typedef struct group_files {
-    const char *limit[2], *usage; /* limit: the second slows processes down until they barely move; NULL: there is none */
-    const char *given_back[3];    /* lines of memory.stat: page cache and what the kernel can drop; NULL: no more */
-    const char *hierarchical;     /* line of memory.stat: the least limit of all groups above, seen here or not */
+    const char *limit[2], *usage; /* limit: the second slows processes down until they barely move;
+                                     NULL: there is none */
+    const char *given_back[3];    /* lines of memory.stat: page cache and what the kernel can drop;
+                                     NULL: no more */
+    const char *hierarchical; /* line of memory.stat: the least limit of all groups above, seen here
+                                 or not */
 } group_files;
 
 /* Lower the available memory `to` to what is left in the group, if it has a limit. */
-static void apply_group(void *to, const char *root, const char folder[SW_GROUP_FOLDER_BYTES], bool is_version_1) {
+static void apply_group(void *to, const char *root, const char folder[SW_GROUP_FOLDER_BYTES],
+                        bool is_version_1) {
     static const group_files versions[] = {
-        {{"memory.max", "memory.high"}, "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}, NULL},
+        {{"memory.max", "memory.high"},
+         "memory.current",
+         {"inactive_file ", "active_file ", "slab_reclaimable "},
+         NULL},
         {{"memory.limit_in_bytes"},
          "memory.usage_in_bytes",
          {"total_inactive_file ", "total_active_file "},
@@ -65,7 +77,8 @@ static void apply_group(void *to, const char *root, const char folder[SW_GROUP_F
     }
     for (int i = 0; i < 2 && files->limit[i]; i++) {
         snprintf(path, sizeof path, "%s%s/%s", root, folder, files->limit[i]);
-        if (sw_kernel_number_read(path, &limit) && limit <= least) /* "max", or no such file: no limit */
+        if (sw_kernel_number_read(path, &limit) &&
+            limit <= least) /* "max", or no such file: no limit */
             least = limit, name = files->limit[i];
     }
     int64_t left = least - (usage > 0 ? usage : 0);
@@ -75,12 +88,14 @@ static void apply_group(void *to, const char *root, const char folder[SW_GROUP_F
     snprintf(available->limit, sizeof available->limit, "%s/%s", folder, name);
 }
 
-sw_status sw_available_memory_read(const char *root, sw_available_memory *available, sw_error *err) {
+sw_status sw_available_memory_read(const char *root, sw_available_memory *available,
+                                   sw_error *err) {
     char path[PATH_BYTES], text[SW_PROC_TEXT_BYTES];
     int64_t kilobytes;
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
     if (!sw_proc_text_read(path, text) || !sw_proc_text_find(text, "MemAvailable:", &kilobytes))
-        return sw_fail(err, SW_BAD_CONFIG, "%s: does not tell how much memory is available; is /proc mounted?", path);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "%s: does not tell how much memory is available; is /proc mounted?", path);
     available->bytes = kilobytes * 1024;
     snprintf(available->limit, sizeof available->limit, "MemAvailable of /proc/meminfo");
     sw_control_groups_visit(root, "memory", apply_group, available);

@@ -11,7 +11,8 @@ typedef struct row {
 } row;
 
 #define N_IN(...) ((int)(sizeof((int[])__VA_ARGS__) / sizeof(int)))
-#define ROW(NAME, word, numbers, states) [SW_OPTIMIZER_##NAME] = {word, numbers, states, N_IN(states)},
+#define ROW(NAME, word, numbers, states) \
+    [SW_OPTIMIZER_##NAME] = {word, numbers, states, N_IN(states)},
 static const row rows[SW_N_OPTIMIZERS] = {SW_OPTIMIZERS(ROW)};
 
 static const struct {
@@ -37,7 +38,8 @@ const char *sw_optimizer_state_file(sw_optimizer_state state) {
     return kept[state].file;
 }
 
-bool sw_optimizer_state_at(const sw_optimizer_spec *spec, int i, sw_optimizer_state *state, bool *is_kept) {
+bool sw_optimizer_state_at(const sw_optimizer_spec *spec, int i, sw_optimizer_state *state,
+                           bool *is_kept) {
     if (i >= rows[spec->kind].n_states)
         return false;
     *state = (sw_optimizer_state)rows[spec->kind].states[i];
@@ -55,7 +57,8 @@ bool sw_optimizer_keeps(const sw_optimizer_spec *spec, sw_optimizer_state state)
     return false;
 }
 
-int sw_optimizer_attributes(const sw_optimizer_spec *spec, double attribute[SW_MAX_OPTIMIZER_NUMBERS]) {
+int sw_optimizer_attributes(const sw_optimizer_spec *spec,
+                            double attribute[SW_MAX_OPTIMIZER_NUMBERS]) {
     int decay = -1;
     for (int i = 0; rows[spec->kind].numbers[i]; i++) {
         int number = rows[spec->kind].numbers[i];

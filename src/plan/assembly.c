@@ -1,4 +1,5 @@
-/* assembly.c: the passes in their order: trace, freeze, differentiate, recompute, reuse; layout; states; programs. */
+/* assembly.c: the passes in their order: trace, freeze, differentiate, recompute, reuse; layout;
+ * states; programs. */
 #include "plan/assembly.h"
 
 #include <fnmatch.h>
@@ -11,7 +12,8 @@
 #include "model/custom_model.h"
 #include "tokenizer/tokenizer.h"
 
-void sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *choice, char *why, size_t why_bytes) {
+void sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *choice, char *why,
+                        size_t why_bytes) {
     int64_t micro = s->train.micro_batch_size == SW_AUTO ? 1 : s->train.micro_batch_size;
     int64_t n_micro_batches = s->train.batch_size / micro;
     *choice = (sw_assembly_choice){.n_ranks = (int)s->shard.ranks,
@@ -20,7 +22,8 @@ void sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *c
                                    .recompute = (int)s->shard.recompute};
     char ranks_why[128] = "", threads_why[128] = "";
     if (s->shard.ranks == SW_AUTO) {
-        int64_t threads = s->train.threads == SW_AUTO ? 1 : s->train.threads, room = n_cores / threads;
+        int64_t threads = s->train.threads == SW_AUTO ? 1 : s->train.threads,
+                room = n_cores / threads;
         int64_t n = room < 1 ? 1 : room < 8 ? room : 8;
         const char *reason = n == 8        ? "8, the most that is chosen automatically"
                              : threads > 1 ? "one per train.threads cores"
@@ -28,21 +31,26 @@ void sw_assembly_choose(const sw_settings *s, int n_cores, sw_assembly_choice *c
         if (n > n_micro_batches)
             n = n_micro_batches, reason = "one per micro-batch of a step";
         choice->n_ranks = (int)n;
-        snprintf(ranks_why, sizeof ranks_why, "%" PRId64 " %s: %s (%d %s, %" PRId64 " %s a step)", n,
-                 sw_text_noun(n, "rank", "ranks"), reason, n_cores, sw_text_noun(n_cores, "core", "cores"), n_micro_batches,
+        snprintf(ranks_why, sizeof ranks_why, "%" PRId64 " %s: %s (%d %s, %" PRId64 " %s a step)",
+                 n, sw_text_noun(n, "rank", "ranks"), reason, n_cores,
+                 sw_text_noun(n_cores, "core", "cores"), n_micro_batches,
                  sw_text_noun(n_micro_batches, "micro-batch", "micro-batches"));
     }
     choice->n_threads = (int)s->train.threads;
     if (s->train.threads == SW_AUTO) {
         choice->n_threads = n_cores > choice->n_ranks ? n_cores / choice->n_ranks : 1;
         snprintf(threads_why, sizeof threads_why, "%d %s each: %d %s for %d %s", choice->n_threads,
-                 sw_text_noun(choice->n_threads, "thread", "threads"), n_cores, sw_text_noun(n_cores, "core", "cores"),
-                 choice->n_ranks, sw_text_noun(choice->n_ranks, "rank", "ranks"));
+                 sw_text_noun(choice->n_threads, "thread", "threads"), n_cores,
+                 sw_text_noun(n_cores, "core", "cores"), choice->n_ranks,
+                 sw_text_noun(choice->n_ranks, "rank", "ranks"));
     }
     if (why && why_bytes)
-        snprintf(why, why_bytes, "%s%s%s", ranks_why, ranks_why[0] && threads_why[0] ? "; " : "", threads_why);
-    if (choice->micro_batch_size == SW_AUTO) { /* the largest divisor that leaves every rank one, within 4,096 tokens */
-        int64_t most = smaller(s->train.batch_size / choice->n_ranks, 4096 / s->data.sequence_length);
+        snprintf(why, why_bytes, "%s%s%s", ranks_why, ranks_why[0] && threads_why[0] ? "; " : "",
+                 threads_why);
+    if (choice->micro_batch_size ==
+        SW_AUTO) { /* the largest divisor that leaves every rank one, within 4,096 tokens */
+        int64_t most =
+            smaller(s->train.batch_size / choice->n_ranks, 4096 / s->data.sequence_length);
         choice->micro_batch_size = largest_divisor(s->train.batch_size, larger(1, most));
     }
 }
@@ -113,8 +121,10 @@ static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
         for (int p = 0; p < graph->parameters.n; p++)
             n_matches += fnmatch(patterns->item[i], graph->parameters.item[p]->name, 0) == 0;
         if (!n_matches)
-            return sw_fail(err, SW_BAD_CONFIG, "model.train: \"%s\" matches no parameter; names look like \"%s\"",
-                           patterns->item[i], graph->parameters.item[graph->parameters.n / 2]->name);
+            return sw_fail(err, SW_BAD_CONFIG,
+                           "model.train: \"%s\" matches no parameter; names look like \"%s\"",
+                           patterns->item[i],
+                           graph->parameters.item[graph->parameters.n / 2]->name);
         n_trainable += n_matches;
     }
     for (int p = 0; p < graph->parameters.n; p++) {
@@ -126,19 +136,22 @@ static sw_status freeze(const sw_settings *s, sw_graph *graph, sw_error *err) {
     }
     return n_trainable ? SW_OK
                        : sw_fail(err, SW_BAD_CONFIG,
-                                 "model.train lists no pattern, so nothing would be trained; say all, or name patterns");
+                                 "model.train lists no pattern, so nothing would be trained; say "
+                                 "all, or name patterns");
 }
 
 static sw_status record(sw_assembly *a, bool is_training, sw_graph *graph, sw_error *err) {
     if (a->custom)
         return sw_custom_model_trace(a->custom, SW_ENDS_IN_LOSS, graph, err);
     if (a->lora.rank)
-        return sw_lora_trace(&a->model, &a->lora, SW_ENDS_IN_LOSS, graph, is_training ? &a->lora_layers : NULL, err);
+        return sw_lora_trace(&a->model, &a->lora, SW_ENDS_IN_LOSS, graph,
+                             is_training ? &a->lora_layers : NULL, err);
     return sw_model_trace(&a->model, SW_ENDS_IN_LOSS, graph, err);
 }
 
 static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_error *err) {
-    sw_status status = sw_graph_create(a->choice.micro_batch_size, a->settings->data.sequence_length, graph, err);
+    sw_status status =
+        sw_graph_create(a->choice.micro_batch_size, a->settings->data.sequence_length, graph, err);
     if (!status)
         status = record(a, is_training, *graph, err);
     if (!status)
@@ -147,11 +160,13 @@ static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_er
 }
 
 /* One micro-batch as it is traced, compiled. */
-static sw_status compile(sw_assembly *a, bool is_training, const sw_program **program, sw_error *err) {
+static sw_status compile(sw_assembly *a, bool is_training, const sw_program **program,
+                         sw_error *err) {
     sw_graph *graph = NULL;
     sw_status status = trace(a, is_training, &graph, err);
     if (!status)
-        return sw_compile(a->compiled, graph, is_training ? SW_COMPILE_TRAINING : SW_COMPILE_FORWARD, program, err);
+        return sw_compile(a->compiled, graph,
+                          is_training ? SW_COMPILE_TRAINING : SW_COMPILE_FORWARD, program, err);
     sw_graph_free(graph);
     return status;
 }
@@ -177,20 +192,25 @@ static sw_sharding sharding_of(const sw_settings *s, const sw_assembly_choice *c
     };
 }
 
-sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom, const sw_assembly_choice *choice,
-                             sw_assembly *a, sw_error *err) {
-    *a = (sw_assembly){.settings = settings, .custom = custom, .choice = *choice, .sharding = sharding_of(settings, choice)};
+sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model *custom,
+                             const sw_assembly_choice *choice, sw_assembly *a, sw_error *err) {
+    *a = (sw_assembly){.settings = settings,
+                       .custom = custom,
+                       .choice = *choice,
+                       .sharding = sharding_of(settings, choice)};
     bool evaluates = settings->data.validation.n > 0;
     sw_status status = custom ? SW_OK : sw_assembly_model(settings, &a->model, err);
     if (custom)
         a->model.vocabulary = custom->vocabulary;
     /* what no later token shows to a causal model, padding, is a document of its own to others */
-    a->model.keeps_documents_apart = choice->keeps_documents_apart || a->model.mask != SW_MASK_CAUSAL;
+    a->model.keeps_documents_apart =
+        choice->keeps_documents_apart || a->model.mask != SW_MASK_CAUSAL;
     a->lora = sw_assembly_lora(settings);
     if (!status && custom && a->lora.rank)
-        status = sw_fail(err, SW_BAD_CONFIG,
-                         "model.train: lora is for models with a name, not for a program's own; write all, or "
-                         "name patterns");
+        status = sw_fail(
+            err, SW_BAD_CONFIG,
+            "model.train: lora is for models with a name, not for a program's own; write all, or "
+            "name patterns");
     if (!status)
         status = sw_compiled_create(&a->sharding, &a->compiled, err);
     if (!status)
@@ -214,7 +234,8 @@ const sw_model_config *sw_assembly_files_config(const sw_assembly *a) {
 }
 
 int sw_assembly_slots(const sw_assembly *a) {
-    return sw_deal_slots(sw_mesh_deal(&a->sharding.mesh, a->settings->train.batch_size / a->choice.micro_batch_size));
+    return sw_deal_slots(sw_mesh_deal(&a->sharding.mesh,
+                                      a->settings->train.batch_size / a->choice.micro_batch_size));
 }
 
 sw_save_options sw_assembly_save_options(const sw_assembly *a, int rank) {
@@ -226,7 +247,8 @@ sw_save_options sw_assembly_save_options(const sw_assembly *a, int rank) {
                              .owner = sw_layout_owner(&a->compiled->layout, rank),
                              .kinds = sw_state_kinds_of(&a->sharding.optimizer),
                              .leaves_out_frozen = settings->model.path && !a->custom,
-                             .retention = {.keep = settings->checkpoint.keep, .keep_every = settings->checkpoint.keep_every}};
+                             .retention = {.keep = settings->checkpoint.keep,
+                                           .keep_every = settings->checkpoint.keep_every}};
 }
 
 void sw_assembly_free(sw_assembly *a) {

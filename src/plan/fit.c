@@ -9,5 +9,6 @@ sw_status sw_plan_check_fit(const sw_plan *plan, sw_error *err) {
     if (sw_need_fits(&need, &limits))
         return SW_OK;
     sw_plan_advise(plan, &limits, advice, sizeof advice);
-    return sw_need_refuse(&need, &limits, "the run", sw_need_most(plan->planned, most, sizeof most), advice, err);
+    return sw_need_refuse(&need, &limits, "the run", sw_need_most(plan->planned, most, sizeof most),
+                          advice, err);
 }

@@ -1,8 +1,8 @@
-/* fit_advice.c: which other settings would make a run fit: found by planning with them, so that what is advised was computed to
- * fit, and that none do is said only when they were tried.
+/* fit_advice.c: which other settings would make a run fit: found by planning with them, so that
+ * what is advised was computed to fit, and that none do is said only when they were tried.
  *
- * The fewest changes come first, and of each setting the mildest value. What changes only time and place is tried before what
- * changes the numbers that are computed.
+ * The fewest changes come first, and of each setting the mildest value. What changes only time and
+ * place is tried before what changes the numbers that are computed.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -23,13 +23,24 @@ typedef struct trial {
 } trial;
 
 /* The settings that can help. From PARAM_DTYPE on they change the numbers that are computed. */
-enum { RECOMPUTE, MICRO_BATCH, STAGE, RANKS, ACCUMULATE, THREADS, PARAM_DTYPE, SEQUENCE, N_CHANGES };
+enum {
+    RECOMPUTE,
+    MICRO_BATCH,
+    STAGE,
+    RANKS,
+    ACCUMULATE,
+    THREADS,
+    PARAM_DTYPE,
+    SEQUENCE,
+    N_CHANGES
+};
 enum { MILD_CHANGES = (1 << PARAM_DTYPE) - 1, ALL_CHANGES = (1 << N_CHANGES) - 1 };
 
 typedef struct search {
     const sw_plan *plan;
     const sw_memory_limits *limits;
-    int64_t micro_batch[MOST_DIVISORS]; /* [n_micro_batches] the smaller divisors of the batch, the largest first */
+    int64_t micro_batch[MOST_DIVISORS]; /* [n_micro_batches] the smaller divisors of the batch, the
+                                           largest first */
     int n_micro_batches;
     double until;
     int n_tried;
@@ -40,8 +51,8 @@ typedef struct search {
 
 /* ---- one setting ---- */
 
-/* Fewer ranks are fewer processes, more ranks have less each: one less, halves of what is set down to 1, then doubles. 0: there
- * is no such step. */
+/* Fewer ranks are fewer processes, more ranks have less each: one less, halves of what is set down
+ * to 1, then doubles. 0: there is no such step. */
 static int other_ranks(int n, int step) {
     int list[2 * 8 + 2], count = 0;
     if (n - 1 > n / 2)
@@ -53,7 +64,8 @@ static int other_ranks(int n, int step) {
     return step <= count ? list[step - 1] : 0;
 }
 
-/* The `step`-th other value of one setting, from 1, the milder ones first; false when there is none. */
+/* The `step`-th other value of one setting, from 1, the milder ones first; false when there is
+ * none. */
 static bool change(const search *s, int which, int step, trial *t) {
     const sw_plan *plan = s->plan;
     sw_assembly_choice *choice = &t->choice;
@@ -116,8 +128,8 @@ static bool fits(search *s, const trial *t) {
     return true;
 }
 
-/* The set `changes` (bits), every setting as far as it goes, with each number of ranks if that is among them: where none of this
- * fits, nothing milder does. */
+/* The set `changes` (bits), every setting as far as it goes, with each number of ranks if that is
+ * among them: where none of this fits, nothing milder does. */
 static bool could_fit(search *s, unsigned changes, const trial *now) {
     const bool with_ranks = changes >> RANKS & 1;
     for (int step = with_ranks;; step++) {
@@ -134,13 +146,14 @@ static bool could_fit(search *s, unsigned changes, const trial *now) {
     }
 }
 
-/* The mildest micro-batch with which the settings of the set that come after it could fit. Smaller ones need less, so it is found
- * by halving: a batch may have hundreds of divisors. */
+/* The mildest micro-batch with which the settings of the set that come after it could fit. Smaller
+ * ones need less, so it is found by halving: a batch may have hundreds of divisors. */
 static int first_micro_batch(search *s, unsigned changes, const trial *from) {
     const unsigned after = changes & ~((2u << MICRO_BATCH) - 1);
     int none = 0, good = s->n_micro_batches + 1; /* up to `none` nothing fits */
     while (good - none > 1) {
-        const int middle = good > s->n_micro_batches ? s->n_micro_batches : none + (good - none) / 2;
+        const int middle =
+            good > s->n_micro_batches ? s->n_micro_batches : none + (good - none) / 2;
         trial other = *from;
         change(s, MICRO_BATCH, middle, &other);
         if (could_fit(s, after, &other))
@@ -157,7 +170,8 @@ static bool try_steps(search *s, unsigned changes, int which, const trial *from)
         return fits(s, from);
     if (!(changes >> which & 1))
         return try_steps(s, changes, which + 1, from);
-    for (int step = which == MICRO_BATCH ? first_micro_batch(s, changes, from) : 1; !s->is_cut; step++) {
+    for (int step = which == MICRO_BATCH ? first_micro_batch(s, changes, from) : 1; !s->is_cut;
+         step++) {
         trial other = *from;
         if (!change(s, which, step, &other))
             return false;
@@ -167,15 +181,16 @@ static bool try_steps(search *s, unsigned changes, int which, const trial *from)
     return false;
 }
 
-/* The fewest of these settings that make it fit. When the time is over it is all of them: that was computed first. */
+/* The fewest of these settings that make it fit. When the time is over it is all of them: that was
+ * computed first. */
 static bool find(search *s, unsigned among, const trial *now) {
     bool is_possible = could_fit(s, among, now) || could_fit(s, among & ~(1u << RANKS), now);
     trial strongest = s->found;
     sw_need need = s->need;
     for (int n = 1; n <= N_CHANGES && is_possible; n++)
         for (unsigned changes = 1; changes <= among && !s->is_cut; changes++)
-            if (!(changes & ~among) && __builtin_popcount(changes) == n && could_fit(s, changes, now) &&
-                try_steps(s, changes, 0, now))
+            if (!(changes & ~among) && __builtin_popcount(changes) == n &&
+                could_fit(s, changes, now) && try_steps(s, changes, 0, now))
                 return true;
     s->found = strongest;
     s->need = need;
@@ -206,8 +221,10 @@ static void word(const search *s, words *w) {
     const bool has_other_ranks = then->n_ranks != now->n_ranks;
     char plan[SW_TEXT_NUMBER_BYTES], all[SW_TEXT_NUMBER_BYTES];
     if (then->recompute != now->recompute)
-        add(w, "shard.recompute=%s ", then->recompute == SW_RECOMPUTE_BLOCK ? "block" : "selective");
-    if (then->micro_batch_size != now->micro_batch_size || (has_other_ranks && before->train.micro_batch_size == SW_AUTO))
+        add(w, "shard.recompute=%s ",
+            then->recompute == SW_RECOMPUTE_BLOCK ? "block" : "selective");
+    if (then->micro_batch_size != now->micro_batch_size ||
+        (has_other_ranks && before->train.micro_batch_size == SW_AUTO))
         add(w, "train.micro_batch_size=%" PRId64 " ", then->micro_batch_size);
     if (then->stage != now->stage)
         add(w, "shard.stage=%d ", then->stage);
@@ -221,7 +238,8 @@ static void word(const search *s, words *w) {
         add(w, "shard.param_dtype=bf16 ");
     if (after->data.sequence_length != before->data.sequence_length)
         add(w, "data.sequence_length=%" PRId64 " ", after->data.sequence_length);
-    add(w, "would fit: a rank needs %s then, all processes %s", sw_text_bytes(s->need.plan, plan, sizeof plan),
+    add(w, "would fit: a rank needs %s then, all processes %s",
+        sw_text_bytes(s->need.plan, plan, sizeof plan),
         sw_text_bytes(sw_need_bytes(&s->need), all, sizeof all));
 }
 
@@ -230,13 +248,15 @@ void sw_plan_advise(const sw_plan *plan, const sw_memory_limits *limits, char *t
     search s = {.plan = plan, .limits = &tighter, .until = sw_seconds_now() + MOST_SECONDS};
     trial now = {*plan->assembly.settings, plan->assembly.choice};
     for (int64_t m = now.choice.micro_batch_size; m > 1 && s.n_micro_batches < MOST_DIVISORS;)
-        s.micro_batch[s.n_micro_batches++] = m = largest_divisor(plan->assembly.settings->train.batch_size, m - 1);
+        s.micro_batch[s.n_micro_batches++] = m =
+            largest_divisor(plan->assembly.settings->train.batch_size, m - 1);
     words w = {text, 0, bytes};
     if (find(&s, MILD_CHANGES, &now) || find(&s, ALL_CHANGES, &now))
         word(&s, &w);
     else
         add(&w,
-            "no other stage, number of ranks or threads, recompute, micro-batch or shorter sequence makes it fit%s; take a "
+            "no other stage, number of ranks or threads, recompute, micro-batch or shorter "
+            "sequence makes it fit%s; take a "
             "smaller model or a machine with more memory",
             s.is_cut ? ", of those that were tried" : "");
 }

@@ -9,21 +9,24 @@
 #include "device/cpu/threads.h"
 #include "hf/model_files.h"
 
-/* A process that has computed its first step: code, stacks, heap, and what the kernel keeps of it. Measured: 0.8 to 1.7 MiB. */
+/* A process that has computed its first step: code, stacks, heap, and what the kernel keeps of it.
+ * Measured: 0.8 to 1.7 MiB. */
 #define PROCESS_BYTES ((int64_t)5 << 19)
 
-/* What OpenBLAS packs operands into, of each thread that multiplies; and no more than copies of all that there is. */
+/* What OpenBLAS packs operands into, of each thread that multiplies; and no more than copies of all
+ * that there is. */
 #define BLAS_BYTES ((int64_t)32 << 20)
 
 static const double MOST_SECONDS = 5; /* of trying other settings */
 
-/* An entry of a page table for each page of 4096 bytes that a process maps, and the kernel's index of a window's pages: together
- * 17 bytes a page. */
+/* An entry of a page table for each page of 4096 bytes that a process maps, and the kernel's index
+ * of a window's pages: together 17 bytes a page. */
 enum { BYTES_A_TABLE_BYTE = 240 };
 
-int64_t sw_process_share(int n_ranks, int n_threads, const int64_t planned[SW_N_MEMORY_CLASSES], int64_t n_parameters,
-                         bool uses_blas) {
-    static const sw_memory_class windows[] = {SW_MEMORY_PARAMETERS, SW_MEMORY_GRADIENTS, SW_MEMORY_REDUCE};
+int64_t sw_process_share(int n_ranks, int n_threads, const int64_t planned[SW_N_MEMORY_CLASSES],
+                         int64_t n_parameters, bool uses_blas) {
+    static const sw_memory_class windows[] = {SW_MEMORY_PARAMETERS, SW_MEMORY_GRADIENTS,
+                                              SW_MEMORY_REDUCE};
     int64_t plan = 0, mapped = 0, element_bytes = (int64_t)sizeof(float);
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         plan += planned[c];
@@ -31,11 +34,15 @@ int64_t sw_process_share(int n_ranks, int n_threads, const int64_t planned[SW_N_
         mapped += planned[windows[w]] / BYTES_A_TABLE_BYTE * (n_ranks - 1);
     int64_t buffers = 2 * element_bytes * smaller(n_parameters, SW_PIECE_ELEMENTS);
     int64_t blas = uses_blas ? n_threads * smaller(BLAS_BYTES, 2 * plan) : 0;
-    return PROCESS_BYTES + buffers + plan / BYTES_A_TABLE_BYTE + mapped + (n_threads - 1) * (int64_t)SW_THREAD_STACK_BYTES + blas;
+    return PROCESS_BYTES + buffers + plan / BYTES_A_TABLE_BYTE + mapped +
+           (n_threads - 1) * (int64_t)SW_THREAD_STACK_BYTES + blas;
 }
 
-sw_need sw_need_of(int n_ranks, int n_threads, const int64_t planned[SW_N_MEMORY_CLASSES], int64_t n_parameters, bool uses_blas) {
-    sw_need need = {.n_ranks = n_ranks, .share = sw_process_share(n_ranks, n_threads, planned, n_parameters, uses_blas)};
+sw_need sw_need_of(int n_ranks, int n_threads, const int64_t planned[SW_N_MEMORY_CLASSES],
+                   int64_t n_parameters, bool uses_blas) {
+    sw_need need = {.n_ranks = n_ranks,
+                    .share =
+                        sw_process_share(n_ranks, n_threads, planned, n_parameters, uses_blas)};
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         need.plan += planned[c];
     return need;
@@ -43,7 +50,8 @@ sw_need sw_need_of(int n_ranks, int n_threads, const int64_t planned[SW_N_MEMORY
 
 int64_t sw_need_bytes(const sw_need *need) {
     int64_t of_rank, all;
-    if (__builtin_add_overflow(need->plan, need->share, &of_rank) || __builtin_mul_overflow(of_rank, need->n_ranks, &all) ||
+    if (__builtin_add_overflow(need->plan, need->share, &of_rank) ||
+        __builtin_mul_overflow(of_rank, need->n_ranks, &all) ||
         __builtin_add_overflow(all, need->files, &all))
         return INT64_MAX;
     return all;
@@ -87,10 +95,12 @@ static bool count_up(const sw_alternatives *a, int value[]) {
     return false;
 }
 
-static void advise(const sw_alternatives *a, const sw_memory_limits *limits, char *text, size_t bytes) {
+static void advise(const sw_alternatives *a, const sw_memory_limits *limits, char *text,
+                   size_t bytes) {
     const double until = sw_seconds_now() + MOST_SECONDS;
     for (int n_changes = 1; n_changes <= a->n; n_changes++)
-        for (int value[SW_MOST_ALTERNATIVES] = {0}; count_up(a, value) && sw_seconds_now() < until;) {
+        for (int value[SW_MOST_ALTERNATIVES] = {0};
+             count_up(a, value) && sw_seconds_now() < until;) {
             char words[256], number[SW_TEXT_NUMBER_BYTES];
             sw_need need;
             int n = 0;
@@ -103,7 +113,9 @@ static void advise(const sw_alternatives *a, const sw_memory_limits *limits, cha
                      sw_text_bytes(sw_need_bytes(&need), number, sizeof number));
             return;
         }
-    snprintf(text, bytes, "no other value of %s that was tried makes it fit; take a machine with more memory", a->names);
+    snprintf(text, bytes,
+             "no other value of %s that was tried makes it fit; take a machine with more memory",
+             a->names);
 }
 
 sw_status sw_need_check(const sw_need *need, int64_t per_rank, const char *what, const char *most,
@@ -118,23 +130,27 @@ sw_status sw_need_check(const sw_need *need, int64_t per_rank, const char *what,
     return sw_need_refuse(need, &limits, what, most, advice, err);
 }
 
-sw_status sw_need_refuse(const sw_need *need, const sw_memory_limits *limits, const char *what, const char *most,
-                         const char *advice, sw_error *err) {
-    char plan[SW_TEXT_NUMBER_BYTES], share[SW_TEXT_NUMBER_BYTES], all[SW_TEXT_NUMBER_BYTES], have[SW_TEXT_NUMBER_BYTES];
+sw_status sw_need_refuse(const sw_need *need, const sw_memory_limits *limits, const char *what,
+                         const char *most, const char *advice, sw_error *err) {
+    char plan[SW_TEXT_NUMBER_BYTES], share[SW_TEXT_NUMBER_BYTES], all[SW_TEXT_NUMBER_BYTES],
+        have[SW_TEXT_NUMBER_BYTES];
     char files[SW_TEXT_NUMBER_BYTES], of_files[96] = "";
     sw_text_bytes(need->plan, plan, sizeof plan);
     if (need->plan > limits->per_rank)
         return sw_fail(err, SW_NO_MEMORY,
-                       "%s does not fit: a rank needs %s, shard.memory_limit is %s · most of a rank's memory is %s · %s", what,
-                       plan, sw_text_bytes(limits->per_rank, have, sizeof have), most, advice);
+                       "%s does not fit: a rank needs %s, shard.memory_limit is %s · most of a "
+                       "rank's memory is %s · %s",
+                       what, plan, sw_text_bytes(limits->per_rank, have, sizeof have), most,
+                       advice);
     if (need->files)
         snprintf(of_files, sizeof of_files, " and %s of files, which lie in memory there",
                  sw_text_bytes(need->files, files, sizeof files));
-    return sw_fail(
-        err, SW_NO_MEMORY,
-        "%s does not fit: %d rank%s of %s planned and %s beside it for each process%s need %s, %s leaves %s · most of a "
-        "rank's memory is %s · %s",
-        what, need->n_ranks, need->n_ranks > 1 ? "s" : "", plan, sw_text_bytes(need->share, share, sizeof share), of_files,
-        sw_text_bytes(sw_need_bytes(need), all, sizeof all), limits->available.limit,
-        sw_text_bytes(limits->available.bytes, have, sizeof have), most, advice);
+    return sw_fail(err, SW_NO_MEMORY,
+                   "%s does not fit: %d rank%s of %s planned and %s beside it for each process%s "
+                   "need %s, %s leaves %s · most of a "
+                   "rank's memory is %s · %s",
+                   what, need->n_ranks, need->n_ranks > 1 ? "s" : "", plan,
+                   sw_text_bytes(need->share, share, sizeof share), of_files,
+                   sw_text_bytes(sw_need_bytes(need), all, sizeof all), limits->available.limit,
+                   sw_text_bytes(limits->available.bytes, have, sizeof have), most, advice);
 }

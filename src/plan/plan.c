@@ -5,8 +5,9 @@
 #include "comm/control.h"
 
 sw_status sw_kernel_set_of(const sw_settings *settings, sw_kernel_set *set, sw_error *err) {
-    static const sw_kernel_set named[] = {
-        [SW_KERNELS_BASELINE] = SW_SET_BASELINE, [SW_KERNELS_V3] = SW_SET_V3, [SW_KERNELS_V4] = SW_SET_V4};
+    static const sw_kernel_set named[] = {[SW_KERNELS_BASELINE] = SW_SET_BASELINE,
+                                          [SW_KERNELS_V3] = SW_SET_V3,
+                                          [SW_KERNELS_V4] = SW_SET_V4};
     *set = sw_kernel_set_best();
     if (settings->train.kernels == SW_KERNELS_AUTO)
         return SW_OK;
@@ -14,8 +15,8 @@ sw_status sw_kernel_set_of(const sw_settings *settings, sw_kernel_set *set, sw_e
     return sw_kernel_set_check(*set, err) ? sw_fail_within(err, "train.kernels") : SW_OK;
 }
 
-/* Bytes of a rank by class, what the programs do not know included: its share of the memory that ranks talk through, and the
- * buffers of saving. */
+/* Bytes of a rank by class, what the programs do not know included: its share of the memory that
+ * ranks talk through, and the buffers of saving. */
 static void count(const sw_assembly *a, int64_t planned[SW_N_MEMORY_CLASSES]) {
     const int n_ranks = a->choice.n_ranks;
     sw_compiled_bytes(a->compiled, planned);
@@ -27,9 +28,11 @@ static void count(const sw_assembly *a, int64_t planned[SW_N_MEMORY_CLASSES]) {
 }
 
 /* The same counted, and what a run of it needs. */
-static sw_need need_of(const sw_plan *plan, const sw_assembly *a, int64_t planned[SW_N_MEMORY_CLASSES]) {
+static sw_need need_of(const sw_plan *plan, const sw_assembly *a,
+                       int64_t planned[SW_N_MEMORY_CLASSES]) {
     count(a, planned);
-    return sw_need_of(a->choice.n_ranks, a->choice.n_threads, planned, a->n_parameters, plan->gemm.kind == SW_GEMM_BLAS);
+    return sw_need_of(a->choice.n_ranks, a->choice.n_threads, planned, a->n_parameters,
+                      plan->gemm.kind == SW_GEMM_BLAS);
 }
 
 sw_need sw_plan_need(const sw_plan *plan, const sw_assembly *a) {
@@ -56,7 +59,8 @@ sw_status sw_plan_price(sw_plan *plan, sw_error *err) {
     return SW_OK;
 }
 
-sw_status sw_plan_create(const sw_settings *settings, const sw_custom_model *custom, int n_cores, sw_plan *plan, sw_error *err) {
+sw_status sw_plan_create(const sw_settings *settings, const sw_custom_model *custom, int n_cores,
+                         sw_plan *plan, sw_error *err) {
     sw_assembly_choice choice;
     *plan = (sw_plan){0};
     sw_assembly_choose(settings, n_cores, &choice, plan->why_ranks, sizeof plan->why_ranks);
@@ -69,7 +73,8 @@ sw_status sw_plan_create(const sw_settings *settings, const sw_custom_model *cus
         status = sw_assembly_create(settings, custom, &choice, &plan->assembly, err);
     if (status)
         return status;
-    sw_gemm_choose(plan->kernel_set, sw_sharding_numbers(&plan->assembly.sharding), settings->train.reproducible, &plan->gemm);
+    sw_gemm_choose(plan->kernel_set, sw_sharding_numbers(&plan->assembly.sharding),
+                   settings->train.reproducible, &plan->gemm);
     if ((status = sw_plan_price(plan, err)))
         sw_plan_free(plan);
     return status;

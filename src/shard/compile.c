@@ -26,7 +26,8 @@ void sw_compiled_free(sw_compiled *c) {
 }
 
 /* The graph as it was traced becomes the step graph. */
-static sw_status make_step_graph(const sw_sharding *sharding, sw_graph *graph, sw_compile_purpose purpose, sw_error *err) {
+static sw_status make_step_graph(const sw_sharding *sharding, sw_graph *graph,
+                                 sw_compile_purpose purpose, sw_error *err) {
     if (purpose == SW_COMPILE_UPDATE) {
         graph->is_differentiated = true;
         return SW_OK;
@@ -44,18 +45,22 @@ static sw_status make_step_graph(const sw_sharding *sharding, sw_graph *graph, s
     return status ? status : sw_graph_reuse_in_place(graph, err);
 }
 
-static sw_status lay_out(sw_compiled *c, const sw_graph *graph, sw_compile_purpose purpose, sw_error *err) {
+static sw_status lay_out(sw_compiled *c, const sw_graph *graph, sw_compile_purpose purpose,
+                         sw_error *err) {
     const sw_sharding *s = &c->sharding;
-    sw_status status = sw_layout_create(graph, &s->mesh, s->wrap, sw_sharding_cut(s), &c->layout, err);
+    sw_status status =
+        sw_layout_create(graph, &s->mesh, s->wrap, sw_sharding_cut(s), &c->layout, err);
     if (!status)
         status = sw_states_create(&c->layout, s, purpose != SW_COMPILE_FORWARD, &c->states, err);
     return status ? status : sw_states_keep(&c->states, graph, err);
 }
 
-sw_status sw_compile(sw_compiled *c, sw_graph *graph, sw_compile_purpose purpose, const sw_program **program, sw_error *err) {
+sw_status sw_compile(sw_compiled *c, sw_graph *graph, sw_compile_purpose purpose,
+                     const sw_program **program, sw_error *err) {
     if (c->n_programs == SW_MOST_PROGRAMS) {
         sw_graph_free(graph);
-        return sw_fail(err, SW_BUG, "more than %d programs over the same parameters", SW_MOST_PROGRAMS);
+        return sw_fail(err, SW_BUG, "more than %d programs over the same parameters",
+                       SW_MOST_PROGRAMS);
     }
     int i = c->n_programs++;
     c->graphs[i] = graph;

@@ -1,5 +1,5 @@
-/* costs.c: what instructions cost that are no kernels: bytes of memory read and written, and ranks that are met. Kernels bring
- * their cost with them (graph/ops), an update its own (updates.c). */
+/* costs.c: what instructions cost that are no kernels: bytes of memory read and written, and ranks
+ * that are met. Kernels bring their cost with them (graph/ops), an update its own (updates.c). */
 #include "shard/builder.h"
 
 /* Elements between the parameters of a group's flat buffer, its tail included. */
@@ -15,12 +15,14 @@ void sw_costs_count(sw_program *program) {
         switch (instruction->kind) {
         case SW_DO_GATHER: /* a view costs the meeting alone */
             instruction->n_peers = others;
-            instruction->bytes = instruction->operand[1].buffer >= 0 ? 2 * (double)instruction->operand[1].bytes : 0;
-            break;
-        case SW_DO_REDUCE_SUM: /* every contribution is read, the sum written; later slots read it too */
-            instruction->n_peers = others;
             instruction->bytes =
-                (double)instruction->operand[1].bytes * (others + 2 + (instruction->accumulate_later_slots != 0));
+                instruction->operand[1].buffer >= 0 ? 2 * (double)instruction->operand[1].bytes : 0;
+            break;
+        case SW_DO_REDUCE_SUM: /* every contribution is read, the sum written; later slots read it
+                                  too */
+            instruction->n_peers = others;
+            instruction->bytes = (double)instruction->operand[1].bytes *
+                                 (others + 2 + (instruction->accumulate_later_slots != 0));
             break;
         case SW_DO_PAD:
             instruction->bytes = 4 * (double)padding(layout, instruction->group);

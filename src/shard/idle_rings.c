@@ -1,19 +1,21 @@
-/* idle_rings.c: the places of the gradient ring lie idle from a slot's beginning until backward comes to fill them. What is dead
- * by then may lie there meanwhile.
+/* idle_rings.c: the places of the gradient ring lie idle from a slot's beginning until backward
+ * comes to fill them. What is dead by then may lie there meanwhile.
  *
- *      a slot            | forward ...... last block | loss   | backward of the last block | ... of the one before
- *      of the root       |                           | filled .....................................................
- *      place 0           |                           | logits | filled ............................................
- *      place 1           |                           kept of the last block ..............| filled ...............
+ *   a slot       | forward ... last block | loss   | backward, last block | ... the one before
+ *   of the root  |                        | filled ..........................................
+ *   place 0      |                        | logits | filled .................................
+ *   place 1      |                        kept of the last block ........| filled ..........
  *
- * The ring is a window: peers read a place until they have summed what was last posted from it. Acquiring the place waits for
- * that; so the instruction is moved from the first gradient of the slot to the first loan. From there to the post the place is
- * this rank's alone, whatever it writes there. Only the slot's first use of a place lends: later ones would wait for sums that
- * are under way.
+ * The ring is a window: peers read a place until they have summed what was last posted from it.
+ * Acquiring the place waits for that; so the instruction is moved from the first gradient of the
+ * slot to the first loan. From there to the post the place is this rank's alone, whatever it writes
+ * there. Only the slot's first use of a place lends: later ones would wait for sums that are under
+ * way.
  *
- * What is lent: as long as something fits, the largest buffer among those that are alive when most bytes are. So each loan lowers
- * a peak, and what would lower none stays where it is. Where packing leaves gaps, a few more that are alive when the highest
- * byte is in use. See docs/design/memory-map.md, "Idle rings".
+ * What is lent: as long as something fits, the largest buffer among those that are alive when most
+ * bytes are. So each loan lowers a peak, and what would lower none stays where it is. Where packing
+ * leaves gaps, a few more that are alive when the highest byte is in use. See
+ * docs/design/memory-map.md, "Idle rings".
  */
 #include "shard/placement.h"
 
@@ -25,13 +27,15 @@ static int first_use(const sw_program *program, int buffer, bool acquires) {
     for (int i = 0; i < program->instructions.n; i++) {
         const sw_instruction *instruction = &program->instructions.item[i];
         for (int o = 0; o < instruction->n_operands; o++)
-            if (instruction->operand[o].buffer == buffer && (instruction->kind == SW_DO_REDUCE_ACQUIRE) == acquires)
+            if (instruction->operand[o].buffer == buffer &&
+                (instruction->kind == SW_DO_REDUCE_ACQUIRE) == acquires)
                 return i;
     }
     return program->instructions.n;
 }
 
-/* The ring's places, from when they are filled on. Returns the end of the highest: what is lent must not go beyond. */
+/* The ring's places, from when they are filled on. Returns the end of the highest: what is lent
+ * must not go beyond. */
 static int64_t place_ring(const sw_program *program, sw_placements *ring) {
     int64_t end = 0;
     ring->n = 0;
@@ -54,7 +58,8 @@ static int best_loan_first(const void *a, const void *b) {
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
     int mine = x->last - x->first, other = y->last - y->first;
-    return mine != other ? (mine > other ? -1 : 1) : (x->buffer > y->buffer) - (x->buffer < y->buffer);
+    return mine != other ? (mine > other ? -1 : 1)
+                         : (x->buffer > y->buffer) - (x->buffer < y->buffer);
 }
 
 /* All that could be lent, in `rest`. */
@@ -86,16 +91,19 @@ static int top_of(const sw_program *program) {
     return highest ? highest->first : 0;
 }
 
-/* The best of the candidates that are alive at `peak`; false if none of them fits. A ring only fills up, so what does not fit now
- * never will: it stops being a candidate, as does what is lent. */
-static bool lend_one(sw_program *program, sw_placements *ring, sw_placements *rest, int64_t room, int64_t *alive, int peak) {
+/* The best of the candidates that are alive at `peak`; false if none of them fits. A ring only
+ * fills up, so what does not fit now never will: it stops being a candidate, as does what is
+ * lent. */
+static bool lend_one(sw_program *program, sw_placements *ring, sw_placements *rest, int64_t room,
+                     int64_t *alive, int peak) {
     sw_placement *best = NULL;
     int n_left = 0;
     for (int i = 0; i < rest->n; i++) {
         sw_placement *candidate = &rest->item[i];
         bool is_alive = candidate->first <= peak && peak <= candidate->last;
         if (!best && is_alive) {
-            candidate->address = sw_occupancy_find(ring->taken, candidate->first, candidate->last, candidate->bytes);
+            candidate->address =
+                sw_occupancy_find(ring->taken, candidate->first, candidate->last, candidate->bytes);
             if (candidate->address + candidate->bytes > room)
                 continue;
             best = &ring->item[ring->n++];
@@ -137,14 +145,16 @@ static void move_earlier(sw_program *program, int from, int to) {
                 all[i].wait[w].instruction = moved(all[i].wait[w].instruction, from, to);
     for (int b = 0; b < program->buffers.n; b++) {
         sw_buffer *buffer = &program->buffers.item[b];
-        if (buffer->is_persistent || buffer->first < 0 || buffer->last == program->instructions.n) /* which lives always */
+        if (buffer->is_persistent || buffer->first < 0 ||
+            buffer->last == program->instructions.n) /* which lives always */
             continue;
         buffer->first = moved(buffer->first, from, to);
         buffer->last = moved(buffer->last, from, to);
     }
 }
 
-void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest, int64_t *alive) {
+void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest,
+                        int64_t *alive) {
     int64_t room = place_ring(program, ring);
     int n_places = ring->n;
     if (!n_places)
@@ -165,7 +175,8 @@ void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements 
         int acquire = first_use(program, ring->item[p].buffer, true), first = acquire;
         for (int k = n_places; k < ring->n; k++) {
             const sw_placement *place = &ring->item[p], *lent = &ring->item[k];
-            bool meet = lent->address < place->address + place->bytes && place->address < lent->address + lent->bytes;
+            bool meet = lent->address < place->address + place->bytes &&
+                        place->address < lent->address + lent->bytes;
             first = meet ? (int)smaller(first, program->buffers.item[lent->buffer].first) : first;
         }
         if (first < acquire)

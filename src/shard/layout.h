@@ -1,13 +1,15 @@
 /* layout.h: the ownership map: who owns which elements of which parameter.
  *
- * A shard unit has one flat buffer per group (trainable, frozen): its parameters in declaration order, each at a multiple of
- * SW_BLOCK elements, padded and cut into n_shards equal shards, whose length is a multiple of `cut` elements. It is cut over some
- * axes of the mesh and replicated over the others: the owner of a shard is a place of the axes that it is cut over.
+ * A shard unit has one flat buffer per group (trainable, frozen): its parameters in declaration
+ * order, each at a multiple of SW_BLOCK elements, padded and cut into n_shards equal shards, whose
+ * length is a multiple of `cut` elements. It is cut over some axes of the mesh and replicated over
+ * the others: the owner of a shard is a place of the axes that it is cut over.
  *
  *      group  | wte ............ |..| norm |..| w1 ......... |..| w2 ......... | padding |
  *      owner  |  place 0      |  place 1      |  place 2      |  place 3                 |
  *
- * Everything that walks parameters across ranks (init, load, norm, decay, update, save) asks this map; nothing recomputes it.
+ * Everything that walks parameters across ranks (init, load, norm, decay, update, save) asks this
+ * map; nothing recomputes it.
  */
 #ifndef SW_SHARD_LAYOUT_H
 #define SW_SHARD_LAYOUT_H
@@ -29,7 +31,8 @@ typedef struct sw_group {
     int n_parameters;
     const int *parameters; /* [n_parameters] graph parameter ids, in order of offset */
     int64_t n_elements;    /* of the parameters, without padding */
-    int64_t shard;         /* elements of one owner, padding included: the flat buffer has n_shards * shard */
+    int64_t
+        shard; /* elements of one owner, padding included: the flat buffer has n_shards * shard */
 } sw_group;
 
 typedef struct sw_shard_unit {
@@ -61,14 +64,14 @@ typedef struct sw_piece {
 } sw_piece;
 
 typedef struct sw_wrap {
-    int64_t min_parameters; /* 0: every block is a unit; else neighbours with one parent join until they have so many; too small a
-                               rest joins those before it */
+    int64_t min_parameters; /* 0: every block is a unit; else neighbours with one parent join until
+                               they have so many; too small a rest joins those before it */
 } sw_wrap;
 
-/* `cut` is a multiple of SW_BLOCK. Errors: SW_BAD_CONFIG: more than 2^56 parameters. Ownership: free with sw_layout_free; the
- * graph must outlive the layout. */
-sw_status sw_layout_create(const sw_graph *graph, const sw_mesh *mesh, sw_wrap wrap, int64_t cut, sw_layout *layout,
-                           sw_error *err);
+/* `cut` is a multiple of SW_BLOCK. Errors: SW_BAD_CONFIG: more than 2^56 parameters. Ownership:
+ * free with sw_layout_free; the graph must outlive the layout. */
+sw_status sw_layout_create(const sw_graph *graph, const sw_mesh *mesh, sw_wrap wrap, int64_t cut,
+                           sw_layout *layout, sw_error *err);
 void sw_layout_free(sw_layout *layout);
 
 /* Which shard a rank owns. */
@@ -76,7 +79,8 @@ static inline int sw_layout_owner(const sw_layout *layout, int rank) {
     return sw_mesh_place(&layout->mesh, layout->cut_over, rank);
 }
 
-/* Walk the pieces of `owner`'s shard of `group` in order of shard_offset: `*at` starts at 0; false when there are no more. */
+/* Walk the pieces of `owner`'s shard of `group` in order of shard_offset: `*at` starts at 0; false
+ * when there are no more. */
 bool sw_layout_next_piece(const sw_layout *layout, int group, int owner, int *at, sw_piece *piece);
 
 #endif

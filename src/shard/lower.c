@@ -1,7 +1,8 @@
 /* lower.c: an operation of the step graph becomes a kernel instruction on buffers.
  *
- * A value's buffer is made when an operation first writes it, a parameter is where its unit is gathered at this point, a gradient
- * is in the buffer that will be reduced. Nothing here knows what the operation computes.
+ * A value's buffer is made when an operation first writes it, a parameter is where its unit is
+ * gathered at this point, a gradient is in the buffer that will be reduced. Nothing here knows what
+ * the operation computes.
  */
 #include "shard/builder.h"
 
@@ -16,8 +17,10 @@ static sw_reference value_reference(sw_builder *b, const sw_operand *operand) {
         *buffer = b->states->kept[storage->state - 1];
     if (*buffer < 0) {
         const char *name = sw_arena_format(&b->program->arena, "%%%d", storage->id);
-        sw_memory_class memory_class = storage->kind == SW_VALUE_LOGITS ? SW_MEMORY_LOGITS : SW_MEMORY_ACTIVATIONS;
-        *buffer = sw_builder_buffer(b, name, memory_class, SW_BUFFER_PRIVATE, sw_value_bytes(storage, numbers));
+        sw_memory_class memory_class =
+            storage->kind == SW_VALUE_LOGITS ? SW_MEMORY_LOGITS : SW_MEMORY_ACTIVATIONS;
+        *buffer = sw_builder_buffer(b, name, memory_class, SW_BUFFER_PRIVATE,
+                                    sw_value_bytes(storage, numbers));
     }
     int64_t size = operand->value->n_elements ? bytes / operand->value->n_elements : 0;
     int64_t offset = operand->offset * size;
@@ -31,17 +34,21 @@ static sw_reference lower_operand(sw_builder *b, const sw_operand *operand) {
         return (sw_reference){.buffer = -1};
     const sw_slot_of_parameter *slot = &b->layout->parameters[operand->parameter->id];
     return operand->kind == SW_OPERAND_PARAMETER
-               ? sw_parameter_reference(b, slot->group, slot->offset, operand->parameter->n_elements)
-               : sw_gradient_reference(b, slot->group, slot->offset, operand->parameter->n_elements);
+               ? sw_parameter_reference(b, slot->group, slot->offset,
+                                        operand->parameter->n_elements)
+               : sw_gradient_reference(b, slot->group, slot->offset,
+                                       operand->parameter->n_elements);
 }
 
-/* In copy mode the first kernel that reads a gathered unit waits for the gather; replicated parameters arrive in the update
- * segment before, so there the first kernel of forward waits for everything. */
+/* In copy mode the first kernel that reads a gathered unit waits for the gather; replicated
+ * parameters arrive in the update segment before, so there the first kernel of forward waits for
+ * everything. */
 static void wait_for_parameters(sw_builder *b, const sw_op *op, sw_instruction *instruction) {
     if (!sw_has_two_lanes(b))
         return;
     if (b->sharding.stage < 3) {
-        if (instruction->segment == SW_SEGMENT_FORWARD && b->program->segment_count[SW_SEGMENT_FORWARD] == 1)
+        if (instruction->segment == SW_SEGMENT_FORWARD &&
+            b->program->segment_count[SW_SEGMENT_FORWARD] == 1)
             sw_builder_wait_for_all(b, instruction);
         return;
     }
@@ -49,7 +56,8 @@ static void wait_for_parameters(sw_builder *b, const sw_op *op, sw_instruction *
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operand[i].kind != SW_OPERAND_PARAMETER)
             continue;
-        int stretch = b->open_gather[b->layout->unit_of_graph_unit[op->operand[i].parameter->unit->id]];
+        int stretch =
+            b->open_gather[b->layout->unit_of_graph_unit[op->operand[i].parameter->unit->id]];
         if (stretch >= 0 && b->gather_instruction[stretch] > wait)
             wait = b->gather_instruction[stretch];
     }
@@ -69,36 +77,43 @@ static sw_element element_of(const sw_operand *operand) {
                                                    : SW_ELEMENT_R;
 }
 
-void sw_check_kernel(sw_builder *b, const sw_instruction *instruction, const sw_element *elements, uint32_t written) {
+void sw_check_kernel(sw_builder *b, const sw_instruction *instruction, const sw_element *elements,
+                     uint32_t written) {
     sw_given_call call = {.n_operands = instruction->n_operands,
-                          .accumulate = instruction->accumulate | instruction->accumulate_later_slots};
+                          .accumulate =
+                              instruction->accumulate | instruction->accumulate_later_slots};
     memcpy(call.dim, instruction->dim, sizeof call.dim);
     memcpy(call.attribute, instruction->attribute, sizeof call.attribute);
     for (int i = 0; i < call.n_operands; i++) {
         const sw_reference *r = &instruction->operand[i];
-        call.operand[i] = (sw_given_operand){r->buffer, r->offset, r->bytes, elements[i], written >> i & 1};
+        call.operand[i] =
+            (sw_given_operand){r->buffer, r->offset, r->bytes, elements[i], written >> i & 1};
     }
-    if (!b->status && sw_kernel_check(instruction->kernel, sw_sharding_numbers(&b->sharding), &call, b->err)) {
+    if (!b->status &&
+        sw_kernel_check(instruction->kernel, sw_sharding_numbers(&b->sharding), &call, b->err)) {
         b->status = SW_BUG;
         sw_fail_within(b->err, "%s", instruction->label);
     }
 }
 
 void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
-    static const char *const phases[] = {
-        [SW_SEGMENT_PREPARE] = "prepare", [SW_SEGMENT_FORWARD] = "forward", [SW_SEGMENT_BACKWARD] = "backward"};
+    static const char *const phases[] = {[SW_SEGMENT_PREPARE] = "prepare",
+                                         [SW_SEGMENT_FORWARD] = "forward",
+                                         [SW_SEGMENT_BACKWARD] = "backward"};
     sw_reference operands[SW_MAX_OPERANDS];
     sw_element elements[SW_MAX_OPERANDS];
     uint32_t written = 0;
     for (int i = 0; i < op->n_operands; i++)
         operands[i] = lower_operand(b, &op->operand[i]);
-    int64_t scratch_bytes =
-        sw_kernel_scratch_bytes(op->kernel, op->dim, sw_sharding_numbers(&b->sharding), b->sharding.n_threads);
-    int scratch = scratch_bytes ? sw_builder_buffer(b, "scratch", SW_MEMORY_SCRATCH, SW_BUFFER_PRIVATE, scratch_bytes) : -1;
+    int64_t scratch_bytes = sw_kernel_scratch_bytes(
+        op->kernel, op->dim, sw_sharding_numbers(&b->sharding), b->sharding.n_threads);
+    int scratch = scratch_bytes ? sw_builder_buffer(b, "scratch", SW_MEMORY_SCRATCH,
+                                                    SW_BUFFER_PRIVATE, scratch_bytes)
+                                : -1;
     int unit = b->layout->unit_of_graph_unit[op->unit->id];
-    sw_instruction *instruction =
-        sw_builder_append(b, SW_DO_KERNEL, segment, SW_LANE_COMPUTE, unit, "%s%s %s %s", phases[segment],
-                          op->is_recomputed ? " (recompute)" : "", op->unit->name, sw_kernel_name(op->kernel));
+    sw_instruction *instruction = sw_builder_append(
+        b, SW_DO_KERNEL, segment, SW_LANE_COMPUTE, unit, "%s%s %s %s", phases[segment],
+        op->is_recomputed ? " (recompute)" : "", op->unit->name, sw_kernel_name(op->kernel));
     if (!instruction)
         return;
     instruction->kernel = op->kernel;

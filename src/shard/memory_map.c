@@ -1,11 +1,12 @@
 /* memory_map.c: an address for every buffer, before the first step.
  *
- * Each memory class has a section, but logits and scratch, which lie in that of activations: all three are alive by use, and what
- * one of them needs at one instruction, another has at the next. A section holds first the persistent buffers of the states, in
- * order, then the transient ones, packed by lifetime: long ones first, each at the lowest address where no buffer that lives at
- * the same time lies. Some go into places of the gradient ring that are idle all their life (shard/idle_rings.c). What a class
- * needs is the end of its highest buffer; that figure is the plan, and what executed operands touch must come out equal. See
- * docs/design/memory-map.md.
+ * Each memory class has a section, but logits and scratch, which lie in that of activations: all
+ * three are alive by use, and what one of them needs at one instruction, another has at the next. A
+ * section holds first the persistent buffers of the states, in order, then the transient ones,
+ * packed by lifetime: long ones first, each at the lowest address where no buffer that lives at the
+ * same time lies. Some go into places of the gradient ring that are idle all their life
+ * (shard/idle_rings.c). What a class needs is the end of its highest buffer; that figure is the
+ * plan, and what executed operands touch must come out equal. See docs/design/memory-map.md.
  */
 #include "shard/placement.h"
 
@@ -45,7 +46,8 @@ static void find_lifetimes(sw_program *program) {
     /* filled before a slot, or read after it */
     for (int p = 0; p < program->ports.n; p++)
         keep(program, program->ports.item[p].buffer, 0, n);
-    for (int b = 0; b < program->buffers.n; b++) /* peers and the communication lane reach into rings at any time */
+    for (int b = 0; b < program->buffers.n;
+         b++) /* peers and the communication lane reach into rings at any time */
         if (program->buffers.item[b].memory_class == SW_MEMORY_REDUCE ||
             program->buffers.item[b].memory_class == SW_MEMORY_GATHER)
             keep(program, b, 0, n);
@@ -55,9 +57,9 @@ static int compare(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-/* Activations first: logits and scratch, which live for one instruction, go on top, so that the room of activations does not
- * depend on what working space there is. Of one class what lives long lies low, like a stack: values that forward keeps for
- * backward. */
+/* Activations first: logits and scratch, which live for one instruction, go on top, so that the
+ * room of activations does not depend on what working space there is. Of one class what lives long
+ * lies low, like a stack: values that forward keeps for backward. */
 static int long_first(const void *a, const void *b) {
     const sw_placement *x = a, *y = b;
     if (x->memory_class != y->memory_class)

@@ -15,7 +15,8 @@ typedef struct addresses {
 } addresses;
 
 typedef struct node {
-    addresses own;   /* by buffers that are alive at all its instructions and not at all of its parent's */
+    addresses
+        own; /* by buffers that are alive at all its instructions and not at all of its parent's */
     addresses whole; /* at any of its instructions */
 } node;
 
@@ -87,7 +88,8 @@ static void add_list(lists *l, const addresses *a) {
 }
 
 /* The lists of node i, of instructions low .. high, that matter to first .. last. */
-static void collect(const sw_occupancy *o, int i, int low, int high, int first, int last, lists *l) {
+static void collect(const sw_occupancy *o, int i, int low, int high, int first, int last,
+                    lists *l) {
     if (last < low || first > high || !o->nodes[i].whole.n)
         return;
     if (first <= low && high <= last) {
@@ -104,7 +106,8 @@ int64_t sw_occupancy_find(const sw_occupancy *o, int first, int last, int64_t by
     lists l = {0};
     int64_t address = 0;
     collect(o, 1, 0, o->n_leaves - 1, first, last, &l);
-    /* Each list in turn pushes the address up to where it has room; what all of them have left alone fits. */
+    /* Each list in turn pushes the address up to where it has room; what all of them have left
+     * alone fits. */
     for (int k = 0, n_content = 0; n_content < l.n; k = (k + 1) % l.n, n_content++) {
         const addresses *a = l.item[k];
         int i = first_beyond(a, address);
@@ -140,7 +143,8 @@ static void join(sw_occupancy *o, addresses *a, int64_t begin, int64_t end) {
     a->n += 1 - (to - from);
 }
 
-static void take(sw_occupancy *o, int i, int low, int high, int first, int last, int64_t begin, int64_t end) {
+static void take(sw_occupancy *o, int i, int low, int high, int first, int last, int64_t begin,
+                 int64_t end) {
     if (last < low || first > high)
         return;
     join(o, &o->nodes[i].whole, begin, end);

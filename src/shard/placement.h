@@ -1,4 +1,5 @@
-/* placement.h: where buffers may lie, for the files that give them their places: shard/states.c, memory_map.c, idle_rings.c. */
+/* placement.h: where buffers may lie, for the files that give them their places: shard/states.c,
+ * memory_map.c, idle_rings.c. */
 #ifndef SW_SHARD_PLACEMENT_H
 #define SW_SHARD_PLACEMENT_H
 
@@ -28,23 +29,32 @@ static inline int64_t sw_buffer_aligned(int64_t n) {
 
 /* Does the memory map give this buffer an address in `section`? */
 static inline bool sw_is_transient_in(const sw_buffer *buffer, sw_memory_class section) {
-    return !buffer->is_persistent && buffer->first >= 0 && sw_memory_section(buffer->memory_class) == section;
+    return !buffer->is_persistent && buffer->first >= 0 &&
+           sw_memory_section(buffer->memory_class) == section;
 }
 
 static inline sw_placement sw_placement_of(const sw_buffer *buffer) {
-    return (sw_placement){buffer->id, buffer->memory_class, buffer->first, buffer->last, sw_buffer_aligned(buffer->bytes), 0};
+    return (sw_placement){buffer->id,
+                          buffer->memory_class,
+                          buffer->first,
+                          buffer->last,
+                          sw_buffer_aligned(buffer->bytes),
+                          0};
 }
 
-/* Give every transient buffer of a section an address. Lifetimes are known. Returns the room that they take. */
+/* Give every transient buffer of a section an address. Lifetimes are known. Returns the room that
+ * they take. */
 int64_t sw_map_section(sw_program *program, sw_memory_class section, sw_placements *w);
 
-/* Place what is alive at the peak of section ACTIVATIONS in places of the gradient ring that are idle all its life, as long as
- * there is something that fits. It then counts as the ring's class, and the places are acquired before it. Section REDUCE has
- * been mapped. `ring`, `rest` and `alive` [instructions + 2] are working space. */
-void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest, int64_t *alive);
+/* Place what is alive at the peak of section ACTIVATIONS in places of the gradient ring that are
+ * idle all its life, as long as there is something that fits. It then counts as the ring's class,
+ * and the places are acquired before it. Section REDUCE has been mapped. `ring`, `rest` and `alive`
+ * [instructions + 2] are working space. */
+void sw_idle_rings_lend(sw_program *program, sw_placements *ring, sw_placements *rest,
+                        int64_t *alive);
 
-/* out: alive [instructions + 1], the bytes of a section that are alive at each instruction. Returns the most: no placement can go
- * below. */
+/* out: alive [instructions + 1], the bytes of a section that are alive at each instruction. Returns
+ * the most: no placement can go below. */
 int64_t sw_count_alive(const sw_program *program, sw_memory_class section, int64_t *alive);
 
 #endif

@@ -1,4 +1,5 @@
-/* print.c: the program for people, and its hash. The hash is over what is printed, so that a difference can be shown. */
+/* print.c: the program for people, and its hash. The hash is over what is printed, so that a
+ * difference can be shown. */
 #include "shard/program.h"
 
 #include <inttypes.h>
@@ -18,7 +19,8 @@ static void put(writer *w, const char *format, ...) {
     bool has_room = w->used < w->bytes;
     va_list arguments;
     va_start(arguments, format);
-    int n = vsnprintf(has_room ? w->line + w->used : NULL, has_room ? w->bytes - w->used : 0, format, arguments);
+    int n = vsnprintf(has_room ? w->line + w->used : NULL, has_room ? w->bytes - w->used : 0,
+                      format, arguments);
     va_end(arguments);
     w->used += n > 0 ? (size_t)n : 0;
 }
@@ -35,15 +37,16 @@ static void put_reference(writer *w, const sw_program *program, const sw_referen
             put(w, " %s*%" PRId64, sw_axis_name((sw_axis)axis), reference->own_stride[axis]);
     if (reference->offset)
         put(w, " +%" PRId64, reference->offset);
-    put(w, " %s@%" PRId64 " %" PRId64 " B]", sw_memory_class_name(buffer->memory_class), buffer->address, reference->bytes);
+    put(w, " %s@%" PRId64 " %" PRId64 " B]", sw_memory_class_name(buffer->memory_class),
+        buffer->address, reference->bytes);
 }
 
 size_t sw_instruction_print(const sw_program *program, int index, char *line, size_t bytes) {
     static const char *const segments[] = {"prepare", "forward", "backward", "reduce", "update"};
     const sw_instruction *instruction = &program->instructions.item[index];
     writer w = {line, bytes, 0};
-    put(&w, "%5d %-8s %-4s %s", index, segments[instruction->segment], instruction->lane == SW_LANE_COMPUTE ? "comp" : "comm",
-        instruction->label);
+    put(&w, "%5d %-8s %-4s %s", index, segments[instruction->segment],
+        instruction->lane == SW_LANE_COMPUTE ? "comp" : "comm", instruction->label);
     if (instruction->group >= 0)
         put(&w, " group %d", instruction->group);
     if (instruction->channel >= 0)
@@ -53,7 +56,8 @@ size_t sw_instruction_print(const sw_program *program, int index, char *line, si
         if (wait->when == SW_ALL_BEFORE)
             put(&w, " waits for all before");
         else
-            put(&w, " waits for %d%s", wait->instruction, wait->when == SW_SLOT_BEFORE ? " of the slot before" : "");
+            put(&w, " waits for %d%s", wait->instruction,
+                wait->when == SW_SLOT_BEFORE ? " of the slot before" : "");
     }
     if (instruction->moved_bytes)
         put(&w, " moves %" PRId64 " B", instruction->moved_bytes);

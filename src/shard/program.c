@@ -1,4 +1,5 @@
-/* program.c: from a step graph to a program: the order of the passes, and the list that they write to. */
+/* program.c: from a step graph to a program: the order of the passes, and the list that they write
+ * to. */
 #include "shard/builder.h"
 #include "shard/schedule.h"
 
@@ -18,21 +19,22 @@ void *sw_builder_fail(sw_builder *b, sw_status status, const char *format, ...) 
     return NULL;
 }
 
-sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int unit,
-                                  const char *format, ...) {
+sw_instruction *sw_builder_append(sw_builder *b, sw_instruction_kind kind, sw_segment segment,
+                                  sw_lane lane, int unit, const char *format, ...) {
     sw_program *p = b->program;
     char label[256];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(label, sizeof label, format, arguments);
     va_end(arguments);
-    sw_instruction *grown =
-        sw_arena_grow(&p->arena, p->instructions.item, p->instructions.n, &p->instructions.capacity, sizeof(sw_instruction));
+    sw_instruction *grown = sw_arena_grow(&p->arena, p->instructions.item, p->instructions.n,
+                                          &p->instructions.capacity, sizeof(sw_instruction));
     if (grown)
         p->instructions.item = grown;
     char *text = sw_arena_text(&p->arena, label);
     if (!grown || !text)
-        return sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d instructions", p->instructions.n);
+        return sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d instructions",
+                               p->instructions.n);
     sw_instruction *instruction = &grown[p->instructions.n++];
     *instruction = (sw_instruction){.kind = kind,
                                     .segment = segment,
@@ -55,8 +57,10 @@ static void add_wait(sw_builder *b, sw_instruction *instruction, sw_wait wait) {
         instruction->wait[instruction->n_waits++] = wait;
 }
 
-void sw_builder_wait(sw_builder *b, sw_instruction *instruction, sw_when when, int for_instruction) {
-    add_wait(b, instruction, (sw_wait){when, b->program->instructions.item[for_instruction].lane, for_instruction});
+void sw_builder_wait(sw_builder *b, sw_instruction *instruction, sw_when when,
+                     int for_instruction) {
+    add_wait(b, instruction,
+             (sw_wait){when, b->program->instructions.item[for_instruction].lane, for_instruction});
 }
 
 void sw_builder_wait_for_all(sw_builder *b, sw_instruction *instruction) {
@@ -65,9 +69,11 @@ void sw_builder_wait_for_all(sw_builder *b, sw_instruction *instruction) {
             add_wait(b, instruction, (sw_wait){SW_ALL_BEFORE, (sw_lane)lane, -1});
 }
 
-int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class, sw_buffer_kind kind, int64_t bytes) {
+int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_class,
+                      sw_buffer_kind kind, int64_t bytes) {
     sw_program *p = b->program;
-    sw_buffer *grown = sw_arena_grow(&p->arena, p->buffers.item, p->buffers.n, &p->buffers.capacity, sizeof(sw_buffer));
+    sw_buffer *grown = sw_arena_grow(&p->arena, p->buffers.item, p->buffers.n, &p->buffers.capacity,
+                                     sizeof(sw_buffer));
     if (grown)
         p->buffers.item = grown;
     if (!grown || !name) {
@@ -75,8 +81,13 @@ int sw_builder_buffer(sw_builder *b, const char *name, sw_memory_class memory_cl
         return -1;
     }
     int id = p->buffers.n++;
-    grown[id] =
-        (sw_buffer){.id = id, .name = name, .memory_class = memory_class, .kind = kind, .bytes = bytes, .first = -1, .last = -1};
+    grown[id] = (sw_buffer){.id = id,
+                            .name = name,
+                            .memory_class = memory_class,
+                            .kind = kind,
+                            .bytes = bytes,
+                            .first = -1,
+                            .last = -1};
     return id;
 }
 
@@ -88,18 +99,20 @@ int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool gr
         }
     if (!grow)
         return -1;
-    sw_ring_place *grown =
-        sw_arena_grow(&b->program->arena, ring->places.item, ring->places.n, &ring->places.capacity, sizeof(sw_ring_place));
+    sw_ring_place *grown = sw_arena_grow(&b->program->arena, ring->places.item, ring->places.n,
+                                         &ring->places.capacity, sizeof(sw_ring_place));
     if (grown)
         ring->places.item = grown;
-    const char *name = sw_arena_format(&b->program->arena, "%s %s%d", ring->name, is_root ? "root " : "", ring->places.n);
+    const char *name = sw_arena_format(&b->program->arena, "%s %s%d", ring->name,
+                                       is_root ? "root " : "", ring->places.n);
     int buffer = sw_builder_buffer(b, name, ring->memory_class, ring->kind, ring->bytes[is_root]);
     if (!grown || buffer < 0) {
         sw_builder_fail(b, SW_NO_MEMORY, "no memory for a ring of buffers");
         return -1;
     }
     int place = ring->places.n++;
-    grown[place] = (sw_ring_place){.buffer = buffer, .is_root = is_root, .holder = holder, .last_touch = -1};
+    grown[place] =
+        (sw_ring_place){.buffer = buffer, .is_root = is_root, .holder = holder, .last_touch = -1};
     return place;
 }
 
@@ -109,13 +122,17 @@ int64_t sw_whole_elements(const sw_layout *layout, int group) {
 
 sw_reference sw_parameter_reference(const sw_builder *b, int group, int64_t element, int64_t n) {
     int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
-    int stretch = b->sharding.stage == 3 && sw_has_two_lanes(b) ? b->open_gather[b->layout->groups[group].unit] : -1;
+    int stretch = b->sharding.stage == 3 && sw_has_two_lanes(b)
+                      ? b->open_gather[b->layout->groups[group].unit]
+                      : -1;
     if (stretch < 0)
         return (sw_reference){b->states->copy[group], element * size, n * size};
     const sw_shard_unit *unit = &b->layout->units[b->layout->groups[group].unit];
-    int64_t before =
-        group == unit->frozen_group && unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
-    return (sw_reference){b->gather_ring.places.item[b->gather_place[stretch]].buffer, (before + element) * size, n * size};
+    int64_t before = group == unit->frozen_group && unit->trainable_group >= 0
+                         ? sw_whole_elements(b->layout, unit->trainable_group)
+                         : 0;
+    return (sw_reference){b->gather_ring.places.item[b->gather_place[stretch]].buffer,
+                          (before + element) * size, n * size};
 }
 
 sw_reference sw_gradient_reference(const sw_builder *b, int group, int64_t element, int64_t n) {
@@ -127,14 +144,19 @@ sw_reference sw_gradient_reference(const sw_builder *b, int group, int64_t eleme
 
 /* Places of the rings are as large as the largest unit that uses them. */
 static void size_rings(sw_builder *b) {
-    b->gather_ring = (sw_ring){.memory_class = SW_MEMORY_GATHER, .kind = SW_BUFFER_PRIVATE, .name = "gathered"};
-    b->reduce_ring = (sw_ring){.memory_class = SW_MEMORY_REDUCE, .kind = SW_BUFFER_WINDOW, .name = "to reduce"};
+    b->gather_ring =
+        (sw_ring){.memory_class = SW_MEMORY_GATHER, .kind = SW_BUFFER_PRIVATE, .name = "gathered"};
+    b->reduce_ring =
+        (sw_ring){.memory_class = SW_MEMORY_REDUCE, .kind = SW_BUFFER_WINDOW, .name = "to reduce"};
     int64_t size = sw_dtype_bytes(b->sharding.parameter_dtype);
     for (int u = 0; u < b->layout->n_units; u++) {
         const sw_shard_unit *unit = &b->layout->units[u];
-        int64_t trainable = unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
-        int64_t frozen = unit->frozen_group >= 0 ? sw_whole_elements(b->layout, unit->frozen_group) : 0;
-        int64_t *gather = &b->gather_ring.bytes[unit->is_root], *reduce = &b->reduce_ring.bytes[unit->is_root];
+        int64_t trainable =
+            unit->trainable_group >= 0 ? sw_whole_elements(b->layout, unit->trainable_group) : 0;
+        int64_t frozen =
+            unit->frozen_group >= 0 ? sw_whole_elements(b->layout, unit->frozen_group) : 0;
+        int64_t *gather = &b->gather_ring.bytes[unit->is_root],
+                *reduce = &b->reduce_ring.bytes[unit->is_root];
         *gather = *gather > (trainable + frozen) * size ? *gather : (trainable + frozen) * size;
         *reduce = *reduce > trainable * 4 ? *reduce : trainable * 4;
     }
@@ -147,23 +169,26 @@ static int *take_ints(sw_builder *b, int n) {
     return items ? items : sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program");
 }
 
-/* Units, beside the root, that stay gathered from forward to backward: as many as the ring of gathered units holds anyway. */
+/* Units, beside the root, that stay gathered from forward to backward: as many as the ring of
+ * gathered units holds anyway. */
 static int n_staying(const sw_builder *b) {
     return b->sharding.reshard_after_forward ? b->sharding.prefetch + 1 : b->layout->n_units;
 }
 
-/* Room for the lists, near enough, so that they need not grow by doubling: an instruction for each operation, and for each group
- * those that move it. */
+/* Room for the lists, near enough, so that they need not grow by doubling: an instruction for each
+ * operation, and for each group those that move it. */
 static void reserve_lists(sw_builder *b) {
     sw_program *p = b->program;
     int64_t n_instructions = b->graph->ops.n + INT64_C(8) * b->layout->n_groups + 16;
     int64_t n_buffers = b->states->buffers.n + (int64_t)b->graph->values.n + 16;
     if (n_instructions > INT32_MAX / 2 || n_buffers > INT32_MAX / 2)
         return;
-    p->instructions.item = sw_arena_take(&p->arena, (size_t)n_instructions * sizeof *p->instructions.item);
+    p->instructions.item =
+        sw_arena_take(&p->arena, (size_t)n_instructions * sizeof *p->instructions.item);
     p->buffers.item = sw_arena_take(&p->arena, (size_t)n_buffers * sizeof *p->buffers.item);
     if (!p->instructions.item || !p->buffers.item) {
-        sw_builder_fail(b, SW_NO_MEMORY, "no memory for a program of %d operations", b->graph->ops.n);
+        sw_builder_fail(b, SW_NO_MEMORY, "no memory for a program of %d operations",
+                        b->graph->ops.n);
         return;
     }
     p->instructions.capacity = (int)n_instructions;
@@ -181,14 +206,19 @@ static sw_status begin(sw_builder *b) {
         if (id >= 0)
             p->buffers.item[id] = *s;
     }
-    b->status = b->status ? b->status : sw_stretches_find(b->graph, b->layout, n_staying(b), &p->arena, &b->stretches, b->err);
+    b->status = b->status ? b->status
+                          : sw_stretches_find(b->graph, b->layout, n_staying(b), &p->arena,
+                                              &b->stretches, b->err);
     b->buffer_of_value = take_ints(b, b->graph->values.n);
     b->gather_place = take_ints(b, b->stretches.n_gathers);
     b->gather_instruction = take_ints(b, b->stretches.n_gathers);
     b->open_gather = take_ints(b, b->layout->n_units);
     b->reduce_place = take_ints(b, b->layout->n_units);
     size_rings(b);
-    p->n_channels = 3 * b->layout->n_groups; /* parameters, gradients of stage 0, whole gradients; rings come after */
+    p->n_channels =
+        3 *
+        b->layout
+            ->n_groups; /* parameters, gradients of stage 0, whole gradients; rings come after */
     return b->status;
 }
 
@@ -228,11 +258,12 @@ static void number_segments(sw_program *p) {
 /* A port that no instruction touches has no buffer. */
 static void find_ports(sw_builder *b) {
     sw_program *p = b->program;
-    p->ports.item = sw_arena_take(&p->arena, ((size_t)b->graph->ports.n + 1) * sizeof *p->ports.item);
+    p->ports.item =
+        sw_arena_take(&p->arena, ((size_t)b->graph->ports.n + 1) * sizeof *p->ports.item);
     for (int i = 0; p->ports.item && i < b->graph->ports.n; i++) {
         const sw_port *port = &b->graph->ports.item[i];
-        p->ports.item[p->ports.n++] =
-            (sw_program_port){port->name, port->is_output, b->buffer_of_value[port->value->storage->id]};
+        p->ports.item[p->ports.n++] = (sw_program_port){
+            port->name, port->is_output, b->buffer_of_value[port->value->storage->id]};
     }
     if (!p->ports.item)
         sw_builder_fail(b, SW_NO_MEMORY, "no memory for the program's %d ports", b->graph->ports.n);
@@ -245,7 +276,8 @@ int sw_program_buffer_of(const sw_program *program, const char *port) {
     return -1;
 }
 
-sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program, sw_error *err) {
+sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_program *program,
+                            sw_error *err) {
     *program = (sw_program){.sharding = states->sharding, .layout = states->layout};
     sw_builder b = {.graph = graph,
                     .layout = states->layout,
@@ -256,8 +288,9 @@ sw_status sw_program_create(const sw_graph *graph, const sw_states *states, sw_p
                     .posted = -1,
                     .waited = -1};
     if (graph->n_states != states->n_kept)
-        sw_builder_fail(&b, SW_BUG, "the graph has %d values that live across runs, its states have %d", graph->n_states,
-                        states->n_kept);
+        sw_builder_fail(&b, SW_BUG,
+                        "the graph has %d values that live across runs, its states have %d",
+                        graph->n_states, states->n_kept);
     else if (!begin(&b))
         emit_all(&b);
     if (!b.status) {

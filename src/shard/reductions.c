@@ -1,9 +1,10 @@
 /* reductions.c: when gradients are brought home.
  *
- * Sharded accumulation: a unit's gradient buffer is acquired before its first gradient is written, posted after the last, and
- * summed once the next unit's buffer has been posted, so that skew between ranks hides behind that unit's backward. The ring has
- * two places: one that fills, one in flight. Stages 0 and 1 keep a whole gradient in place of the ring. Unsharded accumulation:
- * the whole gradient adds up over the slots and is reduced once, in a segment of its own.
+ * Sharded accumulation: a unit's gradient buffer is acquired before its first gradient is written,
+ * posted after the last, and summed once the next unit's buffer has been posted, so that skew
+ * between ranks hides behind that unit's backward. The ring has two places: one that fills, one in
+ * flight. Stages 0 and 1 keep a whole gradient in place of the ring. Unsharded accumulation: the
+ * whole gradient adds up over the slots and is reduced once, in a segment of its own.
  */
 #include "shard/builder.h"
 
@@ -16,15 +17,17 @@ static bool uses_ring(const sw_builder *b, int group) {
 }
 
 static int channel_of(const sw_builder *b, int group) {
-    return uses_ring(b, group) ? 3 * b->layout->n_groups + b->reduce_place[b->layout->groups[group].unit]
-                               : 2 * b->layout->n_groups + group;
+    return uses_ring(b, group)
+               ? 3 * b->layout->n_groups + b->reduce_place[b->layout->groups[group].unit]
+               : 2 * b->layout->n_groups + group;
 }
 
-static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_segment segment, sw_lane lane, int group,
-                            const char *verb) {
+static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_segment segment,
+                            sw_lane lane, int group, const char *verb) {
     int unit = b->layout->groups[group].unit;
     sw_reference buffer = sw_gradient_reference(b, group, 0, sw_whole_elements(b->layout, group));
-    sw_instruction *instruction = sw_builder_append(b, kind, segment, lane, unit, "%s %s", verb, b->layout->units[unit].name);
+    sw_instruction *instruction =
+        sw_builder_append(b, kind, segment, lane, unit, "%s %s", verb, b->layout->units[unit].name);
     if (instruction) {
         instruction->axis = SW_AXIS_SHARD;
         instruction->group = group;
@@ -50,16 +53,20 @@ static void emit_sum(sw_builder *b, int group, sw_segment segment) {
 
 void sw_reductions_before(sw_builder *b, int i) {
     const sw_stretches *s = &b->stretches;
-    for (; b->n_opened < s->n_gradients && s->gradients[b->n_opened].first == i && !b->status; b->n_opened++) {
+    for (; b->n_opened < s->n_gradients && s->gradients[b->n_opened].first == i && !b->status;
+         b->n_opened++) {
         int j = b->n_opened, group = trainable_group(b, j), unit = b->layout->groups[group].unit;
         if (uses_ring(b, group)) {
-            b->reduce_place[unit] = sw_ring_take(b, &b->reduce_ring, b->layout->units[unit].is_root, j, true);
+            b->reduce_place[unit] =
+                sw_ring_take(b, &b->reduce_ring, b->layout->units[unit].is_root, j, true);
             if (b->reduce_place[unit] < 0)
                 return;
             int n_channels = channel_of(b, group) + 1;
-            b->program->n_channels = b->program->n_channels > n_channels ? b->program->n_channels : n_channels;
+            b->program->n_channels =
+                b->program->n_channels > n_channels ? b->program->n_channels : n_channels;
         }
-        emit(b, SW_DO_REDUCE_ACQUIRE, SW_SEGMENT_BACKWARD, SW_LANE_COMPUTE, group, "acquire gradient buffer of");
+        emit(b, SW_DO_REDUCE_ACQUIRE, SW_SEGMENT_BACKWARD, SW_LANE_COMPUTE, group,
+             "acquire gradient buffer of");
         emit(b, SW_DO_PAD, SW_SEGMENT_BACKWARD, SW_LANE_COMPUTE, group, "pad gradient buffer of");
     }
 }
@@ -69,10 +76,12 @@ void sw_reductions_after(sw_builder *b, int i) {
     if (!b->sharding.accumulate_sharded)
         return;
     const sw_stretches *s = &b->stretches;
-    for (; b->n_closed < s->n_gradients && s->gradients[s->gradients_by_last[b->n_closed]].last == i && !b->status;
+    for (; b->n_closed < s->n_gradients &&
+           s->gradients[s->gradients_by_last[b->n_closed]].last == i && !b->status;
          b->n_closed++) {
         int j = s->gradients_by_last[b->n_closed];
-        emit(b, SW_DO_REDUCE_POST, SW_SEGMENT_BACKWARD, SW_LANE_COMPUTE, trainable_group(b, j), "post gradient of");
+        emit(b, SW_DO_REDUCE_POST, SW_SEGMENT_BACKWARD, SW_LANE_COMPUTE, trainable_group(b, j),
+             "post gradient of");
         if (b->posted >= 0)
             emit_sum(b, b->posted, SW_SEGMENT_BACKWARD);
         b->posted = trainable_group(b, j);
@@ -87,7 +96,8 @@ void sw_reductions_end(sw_builder *b) {
         return;
     }
     for (int j = 0; j < b->stretches.n_gradients && !b->status; j++)
-        emit(b, SW_DO_REDUCE_POST, SW_SEGMENT_REDUCE, SW_LANE_COMPUTE, trainable_group(b, j), "post gradient of");
+        emit(b, SW_DO_REDUCE_POST, SW_SEGMENT_REDUCE, SW_LANE_COMPUTE, trainable_group(b, j),
+             "post gradient of");
     for (int j = 0; j < b->stretches.n_gradients && !b->status; j++)
         emit_sum(b, trainable_group(b, j), SW_SEGMENT_REDUCE);
 }

@@ -41,11 +41,13 @@ void sw_positions_lay(sw_positions *positions, const sw_program *program, sw_seg
     positions->next += program->segment_count[segment];
 }
 
-int64_t sw_wait_position(const sw_program *program, const sw_positions *positions, const sw_wait *wait) {
+int64_t sw_wait_position(const sw_program *program, const sw_positions *positions,
+                         const sw_wait *wait) {
     if (wait->when == SW_ALL_BEFORE)
         return positions->base;
     sw_segment segment = program->instructions.item[wait->instruction].segment;
-    const int64_t *base = wait->when == SW_SLOT_BEFORE ? positions->slot_before : positions->this_slot;
+    const int64_t *base =
+        wait->when == SW_SLOT_BEFORE ? positions->slot_before : positions->this_slot;
     return base[segment] + wait->instruction - program->segment_first[segment] + 1;
 }
 
@@ -62,10 +64,13 @@ int64_t sw_segment_turns(const sw_program *program, int n_slots, sw_segment segm
 /* a + n * b, at most INT64_MAX. */
 static int64_t add_times(int64_t a, int64_t n, int64_t b) {
     int64_t product, sum;
-    return __builtin_mul_overflow(n, b, &product) || __builtin_add_overflow(a, product, &sum) ? INT64_MAX : sum;
+    return __builtin_mul_overflow(n, b, &product) || __builtin_add_overflow(a, product, &sum)
+               ? INT64_MAX
+               : sum;
 }
 
-void sw_program_traffic(const sw_program *program, int n_slots, int64_t *gather_bytes, int64_t *reduce_bytes) {
+void sw_program_traffic(const sw_program *program, int n_slots, int64_t *gather_bytes,
+                        int64_t *reduce_bytes) {
     *gather_bytes = *reduce_bytes = 0;
     for (int i = 0; i < program->instructions.n; i++) {
         const sw_instruction *instruction = &program->instructions.item[i];
@@ -73,7 +78,8 @@ void sw_program_traffic(const sw_program *program, int n_slots, int64_t *gather_
                          : instruction->kind == SW_DO_REDUCE_SUM ? reduce_bytes
                                                                  : NULL;
         if (bytes)
-            *bytes = add_times(*bytes, sw_segment_turns(program, n_slots, instruction->segment), instruction->moved_bytes);
+            *bytes = add_times(*bytes, sw_segment_turns(program, n_slots, instruction->segment),
+                               instruction->moved_bytes);
     }
 }
 
@@ -81,7 +87,8 @@ double sw_program_flops(const sw_program *program, int n_slots) {
     double flops = 0;
     for (int i = 0; i < program->instructions.n; i++) {
         const sw_instruction *instruction = &program->instructions.item[i];
-        flops += (double)sw_segment_turns(program, n_slots, instruction->segment) * instruction->flops;
+        flops +=
+            (double)sw_segment_turns(program, n_slots, instruction->segment) * instruction->flops;
     }
     return flops;
 }

@@ -1,4 +1,5 @@
-/* stretches.c: one pass over the operations finds first and last use by unit and phase; the rest is joining. */
+/* stretches.c: one pass over the operations finds first and last use by unit and phase; the rest is
+ * joining. */
 #include "shard/stretches.h"
 
 #include <stdlib.h>
@@ -17,11 +18,12 @@ static void widen(sw_stretch *use, int unit, int op) {
 
 static int by_first(const void *a, const void *b) {
     const sw_stretch *x = a, *y = b;
-    return x->first != y->first ? (x->first < y->first ? -1 : 1) : (x->unit > y->unit) - (x->unit < y->unit);
+    return x->first != y->first ? (x->first < y->first ? -1 : 1)
+                                : (x->unit > y->unit) - (x->unit < y->unit);
 }
 
-/* Indices of `stretches`, in order of `last`. Each ends at some operation, so they are counted out. [n_ops + 1] `count`, zeros
- * before and after. */
+/* Indices of `stretches`, in order of `last`. Each ends at some operation, so they are counted out.
+ * [n_ops + 1] `count`, zeros before and after. */
 static void sort_by_last(const sw_stretch *stretches, int n, int n_ops, int *count, int *by_last) {
     for (int j = 0; j < n; j++)
         count[stretches[j].last]++;
@@ -33,7 +35,8 @@ static void sort_by_last(const sw_stretch *stretches, int n, int n_ops, int *cou
         count[i] = 0;
 }
 
-static void find_stretches(const sw_layout *layout, const sw_stretches *uses, sw_stretch (*stretch)[N_STRETCHES]) {
+static void find_stretches(const sw_layout *layout, const sw_stretches *uses,
+                           sw_stretch (*stretch)[N_STRETCHES]) {
     for (int u = 0; u < layout->n_units; u++)
         for (int s = 0; s < N_STRETCHES; s++)
             stretch[u][s] = (sw_stretch){u, -1, -1};
@@ -43,23 +46,28 @@ static void find_stretches(const sw_layout *layout, const sw_stretches *uses, sw
             if (operand->kind != SW_OPERAND_PARAMETER && operand->kind != SW_OPERAND_GRADIENT)
                 continue;
             int unit = unit_of(layout, operand->parameter);
-            int which = operand->kind == SW_OPERAND_GRADIENT ? OF_GRADIENT : i < uses->n_forward ? IN_FORWARD : IN_BACKWARD;
+            int which = operand->kind == SW_OPERAND_GRADIENT ? OF_GRADIENT
+                        : i < uses->n_forward                ? IN_FORWARD
+                                                             : IN_BACKWARD;
             widen(&stretch[unit][which], unit, i);
         }
 }
 
-/* Does forward leave fewer than n_staying other units after `unit`? At any moment these units and those that are needed then are
- * no more than the larger of both numbers: of two units, the one that forward leaves later is the one that backward needs first.
+/* Does forward leave fewer than n_staying other units after `unit`? At any moment these units and
+ * those that are needed then are no more than the larger of both numbers: of two units, the one
+ * that forward leaves later is the one that backward needs first.
  */
-static bool stays_gathered(const sw_layout *layout, sw_stretch (*stretch)[N_STRETCHES], int unit, int n_staying) {
+static bool stays_gathered(const sw_layout *layout, sw_stretch (*stretch)[N_STRETCHES], int unit,
+                           int n_staying) {
     int n_later = 0;
     for (int u = 0; u < layout->n_units; u++)
-        n_later += !layout->units[u].is_root && stretch[u][IN_FORWARD].last > stretch[unit][IN_FORWARD].last;
+        n_later += !layout->units[u].is_root &&
+                   stretch[u][IN_FORWARD].last > stretch[unit][IN_FORWARD].last;
     return layout->units[unit].is_root || n_later < n_staying;
 }
 
-sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, int n_staying, sw_arena *arena, sw_stretches *uses,
-                            sw_error *err) {
+sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, int n_staying,
+                            sw_arena *arena, sw_stretches *uses, sw_error *err) {
     *uses = (sw_stretches){0};
     size_t n_units = (size_t)layout->n_units;
     uses->ops = sw_arena_take(arena, ((size_t)graph->ops.n + 1) * sizeof *uses->ops);
@@ -71,8 +79,8 @@ sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, int 
     int *count = sw_arena_take(arena, ((size_t)graph->ops.n + 1) * sizeof *count);
     int *latest = sw_arena_take(arena, n_units * sizeof *latest); /* gather of each unit + 1 */
     sw_stretch(*stretch)[N_STRETCHES] = sw_arena_take(arena, n_units * sizeof *stretch);
-    if (!uses->ops || !uses->gathers || !uses->gradients || !uses->gathers_by_last || !uses->gather_before ||
-        !uses->gradients_by_last || !count || !latest || !stretch)
+    if (!uses->ops || !uses->gathers || !uses->gradients || !uses->gathers_by_last ||
+        !uses->gather_before || !uses->gradients_by_last || !count || !latest || !stretch)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the uses of %d units", layout->n_units);
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
@@ -84,7 +92,8 @@ sw_status sw_stretches_find(const sw_graph *graph, const sw_layout *layout, int 
     find_stretches(layout, uses, stretch);
     for (int u = 0; u < layout->n_units; u++) {
         sw_stretch forward = stretch[u][IN_FORWARD], backward = stretch[u][IN_BACKWARD];
-        if (forward.first >= 0 && backward.first >= 0 && stays_gathered(layout, stretch, u, n_staying))
+        if (forward.first >= 0 && backward.first >= 0 &&
+            stays_gathered(layout, stretch, u, n_staying))
             uses->gathers[uses->n_gathers++] = (sw_stretch){u, forward.first, backward.last};
         else {
             if (forward.first >= 0)

@@ -4,33 +4,40 @@
  *   stage 1, 2  own slices are updated, then gathered into the whole copies
  *   stage 3     own slices are updated; the next forward gathers
  *
- * The decision is an exchange between all ranks: no owner writes a parameter before all ranks are done reading the old ones.
+ * The decision is an exchange between all ranks: no owner writes a parameter before all ranks are
+ * done reading the old ones.
  */
 #include "shard/builder.h"
 
-/* The decision needs every sum, whose squares are the norm, and at stage 0 updates need every gathered gradient. Both may be the
- * other lane's work; gradients are gathered after they are summed. */
+/* The decision needs every sum, whose squares are the norm, and at stage 0 updates need every
+ * gathered gradient. Both may be the other lane's work; gradients are gathered after they are
+ * summed. */
 static void wait_for_gradients(sw_builder *b, sw_instruction *decide) {
     for (int i = b->program->instructions.n - 1; i >= 0 && sw_has_two_lanes(b); i--)
-        if (b->program->instructions.item[i].kind == SW_DO_GATHER && b->program->instructions.item[i].is_gradient) {
+        if (b->program->instructions.item[i].kind == SW_DO_GATHER &&
+            b->program->instructions.item[i].is_gradient) {
             sw_builder_wait(b, decide, SW_THIS_SLOT, i);
             return;
         }
     sw_builder_wait_for_all(b, decide);
 }
 
-static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lane, int group, const char *verb) {
+static sw_instruction *emit(sw_builder *b, sw_instruction_kind kind, sw_lane lane, int group,
+                            const char *verb) {
     int unit = group < 0 ? 0 : b->layout->groups[group].unit;
-    sw_instruction *instruction = sw_builder_append(b, kind, SW_SEGMENT_UPDATE, lane, unit, "%s%s%s", verb, group < 0 ? "" : " ",
-                                                    group < 0 ? "" : b->layout->units[unit].name);
+    sw_instruction *instruction =
+        sw_builder_append(b, kind, SW_SEGMENT_UPDATE, lane, unit, "%s%s%s", verb,
+                          group < 0 ? "" : " ", group < 0 ? "" : b->layout->units[unit].name);
     if (instruction)
         instruction->group = group;
     return instruction;
 }
 
 static void emit_publish(sw_builder *b, int group, bool is_gradient) {
-    sw_reference own = sw_states_part(b->states, is_gradient ? SW_HELD_GRADIENT : SW_HELD_COPY, group, SW_OWN);
-    sw_instruction *publish = emit(b, SW_DO_PUBLISH, SW_LANE_COMPUTE, group, is_gradient ? "publish gradient of" : "publish");
+    sw_reference own =
+        sw_states_part(b->states, is_gradient ? SW_HELD_GRADIENT : SW_HELD_COPY, group, SW_OWN);
+    sw_instruction *publish = emit(b, SW_DO_PUBLISH, SW_LANE_COMPUTE, group,
+                                   is_gradient ? "publish gradient of" : "publish");
     if (!publish)
         return;
     publish->axis = SW_AXIS_SHARD;
@@ -45,9 +52,11 @@ static void emit_publish(sw_builder *b, int group, bool is_gradient) {
 
 static void emit_gather(sw_builder *b, int group, bool is_gradient) {
     int64_t size = is_gradient ? 4 : sw_dtype_bytes(b->sharding.parameter_dtype);
-    sw_reference own = sw_states_part(b->states, is_gradient ? SW_HELD_GRADIENT : SW_HELD_COPY, group, SW_OWN);
+    sw_reference own =
+        sw_states_part(b->states, is_gradient ? SW_HELD_GRADIENT : SW_HELD_COPY, group, SW_OWN);
     int whole = is_gradient ? b->states->whole_gradient[group] : b->states->copy[group];
-    sw_instruction *gather = emit(b, SW_DO_GATHER, sw_moving_lane(b), group, is_gradient ? "gather gradient of" : "gather");
+    sw_instruction *gather = emit(b, SW_DO_GATHER, sw_moving_lane(b), group,
+                                  is_gradient ? "gather gradient of" : "gather");
     if (!gather)
         return;
     gather->axis = SW_AXIS_SHARD;
@@ -74,17 +83,20 @@ static void emit_update(sw_builder *b, int group) {
         return;
     update->kernel = kernels[optimizer->kind];
     for (int held = SW_HELD_COPY; held <= SW_HELD_GRADIENT; held++)
-        update->operand[update->n_operands++] = sw_states_updated_part(b->states, held, group, SW_OWN);
+        update->operand[update->n_operands++] =
+            sw_states_updated_part(b->states, held, group, SW_OWN);
     update->bytes = 12 * (double)n; /* a master read and written, a gradient read */
     sw_optimizer_state state;
     bool is_kept;
     for (int i = 0; sw_optimizer_state_at(optimizer, i, &state, &is_kept); i++) {
-        update->operand[update->n_operands++] = sw_states_updated_part(b->states, SW_HELD_OPTIMIZER + (int)state, group, SW_OWN);
+        update->operand[update->n_operands++] =
+            sw_states_updated_part(b->states, SW_HELD_OPTIMIZER + (int)state, group, SW_OWN);
         update->bytes += is_kept ? 8 * (double)n : 0;
     }
     update->dim[0] = n;
     sw_optimizer_attributes(optimizer, update->attribute);
-    const sw_element elements[SW_MAX_OPERANDS] = {SW_ELEMENT_P, SW_ELEMENT_U16}; /* and the rest in R */
+    const sw_element elements[SW_MAX_OPERANDS] = {SW_ELEMENT_P,
+                                                  SW_ELEMENT_U16}; /* and the rest in R */
     sw_check_kernel(b, update, elements, ~(1u << SW_HELD_GRADIENT));
 }
 

@@ -1,5 +1,5 @@
-/* added_tokens.c: reading and finding added tokens: the leftmost, and of those the longest. A match that its flags refuse is
- * passed over whole. */
+/* added_tokens.c: reading and finding added tokens: the leftmost, and of those the longest. A match
+ * that its flags refuse is passed over whole. */
 #include "tokenizer/added_tokens.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@ static int compare_tokens(const void *left, const void *right) {
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static sw_status read_token(const sw_part *part, const sw_vocabulary *vocabulary, sw_added_tokens *added, sw_error *err) {
+static sw_status read_token(const sw_part *part, const sw_vocabulary *vocabulary,
+                            sw_added_tokens *added, sw_error *err) {
     sw_text_span content = {0};
     sw_added_token token = {0};
     int64_t id = 0;
@@ -36,7 +37,8 @@ static sw_status read_token(const sw_part *part, const sw_vocabulary *vocabulary
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", part->file);
     memcpy(token.content, content.text, content.n_bytes + 1);
     token.n_bytes = content.n_bytes;
-    /* A token that the model has too keeps the model's id, whatever is written here: so the reference reads it. */
+    /* A token that the model has too keeps the model's id, whatever is written here: so the
+     * reference reads it. */
     int32_t known = sw_token_map_get(&vocabulary->by_text, content.text, content.n_bytes);
     token.id = known >= 0 ? known : (int32_t)id;
     added->tokens[added->n++] = token;
@@ -44,16 +46,18 @@ static sw_status read_token(const sw_part *part, const sw_vocabulary *vocabulary
 }
 
 /* The spelling of a token as the normalizers leave it. */
-static sw_status normalize_content(const sw_normalizers *normalizers, sw_added_token *token, sw_error *err) {
+static sw_status normalize_content(const sw_normalizers *normalizers, sw_added_token *token,
+                                   sw_error *err) {
     sw_pattern_scratch scratch = {0};
     sw_bytes buffers[2] = {{0}}, copy = {0};
     const char *text;
     size_t n_text;
     bool keeps_beginning = true;
-    sw_status status = sw_pattern_scratch_create(&scratch) ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory");
+    sw_status status =
+        sw_pattern_scratch_create(&scratch) ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory");
     if (!status)
-        status = sw_normalizers_run(normalizers, &scratch, buffers, &copy, token->content, token->n_bytes, &text, &n_text,
-                                    &keeps_beginning, err);
+        status = sw_normalizers_run(normalizers, &scratch, buffers, &copy, token->content,
+                                    token->n_bytes, &text, &n_text, &keeps_beginning, err);
     if (!status) {
         token->decoded = malloc(n_text + 1);
         token->n_decoded = n_text;
@@ -69,8 +73,10 @@ static sw_status normalize_content(const sw_normalizers *normalizers, sw_added_t
     return status;
 }
 
-static sw_status make_sets(const sw_normalizers *normalizers, sw_added_tokens *added, sw_error *err) {
-    sw_token_text *raw = malloc(((size_t)added->n + 1) * sizeof *raw), *normalized = malloc(((size_t)added->n + 1) * sizeof *raw);
+static sw_status make_sets(const sw_normalizers *normalizers, sw_added_tokens *added,
+                           sw_error *err) {
+    sw_token_text *raw = malloc(((size_t)added->n + 1) * sizeof *raw),
+                  *normalized = malloc(((size_t)added->n + 1) * sizeof *raw);
     int32_t n_raw = 0, n_normalized = 0;
     sw_status status = SW_OK;
     if (!raw || !normalized)
@@ -99,13 +105,14 @@ static sw_status make_sets(const sw_normalizers *normalizers, sw_added_tokens *a
     return SW_OK;
 }
 
-sw_status sw_added_tokens_read(const sw_part *root, const sw_normalizers *normalizers, sw_model *model, sw_added_tokens *added,
-                               sw_error *err) {
+sw_status sw_added_tokens_read(const sw_part *root, const sw_normalizers *normalizers,
+                               sw_model *model, sw_added_tokens *added, sw_error *err) {
     json_t *list = NULL;
     sw_status status = sw_part_list(root, "added_tokens", SW_ABSENT_IS_FINE, &list, err);
     if (status)
         return status;
-    if (json_array_size(list) > INT32_MAX / 2 || !(added->tokens = calloc(json_array_size(list) + 1, sizeof *added->tokens)))
+    if (json_array_size(list) > INT32_MAX / 2 ||
+        !(added->tokens = calloc(json_array_size(list) + 1, sizeof *added->tokens)))
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", root->file);
     for (size_t i = 0; !status && i < json_array_size(list); i++) {
         sw_part part;
@@ -137,12 +144,17 @@ void sw_added_tokens_free(sw_added_tokens *added) {
 
 const sw_added_token *sw_added_tokens_find(const sw_added_tokens *added, int32_t id) {
     const sw_added_token key = {.id = id};
-    return added->n ? bsearch(&key, added->tokens, (size_t)added->n, sizeof key, compare_tokens) : NULL;
+    return added->n ? bsearch(&key, added->tokens, (size_t)added->n, sizeof key, compare_tokens)
+                    : NULL;
 }
 
-sw_added_search sw_added_search_begin(const sw_added_tokens *added, bool is_raw, bool is_literal, const char *text,
-                                      size_t n_bytes) {
-    return (sw_added_search){.added = added, .is_raw = is_raw, .is_literal = is_literal, .text = text, .n_bytes = n_bytes};
+sw_added_search sw_added_search_begin(const sw_added_tokens *added, bool is_raw, bool is_literal,
+                                      const char *text, size_t n_bytes) {
+    return (sw_added_search){.added = added,
+                             .is_raw = is_raw,
+                             .is_literal = is_literal,
+                             .text = text,
+                             .n_bytes = n_bytes};
 }
 
 /* The start of the character before `at`. */
@@ -158,7 +170,8 @@ static bool is_word_at(const char *at) {
 }
 
 static bool stands_alone(const sw_added_search *s, size_t start, size_t end) {
-    return (start == 0 || !is_word_at(before(s->text + start))) && (end == s->n_bytes || !is_word_at(s->text + end));
+    return (start == 0 || !is_word_at(before(s->text + start))) &&
+           (end == s->n_bytes || !is_word_at(s->text + end));
 }
 
 /* The longest member at or after s->at; NULL: none. */
@@ -180,7 +193,8 @@ static const sw_token_text *find_member(const sw_added_search *s, size_t *start)
     return NULL;
 }
 
-/* Do bytes from .. to share one with a literal range? *is_inside: all of them lie in one. `from` never goes back. */
+/* Do bytes from .. to share one with a literal range? *is_inside: all of them lie in one. `from`
+ * never goes back. */
 static bool is_literal_at(sw_added_search *s, size_t from, size_t to, bool *is_inside) {
     const int64_t first = s->offset + (int64_t)from, end = s->offset + (int64_t)to;
     while (s->n_literal > 0 && s->literal->end <= first)
@@ -189,7 +203,8 @@ static bool is_literal_at(sw_added_search *s, size_t from, size_t to, bool *is_i
     return s->n_literal > 0 && s->literal->first < end;
 }
 
-bool sw_added_search_next(sw_added_search *s, const sw_added_token **token, size_t *start, size_t *end) {
+bool sw_added_search_next(sw_added_search *s, const sw_added_token **token, size_t *start,
+                          size_t *end) {
     while (!s->waiting) {
         size_t from;
         const sw_token_text *member = find_member(s, &from);
@@ -202,17 +217,23 @@ bool sw_added_search_next(sw_added_search *s, const sw_added_token **token, size
         const sw_added_token *found = &s->added->tokens[member->id];
         size_t to = from + member->n_bytes;
         s->at = to;
-        if ((s->is_literal && found->is_special) || (found->is_single_word && !stands_alone(s, from, to)))
+        if ((s->is_literal && found->is_special) ||
+            (found->is_single_word && !stands_alone(s, from, to)))
             continue;
         bool is_inside = false;
         if (s->n_literal && found->is_special && is_literal_at(s, from, to, &is_inside)) {
-            s->at = is_inside ? to : from + 1; /* one that only reaches into a range may hide one that does not */
+            s->at =
+                is_inside
+                    ? to
+                    : from + 1; /* one that only reaches into a range may hide one that does not */
             continue;
         }
         const char *at;
-        while (found->strips_left && from > s->done && (at = before(s->text + from), sw_unicode_is_space(sw_utf8_next(&at))))
+        while (found->strips_left && from > s->done &&
+               (at = before(s->text + from), sw_unicode_is_space(sw_utf8_next(&at))))
             from = (size_t)(before(s->text + from) - s->text);
-        while (found->strips_right && to < s->n_bytes && (at = s->text + to, sw_unicode_is_space(sw_utf8_next(&at))))
+        while (found->strips_right && to < s->n_bytes &&
+               (at = s->text + to, sw_unicode_is_space(sw_utf8_next(&at))))
             to = (size_t)(at - s->text);
         s->waiting = found;
         s->waiting_end = to;

@@ -1,9 +1,10 @@
-/* bpe.c: byte pair encoding (Sennrich et al. 2016): start from characters, or bytes, and merge the pair of lowest rank, the
- * leftmost of equals, until no pair is left.
+/* bpe.c: byte pair encoding (Sennrich et al. 2016): start from characters, or bytes, and merge the
+ * pair of lowest rank, the leftmost of equals, until no pair is left.
  *
- * Short pieces look for the lowest rank anew after each merge; long ones keep candidates in a heap, where one that is outdated is
- * recognised by the pair that stands there now. Where a text is one piece (no pre-tokenizer), it is cut before each U+2581 that
- * follows a character which no token has before a U+2581: no merge can reach across, so the cuts change nothing.
+ * Short pieces look for the lowest rank anew after each merge; long ones keep candidates in a heap,
+ * where one that is outdated is recognised by the pair that stands there now. Where a text is one
+ * piece (no pre-tokenizer), it is cut before each U+2581 that follows a character which no token
+ * has before a U+2581: no merge can reach across, so the cuts change nothing.
  */
 #include <stdlib.h>
 
@@ -12,7 +13,8 @@
 
 enum { SHORT_PIECE = 48 }; /* symbols up to which looking anew is faster */
 
-/* The symbols of a piece, being collected; an unknown one waits, as its successor may fuse with it. */
+/* The symbols of a piece, being collected; an unknown one waits, as its successor may fuse with
+ * it. */
 typedef struct collection {
     const sw_bpe *bpe;
     sw_bpe_symbol *symbols;
@@ -58,9 +60,10 @@ static void collect_bytes(collection *c, const char *text, size_t n_bytes) {
     }
 }
 
-/* Characters, each with the prefix or suffix that its place asks for. Needs room for 4 symbols per byte of affixes; the caller
- * sees to that. */
-static void collect_characters(collection *c, const sw_vocabulary *v, sw_bytes *buffer, const char *text, size_t n_bytes) {
+/* Characters, each with the prefix or suffix that its place asks for. Needs room for 4 symbols per
+ * byte of affixes; the caller sees to that. */
+static void collect_characters(collection *c, const sw_vocabulary *v, sw_bytes *buffer,
+                               const char *text, size_t n_bytes) {
     const sw_bpe *bpe = c->bpe;
     bool has_affixes = bpe->n_prefix || bpe->n_suffix;
     for (const char *at = text, *end = text + n_bytes; at < end;) {
@@ -159,8 +162,10 @@ static void offer(const sw_bpe *bpe, const sw_bpe_symbol *symbols, int32_t left,
         heap_put(h, (sw_bpe_candidate){found->rank, left, found->id});
 }
 
-/* Each merge offers two candidates at most and removes one symbol, so the heap holds less than 3 n in all. */
-static int32_t merge_long(const sw_bpe *bpe, sw_bpe_symbol *symbols, int32_t n, sw_bpe_candidate *candidates) {
+/* Each merge offers two candidates at most and removes one symbol, so the heap holds less than 3 n
+ * in all. */
+static int32_t merge_long(const sw_bpe *bpe, sw_bpe_symbol *symbols, int32_t n,
+                          sw_bpe_candidate *candidates) {
     heap h = {candidates, 0};
     for (int32_t i = 0; i < n; i++) {
         symbols[i].before = i - 1;
@@ -192,17 +197,20 @@ static int32_t merge_long(const sw_bpe *bpe, sw_bpe_symbol *symbols, int32_t n, 
     return n_left;
 }
 
-sw_status sw_bpe_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
-                        sw_token_list *out, sw_error *err) {
+sw_status sw_bpe_encode(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                        size_t n_bytes, bool is_literal, sw_token_list *out, sw_error *err) {
     const sw_bpe *bpe = model->bpe;
     if (bpe->ignores_merges) {
-        int32_t id = sw_token_map_get(model->takes_bytes ? &bpe->bytes : &model->vocabulary.by_text, text, n_bytes);
+        int32_t id = sw_token_map_get(model->takes_bytes ? &bpe->bytes : &model->vocabulary.by_text,
+                                      text, n_bytes);
         if (id >= 0 && !(is_literal && sw_vocabulary_is_control(&model->vocabulary, id)))
-            return sw_token_list_put(out, id) ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the ids");
+            return sw_token_list_put(out, id) ? SW_OK
+                                              : sw_fail(err, SW_NO_MEMORY, "no memory for the ids");
     }
     /* With affixes a character without a token falls back to the bytes of the affixes too. */
     size_t n_most = n_bytes * (1 + bpe->n_prefix + bpe->n_suffix) + 1;
-    if (!sw_model_scratch_grow((void **)&scratch->symbols, &scratch->symbols_capacity, n_most, sizeof *scratch->symbols))
+    if (!sw_model_scratch_grow((void **)&scratch->symbols, &scratch->symbols_capacity, n_most,
+                               sizeof *scratch->symbols))
         return sw_fail(err, SW_NO_MEMORY, "no memory for a piece of %zu bytes", n_bytes);
     collection c = {bpe, scratch->symbols, 0, false};
     if (model->takes_bytes)
@@ -214,13 +222,15 @@ sw_status sw_bpe_encode(const sw_model *model, sw_model_scratch *scratch, const 
     if (c.n <= SHORT_PIECE)
         c.n = merge_short(bpe, c.symbols, c.n);
     else {
-        if (!sw_model_scratch_grow((void **)&scratch->candidates, &scratch->candidates_capacity, 3 * (size_t)c.n,
-                                   sizeof *scratch->candidates))
+        if (!sw_model_scratch_grow((void **)&scratch->candidates, &scratch->candidates_capacity,
+                                   3 * (size_t)c.n, sizeof *scratch->candidates))
             return sw_fail(err, SW_NO_MEMORY, "no memory for a piece of %zu bytes", n_bytes);
         c.n = merge_long(bpe, c.symbols, c.n, scratch->candidates);
     }
     for (int32_t i = 0; i < c.n; i++)
         if (!sw_token_list_put(out, c.symbols[i].id))
             return sw_fail(err, SW_NO_MEMORY, "no memory for the ids");
-    return scratch->text.is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for a piece of %zu bytes", n_bytes) : SW_OK;
+    return scratch->text.is_short
+               ? sw_fail(err, SW_NO_MEMORY, "no memory for a piece of %zu bytes", n_bytes)
+               : SW_OK;
 }

@@ -61,21 +61,24 @@ static sw_status read_merges(const sw_part *part, sw_model *model, sw_error *err
         sw_text_span parts[2];
         int32_t ids[2];
         if (json_is_array(row) != json_is_array(json_array_get(list, 0))) {
-            status =
-                sw_fail(err, SW_BAD_FILE,
-                        "%s: %s.merges[%zu] is %s and merges[0] is %s; write all as pairs (newer files) or all as texts (older)",
-                        part->file, part->where, i, sw_json_type_words(row), sw_json_type_words(json_array_get(list, 0)));
+            status = sw_fail(err, SW_BAD_FILE,
+                             "%s: %s.merges[%zu] is %s and merges[0] is %s; write all as pairs "
+                             "(newer files) or all as texts (older)",
+                             part->file, part->where, i, sw_json_type_words(row),
+                             sw_json_type_words(json_array_get(list, 0)));
             goto done;
         }
         if (!split_merge(row, parts)) {
-            status = sw_fail(err, SW_BAD_FILE, "%s: %s.merges[%zu] does not have two parts", part->file, part->where, i);
+            status = sw_fail(err, SW_BAD_FILE, "%s: %s.merges[%zu] does not have two parts",
+                             part->file, part->where, i);
             goto done;
         }
         for (int k = 0; k < 2; k++) {
             ids[k] = sw_token_map_get(&model->vocabulary.by_text, parts[k].text, parts[k].n_bytes);
             if (ids[k] < 0) {
-                status = sw_fail(err, SW_BAD_FILE, "%s: %s.merges[%zu]: \"%.64s\" is not in the vocabulary", part->file,
-                                 part->where, i, parts[k].text);
+                status = sw_fail(err, SW_BAD_FILE,
+                                 "%s: %s.merges[%zu]: \"%.64s\" is not in the vocabulary",
+                                 part->file, part->where, i, parts[k].text);
                 goto done;
             }
         }
@@ -90,8 +93,9 @@ static sw_status read_merges(const sw_part *part, sw_model *model, sw_error *err
         }
         int32_t id = sw_token_map_get(&model->vocabulary.by_text, joined.data, joined.n - 1);
         if (id < 0) {
-            status = sw_fail(err, SW_BAD_FILE, "%s: %s.merges[%zu]: its result \"%.64s\" is not in the vocabulary", part->file,
-                             part->where, i, joined.data);
+            status = sw_fail(err, SW_BAD_FILE,
+                             "%s: %s.merges[%zu]: its result \"%.64s\" is not in the vocabulary",
+                             part->file, part->where, i, joined.data);
             goto done;
         }
         uint64_t pair = (uint64_t)(ids[0] + 1) << 32 | (uint32_t)ids[1];
@@ -103,7 +107,8 @@ done:
 }
 
 /* A copy of an optional text; the empty one is the same as none. */
-static sw_status read_affix(const sw_part *part, const char *key, char **affix, size_t *n_affix, sw_error *err) {
+static sw_status read_affix(const sw_part *part, const char *key, char **affix, size_t *n_affix,
+                            sw_error *err) {
     sw_text_span text = {0};
     sw_status status = sw_part_text(part, key, SW_ABSENT_IS_FINE, &text, err);
     if (status || !text.n_bytes)
@@ -119,13 +124,15 @@ static sw_status read_affix(const sw_part *part, const char *key, char **affix, 
 static sw_status read_flags(const sw_part *part, sw_model *model, sw_error *err) {
     sw_bpe *bpe = model->bpe;
     sw_text_span unknown = {0};
-    sw_status status = read_affix(part, "continuing_subword_prefix", &bpe->prefix, &bpe->n_prefix, err);
+    sw_status status =
+        read_affix(part, "continuing_subword_prefix", &bpe->prefix, &bpe->n_prefix, err);
     if (!status)
         status = read_affix(part, "end_of_word_suffix", &bpe->suffix, &bpe->n_suffix, err);
     if (!status)
         status = sw_part_bool(part, "ignore_merges", SW_ABSENT_IS_FINE, &bpe->ignores_merges, err);
     if (!status)
-        status = sw_part_bool(part, "byte_fallback", SW_ABSENT_IS_FINE, &bpe->falls_back_to_bytes, err);
+        status =
+            sw_part_bool(part, "byte_fallback", SW_ABSENT_IS_FINE, &bpe->falls_back_to_bytes, err);
     if (!status)
         status = sw_part_bool(part, "fuse_unk", SW_ABSENT_IS_FINE, &bpe->fuses_unknown, err);
     if (!status)
@@ -133,15 +140,18 @@ static sw_status read_flags(const sw_part *part, sw_model *model, sw_error *err)
     if (status)
         return status;
     const json_t *dropout = json_object_get(part->object, "dropout");
-    if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0))
-        return sw_fail(err, SW_BAD_FILE, "%s: %s.dropout makes ids random, which shardwise does not do; set it to null",
-                       part->file, part->where);
+    if (dropout && !json_is_null(dropout) &&
+        !(json_is_number(dropout) && json_number_value(dropout) == 0))
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "%s: %s.dropout makes ids random, which shardwise does not do; set it to null",
+            part->file, part->where);
     bpe->unknown = -1;
     if (unknown.text) {
         bpe->unknown = sw_token_map_get(&model->vocabulary.by_text, unknown.text, unknown.n_bytes);
         if (bpe->unknown < 0)
-            return sw_fail(err, SW_BAD_FILE, "%s: %s.unk_token \"%.64s\" is not in the vocabulary", part->file, part->where,
-                           unknown.text);
+            return sw_fail(err, SW_BAD_FILE, "%s: %s.unk_token \"%.64s\" is not in the vocabulary",
+                           part->file, part->where, unknown.text);
     }
     return SW_OK;
 }
@@ -179,12 +189,14 @@ static bool fill_byte_map(sw_model *model) {
     size_t n_bytes = 0;
     for (int32_t i = 0; i < v->n; i++)
         n_bytes += v->by_id[i].n_bytes;
-    if (!sw_bytes_reserve(&bpe->byte_texts, n_bytes + 1) || !sw_token_map_create(&bpe->bytes, (size_t)v->n))
+    if (!sw_bytes_reserve(&bpe->byte_texts, n_bytes + 1) ||
+        !sw_token_map_create(&bpe->bytes, (size_t)v->n))
         return false;
     for (int32_t i = 0; i < v->n; i++) {
         size_t before = bpe->byte_texts.n;
         if (sw_byte_alphabet_undo(v->by_id[i].text, v->by_id[i].n_bytes, &bpe->byte_texts))
-            sw_token_map_put(&bpe->bytes, bpe->byte_texts.data + before, bpe->byte_texts.n - before, v->by_id[i].id);
+            sw_token_map_put(&bpe->bytes, bpe->byte_texts.data + before, bpe->byte_texts.n - before,
+                             v->by_id[i].id);
     }
     return true;
 }
@@ -199,7 +211,8 @@ static bool find_cuts(sw_model *model) {
     sw_bpe *bpe = model->bpe;
     const sw_vocabulary *v = &model->vocabulary;
     size_t capacity = 0, n = 0;
-    bpe->cuts_at_blanks = !model->takes_bytes && !bpe->n_prefix && !bpe->n_suffix && !bpe->ignores_merges &&
+    bpe->cuts_at_blanks = !model->takes_bytes && !bpe->n_prefix && !bpe->n_suffix &&
+                          !bpe->ignores_merges &&
                           sw_token_map_get(&v->by_text, BLANK_MARK, N_BLANK_MARK) >= 0;
     for (int32_t i = 0; bpe->cuts_at_blanks && i < v->n; i++) {
         uint32_t before = 0;
@@ -207,7 +220,8 @@ static bool find_cuts(sw_model *model) {
             bool is_first = at == v->by_id[i].text;
             uint32_t code = sw_utf8_next(&at);
             if (code == BLANK_MARK_CODE && !is_first) {
-                if (!sw_model_scratch_grow((void **)&bpe->before_blanks, &capacity, n + 1, sizeof *bpe->before_blanks))
+                if (!sw_model_scratch_grow((void **)&bpe->before_blanks, &capacity, n + 1,
+                                           sizeof *bpe->before_blanks))
                     return false;
                 bpe->before_blanks[n++] = before;
             }
@@ -217,7 +231,8 @@ static bool find_cuts(sw_model *model) {
     if (n)
         qsort(bpe->before_blanks, n, sizeof *bpe->before_blanks, compare_codes);
     for (size_t i = 0; i < n; i++)
-        if (!bpe->n_before_blanks || bpe->before_blanks[bpe->n_before_blanks - 1] != bpe->before_blanks[i])
+        if (!bpe->n_before_blanks ||
+            bpe->before_blanks[bpe->n_before_blanks - 1] != bpe->before_blanks[i])
             bpe->before_blanks[bpe->n_before_blanks++] = bpe->before_blanks[i];
     return true;
 }
@@ -234,7 +249,8 @@ sw_status sw_bpe_read(const sw_part *part, bool ends_in_bytes, sw_model *model, 
     if (status)
         return status;
     sw_bpe *bpe = model->bpe;
-    model->takes_bytes = ends_in_bytes && !bpe->n_prefix && !bpe->n_suffix && !bpe->falls_back_to_bytes;
+    model->takes_bytes =
+        ends_in_bytes && !bpe->n_prefix && !bpe->n_suffix && !bpe->falls_back_to_bytes;
     fill_small_tables(model);
     if ((model->takes_bytes && !fill_byte_map(model)) || !find_cuts(model))
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", part->file);
@@ -251,7 +267,8 @@ size_t sw_bpe_next_cut(const sw_bpe *bpe, const char *text, size_t n_bytes, size
         while (((unsigned char)*before & 0xC0) == 0x80)
             before--;
         uint32_t code = sw_utf8_next(&before);
-        if (!bpe->n_before_blanks || !bsearch(&code, bpe->before_blanks, bpe->n_before_blanks, sizeof code, compare_codes))
+        if (!bpe->n_before_blanks ||
+            !bsearch(&code, bpe->before_blanks, bpe->n_before_blanks, sizeof code, compare_codes))
             return at;
     }
     return n_bytes;

@@ -1,4 +1,5 @@
-/* byte_alphabet.c: bytes as characters and back. The bytes that do not stand for themselves are 00-20, 7F-A0 and AD. */
+/* byte_alphabet.c: bytes as characters and back. The bytes that do not stand for themselves are
+ * 00-20, 7F-A0 and AD. */
 #include "tokenizer/byte_alphabet.h"
 
 #include "tokenizer/unicode.h"

@@ -11,7 +11,8 @@ bool sw_bytes_reserve(sw_bytes *bytes, size_t n) {
     if (bytes->capacity - bytes->n >= n)
         return true;
     size_t needed, capacity;
-    if (__builtin_add_overflow(bytes->n, n, &needed) || __builtin_add_overflow(needed, needed / 2 + 64, &capacity)) {
+    if (__builtin_add_overflow(bytes->n, n, &needed) ||
+        __builtin_add_overflow(needed, needed / 2 + 64, &capacity)) {
         bytes->is_short = true;
         return false;
     }
@@ -71,7 +72,8 @@ void sw_prefix_set_free(sw_prefix_set *set) {
     *set = (sw_prefix_set){0};
 }
 
-sw_prefix_search sw_prefix_search_begin(const sw_prefix_set *set, const char *text, size_t n_bytes) {
+sw_prefix_search sw_prefix_search_begin(const sw_prefix_set *set, const char *text,
+                                        size_t n_bytes) {
     sw_prefix_search search = {set, text, n_bytes, 1, 0, 0};
     if (n_bytes) {
         search.low = set->first[(unsigned char)text[0]];
@@ -96,7 +98,8 @@ static int32_t lower_bound(const sw_prefix_search *search, unsigned byte) {
 const sw_token_text *sw_prefix_search_next(sw_prefix_search *search) {
     while (search->low < search->high) {
         const sw_token_text *shortest = &search->set->members[search->low];
-        if (shortest->n_bytes == search->depth) { /* the rest is longer: sorted, the shortest comes first */
+        if (shortest->n_bytes ==
+            search->depth) { /* the rest is longer: sorted, the shortest comes first */
             search->low++;
             return shortest;
         }

@@ -1,7 +1,7 @@
 /* containers.h: growing bytes and ids, and a set of byte strings asked for the prefixes of a text.
  *
- * Growing is sticky: when memory is short nothing more is appended and `is_short` stays set, so that a loop of appends is checked
- * once, at its end.
+ * Growing is sticky: when memory is short nothing more is appended and `is_short` stays set, so
+ * that a loop of appends is checked once, at its end.
  */
 #ifndef SW_TOKENIZER_CONTAINERS_H
 #define SW_TOKENIZER_CONTAINERS_H
@@ -40,7 +40,8 @@ static inline void sw_bytes_put(sw_bytes *bytes, char byte) {
 /* A character, in UTF-8. */
 void sw_bytes_put_code(sw_bytes *bytes, uint32_t code);
 
-/* Byte strings in order, none of them empty: the members that a text begins with are found by narrowing a range byte by byte. */
+/* Byte strings in order, none of them empty: the members that a text begins with are found by
+ * narrowing a range byte by byte. */
 typedef struct sw_prefix_set {
     sw_token_text *members;
     int32_t n;

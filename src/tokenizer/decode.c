@@ -1,4 +1,5 @@
-/* decode.c: reading and running decoders. Each step makes new texts of the texts before it, one for each unless it joins them. */
+/* decode.c: reading and running decoders. Each step makes new texts of the texts before it, one for
+ * each unless it joins them. */
 #include "tokenizer/decode.h"
 
 #include <stdlib.h>
@@ -6,12 +7,22 @@
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/unicode.h"
 
-typedef enum decoder_kind { BYTE_LEVEL, BYTE_FALLBACK, FUSE, STRIP, REPLACE, METASPACE, WORDPIECE, BPE_SUFFIX } decoder_kind;
+typedef enum decoder_kind {
+    BYTE_LEVEL,
+    BYTE_FALLBACK,
+    FUSE,
+    STRIP,
+    REPLACE,
+    METASPACE,
+    WORDPIECE,
+    BPE_SUFFIX
+} decoder_kind;
 
 struct sw_decoder {
     decoder_kind kind;
     sw_pattern pattern; /* Replace */
-    char *text;         /* Replace: content; WordPiece: prefix; Metaspace, Strip: character; BPEDecoder: suffix */
+    char *text; /* Replace: content; WordPiece: prefix; Metaspace, Strip: character; BPEDecoder:
+                   suffix */
     size_t n_text;
     int64_t n_start, n_stop;     /* Strip */
     bool cleans_up, drops_first; /* WordPiece; Metaspace: a blank in the first token is none */
@@ -41,8 +52,8 @@ void sw_texts_free(sw_texts *texts) {
     *texts = (sw_texts){0};
 }
 
-static sw_status read_text(const sw_part *part, const char *key, sw_need need, const char *otherwise, sw_decoder *step,
-                           sw_error *err) {
+static sw_status read_text(const sw_part *part, const char *key, sw_need need,
+                           const char *otherwise, sw_decoder *step, sw_error *err) {
     sw_text_span text = {otherwise, strlen(otherwise)};
     sw_status status = sw_part_text(part, key, need, &text, err);
     if (status)
@@ -55,10 +66,12 @@ static sw_status read_text(const sw_part *part, const char *key, sw_need need, c
     return SW_OK;
 }
 
-static sw_status need_character(const sw_part *part, const char *key, const sw_decoder *step, sw_error *err) {
+static sw_status need_character(const sw_part *part, const char *key, const sw_decoder *step,
+                                sw_error *err) {
     if (step->n_text && (size_t)sw_utf8_length(*step->text) == step->n_text)
         return SW_OK;
-    return sw_fail(err, SW_BAD_FILE, "%s: %s.%s is not one character", part->file, part->where, key);
+    return sw_fail(err, SW_BAD_FILE, "%s: %s.%s is not one character", part->file, part->where,
+                   key);
 }
 
 static sw_status read_metaspace(const sw_part *part, sw_decoder *step, sw_error *err) {
@@ -75,7 +88,8 @@ static sw_status read_metaspace(const sw_part *part, sw_decoder *step, sw_error 
     return status;
 }
 
-static sw_status read_step(const sw_part *part, decoder_kind kind, sw_decoder *step, sw_error *err) {
+static sw_status read_step(const sw_part *part, decoder_kind kind, sw_decoder *step,
+                           sw_error *err) {
     sw_status status = SW_OK;
     step->kind = kind;
     switch (kind) {
@@ -116,9 +130,14 @@ static sw_status read_next(const sw_part *part, const char *type, void *into, sw
     static const struct {
         const char *type;
         decoder_kind kind;
-    } known[] = {
-        {"ByteLevel", BYTE_LEVEL}, {"ByteFallback", BYTE_FALLBACK}, {"Fuse", FUSE},           {"Strip", STRIP},
-        {"Replace", REPLACE},      {"Metaspace", METASPACE},        {"WordPiece", WORDPIECE}, {"BPEDecoder", BPE_SUFFIX}};
+    } known[] = {{"ByteLevel", BYTE_LEVEL},
+                 {"ByteFallback", BYTE_FALLBACK},
+                 {"Fuse", FUSE},
+                 {"Strip", STRIP},
+                 {"Replace", REPLACE},
+                 {"Metaspace", METASPACE},
+                 {"WordPiece", WORDPIECE},
+                 {"BPEDecoder", BPE_SUFFIX}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(type, known[i].type))
             continue;
@@ -149,8 +168,9 @@ void sw_decoders_free(sw_decoders *decoders) {
     *decoders = (sw_decoders){0};
 }
 
-/* Bytes of the first of the text's characters when it is whole; 0, and how long its bad beginning is, when it is not. The bad
- * part is maximal: a beginning of some character, or one byte (Unicode, section 3.9, "substitution of maximal subparts"). */
+/* Bytes of the first of the text's characters when it is whole; 0, and how long its bad beginning
+ * is, when it is not. The bad part is maximal: a beginning of some character, or one byte (Unicode,
+ * section 3.9, "substitution of maximal subparts"). */
 static size_t whole_character(const unsigned char *at, size_t n_bytes, size_t *n_bad) {
     unsigned char lead = at[0], low = 0x80, high = 0xBF;
     *n_bad = 1;
@@ -202,12 +222,16 @@ static void join_byte_level(const sw_texts *in, sw_texts *out) {
 }
 
 static int hexadecimal(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 /* The byte that "<0xNN>" names; -1 for other tokens. */
 static int named_byte(const char *text, size_t n_bytes) {
-    if (n_bytes != 6 || memcmp(text, "<0x", 3) || text[5] != '>' || hexadecimal(text[3]) < 0 || hexadecimal(text[4]) < 0)
+    if (n_bytes != 6 || memcmp(text, "<0x", 3) || text[5] != '>' || hexadecimal(text[3]) < 0 ||
+        hexadecimal(text[4]) < 0)
         return -1;
     return hexadecimal(text[3]) << 4 | hexadecimal(text[4]);
 }
@@ -258,14 +282,15 @@ static void strip(const sw_decoder *step, const char *text, size_t n_bytes, sw_b
         text += n;
         n_bytes -= n;
     }
-    for (int64_t i = 0; i < step->n_stop && n_bytes >= n && !memcmp(text + n_bytes - n, step->text, n); i++)
+    for (int64_t i = 0;
+         i < step->n_stop && n_bytes >= n && !memcmp(text + n_bytes - n, step->text, n); i++)
         n_bytes -= n;
     sw_bytes_append(out, text, n_bytes);
 }
 
 /* Put `with` wherever `what` stands. */
-static void put_instead(const char *what, size_t n_what, const char *with, size_t n_with, const char *text, size_t n_bytes,
-                        sw_bytes *out) {
+static void put_instead(const char *what, size_t n_what, const char *with, size_t n_with,
+                        const char *text, size_t n_bytes, sw_bytes *out) {
     const char *end = text + n_bytes, *found;
     while (n_what && (found = memmem(text, (size_t)(end - text), what, n_what))) {
         sw_bytes_append(out, text, (size_t)(found - text));
@@ -277,9 +302,10 @@ static void put_instead(const char *what, size_t n_what, const char *with, size_
 
 /* WordPiece's clean-up of English: each pair of texts in turn, within one token. */
 static void clean_up(sw_bytes *out, size_t begin) {
-    static const char *const pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
-                                           {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
-                                           {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    static const char *const pairs[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
+                                           {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
+                                           {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"},
+                                           {" 've", "'ve"}, {" 're", "'re"}};
     sw_bytes copy = {0};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs && !out->is_short; i++) {
         if (!memmem(out->data + begin, out->n - begin, pairs[i][0], strlen(pairs[i][0])))
@@ -287,29 +313,35 @@ static void clean_up(sw_bytes *out, size_t begin) {
         copy.n = 0;
         sw_bytes_append(&copy, out->data + begin, out->n - begin);
         out->n = begin;
-        put_instead(pairs[i][0], strlen(pairs[i][0]), pairs[i][1], strlen(pairs[i][1]), copy.data, copy.n, out);
+        put_instead(pairs[i][0], strlen(pairs[i][0]), pairs[i][1], strlen(pairs[i][1]), copy.data,
+                    copy.n, out);
         out->is_short = out->is_short || copy.is_short;
     }
     sw_bytes_free(&copy);
 }
 
-static void decode_wordpiece(const sw_decoder *step, bool is_first, const char *text, size_t n_bytes, sw_bytes *out) {
+static void decode_wordpiece(const sw_decoder *step, bool is_first, const char *text,
+                             size_t n_bytes, sw_bytes *out) {
     size_t begin = out->n;
-    bool continues = !is_first && n_bytes >= step->n_text && !memcmp(text, step->text, step->n_text);
+    bool continues =
+        !is_first && n_bytes >= step->n_text && !memcmp(text, step->text, step->n_text);
     if (!is_first && !continues)
         sw_bytes_put(out, ' ');
-    sw_bytes_append(out, text + (continues ? step->n_text : 0), n_bytes - (continues ? step->n_text : 0));
+    sw_bytes_append(out, text + (continues ? step->n_text : 0),
+                    n_bytes - (continues ? step->n_text : 0));
     if (step->cleans_up && out->n > begin)
         clean_up(out, begin);
 }
 
-static sw_status replace(const sw_decoder *step, const sw_pattern_scratch *scratch, sw_bytes *copy, const char *text,
-                         size_t n_bytes, sw_bytes *out, sw_error *err) {
+static sw_status replace(const sw_decoder *step, const sw_pattern_scratch *scratch, sw_bytes *copy,
+                         const char *text, size_t n_bytes, sw_bytes *out, sw_error *err) {
     sw_matcher matcher;
     size_t start, end, done = 0;
     bool is_found = false;
-    sw_status status = sw_matcher_begin(&matcher, &step->pattern, scratch, copy, text, n_bytes, err);
-    while (!status && !(status = sw_matcher_next(&matcher, &is_found, &start, &end, err)) && is_found) {
+    sw_status status =
+        sw_matcher_begin(&matcher, &step->pattern, scratch, copy, text, n_bytes, err);
+    while (!status && !(status = sw_matcher_next(&matcher, &is_found, &start, &end, err)) &&
+           is_found) {
         sw_bytes_append(out, text + done, start - done);
         sw_bytes_append(out, step->text, step->n_text);
         done = end;
@@ -320,7 +352,8 @@ static sw_status replace(const sw_decoder *step, const sw_pattern_scratch *scrat
 }
 
 /* The steps that make one text of each. */
-static sw_status run_each(const sw_decoder *step, const sw_texts *in, sw_texts *out, sw_error *err) {
+static sw_status run_each(const sw_decoder *step, const sw_texts *in, sw_texts *out,
+                          sw_error *err) {
     sw_pattern_scratch scratch = {0};
     sw_bytes copy = {0};
     sw_status status = SW_OK;
@@ -388,5 +421,6 @@ sw_status sw_decoders_run(const sw_decoders *decoders, sw_texts *texts, sw_error
             status = run_each(step, texts, &other, err);
         replace_texts(texts, &other);
     }
-    return !status && texts->bytes.is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for decoding") : status;
+    return !status && texts->bytes.is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for decoding")
+                                            : status;
 }

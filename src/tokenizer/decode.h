@@ -21,11 +21,13 @@ typedef struct sw_texts {
     size_t n, capacity;
 } sw_texts;
 
-/* Close the text that ends with the last of the bytes. Shortage of memory shows in bytes.is_short. */
+/* Close the text that ends with the last of the bytes. Shortage of memory shows in
+ * bytes.is_short. */
 void sw_texts_close(sw_texts *texts);
 void sw_texts_free(sw_texts *texts);
 
-/* Decode the texts of tokens; what comes out, joined, are the bytes of *texts. Without a decoder they are joined by blanks. */
+/* Decode the texts of tokens; what comes out, joined, are the bytes of *texts. Without a decoder
+ * they are joined by blanks. */
 sw_status sw_decoders_run(const sw_decoders *decoders, sw_texts *texts, sw_error *err);
 
 #endif

@@ -1,8 +1,10 @@
 /* encode.c: the way of a text through a tokenizer's parts, to ids:
  *
- *     text -> added tokens (raw) -> normalizers -> added tokens (normalized) -> pre-tokenizers -> model -> post-processor
+ *     text -> added tokens (raw) -> normalizers -> added tokens (normalized) -> pre-tokenizers
+ *          -> model -> post-processor
  *
- * Nothing is kept between the parts: a stretch of text goes through all of them before the next one is looked for.
+ * Nothing is kept between the parts: a stretch of text goes through all of them before the next one
+ * is looked for.
  */
 #include <stdlib.h>
 
@@ -23,23 +25,26 @@ typedef struct encoding {
 } encoding;
 
 static sw_status put_id(const encoding *e, int32_t id) {
-    return sw_token_list_put(e->out, id) ? SW_OK : sw_fail(e->err, SW_NO_MEMORY, "no memory for the ids");
+    return sw_token_list_put(e->out, id) ? SW_OK
+                                         : sw_fail(e->err, SW_NO_MEMORY, "no memory for the ids");
 }
 
 static sw_status take_piece(void *to, const char *text, size_t n_bytes, sw_error *err) {
     const encoding *e = to;
-    return sw_model_encode(&e->t->model, &e->scratch->model, text, n_bytes, e->is_literal || e->is_mixed, e->out, err);
+    return sw_model_encode(&e->t->model, &e->scratch->model, text, n_bytes,
+                           e->is_literal || e->is_mixed, e->out, err);
 }
 
-static sw_status normalize(const encoding *e, const char *text, size_t n_bytes, bool *begins_input, const char **normalized,
-                           size_t *n_normalized) {
-    return sw_normalizers_run(&e->t->normalizers, &e->scratch->pattern, e->scratch->normalized, &e->scratch->copy, text, n_bytes,
-                              normalized, n_normalized, begins_input, e->err);
+static sw_status normalize(const encoding *e, const char *text, size_t n_bytes, bool *begins_input,
+                           const char **normalized, size_t *n_normalized) {
+    return sw_normalizers_run(&e->t->normalizers, &e->scratch->pattern, e->scratch->normalized,
+                              &e->scratch->copy, text, n_bytes, normalized, n_normalized,
+                              begins_input, e->err);
 }
 
-/* Where a special token is searched after normalizing, which literal range it lies in cannot be told; it is known only that none
- * of the ranges, alone, becomes such a token. Those of the stretch first .. end are asked; afterwards it is to be normalized
- * again. */
+/* Where a special token is searched after normalizing, which literal range it lies in cannot be
+ * told; it is known only that none of the ranges, alone, becomes such a token. Those of the stretch
+ * first .. end are asked; afterwards it is to be normalized again. */
 static sw_status check_literal(const encoding *e, const char *text, int64_t first, int64_t end) {
     for (int64_t i = 0; i < e->n_literal; i++) {
         const int64_t from = e->literal[i].first > first ? e->literal[i].first : first;
@@ -50,17 +55,20 @@ static sw_status check_literal(const encoding *e, const char *text, int64_t firs
         bool begins_input = from == 0;
         if (from >= to)
             continue;
-        sw_status status = normalize(e, text + from, (size_t)(to - from), &begins_input, &normalized, &n_normalized);
+        sw_status status = normalize(e, text + from, (size_t)(to - from), &begins_input,
+                                     &normalized, &n_normalized);
         if (status)
             return status;
-        sw_added_search search = sw_added_search_begin(&e->t->added, false, false, normalized, n_normalized);
+        sw_added_search search =
+            sw_added_search_begin(&e->t->added, false, false, normalized, n_normalized);
         while (sw_added_search_next(&search, &token, &a, &b))
             if (token && token->is_special)
-                return sw_fail(
-                    e->err, SW_BAD_FILE,
-                    "a message spells the special token %s, which this tokenizer looks for after normalizing, so it "
-                    "cannot be told from the format's own; write it otherwise, or give the token \"normalized\": false",
-                    token->content);
+                return sw_fail(e->err, SW_BAD_FILE,
+                               "a message spells the special token %s, which this tokenizer looks "
+                               "for after normalizing, so it "
+                               "cannot be told from the format's own; write it otherwise, or give "
+                               "the token \"normalized\": false",
+                               token->content);
     }
     return SW_OK;
 }
@@ -75,7 +83,8 @@ static bool finds_special(const encoding *e, const char *text, size_t n_bytes) {
     return false;
 }
 
-/* Bytes first .. first + n_bytes - 1 of the text, between the tokens that are searched in the raw text. */
+/* Bytes first .. first + n_bytes - 1 of the text, between the tokens that are searched in the raw
+ * text. */
 static sw_status encode_stretch(encoding *e, const char *whole, size_t first, size_t n_bytes) {
     const sw_tokenizer *t = e->t;
     const char *text = whole + first, *normalized;
@@ -93,7 +102,8 @@ static sw_status encode_stretch(encoding *e, const char *whole, size_t first, si
     }
     if (status)
         return status;
-    sw_added_search search = sw_added_search_begin(&t->added, false, e->is_literal, normalized, n_normalized);
+    sw_added_search search =
+        sw_added_search_begin(&t->added, false, e->is_literal, normalized, n_normalized);
     if (e->is_mixed && !t->normalizers.n_steps) {
         search.literal = e->literal;
         search.n_literal = e->n_literal;
@@ -105,8 +115,9 @@ static sw_status encode_stretch(encoding *e, const char *whole, size_t first, si
         if (token)
             status = put_id(e, token->id);
         else
-            status = sw_pretokenize(&t->pretokenizers, &e->scratch->pretokenize, normalized + start, end - start,
-                                    begins_input && start == 0, (sw_piece_sink){take_piece, e}, e->err);
+            status = sw_pretokenize(&t->pretokenizers, &e->scratch->pretokenize, normalized + start,
+                                    end - start, begins_input && start == 0,
+                                    (sw_piece_sink){take_piece, e}, e->err);
     }
     return status;
 }
@@ -144,8 +155,10 @@ void sw_token_edges_free(sw_token_edges *edges) {
 static sw_status encode_text(encoding *e, const char *text, size_t n_bytes) {
     sw_status status = SW_OK;
     if (!sw_text_is_utf8(text, n_bytes))
-        return sw_fail(e->err, SW_BAD_FILE, "the text is not UTF-8 at its byte %zu", first_bad_byte(text, n_bytes));
-    sw_added_search search = sw_added_search_begin(&e->t->added, true, e->is_literal, text, n_bytes);
+        return sw_fail(e->err, SW_BAD_FILE, "the text is not UTF-8 at its byte %zu",
+                       first_bad_byte(text, n_bytes));
+    sw_added_search search =
+        sw_added_search_begin(&e->t->added, true, e->is_literal, text, n_bytes);
     search.literal = e->literal;
     search.n_literal = e->n_literal;
     const sw_added_token *token;
@@ -158,9 +171,14 @@ static sw_status encode_text(encoding *e, const char *text, size_t n_bytes) {
     return status;
 }
 
-sw_status sw_tokenizer_encode(const sw_tokenizer *t, sw_tokenizer_scratch *scratch, const char *text, size_t n_bytes, int flags,
-                              sw_token_list *out, sw_error *err) {
-    encoding e = {.t = t, .scratch = scratch, .is_literal = flags & SW_ENCODE_LITERAL, .out = out, .err = err};
+sw_status sw_tokenizer_encode(const sw_tokenizer *t, sw_tokenizer_scratch *scratch,
+                              const char *text, size_t n_bytes, int flags, sw_token_list *out,
+                              sw_error *err) {
+    encoding e = {.t = t,
+                  .scratch = scratch,
+                  .is_literal = flags & SW_ENCODE_LITERAL,
+                  .out = out,
+                  .err = err};
     sw_status status = SW_OK;
     for (int64_t i = 0; !status && flags & SW_ENCODE_SPECIALS && i < t->postprocessor.before.n; i++)
         status = put_id(&e, t->postprocessor.before.ids[i]);
@@ -171,17 +189,19 @@ sw_status sw_tokenizer_encode(const sw_tokenizer *t, sw_tokenizer_scratch *scrat
     return status;
 }
 
-sw_status sw_tokenizer_encode_mixed(const sw_tokenizer *t, sw_tokenizer_scratch *scratch, const char *text, size_t n_bytes,
-                                    const sw_span *literal, int64_t n_literal, sw_token_edges *edges, sw_token_list *out,
+sw_status sw_tokenizer_encode_mixed(const sw_tokenizer *t, sw_tokenizer_scratch *scratch,
+                                    const char *text, size_t n_bytes, const sw_span *literal,
+                                    int64_t n_literal, sw_token_edges *edges, sw_token_list *out,
                                     sw_error *err) {
-    encoding e = {.t = t,
-                  .scratch = scratch,
-                  .out = out,
-                  .err = err,
-                  .is_mixed = true, /* the model makes no special token of text even where no range says so */
-                  .literal = literal,
-                  .n_literal = n_literal,
-                  .edges = edges};
+    encoding e = {
+        .t = t,
+        .scratch = scratch,
+        .out = out,
+        .err = err,
+        .is_mixed = true, /* the model makes no special token of text even where no range says so */
+        .literal = literal,
+        .n_literal = n_literal,
+        .edges = edges};
     edges->n = 0;
     sw_status status = encode_text(&e, text, n_bytes);
     if (!status && !put_edge(edges, (int64_t)n_bytes, out->n))
@@ -189,10 +209,16 @@ sw_status sw_tokenizer_encode_mixed(const sw_tokenizer *t, sw_tokenizer_scratch 
     return status;
 }
 
-sw_status sw_tokenizer_encode_beginning(const sw_tokenizer *t, sw_tokenizer_scratch *scratch, const char *text, size_t first,
-                                        size_t end, const sw_span *literal, int64_t n_literal, sw_token_list *out,
-                                        sw_error *err) {
-    encoding e = {
-        .t = t, .scratch = scratch, .out = out, .err = err, .is_mixed = true, .literal = literal, .n_literal = n_literal};
+sw_status sw_tokenizer_encode_beginning(const sw_tokenizer *t, sw_tokenizer_scratch *scratch,
+                                        const char *text, size_t first, size_t end,
+                                        const sw_span *literal, int64_t n_literal,
+                                        sw_token_list *out, sw_error *err) {
+    encoding e = {.t = t,
+                  .scratch = scratch,
+                  .out = out,
+                  .err = err,
+                  .is_mixed = true,
+                  .literal = literal,
+                  .n_literal = n_literal};
     return encode_stretch(&e, text, first, end - first);
 }

@@ -1,4 +1,5 @@
-/* gpt2_files.c: vocab.json and merges.txt, as GPT-2 came, written as the tokenizer.json that means the same. */
+/* gpt2_files.c: vocab.json and merges.txt, as GPT-2 came, written as the tokenizer.json that means
+ * the same. */
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -10,8 +11,9 @@ enum { MAX_FILE_BYTES = 1 << 28 };
 
 bool sw_gpt2_files_exist(const char *folder) {
     char vocabulary[SW_PATH_BYTES], merges[SW_PATH_BYTES];
-    return !sw_path_join(vocabulary, folder, "vocab.json", NULL) && !sw_path_join(merges, folder, "merges.txt", NULL) &&
-           sw_file_exists(vocabulary) && sw_file_exists(merges);
+    return !sw_path_join(vocabulary, folder, "vocab.json", NULL) &&
+           !sw_path_join(merges, folder, "merges.txt", NULL) && sw_file_exists(vocabulary) &&
+           sw_file_exists(merges);
 }
 
 /* The lines of merges.txt as a list; the first may be a comment with the version. */
@@ -38,8 +40,8 @@ static json_t *added_tokens_of(const json_t *vocabulary) {
     static const char name[] = "<|endoftext|>";
     json_t *id = json_object_get(vocabulary, name), *list = json_array();
     if (list && json_is_integer(id))
-        json_array_append_new(list, json_pack("{s:I, s:s, s:b, s:b}", "id", json_integer_value(id), "content", name, "special", 1,
-                                              "normalized", 0));
+        json_array_append_new(list, json_pack("{s:I, s:s, s:b, s:b}", "id", json_integer_value(id),
+                                              "content", name, "special", 1, "normalized", 0));
     return list;
 }
 
@@ -63,8 +65,8 @@ sw_status sw_gpt2_files_read(const char *folder, char **text, int64_t *n_bytes, 
     if (status)
         return status;
     if (!json_is_object(vocabulary)) {
-        status = sw_fail(err, SW_BAD_FILE, "%s: line %d, column %d: not a valid JSON object: %s", path, error.line, error.column,
-                         error.text);
+        status = sw_fail(err, SW_BAD_FILE, "%s: line %d, column %d: not a valid JSON object: %s",
+                         path, error.line, error.column, error.text);
         goto done;
     }
     status = sw_path_join(path, folder, "merges.txt", err);
@@ -77,9 +79,10 @@ sw_status sw_gpt2_files_read(const char *folder, char **text, int64_t *n_bytes, 
     begin = bytes;
     sw_text_skip_mark(&begin, &n);
     merges = merges_of(begin);
-    whole = json_pack("{s:o, s:{s:s, s:b}, s:{s:s}, s:{s:s, s:O, s:O}}", "added_tokens", added_tokens_of(vocabulary),
-                      "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "decoder", "type", "ByteLevel", "model",
-                      "type", "BPE", "vocab", vocabulary, "merges", merges);
+    whole = json_pack("{s:o, s:{s:s, s:b}, s:{s:s}, s:{s:s, s:O, s:O}}", "added_tokens",
+                      added_tokens_of(vocabulary), "pre_tokenizer", "type", "ByteLevel",
+                      "add_prefix_space", 0, "decoder", "type", "ByteLevel", "model", "type", "BPE",
+                      "vocab", vocabulary, "merges", merges);
     *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
     if (!*text)
         status = sw_fail(err, SW_BAD_FILE, "%s: is not UTF-8, or memory is short", path);

@@ -28,8 +28,8 @@ struct sw_tokenizer_scratch {
     sw_model_scratch model;
 };
 
-/* A folder of GPT-2's time: vocab.json and merges.txt and no tokenizer.json. Reading gives the text of the tokenizer.json that
- * means the same. Ownership: free(*text). */
+/* A folder of GPT-2's time: vocab.json and merges.txt and no tokenizer.json. Reading gives the text
+ * of the tokenizer.json that means the same. Ownership: free(*text). */
 bool sw_gpt2_files_exist(const char *folder);
 sw_status sw_gpt2_files_read(const char *folder, char **text, int64_t *n_bytes, sw_error *err);
 

@@ -4,7 +4,8 @@
 
 #include <shardwise/status.h>
 
-/* SW_BAD_FILE: which other tokenizer the folder has, and the command that writes a tokenizer.json of it, or how to fetch one. */
+/* SW_BAD_FILE: which other tokenizer the folder has, and the command that writes a tokenizer.json
+ * of it, or how to fetch one. */
 sw_status sw_tokenizer_refuse_folder(const char *folder, sw_error *err);
 
 #endif

@@ -21,7 +21,8 @@ bool sw_model_scratch_grow(void **items, size_t *capacity, size_t n, size_t item
     if (n <= *capacity)
         return true;
     size_t wanted = n + n / 2, n_bytes;
-    void *grown = __builtin_mul_overflow(wanted, item_bytes, &n_bytes) ? NULL : realloc(*items, n_bytes);
+    void *grown =
+        __builtin_mul_overflow(wanted, item_bytes, &n_bytes) ? NULL : realloc(*items, n_bytes);
     if (!grown)
         return false;
     *items = grown;
@@ -37,12 +38,14 @@ sw_status sw_model_read(const sw_part *root, bool ends_in_bytes, sw_model *model
         status = sw_part_text(&part, "type", SW_ABSENT_IS_FINE, &type, err);
     if (status)
         return status;
-    /* Files of the first versions have no type; a BPE is known by its merges, and then by what the others do not have. */
-    const char *name = type.text                                                  ? type.text
-                       : json_object_get(part.object, "merges")                   ? "BPE"
-                       : json_object_get(part.object, "unk_id")                   ? "Unigram"
-                       : json_object_get(part.object, "max_input_chars_per_word") ? "WordPiece"
-                                                                                  : "(without a type)";
+    /* Files of the first versions have no type; a BPE is known by its merges, and then by what the
+     * others do not have. */
+    const char *name = type.text                                ? type.text
+                       : json_object_get(part.object, "merges") ? "BPE"
+                       : json_object_get(part.object, "unk_id") ? "Unigram"
+                       : json_object_get(part.object, "max_input_chars_per_word")
+                           ? "WordPiece"
+                           : "(without a type)";
     if (!strcmp(name, "BPE"))
         return sw_bpe_read(&part, ends_in_bytes, model, err);
     if (!strcmp(name, "Unigram"))
@@ -60,11 +63,13 @@ void sw_model_free(sw_model *model) {
     *model = (sw_model){0};
 }
 
-static sw_status encode_piece(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
-                              sw_token_list *out, sw_error *err) {
+static sw_status encode_piece(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                              size_t n_bytes, bool is_literal, sw_token_list *out, sw_error *err) {
     if (n_bytes >= INT32_MAX)
-        return sw_fail(err, SW_BAD_FILE, "a piece of text of %zu bytes that cannot be cut is too long for this tokenizer",
-                       n_bytes);
+        return sw_fail(
+            err, SW_BAD_FILE,
+            "a piece of text of %zu bytes that cannot be cut is too long for this tokenizer",
+            n_bytes);
     if (model->bpe)
         return sw_bpe_encode(model, scratch, text, n_bytes, is_literal, out, err);
     if (model->unigram)
@@ -72,8 +77,8 @@ static sw_status encode_piece(const sw_model *model, sw_model_scratch *scratch, 
     return sw_wordpiece_encode(model, scratch, text, n_bytes, out, err);
 }
 
-static sw_status encode_cached(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes,
-                               bool is_literal, sw_token_list *out, sw_error *err) {
+static sw_status encode_cached(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                               size_t n_bytes, bool is_literal, sw_token_list *out, sw_error *err) {
     if (n_bytes > SW_CACHED_BYTES)
         return encode_piece(model, scratch, text, n_bytes, is_literal, out, err);
     sw_cached_piece *slot = &scratch->cache[sw_bytes_hash(text, n_bytes) % SW_CACHE_SLOTS];
@@ -95,8 +100,8 @@ static sw_status encode_cached(const sw_model *model, sw_model_scratch *scratch,
     return status;
 }
 
-sw_status sw_model_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
-                          sw_token_list *out, sw_error *err) {
+sw_status sw_model_encode(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                          size_t n_bytes, bool is_literal, sw_token_list *out, sw_error *err) {
     if (scratch->cache_is_literal != is_literal) {
         memset(scratch->cache, 0, SW_CACHE_SLOTS * sizeof *scratch->cache);
         scratch->cache_is_literal = is_literal;

@@ -1,7 +1,8 @@
 /* model.h: the model of a tokenizer.json: from a piece of text to ids.
  *
- * Three kinds, one file each: BPE merges pairs by rank, WordPiece takes the longest match, Unigram the likeliest path. All share
- * the vocabulary and, per thread, a cache of short pieces: text repeats its words.
+ * Three kinds, one file each: BPE merges pairs by rank, WordPiece takes the longest match, Unigram
+ * the likeliest path. All share the vocabulary and, per thread, a cache of short pieces: text
+ * repeats its words.
  */
 #ifndef SW_TOKENIZER_MODEL_H
 #define SW_TOKENIZER_MODEL_H
@@ -62,32 +63,34 @@ typedef struct sw_model {
     sw_wordpiece *wordpiece;
 } sw_model;
 
-/* Read "model" of the root. `ends_in_bytes`: the pre-tokenizers end by writing bytes as characters; a model that can do without
- * takes the bytes themselves. */
+/* Read "model" of the root. `ends_in_bytes`: the pre-tokenizers end by writing bytes as characters;
+ * a model that can do without takes the bytes themselves. */
 sw_status sw_model_read(const sw_part *root, bool ends_in_bytes, sw_model *model, sw_error *err);
 void sw_model_free(sw_model *model);
 
-/* Append the ids of a piece [n_bytes], not empty. `is_literal`: control tokens (marked in the vocabulary) are never text. */
-sw_status sw_model_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
-                          sw_token_list *out, sw_error *err);
+/* Append the ids of a piece [n_bytes], not empty. `is_literal`: control tokens (marked in the
+ * vocabulary) are never text. */
+sw_status sw_model_encode(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                          size_t n_bytes, bool is_literal, sw_token_list *out, sw_error *err);
 
 /* The kinds. Encoding is of pieces of less than 2^31 bytes. */
 sw_status sw_bpe_read(const sw_part *part, bool ends_in_bytes, sw_model *model, sw_error *err);
 void sw_bpe_free(sw_bpe *bpe);
-sw_status sw_bpe_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
-                        sw_token_list *out, sw_error *err);
+sw_status sw_bpe_encode(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                        size_t n_bytes, bool is_literal, sw_token_list *out, sw_error *err);
 
 sw_status sw_unigram_read(const sw_part *part, sw_model *model, sw_error *err);
 void sw_unigram_free(sw_unigram *unigram);
-sw_status sw_unigram_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
-                            sw_token_list *out, sw_error *err);
+sw_status sw_unigram_encode(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                            size_t n_bytes, bool is_literal, sw_token_list *out, sw_error *err);
 
 sw_status sw_wordpiece_read(const sw_part *part, sw_model *model, sw_error *err);
 void sw_wordpiece_free(sw_wordpiece *wordpiece);
-sw_status sw_wordpiece_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes,
-                              sw_token_list *out, sw_error *err);
+sw_status sw_wordpiece_encode(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                              size_t n_bytes, sw_token_list *out, sw_error *err);
 
-/* The position in text [n_bytes] from which on it may be encoded apart, after `from`; n_bytes if there is none. */
+/* The position in text [n_bytes] from which on it may be encoded apart, after `from`; n_bytes if
+ * there is none. */
 size_t sw_bpe_next_cut(const sw_bpe *bpe, const char *text, size_t n_bytes, size_t from);
 
 #endif

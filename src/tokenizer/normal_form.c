@@ -1,8 +1,9 @@
 /* normal_form.c: decompose, put marks in order, compose again.
  *
- * The text is taken in stretches that begin with a starter (combining class 0) and hold the marks after it: within one, marks are
- * sorted by class (stably) and composed with the starter. A starter may also compose with the starter right before it (Hangul and
- * a few others), so the last starter stays open until the next cannot join it.
+ * The text is taken in stretches that begin with a starter (combining class 0) and hold the marks
+ * after it: within one, marks are sorted by class (stably) and composed with the starter. A starter
+ * may also compose with the starter right before it (Hangul and a few others), so the last starter
+ * stays open until the next cannot join it.
  */
 #include "tokenizer/normal_form.h"
 
@@ -10,7 +11,16 @@
 
 #include "tokenizer/unicode.h"
 
-enum { L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11A7, S_BASE = 0xAC00, N_L = 19, N_V = 21, N_T = 28, N_S = N_L * N_V * N_T };
+enum {
+    L_BASE = 0x1100,
+    V_BASE = 0x1161,
+    T_BASE = 0x11A7,
+    S_BASE = 0xAC00,
+    N_L = 19,
+    N_V = 21,
+    N_T = 28,
+    N_S = N_L * N_V * N_T
+};
 
 typedef struct mark {
     uint32_t code;
@@ -25,10 +35,13 @@ typedef struct stretch {
 } stretch;
 
 static uint8_t class_of(uint32_t code) {
-    return code < 0x300 ? 0 : (uint8_t)sw_unicode_value(sw_unicode_combining, sw_unicode_n_combining, code, 0);
+    return code < 0x300
+               ? 0
+               : (uint8_t)sw_unicode_value(sw_unicode_combining, sw_unicode_n_combining, code, 0);
 }
 
-static const sw_code_decomposition *find_decomposition(const sw_code_decomposition *table, int n, uint32_t code) {
+static const sw_code_decomposition *find_decomposition(const sw_code_decomposition *table, int n,
+                                                       uint32_t code) {
     int low = 0, high = n;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -44,7 +57,8 @@ static const sw_code_decomposition *find_decomposition(const sw_code_decompositi
 static uint32_t compose(uint32_t first, uint32_t second) {
     if (first - L_BASE < N_L && second - V_BASE < N_V)
         return S_BASE + ((first - L_BASE) * N_V + (second - V_BASE)) * N_T;
-    if (first - S_BASE < N_S && (first - S_BASE) % N_T == 0 && second > T_BASE && second < T_BASE + N_T)
+    if (first - S_BASE < N_S && (first - S_BASE) % N_T == 0 && second > T_BASE &&
+        second < T_BASE + N_T)
         return first + (second - T_BASE);
     int low = 0, high = sw_unicode_n_compositions;
     while (low < high) {
@@ -56,10 +70,13 @@ static uint32_t compose(uint32_t first, uint32_t second) {
             high = middle;
     }
     const sw_code_composition *found = &sw_unicode_compositions[low];
-    return low < sw_unicode_n_compositions && found->first == first && found->second == second ? found->result : 0;
+    return low < sw_unicode_n_compositions && found->first == first && found->second == second
+               ? found->result
+               : 0;
 }
 
-/* Stable, and there are few marks to sort: insertion. Long runs of marks are cut to keep that so by the merge below. */
+/* Stable, and there are few marks to sort: insertion. Long runs of marks are cut to keep that so by
+ * the merge below. */
 static void sort_marks(mark *marks, size_t n, mark *other) {
     if (n <= 16) {
         for (size_t i = 1; i < n; i++)
@@ -75,10 +92,13 @@ static void sort_marks(mark *marks, size_t n, mark *other) {
     sort_marks(marks + half, n - half, other);
     memcpy(other, marks, n * sizeof *marks);
     for (size_t i = 0; i < n; i++)
-        marks[i] = left < half && (right == n || other[left].class <= other[right].class) ? other[left++] : other[right++];
+        marks[i] = left < half && (right == n || other[left].class <= other[right].class)
+                       ? other[left++]
+                       : other[right++];
 }
 
-/* Close the stretch: order, compose, write. The last starter remains when it may still join what follows. */
+/* Close the stretch: order, compose, write. The last starter remains when it may still join what
+ * follows. */
 static void close_stretch(stretch *s) {
     size_t first = s->n && s->marks[0].class == 0; /* the marks begin here */
     size_t n_marks = s->n - first;
@@ -96,7 +116,9 @@ static void close_stretch(stretch *s) {
         uint8_t last_class = 0;
         for (size_t i = 1; i < s->n; i++) {
             mark m = s->marks[i];
-            bool is_blocked = n_kept > 1 && last_class >= m.class; /* a mark of this class, or a starter, stands between */
+            bool is_blocked =
+                n_kept > 1 &&
+                last_class >= m.class; /* a mark of this class, or a starter, stands between */
             uint32_t composed = is_blocked ? 0 : compose(s->marks[0].code, m.code);
             if (composed)
                 s->marks[0].code = composed;
@@ -152,7 +174,8 @@ static void decompose(stretch *s, uint32_t code) {
         return;
     }
     const sw_code_decomposition *found =
-        s->is_compatible ? find_decomposition(sw_unicode_compatible, sw_unicode_n_compatible, code) : NULL;
+        s->is_compatible ? find_decomposition(sw_unicode_compatible, sw_unicode_n_compatible, code)
+                         : NULL;
     if (!found)
         found = find_decomposition(sw_unicode_canonical, sw_unicode_n_canonical, code);
     if (!found)
@@ -162,10 +185,13 @@ static void decompose(stretch *s, uint32_t code) {
 }
 
 void sw_normal_form_append(sw_normal_form form, const char *text, size_t n_bytes, sw_bytes *out) {
-    stretch s = {.composes = form == SW_NFC || form == SW_NFKC, .is_compatible = form == SW_NFKC || form == SW_NFKD, .out = out};
+    stretch s = {.composes = form == SW_NFC || form == SW_NFKC,
+                 .is_compatible = form == SW_NFKC || form == SW_NFKD,
+                 .out = out};
     const char *at = text, *end = text + n_bytes;
     while (at < end && !out->is_short) {
-        /* ASCII is in every form already; only its last character before another kind may still change. */
+        /* ASCII is in every form already; only its last character before another kind may still
+         * change. */
         const char *ascii = at;
         while (ascii < end && (unsigned char)*ascii < 0x80)
             ascii++;

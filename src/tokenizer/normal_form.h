@@ -1,4 +1,5 @@
-/* normal_form.h: NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15), by tables of the reference's age. */
+/* normal_form.h: NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15), by tables of the reference's
+ * age. */
 #ifndef SW_TOKENIZER_NORMAL_FORM_H
 #define SW_TOKENIZER_NORMAL_FORM_H
 

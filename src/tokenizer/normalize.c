@@ -35,7 +35,8 @@ struct sw_normalizer {
 
 enum { MAX_STEPS = 64 };
 
-static sw_status read_content(const sw_part *part, const char *key, sw_normalizer *step, sw_error *err) {
+static sw_status read_content(const sw_part *part, const char *key, sw_normalizer *step,
+                              sw_error *err) {
     sw_text_span text = {0};
     sw_status status = sw_part_text(part, key, SW_NEEDED, &text, err);
     if (status)
@@ -52,7 +53,8 @@ static sw_status read_bert(const sw_part *part, sw_normalizer *step, sw_error *e
     step->cleans_text = step->sets_ideographs_apart = step->lowers = true;
     sw_status status = sw_part_bool(part, "clean_text", SW_ABSENT_IS_FINE, &step->cleans_text, err);
     if (!status)
-        status = sw_part_bool(part, "handle_chinese_chars", SW_ABSENT_IS_FINE, &step->sets_ideographs_apart, err);
+        status = sw_part_bool(part, "handle_chinese_chars", SW_ABSENT_IS_FINE,
+                              &step->sets_ideographs_apart, err);
     if (!status)
         status = sw_part_bool(part, "lowercase", SW_ABSENT_IS_FINE, &step->lowers, err);
     step->strips_accents = step->lowers;
@@ -61,7 +63,8 @@ static sw_status read_bert(const sw_part *part, sw_normalizer *step, sw_error *e
     return status;
 }
 
-static sw_status read_step(const sw_part *part, normalizer_kind kind, sw_normalizer *step, sw_error *err) {
+static sw_status read_step(const sw_part *part, normalizer_kind kind, sw_normalizer *step,
+                           sw_error *err) {
     sw_status status = SW_OK;
     step->kind = kind;
     switch (kind) {
@@ -155,7 +158,8 @@ static void lower(const char *text, size_t n_bytes, sw_bytes *out) {
 }
 
 /* Keep what is not in the class. */
-static void remove_class(const sw_code_ranges *ranges, const char *text, size_t n_bytes, sw_bytes *out) {
+static void remove_class(const sw_code_ranges *ranges, const char *text, size_t n_bytes,
+                         sw_bytes *out) {
     for (const char *at = text, *end = text + n_bytes; at < end;) {
         const char *begin = at;
         if (!sw_unicode_is_in(ranges, sw_utf8_next(&at)))
@@ -179,13 +183,16 @@ static void strip(const sw_normalizer *step, const char *text, size_t n_bytes, s
     sw_bytes_append(out, begin, (size_t)(end - begin));
 }
 
-static sw_status replace(const sw_normalizer *step, const sw_pattern_scratch *scratch, sw_bytes *copy, const char *text,
-                         size_t n_bytes, sw_bytes *out, sw_error *err) {
+static sw_status replace(const sw_normalizer *step, const sw_pattern_scratch *scratch,
+                         sw_bytes *copy, const char *text, size_t n_bytes, sw_bytes *out,
+                         sw_error *err) {
     sw_matcher matcher;
     size_t start, end, done = 0;
     bool is_found = false;
-    sw_status status = sw_matcher_begin(&matcher, &step->pattern, scratch, copy, text, n_bytes, err);
-    while (!status && !(status = sw_matcher_next(&matcher, &is_found, &start, &end, err)) && is_found) {
+    sw_status status =
+        sw_matcher_begin(&matcher, &step->pattern, scratch, copy, text, n_bytes, err);
+    while (!status && !(status = sw_matcher_next(&matcher, &is_found, &start, &end, err)) &&
+           is_found) {
         sw_bytes_append(out, text + done, start - done);
         sw_bytes_append(out, step->content, step->n_content);
         done = end;
@@ -195,7 +202,8 @@ static sw_status replace(const sw_normalizer *step, const sw_pattern_scratch *sc
     return status;
 }
 
-/* BERT's steps, one after the other: the last three work on what came before, so they go back and forth between the buffers. */
+/* BERT's steps, one after the other: the last three work on what came before, so they go back and
+ * forth between the buffers. */
 static void clean(const char *text, size_t n_bytes, sw_bytes *out) {
     for (const char *at = text, *end = text + n_bytes; at < end;) {
         const char *begin = at;
@@ -221,15 +229,18 @@ static void set_ideographs_apart(const char *text, size_t n_bytes, sw_bytes *out
     }
 }
 
-/* SentencePiece's clean-up of machine translation data: controls go, blanks of all kinds become blanks. */
+/* SentencePiece's clean-up of machine translation data: controls go, blanks of all kinds become
+ * blanks. */
 static void clean_nmt(const char *text, size_t n_bytes, sw_bytes *out) {
     for (const char *at = text, *end = text + n_bytes; at < end;) {
         const char *begin = at;
         uint32_t c = sw_utf8_next(&at);
-        if ((c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F)
+        if ((c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
+            c == 0x9F)
             continue;
-        if (c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 || (c >= 0x200B && c <= 0x200F) || c == 0x2028 ||
-            c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD)
+        if (c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
+            (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+            c == 0xFEFF || c == 0xFFFD)
             sw_bytes_put(out, ' ');
         else
             sw_bytes_append(out, begin, (size_t)(at - begin));
@@ -276,8 +287,10 @@ static void run_bert(const sw_normalizer *step, state *s) {
     }
 }
 
-static sw_status run_step(const sw_normalizer *step, const sw_pattern_scratch *scratch, sw_bytes *copy, state *s, sw_error *err) {
-    static const sw_normal_form forms[] = {[NFC] = SW_NFC, [NFD] = SW_NFD, [NFKC] = SW_NFKC, [NFKD] = SW_NFKD};
+static sw_status run_step(const sw_normalizer *step, const sw_pattern_scratch *scratch,
+                          sw_bytes *copy, state *s, sw_error *err) {
+    static const sw_normal_form forms[] = {
+        [NFC] = SW_NFC, [NFD] = SW_NFD, [NFKC] = SW_NFKC, [NFKD] = SW_NFKD};
     sw_status status = SW_OK;
     if (step->kind == BERT) {
         run_bert(step, s);
@@ -324,12 +337,14 @@ static sw_status run_step(const sw_normalizer *step, const sw_pattern_scratch *s
     return status;
 }
 
-/* Does the step remove the first character of the text? Asked of the steps that remove characters one by one. */
+/* Does the step remove the first character of the text? Asked of the steps that remove characters
+ * one by one. */
 static bool removes_beginning(const sw_normalizer *step, const char *text, size_t n_bytes) {
     const char *at = text;
     uint32_t code = sw_utf8_next(&at);
     char kept[16];
-    sw_bytes out = {kept, 0, sizeof kept, true}; /* never grows: one character becomes less than that */
+    sw_bytes out = {kept, 0, sizeof kept,
+                    true}; /* never grows: one character becomes less than that */
     switch (step->kind) {
     case STRIP:
         return step->strips_left && sw_unicode_is_space(code);
@@ -349,9 +364,10 @@ static bool removes_beginning(const sw_normalizer *step, const char *text, size_
     }
 }
 
-sw_status sw_normalizers_run(const sw_normalizers *normalizers, const sw_pattern_scratch *scratch, sw_bytes buffers[2],
-                             sw_bytes *copy, const char *text, size_t n_bytes, const char **result, size_t *n_result,
-                             bool *keeps_beginning, sw_error *err) {
+sw_status sw_normalizers_run(const sw_normalizers *normalizers, const sw_pattern_scratch *scratch,
+                             sw_bytes buffers[2], sw_bytes *copy, const char *text, size_t n_bytes,
+                             const char **result, size_t *n_result, bool *keeps_beginning,
+                             sw_error *err) {
     state s = {text, n_bytes, buffers, 0};
     sw_status status = SW_OK;
     for (int i = 0; !status && i < normalizers->n_steps; i++) {

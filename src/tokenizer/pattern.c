@@ -6,10 +6,11 @@
 
 #include "tokenizer/unicode.h"
 
-/* \w as Oniguruma has it, as members of a class: alphabetic, marks, decimal digits, connectors. Outside of classes it also has
- * Latin-1's superscripts and fractions. */
-#define WORD_IN_CLASS \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
+/* \w as Oniguruma has it, as members of a class: alphabetic, marks, decimal digits, connectors.
+ * Outside of classes it also has Latin-1's superscripts and fractions. */
+#define WORD_IN_CLASS                                                                          \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{" \
+    "1F169}\\x{1F170}-\\x{1F189}"
 #define WORD WORD_IN_CLASS "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
 
 enum { MAX_GROUPS = 64 };
@@ -68,10 +69,13 @@ static void translate_escape(translation *t) {
     }
 }
 
-/* [:punct:] and its like, within a class. What others call alpha, upper and so on differs from PCRE2's. */
+/* [:punct:] and its like, within a class. What others call alpha, upper and so on differs from
+ * PCRE2's. */
 static void translate_named_class(translation *t) {
-    static const char *const known[][2] = {
-        {"[:punct:]", "\\p{P}\\p{S}"}, {"[:space:]", "\\s"}, {"[:digit:]", "\\p{Nd}"}, {"[:word:]", WORD_IN_CLASS}};
+    static const char *const known[][2] = {{"[:punct:]", "\\p{P}\\p{S}"},
+                                           {"[:space:]", "\\s"},
+                                           {"[:digit:]", "\\p{Nd}"},
+                                           {"[:word:]", WORD_IN_CLASS}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         size_t n = strlen(known[i][0]);
         if ((size_t)(t->end - t->in) < n || memcmp(t->in, known[i][0], n) != 0)
@@ -188,7 +192,8 @@ static void translate(translation *t) {
         switch (*t->in) {
         case '\\':
             t->atom = begin;
-            if (t->in + 2 < t->end && (t->in[1] == 'p' || t->in[1] == 'P' || t->in[1] == 'x') && t->in[2] == '{') {
+            if (t->in + 2 < t->end && (t->in[1] == 'p' || t->in[1] == 'P' || t->in[1] == 'x') &&
+                t->in[2] == '{') {
                 const char *close = memchr(t->in, '}', (size_t)(t->end - t->in));
                 if (!close) {
                     t->problem = "a brace without its end";
@@ -230,8 +235,8 @@ static void translate(translation *t) {
     }
 }
 
-sw_status sw_pattern_compile(const char *file, const char *where, const char *expression, size_t n_bytes, sw_pattern *pattern,
-                             sw_error *err) {
+sw_status sw_pattern_compile(const char *file, const char *where, const char *expression,
+                             size_t n_bytes, sw_pattern *pattern, sw_error *err) {
     translation t = {.in = expression, .end = expression + n_bytes};
     sw_status status = SW_OK;
     translate(&t);
@@ -240,28 +245,33 @@ sw_status sw_pattern_compile(const char *file, const char *where, const char *ex
         goto done;
     }
     if (t.problem) {
-        status = sw_fail(err, SW_BAD_FILE, "%s: %s: the pattern \"%.200s\" has %s, which shardwise cannot honour", file, where,
-                         expression, t.problem);
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: %s: the pattern \"%.200s\" has %s, which shardwise cannot honour",
+                         file, where, expression, t.problem);
         goto done;
     }
     int code = 0;
     PCRE2_SIZE offset = 0;
     pattern->code = pcre2_compile((PCRE2_SPTR)(t.out.data ? t.out.data : ""), t.out.n,
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &offset, NULL);
+                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                                  &code, &offset, NULL);
     if (!pattern->code) {
         PCRE2_UCHAR words[128] = "";
         pcre2_get_error_message(code, words, sizeof words);
-        status =
-            sw_fail(err, SW_BAD_FILE, "%s: %s: the pattern \"%.200s\" is broken: %s", file, where, expression, (char *)words);
+        status = sw_fail(err, SW_BAD_FILE, "%s: %s: the pattern \"%.200s\" is broken: %s", file,
+                         where, expression, (char *)words);
         goto done;
     }
-    pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE); /* where that is forbidden the interpreter does the work */
+    pcre2_jit_compile(
+        pattern->code,
+        PCRE2_JIT_COMPLETE); /* where that is forbidden the interpreter does the work */
 done:
     sw_bytes_free(&t.out);
     return status;
 }
 
-sw_status sw_pattern_read(const sw_part *part, const char *key, sw_pattern *pattern, sw_error *err) {
+sw_status sw_pattern_read(const sw_part *part, const char *key, sw_pattern *pattern,
+                          sw_error *err) {
     sw_part choice;
     sw_text_span literal = {0}, expression = {0};
     sw_status status = sw_part_child(part, key, SW_NEEDED, &choice, err);
@@ -272,9 +282,11 @@ sw_status sw_pattern_read(const sw_part *part, const char *key, sw_pattern *patt
     if (status)
         return status;
     if (!literal.text == !expression.text)
-        return sw_fail(err, SW_BAD_FILE, "%s: %s needs one of String and Regex", part->file, choice.where);
+        return sw_fail(err, SW_BAD_FILE, "%s: %s needs one of String and Regex", part->file,
+                       choice.where);
     if (expression.text)
-        return sw_pattern_compile(part->file, choice.where, expression.text, expression.n_bytes, pattern, err);
+        return sw_pattern_compile(part->file, choice.where, expression.text, expression.n_bytes,
+                                  pattern, err);
     if (!literal.n_bytes)
         return sw_fail(err, SW_BAD_FILE, "%s: %s is an empty text", part->file, choice.where);
     pattern->literal = malloc(literal.n_bytes);
@@ -309,8 +321,8 @@ void sw_pattern_scratch_free(sw_pattern_scratch *scratch) {
     *scratch = (sw_pattern_scratch){0};
 }
 
-/* Copy the text with a stand-in for each character that PCRE2 does not know, or not as the reference does. False: there was none,
- * and nothing was copied. */
+/* Copy the text with a stand-in for each character that PCRE2 does not know, or not as the
+ * reference does. False: there was none, and nothing was copied. */
 static bool put_stand_ins(sw_bytes *copy, const char *text, size_t n_bytes) {
     bool is_copied = false;
     copy->n = 0;
@@ -320,7 +332,8 @@ static bool put_stand_ins(sw_bytes *copy, const char *text, size_t n_bytes) {
             continue;
         }
         const char *at = text + i;
-        uint32_t code = sw_utf8_next(&at), shown = sw_unicode_value(sw_unicode_stand_ins, sw_unicode_n_stand_ins, code, code);
+        uint32_t code = sw_utf8_next(&at),
+                 shown = sw_unicode_value(sw_unicode_stand_ins, sw_unicode_n_stand_ins, code, code);
         if (shown != code) {
             if (!is_copied) {
                 sw_bytes_append(copy, text, n_bytes);
@@ -335,18 +348,22 @@ static bool put_stand_ins(sw_bytes *copy, const char *text, size_t n_bytes) {
     return is_copied;
 }
 
-sw_status sw_matcher_begin(sw_matcher *matcher, const sw_pattern *pattern, const sw_pattern_scratch *scratch, sw_bytes *copy,
-                           const char *text, size_t n_bytes, sw_error *err) {
+sw_status sw_matcher_begin(sw_matcher *matcher, const sw_pattern *pattern,
+                           const sw_pattern_scratch *scratch, sw_bytes *copy, const char *text,
+                           size_t n_bytes, sw_error *err) {
     *matcher = (sw_matcher){pattern, scratch, text, n_bytes, 0, 0, false};
     if (!pattern->literal && put_stand_ins(copy, text, n_bytes))
         matcher->text = copy->data;
-    return copy->is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for a text of %zu bytes", n_bytes) : SW_OK;
+    return copy->is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for a text of %zu bytes", n_bytes)
+                          : SW_OK;
 }
 
-sw_status sw_matcher_next(sw_matcher *m, bool *is_found, size_t *start, size_t *end, sw_error *err) {
+sw_status sw_matcher_next(sw_matcher *m, bool *is_found, size_t *start, size_t *end,
+                          sw_error *err) {
     *is_found = false;
     if (m->pattern->literal) {
-        const char *found = memmem(m->text + m->at, m->n_bytes - m->at, m->pattern->literal, m->pattern->n_literal);
+        const char *found =
+            memmem(m->text + m->at, m->n_bytes - m->at, m->pattern->literal, m->pattern->n_literal);
         if (!found)
             return SW_OK;
         *is_found = true;
@@ -355,18 +372,20 @@ sw_status sw_matcher_next(sw_matcher *m, bool *is_found, size_t *start, size_t *
         return SW_OK;
     }
     while (m->at <= m->n_bytes) {
-        int n = pcre2_match(m->pattern->code, (PCRE2_SPTR)m->text, m->n_bytes, m->at, PCRE2_NO_UTF_CHECK, m->scratch->data,
-                            m->scratch->context);
+        int n = pcre2_match(m->pattern->code, (PCRE2_SPTR)m->text, m->n_bytes, m->at,
+                            PCRE2_NO_UTF_CHECK, m->scratch->data, m->scratch->context);
         if (n == PCRE2_ERROR_NOMATCH)
             return SW_OK;
         if (n < 0) {
             PCRE2_UCHAR words[128] = "";
             pcre2_get_error_message(n, words, sizeof words);
-            return sw_fail(err, SW_BAD_FILE, "a pattern of the tokenizer gave up at byte %zu of a piece of %zu: %s", m->at,
-                           m->n_bytes, (char *)words);
+            return sw_fail(err, SW_BAD_FILE,
+                           "a pattern of the tokenizer gave up at byte %zu of a piece of %zu: %s",
+                           m->at, m->n_bytes, (char *)words);
         }
         const PCRE2_SIZE *range = pcre2_get_ovector_pointer(m->scratch->data);
-        if (range[0] == range[1] && m->has_matched && m->last_end == range[1]) { /* an empty match just behind a match */
+        if (range[0] == range[1] && m->has_matched &&
+            m->last_end == range[1]) { /* an empty match just behind a match */
             m->at += m->at < m->n_bytes ? (size_t)sw_utf8_length(m->text[m->at]) : 1;
             continue;
         }

@@ -1,8 +1,9 @@
 /* pattern.h: the patterns of a tokenizer.json: a literal text, or a regular expression.
  *
- * The expressions are written for Oniguruma in its Ruby syntax and Unicode 16. PCRE2 runs them, so they are translated (\w, \h,
- * \b, classes within classes, "{,n}", "{n}+"), and characters younger than PCRE2's tables are shown to it as a stand-in of the
- * same class and length (unicode_tables.c). What has no translation is refused by name.
+ * The expressions are written for Oniguruma in its Ruby syntax and Unicode 16. PCRE2 runs them, so
+ * they are translated (\w, \h, \b, classes within classes, "{,n}", "{n}+"), and characters younger
+ * than PCRE2's tables are shown to it as a stand-in of the same class and length
+ * (unicode_tables.c). What has no translation is refused by name.
  */
 #ifndef SW_TOKENIZER_PATTERN_H
 #define SW_TOKENIZER_PATTERN_H
@@ -23,8 +24,8 @@ typedef struct sw_pattern {
 sw_status sw_pattern_read(const sw_part *part, const char *key, sw_pattern *pattern, sw_error *err);
 
 /* From an expression [n_bytes]; `file` and `where` are for messages. */
-sw_status sw_pattern_compile(const char *file, const char *where, const char *expression, size_t n_bytes, sw_pattern *pattern,
-                             sw_error *err);
+sw_status sw_pattern_compile(const char *file, const char *where, const char *expression,
+                             size_t n_bytes, sw_pattern *pattern, sw_error *err);
 void sw_pattern_free(sw_pattern *pattern);
 
 /* What matching needs, for one thread. */
@@ -37,8 +38,8 @@ typedef struct sw_pattern_scratch {
 bool sw_pattern_scratch_create(sw_pattern_scratch *scratch); /* false: memory is short */
 void sw_pattern_scratch_free(sw_pattern_scratch *scratch);
 
-/* A search through text [n_bytes] (UTF-8), match after match. `copy` holds the text with stand-ins, if it needs any, and must
- * stay untouched meanwhile. */
+/* A search through text [n_bytes] (UTF-8), match after match. `copy` holds the text with stand-ins,
+ * if it needs any, and must stay untouched meanwhile. */
 typedef struct sw_matcher {
     const sw_pattern *pattern;
     const sw_pattern_scratch *scratch;
@@ -47,10 +48,13 @@ typedef struct sw_matcher {
     bool has_matched;
 } sw_matcher;
 
-sw_status sw_matcher_begin(sw_matcher *matcher, const sw_pattern *pattern, const sw_pattern_scratch *scratch, sw_bytes *copy,
-                           const char *text, size_t n_bytes, sw_error *err);
+sw_status sw_matcher_begin(sw_matcher *matcher, const sw_pattern *pattern,
+                           const sw_pattern_scratch *scratch, sw_bytes *copy, const char *text,
+                           size_t n_bytes, sw_error *err);
 
-/* *is_found: the next match is start .. end. Errors: SW_BAD_FILE (PCRE2 gave up: its limits), SW_NO_MEMORY. */
-sw_status sw_matcher_next(sw_matcher *matcher, bool *is_found, size_t *start, size_t *end, sw_error *err);
+/* *is_found: the next match is start .. end. Errors: SW_BAD_FILE (PCRE2 gave up: its limits),
+ * SW_NO_MEMORY. */
+sw_status sw_matcher_next(sw_matcher *matcher, bool *is_found, size_t *start, size_t *end,
+                          sw_error *err);
 
 #endif

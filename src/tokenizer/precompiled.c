@@ -49,10 +49,13 @@ sw_status sw_precompiled_read(const sw_part *part, sw_precompiled *map, sw_error
     int64_t n_blob = base64_decode(text.text, text.n_bytes, blob);
     uint32_t n_array_bytes = 0;
     if (n_blob >= 4)
-        n_array_bytes = blob[0] | (uint32_t)blob[1] << 8 | (uint32_t)blob[2] << 16 | (uint32_t)blob[3] << 24;
-    if (n_blob < 4 || n_array_bytes % 4 || n_array_bytes == 0 || (int64_t)n_array_bytes > n_blob - 4) {
-        status = sw_fail(err, SW_BAD_FILE, "%s: %s.precompiled_charsmap is damaged; is the download complete?", part->file,
-                         part->where);
+        n_array_bytes =
+            blob[0] | (uint32_t)blob[1] << 8 | (uint32_t)blob[2] << 16 | (uint32_t)blob[3] << 24;
+    if (n_blob < 4 || n_array_bytes % 4 || n_array_bytes == 0 ||
+        (int64_t)n_array_bytes > n_blob - 4) {
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: %s.precompiled_charsmap is damaged; is the download complete?",
+                         part->file, part->where);
         goto done;
     }
     map->n_units = n_array_bytes / 4;
@@ -65,11 +68,14 @@ sw_status sw_precompiled_read(const sw_part *part, sw_precompiled *map, sw_error
     }
     for (size_t i = 0; i < map->n_units; i++) {
         const unsigned char *at = blob + 4 + 4 * i;
-        map->units[i] = at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        map->units[i] =
+            at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
     }
     memcpy(map->replacements, blob + 4 + n_array_bytes, map->n_replacement_bytes);
     if (!sw_text_is_utf8(map->replacements, map->n_replacement_bytes))
-        status = sw_fail(err, SW_BAD_FILE, "%s: %s.precompiled_charsmap holds text that is not UTF-8", part->file, part->where);
+        status =
+            sw_fail(err, SW_BAD_FILE, "%s: %s.precompiled_charsmap holds text that is not UTF-8",
+                    part->file, part->where);
     else
         status = sw_pattern_compile(part->file, part->where, "\\X", 2, &map->grapheme, err);
 done:
@@ -117,14 +123,17 @@ static bool replace(const sw_precompiled *map, const char *text, size_t n_bytes,
     return replacement != NULL;
 }
 
-sw_status sw_precompiled_append(const sw_precompiled *map, const sw_pattern_scratch *scratch, sw_bytes *copy, const char *text,
-                                size_t n_bytes, sw_bytes *out, sw_error *err) {
+sw_status sw_precompiled_append(const sw_precompiled *map, const sw_pattern_scratch *scratch,
+                                sw_bytes *copy, const char *text, size_t n_bytes, sw_bytes *out,
+                                sw_error *err) {
     enum { SHORT_CLUSTER = 6 }; /* longer clusters are not looked up whole */
     sw_matcher matcher;
-    sw_status status = sw_matcher_begin(&matcher, &map->grapheme, scratch, copy, text, n_bytes, err);
+    sw_status status =
+        sw_matcher_begin(&matcher, &map->grapheme, scratch, copy, text, n_bytes, err);
     for (size_t start = 0, end; !status && start < n_bytes && !out->is_short; start = end) {
         bool is_ascii_alone = (unsigned char)text[start] < 0x80 &&
-                              (start + 1 == n_bytes || (unsigned char)text[start + 1] < 0x80) && text[start] != '\r';
+                              (start + 1 == n_bytes || (unsigned char)text[start + 1] < 0x80) &&
+                              text[start] != '\r';
         end = start + 1;
         if (!is_ascii_alone) {
             bool is_found;

@@ -1,7 +1,8 @@
 /* pretokenize.c: reading and running pre-tokenizers.
  *
- * A splitter finds matches (by a pattern, or character by character) and feeds what matches and what lies between, in order, to a
- * `cutter`, which puts them together as the step's behaviour says and hands each piece to the next step.
+ * A splitter finds matches (by a pattern, or character by character) and feeds what matches and
+ * what lies between, in order, to a `cutter`, which puts them together as the step's behaviour says
+ * and hands each piece to the next step.
  */
 #include "tokenizer/pretokenize.h"
 
@@ -10,8 +11,15 @@
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/unicode.h"
 
-typedef enum cut_behaviour { REMOVED, ISOLATED, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT, CONTIGUOUS } cut_behaviour;
-static const char *const behaviours[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+typedef enum cut_behaviour {
+    REMOVED,
+    ISOLATED,
+    MERGED_WITH_PREVIOUS,
+    MERGED_WITH_NEXT,
+    CONTIGUOUS
+} cut_behaviour;
+static const char *const behaviours[] = {"Removed", "Isolated", "MergedWithPrevious",
+                                         "MergedWithNext", "Contiguous"};
 
 typedef enum prepend_scheme { PREPEND_FIRST, PREPEND_NEVER, PREPEND_ALWAYS } prepend_scheme;
 static const char *const prepend_schemes[] = {"first", "never", "always"};
@@ -30,12 +38,14 @@ struct sw_pretokenizer {
     prepend_scheme prepends;
 };
 
-static const char GPT2_PATTERN[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+static const char GPT2_PATTERN[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* What the pre-tokenizer Whitespace takes for word characters: alphabetic, marks, decimal digits, connectors, joiners.
- * Oniguruma's \\w differs a little. */
-#define WORD                                                                                                           \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200C}\\x{200D}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}" \
+/* What the pre-tokenizer Whitespace takes for word characters: alphabetic, marks, decimal digits,
+ * connectors, joiners. Oniguruma's \\w differs a little. */
+#define WORD                                                                                      \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200C}\\x{200D}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}" \
+    "\\x{1F150}-\\x{1F169}"                                                                       \
     "\\x{1F170}-\\x{1F189}"
 
 static bool is_number(uint32_t code) {
@@ -44,12 +54,13 @@ static bool is_number(uint32_t code) {
 
 static bool is_punctuation(uint32_t code) {
     if (code < 0x80)
-        return (code >= 33 && code <= 47) || (code >= 58 && code <= 64) || (code >= 91 && code <= 96) ||
-               (code >= 123 && code <= 126);
+        return (code >= 33 && code <= 47) || (code >= 58 && code <= 64) ||
+               (code >= 91 && code <= 96) || (code >= 123 && code <= 126);
     return sw_unicode_is_in(&sw_unicode_bert_punctuation, code);
 }
 
-static sw_status read_behaviour(const sw_part *part, sw_need need, cut_behaviour *behaviour, sw_error *err) {
+static sw_status read_behaviour(const sw_part *part, sw_need need, cut_behaviour *behaviour,
+                                sw_error *err) {
     sw_text_span text = {0};
     int choice = 0;
     sw_status status = sw_part_text(part, "behavior", need, &text, err);
@@ -64,11 +75,13 @@ static sw_status read_byte_level(const sw_part *part, sw_pretokenizer *step, sw_
     step->kind = BYTE_LEVEL;
     step->behaviour = ISOLATED;
     step->adds_blank = step->splits = true;
-    sw_status status = sw_part_bool(part, "add_prefix_space", SW_ABSENT_IS_FINE, &step->adds_blank, err);
+    sw_status status =
+        sw_part_bool(part, "add_prefix_space", SW_ABSENT_IS_FINE, &step->adds_blank, err);
     if (!status)
         status = sw_part_bool(part, "use_regex", SW_ABSENT_IS_FINE, &step->splits, err);
     if (!status && step->splits)
-        status = sw_pattern_compile(part->file, part->where, GPT2_PATTERN, sizeof GPT2_PATTERN - 1, &step->pattern, err);
+        status = sw_pattern_compile(part->file, part->where, GPT2_PATTERN, sizeof GPT2_PATTERN - 1,
+                                    &step->pattern, err);
     return status;
 }
 
@@ -92,21 +105,25 @@ static sw_status read_metaspace(const sw_part *part, sw_pretokenizer *step, sw_e
         return status;
     /* Older files say add_prefix_space: false where newer ones say prepend_scheme: never. */
     if (!adds_blank && scheme.text && choice != PREPEND_NEVER)
-        return sw_fail(err, SW_BAD_FILE, "%s: %s: add_prefix_space is false, but prepend_scheme is \"%s\"", part->file,
-                       part->where, scheme.text);
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: %s: add_prefix_space is false, but prepend_scheme is \"%s\"",
+                       part->file, part->where, scheme.text);
     step->prepends = adds_blank ? (prepend_scheme)choice : PREPEND_NEVER;
     if (!replacement.n_bytes || (size_t)sw_utf8_length(*replacement.text) != replacement.n_bytes)
-        return sw_fail(err, SW_BAD_FILE, "%s: %s.replacement is not one character", part->file, part->where);
+        return sw_fail(err, SW_BAD_FILE, "%s: %s.replacement is not one character", part->file,
+                       part->where);
     memcpy(step->replacement, replacement.text, replacement.n_bytes);
     step->n_replacement = replacement.n_bytes;
     return SW_OK;
 }
 
-static sw_status read_by_character(const sw_part *part, const char *type, sw_pretokenizer *step, sw_error *err) {
+static sw_status read_by_character(const sw_part *part, const char *type, sw_pretokenizer *step,
+                                   sw_error *err) {
     step->kind = BY_CHARACTER;
     if (!strcmp(type, "Digits")) {
         bool is_individual = false;
-        sw_status status = sw_part_bool(part, "individual_digits", SW_ABSENT_IS_FINE, &is_individual, err);
+        sw_status status =
+            sw_part_bool(part, "individual_digits", SW_ABSENT_IS_FINE, &is_individual, err);
         step->is_match = is_number;
         step->behaviour = is_individual ? ISOLATED : CONTIGUOUS;
         return status;
@@ -137,7 +154,8 @@ static sw_status read_delimiter(const sw_part *part, sw_pretokenizer *step, sw_e
     if (status)
         return status;
     if (!text.n_bytes || (size_t)sw_utf8_length(*text.text) != text.n_bytes)
-        return sw_fail(err, SW_BAD_FILE, "%s: %s.delimiter is not one character", part->file, part->where);
+        return sw_fail(err, SW_BAD_FILE, "%s: %s.delimiter is not one character", part->file,
+                       part->where);
     step->kind = BY_PATTERN;
     step->behaviour = REMOVED;
     step->pattern.literal = malloc(text.n_bytes);
@@ -151,7 +169,8 @@ static sw_status read_delimiter(const sw_part *part, sw_pretokenizer *step, sw_e
 static sw_status read_next(const sw_part *part, const char *type, void *into, sw_error *err) {
     sw_pretokenizers *chain = into;
     if (chain->n_steps + 2 > SW_MAX_PRETOKENIZERS)
-        return sw_fail(err, SW_BAD_FILE, "%s: more than %d pre-tokenizers", part->file, SW_MAX_PRETOKENIZERS - 1);
+        return sw_fail(err, SW_BAD_FILE, "%s: more than %d pre-tokenizers", part->file,
+                       SW_MAX_PRETOKENIZERS - 1);
     sw_pretokenizer *step = &chain->steps[chain->n_steps];
     chain->n_steps++;
     chain->ends_in_bytes = false;
@@ -168,8 +187,10 @@ static sw_status read_next(const sw_part *part, const char *type, void *into, sw
     if (!strcmp(type, "CharDelimiterSplit"))
         return read_delimiter(part, step, err);
     if (!strcmp(type, "BertPreTokenizer")) { /* white space goes, then punctuation stands alone */
-        step[0] = (sw_pretokenizer){.kind = BY_CHARACTER, .behaviour = REMOVED, .is_match = sw_unicode_is_space};
-        step[1] = (sw_pretokenizer){.kind = BY_CHARACTER, .behaviour = ISOLATED, .is_match = is_punctuation};
+        step[0] = (sw_pretokenizer){
+            .kind = BY_CHARACTER, .behaviour = REMOVED, .is_match = sw_unicode_is_space};
+        step[1] = (sw_pretokenizer){
+            .kind = BY_CHARACTER, .behaviour = ISOLATED, .is_match = is_punctuation};
         chain->n_steps++;
         return SW_OK;
     }
@@ -177,12 +198,14 @@ static sw_status read_next(const sw_part *part, const char *type, void *into, sw
         static const char expression[] = "[" WORD "]+|[^" WORD "\\s]+";
         step->behaviour = REMOVED;
         step->inverts = true;
-        return sw_pattern_compile(part->file, part->where, expression, sizeof expression - 1, &step->pattern, err);
+        return sw_pattern_compile(part->file, part->where, expression, sizeof expression - 1,
+                                  &step->pattern, err);
     }
     return sw_part_unknown(part, "pre-tokenizer", type, err);
 }
 
-sw_status sw_pretokenizers_read(const sw_part *root, sw_pretokenizers *pretokenizers, sw_error *err) {
+sw_status sw_pretokenizers_read(const sw_part *root, sw_pretokenizers *pretokenizers,
+                                sw_error *err) {
     sw_part part;
     sw_status status = sw_part_child(root, "pre_tokenizer", SW_ABSENT_IS_FINE, &part, err);
     if (status || !part.object)
@@ -208,7 +231,8 @@ typedef struct run {
     sw_error *err;
 } run;
 
-static sw_status cut_step(const run *r, int step, const char *text, size_t n_bytes, bool begins_input);
+static sw_status cut_step(const run *r, int step, const char *text, size_t n_bytes,
+                          bool begins_input);
 
 /* A splitter's pieces being put together. */
 typedef struct cutter {
@@ -224,7 +248,8 @@ typedef struct cutter {
 static sw_status emit(const cutter *c, size_t start, size_t end) {
     if (start == end)
         return SW_OK;
-    return cut_step(c->run, c->next_step, c->text + start, end - start, c->begins_input && start == 0);
+    return cut_step(c->run, c->next_step, c->text + start, end - start,
+                    c->begins_input && start == 0);
 }
 
 /* The stretch start .. end, a match or what lies between two. */
@@ -261,13 +286,16 @@ static sw_status end_feed(const cutter *c) {
     return c->has_held ? emit(c, c->held_start, c->held_end) : SW_OK;
 }
 
-static sw_status cut_by_pattern(cutter *c, const sw_pretokenizer *step, sw_bytes *copy, size_t n_bytes) {
+static sw_status cut_by_pattern(cutter *c, const sw_pretokenizer *step, sw_bytes *copy,
+                                size_t n_bytes) {
     sw_matcher matcher;
     size_t start, end, done = 0;
     bool is_found = false;
     const run *r = c->run;
-    sw_status status = sw_matcher_begin(&matcher, &step->pattern, r->scratch->pattern, copy, c->text, n_bytes, r->err);
-    while (!status && !(status = sw_matcher_next(&matcher, &is_found, &start, &end, r->err)) && is_found) {
+    sw_status status = sw_matcher_begin(&matcher, &step->pattern, r->scratch->pattern, copy,
+                                        c->text, n_bytes, r->err);
+    while (!status && !(status = sw_matcher_next(&matcher, &is_found, &start, &end, r->err)) &&
+           is_found) {
         if (done < start)
             status = feed(c, done, start, false);
         if (!status)
@@ -301,7 +329,8 @@ static sw_status no_memory(const run *r, size_t n_bytes) {
     return sw_fail(r->err, SW_NO_MEMORY, "no memory for a text of %zu bytes", n_bytes);
 }
 
-/* Bytes become characters of the byte alphabet piece by piece; as the last step that is the model's business. */
+/* Bytes become characters of the byte alphabet piece by piece; as the last step that is the model's
+ * business. */
 static sw_status take_byte_piece(void *to, const char *text, size_t n_bytes, sw_error *err) {
     const cutter *c = to;
     sw_bytes *mapped = &c->run->scratch->mapped[c->next_step - 1];
@@ -327,7 +356,8 @@ static sw_status cut_byte_level(cutter *c, const sw_pretokenizer *step, int inde
     }
     bool is_last = index + 1 == r->chain->n_steps && r->chain->leaves_bytes;
     if (is_last)
-        return step->splits ? cut_by_pattern(c, step, &r->scratch->copies[index], n_bytes) : emit(c, 0, n_bytes);
+        return step->splits ? cut_by_pattern(c, step, &r->scratch->copies[index], n_bytes)
+                            : emit(c, 0, n_bytes);
     /* A step between: pieces are cut first and then written as characters. */
     if (!step->splits)
         return take_byte_piece(c, c->text, n_bytes, r->err);
@@ -339,9 +369,10 @@ static sw_status cut_byte_level(cutter *c, const sw_pretokenizer *step, int inde
 
 static sw_status cut_metaspace(cutter *c, const sw_pretokenizer *step, int index, size_t n_bytes) {
     sw_bytes *changed = &c->run->scratch->texts[index];
-    bool has_one =
-        c->text[0] == ' ' || (n_bytes >= step->n_replacement && !memcmp(c->text, step->replacement, step->n_replacement));
-    bool prepends = step->prepends == PREPEND_ALWAYS || (step->prepends == PREPEND_FIRST && c->begins_input);
+    bool has_one = c->text[0] == ' ' || (n_bytes >= step->n_replacement &&
+                                         !memcmp(c->text, step->replacement, step->n_replacement));
+    bool prepends =
+        step->prepends == PREPEND_ALWAYS || (step->prepends == PREPEND_FIRST && c->begins_input);
     changed->n = 0;
     if (prepends && !has_one)
         sw_bytes_append(changed, step->replacement, step->n_replacement);
@@ -356,11 +387,13 @@ static sw_status cut_metaspace(cutter *c, const sw_pretokenizer *step, int index
     c->text = changed->data;
     if (!step->splits)
         return emit(c, 0, changed->n);
-    const sw_pretokenizer by_mark = {.pattern = {.literal = (char *)step->replacement, .n_literal = step->n_replacement}};
+    const sw_pretokenizer by_mark = {
+        .pattern = {.literal = (char *)step->replacement, .n_literal = step->n_replacement}};
     return cut_by_pattern(c, &by_mark, &c->run->scratch->copies[index], changed->n);
 }
 
-static sw_status cut_step(const run *r, int index, const char *text, size_t n_bytes, bool begins_input) {
+static sw_status cut_step(const run *r, int index, const char *text, size_t n_bytes,
+                          bool begins_input) {
     if (index == r->chain->n_steps)
         return r->sink.take(r->sink.to, text, n_bytes, r->err);
     const sw_pretokenizer *step = &r->chain->steps[index];
@@ -382,8 +415,9 @@ static sw_status cut_step(const run *r, int index, const char *text, size_t n_by
     }
 }
 
-sw_status sw_pretokenize(const sw_pretokenizers *pretokenizers, sw_pretokenize_scratch *scratch, const char *text, size_t n_bytes,
-                         bool begins_input, sw_piece_sink sink, sw_error *err) {
+sw_status sw_pretokenize(const sw_pretokenizers *pretokenizers, sw_pretokenize_scratch *scratch,
+                         const char *text, size_t n_bytes, bool begins_input, sw_piece_sink sink,
+                         sw_error *err) {
     const run r = {pretokenizers, scratch, sink, err};
     return n_bytes ? cut_step(&r, 0, text, n_bytes, begins_input) : SW_OK;
 }

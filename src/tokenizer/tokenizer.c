@@ -1,4 +1,5 @@
-/* tokenizer.c: reading a tokenizer.json, what its ids are, and ids to text. The way of a text to ids is in encode.c. */
+/* tokenizer.c: reading a tokenizer.json, what its ids are, and ids to text. The way of a text to
+ * ids is in encode.c. */
 #include "tokenizer/tokenizer.h"
 
 #include <errno.h>
@@ -16,15 +17,18 @@
 
 enum { MAX_FILE_BYTES = 1 << 30 };
 
-/* Another version may mean something else by the same keys; the library that writes these files refuses it too. */
+/* Another version may mean something else by the same keys; the library that writes these files
+ * refuses it too. */
 static sw_status check_version(const sw_part *root, sw_error *err) {
     const json_t *version = json_object_get(root->object, "version");
     if (!version || (json_is_string(version) && !strcmp(json_string_value(version), "1.0")))
         return SW_OK;
-    return sw_fail(err, SW_BAD_FILE, "%s: version is %s%.40s%s, and only \"1.0\" is read; is it a tokenizer.json of tokenizers?",
-                   root->file, json_is_string(version) ? "\"" : "",
-                   json_is_string(version) ? json_string_value(version) : sw_json_type_words(version),
-                   json_is_string(version) ? "\"" : "");
+    return sw_fail(
+        err, SW_BAD_FILE,
+        "%s: version is %s%.40s%s, and only \"1.0\" is read; is it a tokenizer.json of tokenizers?",
+        root->file, json_is_string(version) ? "\"" : "",
+        json_is_string(version) ? json_string_value(version) : sw_json_type_words(version),
+        json_is_string(version) ? "\"" : "");
 }
 
 static sw_status read_parts(const sw_part *root, sw_tokenizer *t, sw_error *err) {
@@ -45,21 +49,26 @@ static sw_status read_parts(const sw_part *root, sw_tokenizer *t, sw_error *err)
     return status;
 }
 
-sw_status sw_tokenizer_parse(const char *name, const char *text, int64_t n_bytes, sw_tokenizer **tokenizer, sw_error *err) {
+sw_status sw_tokenizer_parse(const char *name, const char *text, int64_t n_bytes,
+                             sw_tokenizer **tokenizer, sw_error *err) {
     json_error_t error;
     sw_status status;
     *tokenizer = NULL;
     if ((status = sw_json_begin(name, &text, &n_bytes, err)))
         return status;
-    json_t *json = json_loadb(text, (size_t)n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    json_t *json = json_loadb(text, (size_t)n_bytes,
+                              JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     sw_tokenizer *t = calloc(1, sizeof *t);
     if (!t)
         status = sw_fail(err, SW_NO_MEMORY, "%s: no memory", name);
     else if (!json)
-        status = sw_fail(err, json_error_code(&error) == json_error_out_of_memory ? SW_NO_MEMORY : SW_BAD_FILE,
-                         "%s: line %d, column %d: not valid JSON: %s", name, error.line, error.column, error.text);
+        status = sw_fail(
+            err, json_error_code(&error) == json_error_out_of_memory ? SW_NO_MEMORY : SW_BAD_FILE,
+            "%s: line %d, column %d: not valid JSON: %s", name, error.line, error.column,
+            error.text);
     else if (!json_is_object(json))
-        status = sw_fail(err, SW_BAD_FILE, "%s: holds no JSON object ({...}); is it the right file?", name);
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: holds no JSON object ({...}); is it the right file?", name);
     else {
         const sw_part root = {.file = name, .object = json};
         t->bos_id = t->eos_id = -1;
@@ -74,7 +83,8 @@ sw_status sw_tokenizer_parse(const char *name, const char *text, int64_t n_bytes
     return status;
 }
 
-/* The id of "bos_token" or "eos_token", a text or an object with "content"; -1 if the file names none or one that is no token. */
+/* The id of "bos_token" or "eos_token", a text or an object with "content"; -1 if the file names
+ * none or one that is no token. */
 static int32_t named_id(const sw_tokenizer *t, json_t *config, const char *key) {
     json_t *value = json_object_get(config, key);
     if (json_is_object(value))
@@ -82,8 +92,9 @@ static int32_t named_id(const sw_tokenizer *t, json_t *config, const char *key) 
     return json_is_string(value) ? sw_tokenizer_token_id(t, json_string_value(value)) : -1;
 }
 
-/* tokenizer_config.json lies beside the file and only names things; without it nothing is named. Its model_max_length is often
- * 10^30, which is no int64: numbers are taken as reals, for none is used. */
+/* tokenizer_config.json lies beside the file and only names things; without it nothing is named.
+ * Its model_max_length is often 10^30, which is no int64: numbers are taken as reals, for none is
+ * used. */
 static sw_status read_names(const char *folder, sw_tokenizer *t, sw_error *err) {
     char path[SW_PATH_BYTES];
     char *text = NULL;
@@ -99,14 +110,16 @@ static sw_status read_names(const char *folder, sw_tokenizer *t, sw_error *err) 
     json_t *config = NULL;
     status = sw_json_begin(path, &begin, &n_bytes, err);
     if (!status)
-        config = json_loadb(begin, (size_t)n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+        config = json_loadb(begin, (size_t)n_bytes,
+                            JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     free(text);
     if (status)
         return status;
     if (!json_is_object(config)) {
-        status = config ? sw_fail(err, SW_BAD_FILE, "%s: holds no JSON object ({...}); is it the right file?", path)
-                        : sw_fail(err, SW_BAD_FILE, "%s: line %d, column %d: not valid JSON: %s", path, error.line, error.column,
-                                  error.text);
+        status = config ? sw_fail(err, SW_BAD_FILE,
+                                  "%s: holds no JSON object ({...}); is it the right file?", path)
+                        : sw_fail(err, SW_BAD_FILE, "%s: line %d, column %d: not valid JSON: %s",
+                                  path, error.line, error.column, error.text);
         json_decref(config);
         return status;
     }
@@ -125,7 +138,8 @@ sw_status sw_tokenizer_folder(const char *path, char folder[SW_PATH_BYTES], sw_e
     if (strlen(path) >= SW_PATH_BYTES)
         return sw_fail(err, SW_BAD_CONFIG, "%.100s...: the path is too long", path);
     struct stat facts;
-    if (stat(path, &facts) && errno != ENOENT && errno != ENOTDIR) /* nobody can tell which of both it is */
+    if (stat(path, &facts) && errno != ENOENT &&
+        errno != ENOTDIR) /* nobody can tell which of both it is */
         return sw_cannot_read(path, errno, err);
     strcpy(folder, path);
     char *slash = strrchr(folder, '/');
@@ -187,7 +201,8 @@ int64_t sw_tokenizer_n_ids(const sw_tokenizer *t) {
     return n > n_added ? n : n_added;
 }
 
-/* Added tokens stand among the model's or not, as who wrote the file likes: an id has one text either way. */
+/* Added tokens stand among the model's or not, as who wrote the file likes: an id has one text
+ * either way. */
 uint64_t sw_tokenizer_fingerprint(const sw_tokenizer *t, int64_t n_ids) {
     const sw_vocabulary *v = &t->model.vocabulary;
     uint64_t hash = SW_HASH_START;
@@ -201,7 +216,8 @@ uint64_t sw_tokenizer_fingerprint(const sw_tokenizer *t, int64_t n_ids) {
         const uint64_t n_bytes = is_added ? t->added.tokens[k].n_bytes : v->by_id[i].n_bytes;
         hash = sw_hash_bytes(hash, &id, sizeof id);
         hash = sw_hash_bytes(hash, &n_bytes, sizeof n_bytes);
-        hash = sw_hash_bytes(hash, is_added ? t->added.tokens[k].content : v->by_id[i].text, n_bytes);
+        hash =
+            sw_hash_bytes(hash, is_added ? t->added.tokens[k].content : v->by_id[i].text, n_bytes);
         while (i < v->n && v->by_id[i].id <= id)
             i++;
         while (k < t->added.n && t->added.tokens[k].id <= id)
@@ -230,7 +246,8 @@ bool sw_tokenizer_is_special(const sw_tokenizer *t, int32_t id) {
     return token && token->is_special;
 }
 
-sw_status sw_tokenizer_scratch_create(const sw_tokenizer *t, sw_tokenizer_scratch **scratch, sw_error *err) {
+sw_status sw_tokenizer_scratch_create(const sw_tokenizer *t, sw_tokenizer_scratch **scratch,
+                                      sw_error *err) {
     sw_tokenizer_scratch *s = calloc(1, sizeof *s);
     (void)t;
     *scratch = NULL;
@@ -277,20 +294,22 @@ void sw_token_list_free(sw_token_list *list) {
     *list = (sw_token_list){0};
 }
 
-/* A special token is known by its spelling: one that the normalizers respell is text, as the reference has it. */
+/* A special token is known by its spelling: one that the normalizers respell is text, as the
+ * reference has it. */
 static bool is_skipped(const sw_added_token *token) {
-    bool is_respelled =
-        token->decoded && (token->n_decoded != token->n_bytes || memcmp(token->decoded, token->content, token->n_bytes));
+    bool is_respelled = token->decoded && (token->n_decoded != token->n_bytes ||
+                                           memcmp(token->decoded, token->content, token->n_bytes));
     return token->is_special && !is_respelled;
 }
 
-sw_status sw_tokenizer_decode(const sw_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text,
-                              size_t *n_bytes, sw_error *err) {
+sw_status sw_tokenizer_decode(const sw_tokenizer *t, const int32_t *ids, int64_t n,
+                              bool skip_special, char **text, size_t *n_bytes, sw_error *err) {
     sw_texts texts = {0};
     *text = NULL;
     for (int64_t i = 0; i < n; i++) {
         const sw_added_token *added = sw_added_tokens_find(&t->added, ids[i]);
-        const sw_token_text *token = added ? NULL : sw_vocabulary_find(&t->model.vocabulary, ids[i]);
+        const sw_token_text *token =
+            added ? NULL : sw_vocabulary_find(&t->model.vocabulary, ids[i]);
         if ((!added && !token) || (skip_special && added && is_skipped(added)))
             continue;
         if (added && added->decoded)
@@ -301,7 +320,8 @@ sw_status sw_tokenizer_decode(const sw_tokenizer *t, const int32_t *ids, int64_t
             sw_bytes_append(&texts.bytes, token->text, token->n_bytes);
         sw_texts_close(&texts);
     }
-    sw_status status = texts.bytes.is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for decoding") : SW_OK;
+    sw_status status =
+        texts.bytes.is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for decoding") : SW_OK;
     if (!status)
         status = sw_decoders_run(&t->decoders, &texts, err);
     *n_bytes = texts.bytes.n;

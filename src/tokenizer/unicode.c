@@ -15,7 +15,8 @@ bool sw_unicode_is_in(const sw_code_ranges *ranges, uint32_t code) {
     return low < ranges->n && ranges->ranges[low].first <= code;
 }
 
-uint32_t sw_unicode_value(const sw_code_stand_in *ranges, int n_ranges, uint32_t code, uint32_t otherwise) {
+uint32_t sw_unicode_value(const sw_code_stand_in *ranges, int n_ranges, uint32_t code,
+                          uint32_t otherwise) {
     int low = 0, high = n_ranges;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -30,8 +31,8 @@ uint32_t sw_unicode_value(const sw_code_stand_in *ranges, int n_ranges, uint32_t
 bool sw_unicode_is_space(uint32_t code) {
     if (code < 0x80)
         return code == ' ' || (code >= 9 && code <= 13);
-    return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
-           code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+    return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) ||
+           code == 0x2028 || code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
 }
 
 int sw_unicode_lower(uint32_t code, uint32_t lower[2]) {

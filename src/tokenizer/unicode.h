@@ -1,4 +1,5 @@
-/* unicode.h: characters and their classes, from tables of our own, so that ids depend on no library's Unicode version. */
+/* unicode.h: characters and their classes, from tables of our own, so that ids depend on no
+ * library's Unicode version. */
 #ifndef SW_TOKENIZER_UNICODE_H
 #define SW_TOKENIZER_UNICODE_H
 
@@ -32,20 +33,22 @@ typedef struct sw_code_composition {
     uint32_t first, second, result;
 } sw_code_composition;
 
-extern const sw_code_ranges sw_unicode_numbers, sw_unicode_bert_punctuation, sw_unicode_bert_marks, sw_unicode_bert_controls,
-    sw_unicode_bert_blanks, sw_unicode_bert_ideographs, sw_unicode_marks, sw_unicode_words;
+extern const sw_code_ranges sw_unicode_numbers, sw_unicode_bert_punctuation, sw_unicode_bert_marks,
+    sw_unicode_bert_controls, sw_unicode_bert_blanks, sw_unicode_bert_ideographs, sw_unicode_marks,
+    sw_unicode_words;
 extern const sw_code_stand_in sw_unicode_stand_ins[], sw_unicode_combining[];
 extern const sw_code_pair sw_unicode_lowers[];
 extern const sw_code_decomposition sw_unicode_canonical[], sw_unicode_compatible[];
 extern const sw_code_composition sw_unicode_compositions[];
 extern const uint32_t sw_unicode_pool[];
-extern const int sw_unicode_n_stand_ins, sw_unicode_n_combining, sw_unicode_n_lowers, sw_unicode_n_canonical,
-    sw_unicode_n_compatible, sw_unicode_n_compositions;
+extern const int sw_unicode_n_stand_ins, sw_unicode_n_combining, sw_unicode_n_lowers,
+    sw_unicode_n_canonical, sw_unicode_n_compatible, sw_unicode_n_compositions;
 
 bool sw_unicode_is_in(const sw_code_ranges *ranges, uint32_t code);
 
 /* The value of the range that holds the code, `otherwise` if there is none. */
-uint32_t sw_unicode_value(const sw_code_stand_in *ranges, int n_ranges, uint32_t code, uint32_t otherwise);
+uint32_t sw_unicode_value(const sw_code_stand_in *ranges, int n_ranges, uint32_t code,
+                          uint32_t otherwise);
 
 /* White_Space: 25 code points. */
 bool sw_unicode_is_space(uint32_t code);
@@ -69,7 +72,8 @@ static inline uint32_t sw_utf8_next(const char **at) {
         return (byte[0] & 0x0Fu) << 12 | (byte[1] & 0x3Fu) << 6 | (byte[2] & 0x3Fu);
     }
     *at += 4;
-    return (byte[0] & 0x07u) << 18 | (byte[1] & 0x3Fu) << 12 | (byte[2] & 0x3Fu) << 6 | (byte[3] & 0x3Fu);
+    return (byte[0] & 0x07u) << 18 | (byte[1] & 0x3Fu) << 12 | (byte[2] & 0x3Fu) << 6 |
+           (byte[3] & 0x3Fu);
 }
 
 /* Bytes of the character that begins with this byte. */

@@ -1,4 +1,5 @@
-/* unicode_tables.c: written by scripts/make-unicode-tables; where each table comes from is said there. */
+/* unicode_tables.c: written by scripts/make-unicode-tables; where each table comes from is said
+ * there. */
 /* clang-format off */
 #include "tokenizer/unicode.h"
 

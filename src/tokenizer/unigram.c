@@ -1,7 +1,9 @@
-/* unigram.c: the likeliest way to cut a piece into tokens (Kudo 2018): a best path over byte positions.
+/* unigram.c: the likeliest way to cut a piece into tokens (Kudo 2018): a best path over byte
+ * positions.
  *
- * Scores are added as doubles from the left, and a later path replaces an earlier one only when it is strictly better: both
- * decide ties as the reference does. A character that is no token costs the vocabulary's lowest score minus 10.
+ * Scores are added as doubles from the left, and a later path replaces an earlier one only when it
+ * is strictly better: both decide ties as the reference does. A character that is no token costs
+ * the vocabulary's lowest score minus 10.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -34,13 +36,15 @@ sw_status sw_unigram_read(const sw_part *part, sw_model *model, sw_error *err) {
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", part->file);
     const sw_vocabulary *v = &model->vocabulary;
     int64_t unknown = -1;
-    sw_status status = sw_vocabulary_read_scored(part, "vocab", &model->vocabulary, &u->scores, err);
+    sw_status status =
+        sw_vocabulary_read_scored(part, "vocab", &model->vocabulary, &u->scores, err);
     if (!status && v->n == 0)
         status = sw_fail(err, SW_BAD_FILE, "%s: %s.vocab is empty", part->file, part->where);
     if (!status)
         status = sw_part_integer(part, "unk_id", SW_ABSENT_IS_FINE, 0, v->n - 1, &unknown, err);
     if (!status)
-        status = sw_part_bool(part, "byte_fallback", SW_ABSENT_IS_FINE, &u->falls_back_to_bytes, err);
+        status =
+            sw_part_bool(part, "byte_fallback", SW_ABSENT_IS_FINE, &u->falls_back_to_bytes, err);
     if (status)
         return status;
     u->unknown = (int32_t)unknown;
@@ -76,7 +80,8 @@ static void improve(sw_unigram_node *node, double score, size_t start, int32_t i
 }
 
 /* The best path to every position of the text: nodes [n_bytes + 1]. */
-static void find_paths(const sw_model *model, sw_unigram_node *nodes, const char *text, size_t n_bytes, bool is_literal) {
+static void find_paths(const sw_model *model, sw_unigram_node *nodes, const char *text,
+                       size_t n_bytes, bool is_literal) {
     const sw_unigram *u = model->unigram;
     for (size_t i = 0; i <= n_bytes; i++)
         nodes[i] = (sw_unigram_node){0, -1, -1};
@@ -88,7 +93,8 @@ static void find_paths(const sw_model *model, sw_unigram_node *nodes, const char
         for (const sw_token_text *token; (token = sw_prefix_search_next(&search));) {
             if (is_barred(model, is_literal, token->id))
                 continue;
-            improve(&nodes[start + token->n_bytes], u->scores[token->id] + so_far, start, token->id);
+            improve(&nodes[start + token->n_bytes], u->scores[token->id] + so_far, start,
+                    token->id);
             is_known = is_known || token->n_bytes == n_character;
         }
         if (!is_known)
@@ -97,8 +103,8 @@ static void find_paths(const sw_model *model, sw_unigram_node *nodes, const char
 }
 
 /* The id or ids of a stretch of the best path. */
-static sw_status put_stretch(const sw_model *model, const char *text, size_t n_bytes, bool is_literal, sw_token_list *out,
-                             sw_error *err) {
+static sw_status put_stretch(const sw_model *model, const char *text, size_t n_bytes,
+                             bool is_literal, sw_token_list *out, sw_error *err) {
     const sw_unigram *u = model->unigram;
     int32_t id = sw_token_map_get(&model->vocabulary.by_text, text, n_bytes);
     if (id >= 0 && is_barred(model, is_literal, id))
@@ -114,19 +120,24 @@ static sw_status put_stretch(const sw_model *model, const char *text, size_t n_b
             return is_short ? sw_fail(err, SW_NO_MEMORY, "no memory for the ids") : SW_OK;
     }
     if (id < 0 && u->unknown < 0)
-        return sw_fail(err, SW_BAD_FILE, "\"%.*s\" has no token, and the tokenizer has no unknown token (unk_id)",
+        return sw_fail(err, SW_BAD_FILE,
+                       "\"%.*s\" has no token, and the tokenizer has no unknown token (unk_id)",
                        n_bytes > 40 ? 40 : (int)n_bytes, text);
-    return sw_token_list_put(out, id < 0 ? u->unknown : id) ? SW_OK : sw_fail(err, SW_NO_MEMORY, "no memory for the ids");
+    return sw_token_list_put(out, id < 0 ? u->unknown : id)
+               ? SW_OK
+               : sw_fail(err, SW_NO_MEMORY, "no memory for the ids");
 }
 
-sw_status sw_unigram_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes, bool is_literal,
-                            sw_token_list *out, sw_error *err) {
+sw_status sw_unigram_encode(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                            size_t n_bytes, bool is_literal, sw_token_list *out, sw_error *err) {
     const sw_unigram *u = model->unigram;
-    if (!sw_model_scratch_grow((void **)&scratch->nodes, &scratch->nodes_capacity, n_bytes + 1, sizeof *scratch->nodes))
+    if (!sw_model_scratch_grow((void **)&scratch->nodes, &scratch->nodes_capacity, n_bytes + 1,
+                               sizeof *scratch->nodes))
         return sw_fail(err, SW_NO_MEMORY, "no memory for a piece of %zu bytes", n_bytes);
     sw_unigram_node *nodes = scratch->nodes;
     find_paths(model, nodes, text, n_bytes, is_literal);
-    /* Walk the path back, and leave in each node of it where the next one begins. Neighbours without a token are one. */
+    /* Walk the path back, and leave in each node of it where the next one begins. Neighbours
+     * without a token are one. */
     int64_t next = (int64_t)n_bytes;
     for (int64_t end = (int64_t)n_bytes; end > 0;) {
         int64_t start = nodes[end].start;

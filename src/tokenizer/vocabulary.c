@@ -25,7 +25,8 @@ static void add(sw_vocabulary *v, char **at, const char *text, size_t n_bytes, i
     *at += n_bytes + 1;
 }
 
-sw_status sw_vocabulary_read(const sw_part *part, const char *key, sw_vocabulary *vocabulary, sw_error *err) {
+sw_status sw_vocabulary_read(const sw_part *part, const char *key, sw_vocabulary *vocabulary,
+                             sw_error *err) {
     sw_part object;
     sw_status status = sw_part_child(part, key, SW_NEEDED, &object, err);
     if (status)
@@ -34,24 +35,27 @@ sw_status sw_vocabulary_read(const sw_part *part, const char *key, sw_vocabulary
     json_t *value;
     size_t n_bytes = 0, n_text;
     json_object_keylen_foreach(object.object, text, n_text, value) n_bytes += n_text;
-    if (json_object_size(object.object) > INT32_MAX / 2 || !take_room(vocabulary, json_object_size(object.object), n_bytes))
+    if (json_object_size(object.object) > INT32_MAX / 2 ||
+        !take_room(vocabulary, json_object_size(object.object), n_bytes))
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", part->file);
     char *at = vocabulary->texts;
     json_object_keylen_foreach(object.object, text, n_text, value) {
         if (!json_is_integer(value))
-            return sw_fail(err, SW_BAD_FILE, "%s: %s: the id of token \"%.64s\" is no integer", part->file, object.where, text);
+            return sw_fail(err, SW_BAD_FILE, "%s: %s: the id of token \"%.64s\" is no integer",
+                           part->file, object.where, text);
         int64_t id = json_integer_value(value);
         if (id < 0 || id >= INT32_MAX)
-            return sw_fail(err, SW_BAD_FILE, "%s: %s: the id of token \"%.64s\" is %" PRId64 "; ids are 0 to %d", part->file,
-                           object.where, text, id, INT32_MAX - 1);
+            return sw_fail(err, SW_BAD_FILE,
+                           "%s: %s: the id of token \"%.64s\" is %" PRId64 "; ids are 0 to %d",
+                           part->file, object.where, text, id, INT32_MAX - 1);
         add(vocabulary, &at, text, n_text, (int32_t)id);
     }
     qsort(vocabulary->by_id, (size_t)vocabulary->n, sizeof *vocabulary->by_id, compare_ids);
     return SW_OK;
 }
 
-sw_status sw_vocabulary_read_scored(const sw_part *part, const char *key, sw_vocabulary *vocabulary, double **scores,
-                                    sw_error *err) {
+sw_status sw_vocabulary_read_scored(const sw_part *part, const char *key, sw_vocabulary *vocabulary,
+                                    double **scores, sw_error *err) {
     json_t *list, *row;
     size_t i, n_bytes = 0;
     sw_status status = sw_part_list(part, key, SW_NEEDED, &list, err);
@@ -60,12 +64,13 @@ sw_status sw_vocabulary_read_scored(const sw_part *part, const char *key, sw_voc
     json_array_foreach(list, i, row) {
         const json_t *text = json_array_get(row, 0), *score = json_array_get(row, 1);
         if (json_array_size(row) != 2 || !json_is_string(text) || !json_is_number(score))
-            return sw_fail(err, SW_BAD_FILE, "%s: %s.%s[%zu] is no pair of a token and its score", part->file, part->where, key,
-                           i);
+            return sw_fail(err, SW_BAD_FILE, "%s: %s.%s[%zu] is no pair of a token and its score",
+                           part->file, part->where, key, i);
         n_bytes += json_string_length(text);
     }
     *scores = malloc((json_array_size(list) + 1) * sizeof **scores);
-    if (!*scores || json_array_size(list) > INT32_MAX / 2 || !take_room(vocabulary, json_array_size(list), n_bytes))
+    if (!*scores || json_array_size(list) > INT32_MAX / 2 ||
+        !take_room(vocabulary, json_array_size(list), n_bytes))
         return sw_fail(err, SW_NO_MEMORY, "%s: no memory", part->file);
     char *at = vocabulary->texts;
     json_array_foreach(list, i, row) {

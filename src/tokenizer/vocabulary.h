@@ -13,12 +13,14 @@ typedef struct sw_vocabulary {
     char *texts; /* what the others point into */
 } sw_vocabulary;
 
-/* From {"token": id, ...}. Errors: SW_BAD_FILE (an id that is none, or not below 2^31), SW_NO_MEMORY. */
-sw_status sw_vocabulary_read(const sw_part *part, const char *key, sw_vocabulary *vocabulary, sw_error *err);
+/* From {"token": id, ...}. Errors: SW_BAD_FILE (an id that is none, or not below 2^31),
+ * SW_NO_MEMORY. */
+sw_status sw_vocabulary_read(const sw_part *part, const char *key, sw_vocabulary *vocabulary,
+                             sw_error *err);
 
 /* From [["token", score], ...]: ids count from 0; scores [n] are handed over with free(). */
-sw_status sw_vocabulary_read_scored(const sw_part *part, const char *key, sw_vocabulary *vocabulary, double **scores,
-                                    sw_error *err);
+sw_status sw_vocabulary_read_scored(const sw_part *part, const char *key, sw_vocabulary *vocabulary,
+                                    double **scores, sw_error *err);
 void sw_vocabulary_free(sw_vocabulary *vocabulary);
 
 /* The entry of an id, NULL if there is none. */

@@ -1,4 +1,5 @@
-/* wordpiece.c: the longest token first, again and again; a word with a part that is no token is unknown as a whole. */
+/* wordpiece.c: the longest token first, again and again; a word with a part that is no token is
+ * unknown as a whole. */
 #include <stdlib.h>
 
 #include "tokenizer/model.h"
@@ -31,14 +32,16 @@ sw_status sw_wordpiece_read(const sw_part *part, sw_model *model, sw_error *err)
     if (!status)
         status = sw_part_text(part, "continuing_subword_prefix", SW_ABSENT_IS_FINE, &prefix, err);
     if (!status)
-        status = sw_part_integer(part, "max_input_chars_per_word", SW_ABSENT_IS_FINE, 0, INT32_MAX, &w->max_characters, err);
+        status = sw_part_integer(part, "max_input_chars_per_word", SW_ABSENT_IS_FINE, 0, INT32_MAX,
+                                 &w->max_characters, err);
     if (status)
         return status;
     w->unknown = sw_token_map_get(&v->by_text, unknown.text, unknown.n_bytes);
     if (w->unknown < 0)
-        return sw_fail(err, SW_BAD_FILE, "%s: %s.unk_token \"%.64s\" is not in the vocabulary", part->file, part->where,
-                       unknown.text);
-    sw_token_text *first = malloc(((size_t)v->n + 1) * sizeof *first), *later = malloc(((size_t)v->n + 1) * sizeof *later);
+        return sw_fail(err, SW_BAD_FILE, "%s: %s.unk_token \"%.64s\" is not in the vocabulary",
+                       part->file, part->where, unknown.text);
+    sw_token_text *first = malloc(((size_t)v->n + 1) * sizeof *first),
+                  *later = malloc(((size_t)v->n + 1) * sizeof *later);
     if (!first || !later) {
         free(first);
         free(later);
@@ -50,16 +53,16 @@ sw_status sw_wordpiece_read(const sw_part *part, sw_model *model, sw_error *err)
         if (token->n_bytes)
             first[n_first++] = *token;
         if (token->n_bytes > prefix.n_bytes && !memcmp(token->text, prefix.text, prefix.n_bytes))
-            later[n_later++] =
-                (sw_token_text){token->text + prefix.n_bytes, token->n_bytes - (uint32_t)prefix.n_bytes, token->id};
+            later[n_later++] = (sw_token_text){
+                token->text + prefix.n_bytes, token->n_bytes - (uint32_t)prefix.n_bytes, token->id};
     }
     sw_prefix_set_create(&w->first, first, n_first);
     sw_prefix_set_create(&w->later, later, n_later);
     return SW_OK;
 }
 
-sw_status sw_wordpiece_encode(const sw_model *model, sw_model_scratch *scratch, const char *text, size_t n_bytes,
-                              sw_token_list *out, sw_error *err) {
+sw_status sw_wordpiece_encode(const sw_model *model, sw_model_scratch *scratch, const char *text,
+                              size_t n_bytes, sw_token_list *out, sw_error *err) {
     const sw_wordpiece *w = model->wordpiece;
     int64_t n_characters = 0, before = out->n;
     bool is_known = true, is_put = true;
@@ -69,7 +72,8 @@ sw_status sw_wordpiece_encode(const sw_model *model, sw_model_scratch *scratch, 
     is_known = n_characters <= w->max_characters;
     for (size_t at = 0; is_known && is_put && at < n_bytes;) {
         const sw_token_text *longest = NULL;
-        sw_prefix_search search = sw_prefix_search_begin(at ? &w->later : &w->first, text + at, n_bytes - at);
+        sw_prefix_search search =
+            sw_prefix_search_begin(at ? &w->later : &w->first, text + at, n_bytes - at);
         for (const sw_token_text *token; (token = sw_prefix_search_next(&search));)
             longest = token;
         is_known = longest != NULL;

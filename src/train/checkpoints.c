@@ -1,5 +1,6 @@
-/* checkpoints.c: when a training run saves, and what it says of it. All ranks come to the same decisions: they follow from the
- * step, and from what the exchange of the step's decision has told. */
+/* checkpoints.c: when a training run saves, and what it says of it. All ranks come to the same
+ * decisions: they follow from the step, and from what the exchange of the step's decision has
+ * told. */
 #include "train/training.h"
 
 #include <inttypes.h>
@@ -14,14 +15,16 @@
 sw_status sw_training_open_saving(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->plan.assembly;
-    sw_saving_options options = {
-        .save = sw_assembly_save_options(a, t->comm->rank), .cores = &run->cores, .records = {t->metrics, t->events}};
+    sw_saving_options options = {.save = sw_assembly_save_options(a, t->comm->rank),
+                                 .cores = &run->cores,
+                                 .records = {t->metrics, t->events}};
     t->saved_masters = sw_masters_own(t->executor, a->compiled, t->comm->rank);
     options.save.fetch = sw_saved_state_fetch;
     options.save.from = &t->saved_masters;
     options.save.settings = run->record.item;
     options.save.n_settings = run->record.n;
-    sw_status status = a->custom ? SW_OK : sw_model_config_write(&a->model, SW_F32, &t->model_config, err);
+    sw_status status =
+        a->custom ? SW_OK : sw_model_config_write(&a->model, SW_F32, &t->model_config, err);
     options.save.model_config = t->model_config;
     return status ? status : sw_saving_open(&options, t->comm, &t->saving, err);
 }
@@ -32,22 +35,28 @@ static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
         return SW_OK;
     const sw_save_options saves = sw_assembly_save_options(&t->run->plan.assembly, t->comm->rank);
     const sw_saving_time took = sw_saving_took(t->saving);
-    sw_detail details[] = {sw_detail_real("seconds", took.seconds), sw_detail_real("waited_seconds", took.waited_seconds),
+    sw_detail details[] = {sw_detail_real("seconds", took.seconds),
+                           sw_detail_real("waited_seconds", took.waited_seconds),
                            sw_detail_integer("bytes", sw_save_file_bytes(&saves))};
     const char *remark = sw_saving_remark(t->saving);
     if (*remark)
-        sw_report_warning(t->run, "the checkpoint of step %" PRId64 " is saved, but %s", step, remark);
+        sw_report_warning(t->run, "the checkpoint of step %" PRId64 " is saved, but %s", step,
+                          remark);
     return sw_events_write(t->events, "save", step, t->why_saved, details, 3, err);
 }
 
-/* The run goes on: the next save tries again, and a cause that is known already is not told again. */
-static sw_status tell_unsaved(sw_training *t, int64_t step, bool is_last, const sw_error *reason, sw_error *err) {
+/* The run goes on: the next save tries again, and a cause that is known already is not told
+ * again. */
+static sw_status tell_unsaved(sw_training *t, int64_t step, bool is_last, const sw_error *reason,
+                              sw_error *err) {
     if (t->comm->rank != 0)
         return SW_OK;
-    if (!is_last && !sw_is_same_cause(t->unsaved, reason->message)) /* the last one's failure is the run's */
-        sw_report_warning(
-            t->run, "the checkpoint of step %" PRId64 " could not be saved: %s (the run goes on; the next save tries again)",
-            step, reason->message);
+    if (!is_last &&
+        !sw_is_same_cause(t->unsaved, reason->message)) /* the last one's failure is the run's */
+        sw_report_warning(t->run,
+                          "the checkpoint of step %" PRId64
+                          " could not be saved: %s (the run goes on; the next save tries again)",
+                          step, reason->message);
     t->n_unsaved++;
     snprintf(t->unsaved, sizeof t->unsaved, "%s", reason->message);
     return sw_events_write(t->events, "save_failed", step, reason->message, NULL, 0, err);
@@ -55,7 +64,9 @@ static sw_status tell_unsaved(sw_training *t, int64_t step, bool is_last, const 
 
 void sw_training_tell_unsaved(const sw_training *t) {
     if (t->n_unsaved > 1)
-        sw_report_warning(t->run, "%" PRId64 " of %" PRId64 " checkpoints could not be saved; %s/events.jsonl says why",
+        sw_report_warning(t->run,
+                          "%" PRId64 " of %" PRId64
+                          " checkpoints could not be saved; %s/events.jsonl says why",
                           t->n_unsaved, t->n_saves, t->run->settings->checkpoint.path);
 }
 
@@ -81,7 +92,8 @@ static void begin(sw_training *t, const char *why) {
     t->n_saves++;
     t->n_saves_begun = t->n_saves_asked;
     sw_training_state_text(t, &state);
-    sw_save_facts facts = {.state = state.text, .validation_loss = t->has_validation ? t->validation_loss : NAN};
+    sw_save_facts facts = {.state = state.text,
+                           .validation_loss = t->has_validation ? t->validation_loss : NAN};
     sw_saving_begin(t->saving, t->step, &facts);
 }
 
@@ -113,7 +125,8 @@ sw_status sw_training_tend_saving(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
     if (!t->saving)
         return refuse_to_save(t);
-    bool is_last = t->step >= t->n_steps || t->stop_signal || t->limit; /* sw_training_save_last comes then */
+    bool is_last =
+        t->step >= t->n_steps || t->stop_signal || t->limit; /* sw_training_save_last comes then */
     bool is_due = t->step % s->checkpoint.every == 0 || t->n_saves_asked != t->n_saves_begun;
     sw_status status = go_on(t, err);
     if (status || is_last || !is_due)

@@ -1,8 +1,8 @@
 /* guards.c: losses that jump, and limits that end a run.
  *
- * A spike is a loss above guard.loss_spike.factor times the median of the last 32 good losses (of 8 at least). The median does
- * not follow a single outlier, and a spike is no good loss, so what came before is what counts. It is seen at the step's
- * decision, before anything was updated.
+ * A spike is a loss above guard.loss_spike.factor times the median of the last 32 good losses (of 8
+ * at least). The median does not follow a single outlier, and a spike is no good loss, so what came
+ * before is what counts. It is seen at the step's decision, before anything was updated.
  */
 #include "train/training.h"
 
@@ -42,7 +42,9 @@ static double tokens_per_second(const sw_training *t) {
     double seconds = 0;
     for (int i = 0; i < SW_GUARD_SPEED_STEPS; i++)
         seconds += t->step_seconds[i];
-    return SW_GUARD_SPEED_STEPS * (double)(t->run->settings->train.batch_size * t->run->settings->data.sequence_length) / seconds;
+    return SW_GUARD_SPEED_STEPS *
+           (double)(t->run->settings->train.batch_size * t->run->settings->data.sequence_length) /
+           seconds;
 }
 
 void sw_guard_look(sw_training *t, double seconds) {
@@ -54,9 +56,11 @@ void sw_guard_look(sw_training *t, double seconds) {
         t->limit_seen = (sw_limit_seen){SW_LIMIT_SPEED, tokens_per_second(t)};
     if (limits->max_hours > 0 && hours > limits->max_hours)
         t->limit_seen = (sw_limit_seen){SW_LIMIT_HOURS, hours};
-    if (limits->max_validation_loss > 0 && t->has_validation && !(t->validation_loss <= limits->max_validation_loss)) {
-        snprintf(t->limit_text, sizeof t->limit_text, "max_validation_loss is %g, the validation loss %g",
-                 limits->max_validation_loss, t->validation_loss);
+    if (limits->max_validation_loss > 0 && t->has_validation &&
+        !(t->validation_loss <= limits->max_validation_loss)) {
+        snprintf(t->limit_text, sizeof t->limit_text,
+                 "max_validation_loss is %g, the validation loss %g", limits->max_validation_loss,
+                 t->validation_loss);
         t->limit = t->limit_text;
     }
 }
@@ -64,11 +68,12 @@ void sw_guard_look(sw_training *t, double seconds) {
 void sw_guard_reach(sw_training *t, const sw_limit_seen *seen) {
     const sw_limit_settings *limits = &t->run->settings->guard.limits;
     if (seen->kind == SW_LIMIT_SPEED)
-        snprintf(t->limit_text, sizeof t->limit_text, "min_tokens_per_s is %g, the last %d steps had %.4g",
-                 limits->min_tokens_per_s, SW_GUARD_SPEED_STEPS, seen->value);
+        snprintf(t->limit_text, sizeof t->limit_text,
+                 "min_tokens_per_s is %g, the last %d steps had %.4g", limits->min_tokens_per_s,
+                 SW_GUARD_SPEED_STEPS, seen->value);
     if (seen->kind == SW_LIMIT_HOURS)
-        snprintf(t->limit_text, sizeof t->limit_text, "max_hours is %g, the run has trained for %.4g", limits->max_hours,
-                 seen->value);
+        snprintf(t->limit_text, sizeof t->limit_text,
+                 "max_hours is %g, the run has trained for %.4g", limits->max_hours, seen->value);
     if (seen->kind != SW_LIMIT_NONE)
         t->limit = t->limit_text;
 }
@@ -76,17 +81,22 @@ void sw_guard_reach(sw_training *t, const sw_limit_seen *seen) {
 /* ---- back to a checkpoint ---- */
 
 /* What rank 0 says of it. `guard` and `step` are those of before, with which the spike was seen. */
-static sw_status tell_of_rollback(const sw_training *t, const sw_guard_state *guard, int64_t from_step, double loss, bool is_back,
-                                  int64_t first_row, sw_error *err) {
+static sw_status tell_of_rollback(const sw_training *t, const sw_guard_state *guard,
+                                  int64_t from_step, double loss, bool is_back, int64_t first_row,
+                                  sw_error *err) {
     char path[SW_PATH_BYTES];
-    sw_report_warning(t->run, "step %" PRId64 ": the loss %g is more than %g times the median %g of the last %d: %s", from_step,
-                      loss, t->run->settings->guard.loss_spike.factor, median(guard), guard->n_losses,
-                      is_back ? "returning to the newest checkpoint and continuing with the rows after these"
-                              : "the update is skipped, as there is no checkpoint to go back to");
+    sw_report_warning(
+        t->run,
+        "step %" PRId64 ": the loss %g is more than %g times the median %g of the last %d: %s",
+        from_step, loss, t->run->settings->guard.loss_spike.factor, median(guard), guard->n_losses,
+        is_back ? "returning to the newest checkpoint and continuing with the rows after these"
+                : "the update is skipped, as there is no checkpoint to go back to");
     sw_detail details[] = {sw_detail_integer("from_step", from_step), sw_detail_real("loss", loss),
-                           sw_detail_real("median", median(guard)), sw_detail_integer("first_row_left_out", first_row),
+                           sw_detail_real("median", median(guard)),
+                           sw_detail_integer("first_row_left_out", first_row),
                            sw_detail_integer("last_row_left_out", t->next_row - 1)};
-    sw_status status = sw_events_write(t->events, "rollback", t->step, "the loss is a spike (guard.loss_spike)", details, 5, err);
+    sw_status status = sw_events_write(t->events, "rollback", t->step,
+                                       "the loss is a spike (guard.loss_spike)", details, 5, err);
     if (!status && t->metrics)
         status = sw_path_join(path, t->run->settings->checkpoint.path, "metrics.jsonl", err);
     return status || !t->metrics ? status : sw_metrics_cut(path, t->step, err);
@@ -99,10 +109,12 @@ sw_status sw_training_roll_back(sw_training *t, sw_error *err) {
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "rolling back");
     sw_status status = t->saving ? sw_training_settle_saving(t, err) : SW_OK;
     if (!status && guard.n_rollbacks >= MOST_ROLLBACKS)
-        return sw_fail(err, SW_GUARD,
-                       "step %" PRId64 ": the loss is %g, and the run was rolled back %d times since its last checkpoint "
-                       "(guard.loss_spike) · look at the data, or set guard.loss_spike.action=skip",
-                       t->step, t->loss, guard.n_rollbacks);
+        return sw_fail(
+            err, SW_GUARD,
+            "step %" PRId64
+            ": the loss is %g, and the run was rolled back %d times since its last checkpoint "
+            "(guard.loss_spike) · look at the data, or set guard.loss_spike.action=skip",
+            t->step, t->loss, guard.n_rollbacks);
     if (!status)
         status = sw_training_restore_again(t, &step, err);
     if (status)

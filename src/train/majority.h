@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of values [n] that should be equal: is_odd [n] marks those that differ from the value that more than half have; where no value
- * has more than half, all are marked. Returns how many are marked. */
+/* Of values [n] that should be equal: is_odd [n] marks those that differ from the value that more
+ * than half have; where no value has more than half, all are marked. Returns how many are
+ * marked. */
 int sw_majority(const uint64_t *values, int n, bool *is_odd);
 
 #endif

@@ -1,5 +1,6 @@
-/* report_chat.c: what conversations become, before the run: the template's source, and the first conversation with what is
- * learned of it between ⟦ and ⟧. A wrong template is seen here sooner than in the loss.
+/* report_chat.c: what conversations become, before the run: the template's source, and the first
+ * conversation with what is learned of it between ⟦ and ⟧. A wrong template is seen here sooner
+ * than in the loss.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ static void show_text(const sw_run *run, const sw_chat_text *text) {
     int next = 0;
     for (; i < text->bytes && i < SHOWN_BYTES && s.n_lines < SHOWN_LINES; i++) {
         const char c = text->text[i];
-        if (next < text->n_supervised && text->supervised[next].first == i && text->supervised[next].end > i)
+        if (next < text->n_supervised && text->supervised[next].first == i &&
+            text->supervised[next].end > i)
             put(&s, begin, sizeof begin - 1);
         if (c == '\n')
             end_line(&s);
@@ -69,7 +71,8 @@ static void show_text(const sw_run *run, const sw_chat_text *text) {
             if (text->supervised[next].first < text->supervised[next].end)
                 put(&s, end, sizeof end - 1);
     }
-    while (i < text->bytes && ((unsigned char)text->text[i] & 0xC0) == 0x80) /* not within a character */
+    while (i < text->bytes &&
+           ((unsigned char)text->text[i] & 0xC0) == 0x80) /* not within a character */
         put(&s, &text->text[i++], 1);
     if (s.n)
         end_line(&s);
@@ -85,14 +88,20 @@ static void show_first(const sw_run *run, const char *path, const char *bytes, i
     sw_chat_text text = {.text = NULL};
     bool is_end = false;
     sw_status status = sw_jsonl_begin(&rows, path, bytes, n, &run->settings->data.columns, NULL);
-    for (int i = 0; i < LOOK_ROWS && !status && !(status = sw_jsonl_next(&rows, &row, &is_end, NULL)) && !is_end; i++) {
+    for (int i = 0; i < LOOK_ROWS && !status &&
+                    !(status = sw_jsonl_next(&rows, &row, &is_end, NULL)) && !is_end;
+         i++) {
         if (row.form != SW_JSONL_MESSAGES)
             continue;
-        if (sw_chat_render(run->chat, row.conversation, SW_SPANS_LEARNED, NULL, &text, NULL) == SW_OK) {
+        if (sw_chat_render(run->chat, row.conversation, SW_SPANS_LEARNED, NULL, &text, NULL) ==
+            SW_OK) {
             sw_report_line(run, "chat template: %s", sw_chat_source(run->chat));
             if (run->chat_now[0])
-                sw_report_line(run, "       it writes the date, which stays %s for this run (data.chat_now)", run->chat_now);
-            sw_report_line(run, "       line %" PRId64 " of %s; what is between ⟦ and ⟧ is learned", row.line, path);
+                sw_report_line(
+                    run, "       it writes the date, which stays %s for this run (data.chat_now)",
+                    run->chat_now);
+            sw_report_line(run, "       line %" PRId64 " of %s; what is between ⟦ and ⟧ is learned",
+                           row.line, path);
             show_text(run, &text);
         }
         break;

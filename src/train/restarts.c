@@ -1,8 +1,9 @@
 /* restarts.c: ranks are started again when one is lost.
  *
- * The supervisor stays; ranks are forked anew with control memory of their own, and go on from the newest good checkpoint. Only
- * what may be over the next time is tried again: a rank that was killed, stopped or crashed, and one that hung. Settings, data
- * and memory would fail in the same way.
+ * The supervisor stays; ranks are forked anew with control memory of their own, and go on from the
+ * newest good checkpoint. Only what may be over the next time is tried again: a rank that was
+ * killed, stopped or crashed, and one that hung. Settings, data and memory would fail in the same
+ * way.
  */
 #include "train/train.h"
 
@@ -23,8 +24,8 @@ static void report_rank(void *to, const char *line) {
     sw_report_line(to, "%s", line);
 }
 
-void sw_run_event(const sw_run *run, const char *name, int64_t step, const char *reason, const sw_detail *details,
-                  int n_details) {
+void sw_run_event(const sw_run *run, const char *name, int64_t step, const char *reason,
+                  const sw_detail *details, int n_details) {
     char path[SW_PATH_BYTES];
     sw_json_lines *events = NULL;
     sw_error error;
@@ -41,7 +42,9 @@ void sw_run_event(const sw_run *run, const char *name, int64_t step, const char 
 /* The step of the newest checkpoint, from which a run would go on; 0 without one: for events. */
 static int64_t newest_step(const sw_run *run) {
     sw_steps steps;
-    int64_t newest = sw_steps_list(run->settings->checkpoint.path, &steps, NULL) ? 0 : larger(0, sw_steps_newest_whole(&steps));
+    int64_t newest = sw_steps_list(run->settings->checkpoint.path, &steps, NULL)
+                         ? 0
+                         : larger(0, sw_steps_newest_whole(&steps));
     sw_steps_free(&steps);
     return newest;
 }
@@ -49,7 +52,8 @@ static int64_t newest_step(const sw_run *run) {
 /* Plan anew. */
 static sw_status plan_for(sw_run *run, const sw_assembly_choice *choice, sw_error *err) {
     sw_assembly_free(&run->plan.assembly);
-    sw_status status = sw_assembly_create(run->settings, run->options->model, choice, &run->plan.assembly, err);
+    sw_status status =
+        sw_assembly_create(run->settings, run->options->model, choice, &run->plan.assembly, err);
     if (!status)
         status = sw_plan_price(&run->plan, err);
     if (!status)
@@ -98,7 +102,8 @@ static sw_status launch(sw_run *run, sw_error *err) {
     launch.save_request = options->save_request;
     sw_status status = sw_launch_as(&words, &launch, sw_train_rank, run, err);
     sw_error reason;
-    /* What holds something else is for the next start to tell of, which also cleans again what cannot be cleaned now. */
+    /* What holds something else is for the next start to tell of, which also cleans again what
+     * cannot be cleaned now. */
     if (sw_steps_clean(sw_storage_system(), run->settings->checkpoint.path, NULL, NULL, &reason))
         sw_report_warning(run, "%s", reason.message);
     sw_run_folder_tidy(run);
@@ -108,7 +113,8 @@ static sw_status launch(sw_run *run, sw_error *err) {
 static sw_status launch_until_done(sw_run *run, sw_error *err) {
     const volatile sig_atomic_t *stop_signal = run->options->stop_signal;
     const int64_t most = run->settings->train.restarts;
-    for (double pause = 1;; pause = pause * 2 < LONGEST_PAUSE_SECONDS ? pause * 2 : LONGEST_PAUSE_SECONDS) {
+    for (double pause = 1;;
+         pause = pause * 2 < LONGEST_PAUSE_SECONDS ? pause * 2 : LONGEST_PAUSE_SECONDS) {
         sw_status status = launch(run, err);
         bool may_pass = status == SW_LOST_RANK || status == SW_TIMED_OUT;
         if (!may_pass || run->options->as_threads || !most)
@@ -124,24 +130,31 @@ static sw_status launch_until_done(sw_run *run, sw_error *err) {
             return status;
         run->n_restarts++;
         run->goes_on = true;
-        sw_report_warning(run, "restart %d of %lld in %g s, from %s %lld with %d %s: %s", run->n_restarts, (long long)most, pause,
-                          step ? "the checkpoint of step" : "step", (long long)step, run->plan.assembly.choice.n_ranks,
-                          sw_text_noun(run->plan.assembly.choice.n_ranks, "rank", "ranks"), reason.message);
+        sw_report_warning(
+            run, "restart %d of %lld in %g s, from %s %lld with %d %s: %s", run->n_restarts,
+            (long long)most, pause, step ? "the checkpoint of step" : "step", (long long)step,
+            run->plan.assembly.choice.n_ranks,
+            sw_text_noun(run->plan.assembly.choice.n_ranks, "rank", "ranks"), reason.message);
         sw_detail details[] = {sw_detail_integer("restarts", run->n_restarts),
                                sw_detail_integer("ranks", run->plan.assembly.choice.n_ranks)};
         sw_run_event(run, "restart", step, reason.message, details, 2);
         pause_for(pause, stop_signal);
         if (stop_signal && *stop_signal)
-            return sw_fail(err, sw_stop_status(*stop_signal), "stopped by %s before restart %d; %s is at step %lld",
-                           sw_stop_words(*stop_signal), run->n_restarts, run->settings->checkpoint.path, (long long)step);
+            return sw_fail(err, sw_stop_status(*stop_signal),
+                           "stopped by %s before restart %d; %s is at step %lld",
+                           sw_stop_words(*stop_signal), run->n_restarts,
+                           run->settings->checkpoint.path, (long long)step);
     }
 }
 
 sw_status sw_run_launch(sw_run *run, sw_error *err) {
     char path[SW_PATH_BYTES];
     sw_status status = launch_until_done(run, err);
-    bool is_failure = status && status != SW_GUARD && !sw_status_is_stop(status); /* the others rank 0 has recorded */
-    bool has_begun = sw_path_join(path, run->settings->checkpoint.path, "events.jsonl", NULL) == SW_OK && sw_file_exists(path);
+    bool is_failure = status && status != SW_GUARD &&
+                      !sw_status_is_stop(status); /* the others rank 0 has recorded */
+    bool has_begun =
+        sw_path_join(path, run->settings->checkpoint.path, "events.jsonl", NULL) == SW_OK &&
+        sw_file_exists(path);
     if (is_failure && has_begun)
         sw_run_event(run, "stop", newest_step(run), err->message, NULL, 0);
     return status;

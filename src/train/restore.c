@@ -1,7 +1,8 @@
 /* restore.c: a rank takes up what a checkpoint holds.
  *
- * Rank 0 proposes checkpoints, the newest first; every rank reads its own part, whose checksums are compared on the way; one that
- * is damaged anywhere is left by all for the one before. Frozen parameters come from where they came from at the beginning.
+ * Rank 0 proposes checkpoints, the newest first; every rank reads its own part, whose checksums are
+ * compared on the way; one that is damaged anywhere is left by all for the one before. Frozen
+ * parameters come from where they came from at the beginning.
  */
 #include "train/training.h"
 
@@ -40,11 +41,12 @@ static void tell_of(loading *l, int64_t n) {
     char done[SW_TEXT_NUMBER_BYTES], all[SW_TEXT_NUMBER_BYTES];
     l->last_told = now;
     sw_report_line(l->run, "loading %s: %s of the %s values that rank 0 reads", l->from,
-                   sw_text_count((double)l->n_done, done, sizeof done), sw_text_count((double)l->n_all, all, sizeof all));
+                   sw_text_count((double)l->n_done, done, sizeof done),
+                   sw_text_count((double)l->n_all, all, sizeof all));
 }
 
-static sw_status put_parameter(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                               sw_error *err) {
+static sw_status put_parameter(void *to, int group, const sw_piece *piece, int64_t first, int64_t n,
+                               float *values, sw_error *err) {
     loading *l = to;
     tell_of(l, n);
     return sw_masters_put(&l->masters, group, piece, first, n, values, err);
@@ -81,23 +83,25 @@ static sw_status load_first_values(sw_training *t, sw_error *err) {
     for (int owner = first; owner < end && !status; owner++) {
         sw_masters masters = l.masters = (sw_masters){t->executor, &a->compiled->states, owner};
         if (s->model.path)
-            status = sw_model_files_load(s->model.path, sw_assembly_files_config(a), &a->compiled->layout, owner, put_parameter,
-                                         &l, NULL, err);
+            status = sw_model_files_load(s->model.path, sw_assembly_files_config(a),
+                                         &a->compiled->layout, owner, put_parameter, &l, NULL, err);
         else
-            status = sw_masters_initialise(&masters, (uint64_t)s->train.seed, false, t->values, SW_PIECE_ELEMENTS, err);
+            status = sw_masters_initialise(&masters, (uint64_t)s->train.seed, false, t->values,
+                                           SW_PIECE_ELEMENTS, err);
         if (!status && a->lora.rank && s->model.lora.adapter)
-            status = sw_adapter_files_load(s->model.lora.adapter, &a->model, &a->compiled->layout, owner, sw_masters_put,
-                                           &masters, err);
+            status = sw_adapter_files_load(s->model.lora.adapter, &a->model, &a->compiled->layout,
+                                           owner, sw_masters_put, &masters, err);
         else if (!status && a->lora.rank)
-            status = sw_masters_initialise(&masters, (uint64_t)s->train.seed, true, t->values, SW_PIECE_ELEMENTS, err);
+            status = sw_masters_initialise(&masters, (uint64_t)s->train.seed, true, t->values,
+                                           SW_PIECE_ELEMENTS, err);
     }
     return status;
 }
 
 /* ---- a checkpoint ---- */
 
-static sw_status put_state(void *to, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                           float *values, sw_error *err) {
+static sw_status put_state(void *to, sw_state_kind kind, int group, const sw_piece *piece,
+                           int64_t first, int64_t n, float *values, sw_error *err) {
     loading *l = to;
     if (kind == SW_STATE_MASTER && !piece->parameter->is_trainable)
         return SW_OK; /* it is there already */
@@ -126,7 +130,8 @@ static sw_status load_checkpoint(sw_training *t, const char *path, sw_error *err
     status = sw_checkpoint_compare(checkpoint, a->graph, kinds, err);
     for (int owner = first; owner < end && !status; owner++) {
         l.masters = (sw_masters){t->executor, &a->compiled->states, owner};
-        status = sw_checkpoint_load(checkpoint, &a->compiled->layout, owner, kinds, put_state, &l, NULL, err);
+        status = sw_checkpoint_load(checkpoint, &a->compiled->layout, owner, kinds, put_state, &l,
+                                    NULL, err);
     }
     if (!status)
         status = sw_training_state_read(t, checkpoint, err);
@@ -140,8 +145,8 @@ typedef struct opinion {
     char message[SW_PAYLOAD_BYTES - sizeof(sw_status)];
 } opinion;
 
-/* Is the checkpoint good on all ranks? Then SW_OK; SW_BAD_FILE with the first message if it is damaged somewhere; any other
- * failure is its rank's own and ends the run. */
+/* Is the checkpoint good on all ranks? Then SW_OK; SW_BAD_FILE with the first message if it is
+ * damaged somewhere; any other failure is its rank's own and ends the run. */
 static sw_status agree_on(sw_training *t, sw_status status, const sw_error *own, sw_error *err) {
     opinion mine = {.status = status}, *all = t->all;
     if (status && status != SW_BAD_FILE)
@@ -156,7 +161,8 @@ static sw_status agree_on(sw_training *t, sw_status status, const sw_error *own,
 }
 
 /* The i-th newest checkpoint, as rank 0 sees it: -1 when there are no more. */
-static sw_status propose(sw_training *t, const sw_steps *steps, int i, int64_t *step, sw_error *err) {
+static sw_status propose(sw_training *t, const sw_steps *steps, int i, int64_t *step,
+                         sw_error *err) {
     int64_t mine = i < steps->n ? steps->item[i].step : -1, *all = t->all;
     sw_status status = sw_exchange(t->comm, &mine, all, sizeof mine, err);
     *step = status ? -1 : all[0];
@@ -199,8 +205,9 @@ static sw_status load_newest_good(sw_training *t, int64_t *step, sw_error *err) 
     }
     sw_steps_free(&steps);
     if (!status && *step < 0 && damage.message[0])
-        return sw_fail(err, SW_BAD_FILE, "the run cannot continue from any checkpoint of %s; the last one tried: %s", folder,
-                       damage.message);
+        return sw_fail(err, SW_BAD_FILE,
+                       "the run cannot continue from any checkpoint of %s; the last one tried: %s",
+                       folder, damage.message);
     return status;
 }
 
@@ -214,13 +221,15 @@ sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err
     if (!status)
         status = load_newest_good(t, step, err);
     if (!status && *step < 0)
-        status = sw_fail(err, SW_BAD_FILE, "%s: its checkpoints have disappeared", t->run->settings->checkpoint.path);
+        status = sw_fail(err, SW_BAD_FILE, "%s: its checkpoints have disappeared",
+                         t->run->settings->checkpoint.path);
     t->saved_step = *step;
     t->n_steps = sw_run_length(t->run, t->step, sw_training_rows_taken(t));
     if (!status && t->comm->rank == 0) {
         if (t->saving)
             sw_saving_forget_after(t->saving, *step);
-        status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, *step, err);
+        status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path,
+                                       *step, err);
     }
     return status ? status : sw_executor_publish(t->executor, err);
 }
@@ -242,6 +251,7 @@ sw_status sw_training_restore(sw_training *t, sw_error *err) {
         status = sw_comm_check_stop(t->comm, "loading", err);
     /* Those that were passed over are no part of the run any more. */
     if (!status && step >= 0 && t->comm->rank == 0)
-        status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, step, err);
+        status = sw_steps_remove_after(sw_storage_system(), t->run->settings->checkpoint.path, step,
+                                       err);
     return status ? status : sw_executor_publish(t->executor, err);
 }

@@ -1,4 +1,5 @@
-/* run_data.c: the data of a run: the tokenizer if there is text to tokenize, the rows to train on, the rows to validate on. */
+/* run_data.c: the data of a run: the tokenizer if there is text to tokenize, the rows to train on,
+ * the rows to validate on. */
 #include "train/train.h"
 
 #include <inttypes.h>
@@ -24,7 +25,8 @@ static bool needs_tokenizer(const sw_settings *s, const sw_texts *paths) {
 bool sw_run_kept_day(const sw_settings *settings, char day[SW_CHAT_TIME_BYTES]) {
     char path[SW_PATH_BYTES];
     sw_settings before = {.directory = NULL};
-    if (sw_path_join(path, settings->checkpoint.path, "run.yaml", NULL) || sw_settings_read(path, NULL, 0, &before, NULL))
+    if (sw_path_join(path, settings->checkpoint.path, "run.yaml", NULL) ||
+        sw_settings_read(path, NULL, 0, &before, NULL))
         return false;
     const bool is_kept = before.data.chat_now != NULL;
     if (is_kept)
@@ -48,7 +50,8 @@ static sw_status open_chat(sw_run *run, const char *folder, sw_error *err) {
     return status;
 }
 
-/* The folder of the model that the run starts from, which may have a tokenizer; NULL: there is none. */
+/* The folder of the model that the run starts from, which may have a tokenizer; NULL: there is
+ * none. */
 static const char *model_folder(const sw_settings *s) {
     return s->model.path && !sw_is_safetensors(s->model.path) ? s->model.path : NULL;
 }
@@ -61,9 +64,9 @@ static sw_status open_tokenizer(sw_run *run, sw_error *err) {
         return open_chat(run, NULL, err);
     const char *path = s->data.tokenizer ? s->data.tokenizer : model_folder(s);
     if (!path)
-        return sw_fail(
-            err, SW_BAD_CONFIG,
-            "data.train has text and there is no tokenizer for it · give data.tokenizer: a folder with tokenizer.json, or bytes");
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "data.train has text and there is no tokenizer for it · give "
+                       "data.tokenizer: a folder with tokenizer.json, or bytes");
     char *folder = run->tokenizer_folder;
     sw_status status = sw_tokenizer_read(path, &run->tokenizer, err);
     if (!status)
@@ -88,11 +91,13 @@ static void tell_of_cache(void *to, const char *line) {
     sw_report_line(to, "%s", line);
 }
 
-/* Where the user has no cache that can be written, tokens are kept in the run's folder; a dry run has none. */
+/* Where the user has no cache that can be written, tokens are kept in the run's folder; a dry run
+ * has none. */
 static sw_status fallback(void *to, const char *why, char folder[SW_PATH_BYTES], sw_error *err) {
     sw_run *run = to;
     sw_status status = run->options->dry_run ? sw_text_cache_temporary(why != NULL, folder, err)
-                                             : sw_path_join(folder, run->settings->checkpoint.path, SW_RUN_FOLDER_CACHE, err);
+                                             : sw_path_join(folder, run->settings->checkpoint.path,
+                                                            SW_RUN_FOLDER_CACHE, err);
     if (!status && why && !run->options->dry_run)
         status = sw_run_folder_begin(run, err);
     if (status || !why)
@@ -103,10 +108,11 @@ static sw_status fallback(void *to, const char *why, char folder[SW_PATH_BYTES],
     return SW_OK;
 }
 
-static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training, int64_t vocabulary, sw_dataset **data,
-                           sw_error *err) {
-    static const sw_packing packings[] = {
-        [SW_PACKING_TRUE] = SW_PACKED, [SW_PACKING_WHOLE] = SW_PACKED_WHOLE, [SW_PACKING_FALSE] = SW_UNPACKED};
+static sw_status open_rows(sw_run *run, const sw_texts *paths, bool is_training, int64_t vocabulary,
+                           sw_dataset **data, sw_error *err) {
+    static const sw_packing packings[] = {[SW_PACKING_TRUE] = SW_PACKED,
+                                          [SW_PACKING_WHOLE] = SW_PACKED_WHOLE,
+                                          [SW_PACKING_FALSE] = SW_UNPACKED};
     const sw_settings *s = run->settings;
     sw_dataset_options options = {
         .paths = paths->item,
@@ -161,7 +167,8 @@ sw_status sw_run_data_open(sw_run *run, int64_t vocabulary, sw_error *err) {
         status = open_rows(run, &s->data.validation, false, vocabulary, &run->validation, err);
     if (!status && run->validation) {
         int64_t n_rows = sw_dataset_describe(run->validation).n_rows;
-        run->n_validation_rows = n_rows < s->data.validation_rows ? n_rows : s->data.validation_rows;
+        run->n_validation_rows =
+            n_rows < s->data.validation_rows ? n_rows : s->data.validation_rows;
     }
     return status;
 }
@@ -171,17 +178,21 @@ sw_status sw_run_data_look(sw_run *run, sw_error *err) {
     int64_t looked_at = run->n_steps < SW_MOST_LOOKED_AT ? run->n_steps : SW_MOST_LOOKED_AT;
     bool has = true;
     sw_status status = SW_OK;
-    for (int64_t step = 0; step < looked_at && sw_dataset_describe(run->data).n_blank_rows && !status; step++) {
+    for (int64_t step = 0;
+         step < looked_at && sw_dataset_describe(run->data).n_blank_rows && !status; step++) {
         int64_t left = run->n_rows - step * batch;
-        status = sw_dataset_has_target(run->data, step * batch, left < batch ? left : batch, &has, err);
+        status =
+            sw_dataset_has_target(run->data, step * batch, left < batch ? left : batch, &has, err);
         if (!status && !has)
             run->first_blank_step = run->n_blank_steps++ ? run->first_blank_step : step + 1;
     }
     if (!status && run->n_blank_steps && run->n_blank_steps == run->n_steps)
         return sw_fail(err, SW_BAD_FILE,
                        "data.train: no token counts as a target in the %" PRId64
-                       " rows that the run takes, so there is nothing to learn from them; train on more rows, or look at %s",
-                       run->n_rows, run->settings->data.labels_mask ? "data.labels_mask" : "the conversations");
+                       " rows that the run takes, so there is nothing to learn from them; train on "
+                       "more rows, or look at %s",
+                       run->n_rows,
+                       run->settings->data.labels_mask ? "data.labels_mask" : "the conversations");
     if (!status && run->validation && run->n_validation_rows)
         status = sw_dataset_has_target(run->validation, 0, run->n_validation_rows, &has, err);
     if (!status && !has && run->validation)

@@ -1,4 +1,5 @@
-/* run_folder.c: the folder of a run, with run.yaml and plan.json in it before the first step, and what is left when it ends. */
+/* run_folder.c: the folder of a run, with run.yaml and plan.json in it before the first step, and
+ * what is left when it ends. */
 #include "train/train.h"
 
 #include <dirent.h>
@@ -17,7 +18,8 @@
 #include "hf/model_files.h"
 
 static sw_dtype save_dtype(const sw_settings *s) {
-    static const sw_dtype dtypes[] = {[SW_SAVE_BF16] = SW_BF16, [SW_SAVE_FP32] = SW_F32, [SW_SAVE_FP16] = SW_F16};
+    static const sw_dtype dtypes[] = {
+        [SW_SAVE_BF16] = SW_BF16, [SW_SAVE_FP32] = SW_F32, [SW_SAVE_FP16] = SW_F16};
     return dtypes[s->model.save_dtype];
 }
 
@@ -42,12 +44,14 @@ sw_model_output sw_run_folder_output(const sw_run *run) {
     };
 }
 
-/* Make the folder, which must be a new one (another run may have begun since it was looked for), and those above it. */
+/* Make the folder, which must be a new one (another run may have begun since it was looked for),
+ * and those above it. */
 static sw_status make_folders(const char *path, sw_error *err) {
     char part[SW_PATH_BYTES];
     size_t length = strlen(path);
     if (length >= sizeof part)
-        return sw_fail(err, SW_BAD_CONFIG, "checkpoint.path is longer than %d bytes", SW_PATH_BYTES - 1);
+        return sw_fail(err, SW_BAD_CONFIG, "checkpoint.path is longer than %d bytes",
+                       SW_PATH_BYTES - 1);
     while (length > 1 && path[length - 1] == '/')
         length--;
     for (size_t i = 1; i <= length; i++) {
@@ -58,12 +62,15 @@ static sw_status make_folders(const char *path, sw_error *err) {
         if (!mkdir(part, 0777) || (errno == EEXIST && i < length))
             continue;
         if (errno == EEXIST)
-            return sw_fail(err, SW_BAD_CONFIG, "%s exists: another run has just begun in it · take another checkpoint.path",
-                           path);
-        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s (checkpoint.path): cannot be made", part);
+            return sw_fail(
+                err, SW_BAD_CONFIG,
+                "%s exists: another run has just begun in it · take another checkpoint.path", path);
+        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s (checkpoint.path): cannot be made",
+                            part);
     }
     if (access(path, W_OK))
-        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s (checkpoint.path): cannot be written", path);
+        return sw_fail_call(err, SW_CALL_WRITE, errno, "%s (checkpoint.path): cannot be written",
+                            path);
     return SW_OK;
 }
 
@@ -75,7 +82,8 @@ static sw_status write_text(const char *folder, const char *name, char *text, sw
     return status ? status : sw_file_write(path, text, (int64_t)strlen(text), err);
 }
 
-static const char *const made_at_start[] = {"run.yaml", "plan.json", ".lock", SW_RUN_FOLDER_CACHE, "steps"};
+static const char *const made_at_start[] = {"run.yaml", "plan.json", ".lock", SW_RUN_FOLDER_CACHE,
+                                            "steps"};
 enum { N_MADE_AT_START = sizeof made_at_start / sizeof *made_at_start, N_FILES_AT_START = 3 };
 
 /* Is there nothing in the folder but that? */
@@ -94,7 +102,8 @@ static bool holds_only_a_start(const char *path) {
     return is_only && !error;
 }
 
-/* What sw_run_folder_begin and sw_run_folder_create make, and nothing else: a folder that holds more stays whole. */
+/* What sw_run_folder_begin and sw_run_folder_create make, and nothing else: a folder that holds
+ * more stays whole. */
 static void remove_folder(const char *path) {
     char file[SW_PATH_BYTES];
     if (!holds_only_a_start(path))
@@ -129,7 +138,9 @@ sw_status sw_run_folder_begin(sw_run *run, sw_error *err) {
         return SW_OK;
     sw_status status = make_folders(path, err);
     if (!status)
-        status = sw_run_lock_take(path, &run->lock, err); /* if another run found the new folder first, it is that one's */
+        status =
+            sw_run_lock_take(path, &run->lock,
+                             err); /* if another run found the new folder first, it is that one's */
     run->has_begun = !status;
     return status;
 }
@@ -153,19 +164,22 @@ sw_status sw_run_folder_create(sw_run *run, sw_error *err) {
 
 static const char replaced[] = "model.before";
 
-/* Remove the model that was replaced. What somebody has put beside its files, or a link in its place, gets the first free of the
- * names model.kept, model.kept.1 and so on, which nothing touches any more. */
+/* Remove the model that was replaced. What somebody has put beside its files, or a link in its
+ * place, gets the first free of the names model.kept, model.kept.1 and so on, which nothing touches
+ * any more. */
 static void remove_replaced(const sw_run *run, const char *before) {
     char kept[SW_PATH_BYTES], name[32] = "model.kept";
     struct stat info;
     sw_model_files_remove(before);
     if (lstat(before, &info))
         return;
-    for (int i = 1; sw_path_join(kept, run->settings->checkpoint.path, name, NULL) == SW_OK && !lstat(kept, &info); i++)
+    for (int i = 1; sw_path_join(kept, run->settings->checkpoint.path, name, NULL) == SW_OK &&
+                    !lstat(kept, &info);
+         i++)
         snprintf(name, sizeof name, "model.kept.%d", i);
     if (!rename(before, kept))
-        sw_report_warning(run, "%s/model had files that no run writes; it has been renamed to %s", run->settings->checkpoint.path,
-                          kept);
+        sw_report_warning(run, "%s/model had files that no run writes; it has been renamed to %s",
+                          run->settings->checkpoint.path, kept);
 }
 
 sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
@@ -176,7 +190,9 @@ sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err) {
     if (status || !sw_file_exists(model))
         return status;
     remove_replaced(run, before);
-    return rename(model, before) ? sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be replaced", model) : SW_OK;
+    return rename(model, before)
+               ? sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be replaced", model)
+               : SW_OK;
 }
 
 /* Settings and plans whose writing was cut short by a kill. */
@@ -188,7 +204,8 @@ static void remove_half_written(const char *folder) {
         const char *name = entry->d_name;
         size_t length = strlen(name), n = sizeof ending - 1;
         bool is_ours = !strncmp(name, "run.yaml", 8) || !strncmp(name, "plan.json", 9);
-        if (is_ours && length > n && !strcmp(name + length - n, ending) && sw_path_join(file, folder, name, NULL) == SW_OK)
+        if (is_ours && length > n && !strcmp(name + length - n, ending) &&
+            sw_path_join(file, folder, name, NULL) == SW_OK)
             unlink(file);
     }
     if (entries)
@@ -198,7 +215,8 @@ static void remove_half_written(const char *folder) {
 void sw_run_folder_tidy(const sw_run *run) {
     const char *path = run->settings->checkpoint.path;
     char file[SW_PATH_BYTES], before[SW_PATH_BYTES];
-    if (sw_path_join(file, path, "model", NULL) == SW_OK && sw_path_join(before, path, replaced, NULL) == SW_OK) {
+    if (sw_path_join(file, path, "model", NULL) == SW_OK &&
+        sw_path_join(before, path, replaced, NULL) == SW_OK) {
         sw_model_files_abandon(file);
         if (sw_file_exists(file))
             remove_replaced(run, before);
@@ -211,6 +229,7 @@ void sw_run_folder_tidy(const sw_run *run) {
 void sw_run_folder_leave(const sw_run *run) {
     const char *path = run->settings->checkpoint.path;
     char events[SW_PATH_BYTES];
-    if (!run->goes_on && sw_path_join(events, path, "events.jsonl", NULL) == SW_OK && !sw_file_exists(events))
+    if (!run->goes_on && sw_path_join(events, path, "events.jsonl", NULL) == SW_OK &&
+        !sw_file_exists(events))
         remove_folder(path);
 }

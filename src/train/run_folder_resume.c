@@ -1,9 +1,11 @@
-/* run_folder_resume.c: a run in a folder that is there already: may it go on, from where, and what it leaves of the old.
+/* run_folder_resume.c: a run in a folder that is there already: may it go on, from where, and what
+ * it leaves of the old.
  *
- * A folder is that of a run when it has a run.yaml and what a run makes beside it; or nothing yet but what a run makes before
- * that, so that a start that was killed at any instant can be made again, or but a checkpoint that was imported. What steps/
- * holds decides the rest: a checkpoint to go on from; none, and then the run begins anew in its folder, unless it is a finished
- * run without checkpoints.
+ * A folder is that of a run when it has a run.yaml and what a run makes beside it; or nothing yet
+ * but what a run makes before that, so that a start that was killed at any instant can be made
+ * again, or but a checkpoint that was imported. What steps/ holds decides the rest: a checkpoint to
+ * go on from; none, and then the run begins anew in its folder, unless it is a finished run without
+ * checkpoints.
  */
 #include "train/training.h"
 
@@ -22,22 +24,26 @@
 #include "checkpoint/load.h"
 #include "checkpoint/steps.h"
 
-/* What is there is somebody's, or a run's that is done: nothing of it is to be removed to make place for a run. */
+/* What is there is somebody's, or a run's that is done: nothing of it is to be removed to make
+ * place for a run. */
 static sw_status take_another(const char *path, const char *why, sw_error *err) {
     return sw_fail(err, SW_BAD_CONFIG, "%s %s · take another checkpoint.path", path, why);
 }
 
 static sw_status is_no_runs_folder(const char *path, sw_error *err) {
     return sw_fail(err, SW_BAD_CONFIG,
-                   "%s exists and is not the folder of a run; a run writes only into a new folder or its own · take another "
+                   "%s exists and is not the folder of a run; a run writes only into a new folder "
+                   "or its own · take another "
                    "checkpoint.path, for example %s/run",
                    path, path);
 }
 
 /* A model that was trained there can be gone on from in another folder. */
 static sw_status is_done(const char *path, const char *why, sw_error *err) {
-    return sw_fail(err, SW_BAD_CONFIG, "%s %s · take another checkpoint.path; to go on from its weights, set model.path=%s/model",
-                   path, why, path);
+    return sw_fail(
+        err, SW_BAD_CONFIG,
+        "%s %s · take another checkpoint.path; to go on from its weights, set model.path=%s/model",
+        path, why, path);
 }
 
 static bool is_of_a_start(const char *name) {
@@ -50,14 +56,16 @@ static bool is_of_a_start(const char *name) {
     return false;
 }
 
-/* Is there nothing in the folder but what a run makes before its run.yaml, or `checkpoint import` where no run was yet? A run
- * locks its folder before it writes a plan, and `latest` is a link into steps/. */
+/* Is there nothing in the folder but what a run makes before its run.yaml, or `checkpoint import`
+ * where no run was yet? A run locks its folder before it writes a plan, and `latest` is a link into
+ * steps/. */
 static sw_status look_for_begun(const char *path, bool *is_begun, sw_error *err) {
     int error = 0;
     DIR *entries = opendir(path);
     if (!entries)
         return sw_cannot_read(path, errno, err);
-    bool all_known = true, has_lock = false, has_plan = false, has_steps = false, has_latest = false;
+    bool all_known = true, has_lock = false, has_plan = false, has_steps = false,
+         has_latest = false;
     for (struct dirent *entry; (entry = sw_folder_next(entries, &error));) {
         all_known = all_known && is_of_a_start(entry->d_name);
         has_lock = has_lock || !strcmp(entry->d_name, ".lock");
@@ -87,10 +95,11 @@ static bool has(const char *folder, const char *name) {
     return sw_path_join(path, folder, name, NULL) == SW_OK && sw_file_exists(path);
 }
 
-/* A run.yaml alone may be a project's own file of settings; a run has made others before it, or beside it. */
+/* A run.yaml alone may be a project's own file of settings; a run has made others before it, or
+ * beside it. */
 static bool is_runs_folder(const char *path) {
-    return has(path, "run.yaml") &&
-           (has(path, ".lock") || has(path, "plan.json") || has(path, "events.jsonl") || has(path, "steps"));
+    return has(path, "run.yaml") && (has(path, ".lock") || has(path, "plan.json") ||
+                                     has(path, "events.jsonl") || has(path, "steps"));
 }
 
 sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
@@ -99,7 +108,8 @@ sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
     if (stat(path, &info)) {
         int error = errno;
         if (error != ENOENT && error != ENOTDIR) /* it may well be there */
-            return sw_fail_call(err, SW_CALL_WRITE, error, "%s (checkpoint.path): cannot be made", path);
+            return sw_fail_call(err, SW_CALL_WRITE, error, "%s (checkpoint.path): cannot be made",
+                                path);
         return lstat(path, &info) ? SW_OK : take_another(path, "is a link that leads nowhere", err);
     }
     if (!S_ISDIR(info.st_mode))
@@ -151,7 +161,8 @@ static void forced(void *to, const char *line) {
     sw_report_line(to, "%s", line);
 }
 
-/* A state that cannot be read is for the ranks to tell of, who fall back to a checkpoint before it. */
+/* A state that cannot be read is for the ranks to tell of, who fall back to a checkpoint before
+ * it. */
 static void find_length(sw_run *run, const sw_checkpoint *checkpoint) {
     sw_training at = {.run = run};
     if (!sw_training_state_read(&at, checkpoint, NULL))
@@ -165,12 +176,14 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
     sw_status status = sw_run_folder_newest(path, &checkpoint, err);
     if (status || !checkpoint)
         return status;
-    status = sw_record_take_kernels(&run->record, checkpoint, run->settings->train.kernels != SW_KERNELS_AUTO,
+    status = sw_record_take_kernels(&run->record, checkpoint,
+                                    run->settings->train.kernels != SW_KERNELS_AUTO,
                                     &run->plan.kernel_set, &run->plan.gemm.kind, err);
     if (!status)
         status = sw_record_compare(&run->record, run->settings, checkpoint, forced, run, err);
     if (!status)
-        status = sw_checkpoint_compare(checkpoint, a->graph, sw_state_kinds_of(&a->sharding.optimizer), err);
+        status = sw_checkpoint_compare(checkpoint, a->graph,
+                                       sw_state_kinds_of(&a->sharding.optimizer), err);
     if (!status)
         find_length(run, checkpoint);
     if (!status)
@@ -180,11 +193,13 @@ sw_status sw_run_folder_compare(sw_run *run, sw_error *err) {
 }
 
 static void tell_of_left_over(void *to, const char *path) {
-    sw_report_warning(to, "%s has files that belong to no checkpoint, so it is kept; move them away", path);
+    sw_report_warning(
+        to, "%s has files that belong to no checkpoint, so it is kept; move them away", path);
 }
 
 sw_status sw_run_folder_clean(const sw_run *run, sw_error *err) {
-    return sw_steps_clean(sw_storage_system(), run->settings->checkpoint.path, tell_of_left_over, (void *)(uintptr_t)run, err);
+    return sw_steps_clean(sw_storage_system(), run->settings->checkpoint.path, tell_of_left_over,
+                          (void *)(uintptr_t)run, err);
 }
 
 /* Give the run.yaml that is there the next free number. */
@@ -206,8 +221,9 @@ static sw_status keep_settings(const char *folder, const char *yaml, sw_error *e
 sw_status sw_run_folder_renew(const sw_run *run, sw_error *err) {
     const char *folder = run->settings->checkpoint.path;
     char path[SW_PATH_BYTES], *old = NULL, *yaml = sw_run_yaml(run);
-    sw_status status = yaml ? sw_path_join(path, folder, "run.yaml", err)
-                            : sw_fail(err, SW_NO_MEMORY, "%s: no memory for the settings' text", folder);
+    sw_status status =
+        yaml ? sw_path_join(path, folder, "run.yaml", err)
+             : sw_fail(err, SW_NO_MEMORY, "%s: no memory for the settings' text", folder);
     bool is_there = !status && sw_file_exists(path);
     if (is_there)
         status = sw_file_read(path, 1 << 20, &old, NULL, err);

@@ -6,7 +6,7 @@
 #include "execute/masters.h"
 
 /* A sw_fetch_state_fn; `masters` is a sw_masters. */
-sw_status sw_saved_state_fetch(void *masters, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                               float *values, sw_error *err);
+sw_status sw_saved_state_fetch(void *masters, sw_state_kind kind, int group, const sw_piece *piece,
+                               int64_t first, int64_t n, float *values, sw_error *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* step.c: one training step on one rank: rows in, the decision that all ranks share, metrics out. Nothing here allocates. */
+/* step.c: one training step on one rank: rows in, the decision that all ranks share, metrics out.
+ * Nothing here allocates. */
 #include "train/training.h"
 
 #include <math.h>
@@ -8,8 +9,10 @@
 #include "base/text.h"
 #include "optim/clip.h"
 
-sw_status sw_training_fill(sw_training *t, int program, sw_dataset *data, int64_t first, int64_t end, sw_error *err) {
-    const int64_t n_rows = t->run->plan.assembly.choice.micro_batch_size, n_tokens = t->run->settings->data.sequence_length;
+sw_status sw_training_fill(sw_training *t, int program, sw_dataset *data, int64_t first,
+                           int64_t end, sw_error *err) {
+    const int64_t n_rows = t->run->plan.assembly.choice.micro_batch_size,
+                  n_tokens = t->run->settings->data.sequence_length;
     int32_t *tokens = sw_executor_port(t->executor, program, SW_PORT_TOKENS);
     int32_t *targets = sw_executor_port(t->executor, program, SW_PORT_TARGETS);
     int32_t *documents = sw_executor_port(t->executor, program, SW_PORT_DOCUMENTS);
@@ -17,7 +20,8 @@ sw_status sw_training_fill(sw_training *t, int program, sw_dataset *data, int64_
         memset(documents, 0, (size_t)(n_rows * n_tokens) * sizeof *documents);
     for (int64_t r = 0; r < n_rows; r++, tokens += n_tokens, targets += n_tokens) {
         if (first + r < end) {
-            sw_status status = sw_dataset_row(data, first + r, tokens, targets, documents ? documents + r * n_tokens : NULL, err);
+            sw_status status = sw_dataset_row(data, first + r, tokens, targets,
+                                              documents ? documents + r * n_tokens : NULL, err);
             if (status)
                 return status;
             continue;
@@ -35,7 +39,8 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     scalars->first_row = t->first_row + k * micro;
     t->check.slot = slot;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step + 1, slot, 0, "reading data");
-    return sw_training_fill(t, SW_PROGRAM_TRAIN, t->run->data, scalars->first_row, t->first_row + t->n_rows, err);
+    return sw_training_fill(t, SW_PROGRAM_TRAIN, t->run->data, scalars->first_row,
+                            t->first_row + t->n_rows, err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {
@@ -59,7 +64,8 @@ typedef struct verdict {
 
 _Static_assert(sizeof(verdict) <= SW_PAYLOAD_BYTES, "verdicts are exchanged");
 
-static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err) {
+static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars,
+                        sw_error *err) {
     sw_training *t = self;
     const sw_settings *s = t->run->settings;
     verdict mine = {.loss = t->loss_sum,
@@ -79,7 +85,8 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
         if (sw_mesh_counts(&layout->mesh, layout->cut_over, r))
             sw_wide_sum_merge(&all[0].squares, &all[r].squares);
         all[0].stop_signal = all[0].stop_signal ? all[0].stop_signal : all[r].stop_signal;
-        all[0].n_saves_asked = all[0].n_saves_asked > all[r].n_saves_asked ? all[0].n_saves_asked : all[r].n_saves_asked;
+        all[0].n_saves_asked = all[0].n_saves_asked > all[r].n_saves_asked ? all[0].n_saves_asked
+                                                                           : all[r].n_saves_asked;
     }
     t->stop_signal = all[0].stop_signal;
     t->n_saves_asked = all[0].n_saves_asked;
@@ -91,7 +98,8 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
         t->some_saving_failed = t->some_saving_failed || all[r].saving == SW_SAVING_FAILED;
     }
     sw_guard_reach(t, &all[0].limit);
-    t->loss = t->n_supervised ? sw_wide_sum_value(&all[0].loss) * scalars->loss_scale : NAN; /* of nothing there is none */
+    t->loss = t->n_supervised ? sw_wide_sum_value(&all[0].loss) * scalars->loss_scale
+                              : NAN; /* of nothing there is none */
     t->grad_norm = sqrt(sw_wide_sum_value(&all[0].squares));
     scalars->clip_factor = sw_clip_factor(t->grad_norm, s->optimizer.clip_norm);
     t->grad_norm_clipped = t->grad_norm * scalars->clip_factor;
@@ -114,20 +122,24 @@ typedef struct memory_of_rank {
 
 _Static_assert(sizeof(memory_of_rank) <= SW_PAYLOAD_BYTES, "figures of memory are exchanged");
 
-sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err) {
+sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank,
+                             sw_error *err) {
     memory_of_rank mine = {.sum = 0}, *all = t->all;
     sw_resident now;
     sw_memory_figures(sw_executor_count(t->executor)->peak, mine.peak);
     mine.peak[SW_MEMORY_TRANSPORT] = t->run->plan.planned[SW_MEMORY_TRANSPORT];
     for (int c = 0; c < SW_N_MEMORY_CLASSES; c++)
         mine.sum += mine.peak[c];
-    mine.resident = sw_resident_read(0, &now, NULL) ? 0 : now.proportional > 0 ? now.proportional : now.resident;
+    mine.resident = sw_resident_read(0, &now, NULL) ? 0
+                    : now.proportional > 0          ? now.proportional
+                                                    : now.resident;
     sw_status status = sw_exchange(t->comm, &mine, all, sizeof mine, err);
     if (status)
         return status;
     *rank = 0;
     for (int r = 1; r < t->comm->n_ranks; r++)
-        if (all[r].sum > all[*rank].sum || (all[r].sum == all[*rank].sum && all[r].resident > all[*rank].resident))
+        if (all[r].sum > all[*rank].sum ||
+            (all[r].sum == all[*rank].sum && all[r].resident > all[*rank].resident))
             *rank = r;
     memcpy(worst, all[*rank].peak, sizeof mine.peak);
     *resident = all[*rank].resident;
@@ -148,8 +160,8 @@ static double sum_of_waits(const sw_lane_counts *lane) {
 }
 
 /* `counts`: of the step itself, for an evaluation after it counts anew. */
-static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_executor_counts *counts, double seconds,
-                      sw_error *err) {
+static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_executor_counts *counts,
+                      double seconds, sw_error *err) {
     const sw_settings *s = t->run->settings;
     const double *waits = counts->lane[SW_LANE_COMPUTE].wait_seconds;
     bool is_last = t->step == t->n_steps || t->stop_signal || t->limit;
@@ -168,7 +180,8 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
                          .reduce_wait_seconds = waits[SW_WAITS_FOR_REDUCE],
                          .decide_wait_seconds = waits[SW_WAITS_FOR_DECISION],
                          .moving_seconds = counts->moving_seconds,
-                         .communication_wait_seconds = sum_of_waits(&counts->lane[SW_LANE_COMMUNICATION]),
+                         .communication_wait_seconds =
+                             sum_of_waits(&counts->lane[SW_LANE_COMMUNICATION]),
                          .gather_bytes = counts->gather_bytes,
                          .reduce_bytes = counts->reduce_bytes,
                          .flops_per_second = counts->flops / seconds,
@@ -214,7 +227,8 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
 
 /* Rows that a run of epochs has left may be fewer than a batch. */
 static int64_t rows_of_step(const sw_training *t) {
-    int64_t batch = t->run->settings->train.batch_size, left = t->run->n_rows - sw_training_rows_taken(t);
+    int64_t batch = t->run->settings->train.batch_size,
+            left = t->run->n_rows - sw_training_rows_taken(t);
     return left > 0 && left < batch ? left : batch;
 }
 
@@ -226,13 +240,15 @@ static sw_status begin_step(sw_training *t, sw_scalars *scalars, sw_error *err) 
     t->first_row = t->next_row;
     t->n_rows = rows_of_step(t);
     memset(&t->loss_sum, 0, sizeof t->loss_sum);
-    sw_status status = sw_dataset_supervised(run->data, t->first_row, t->n_rows, &t->n_supervised, err);
-    *scalars = (sw_scalars){.seed = (uint64_t)s->train.seed,
-                            .step = t->step,
-                            .loss_scale = t->n_supervised ? 1 / (double)t->n_supervised : 0,
-                            .learning_rate = sw_learning_rate(&schedule, t->step),
-                            .bias_correction1 = sw_bias_correction(s->optimizer.betas.first, t->n_updates + 1),
-                            .bias_correction2 = sw_bias_correction(s->optimizer.betas.second, t->n_updates + 1)};
+    sw_status status =
+        sw_dataset_supervised(run->data, t->first_row, t->n_rows, &t->n_supervised, err);
+    *scalars = (sw_scalars){
+        .seed = (uint64_t)s->train.seed,
+        .step = t->step,
+        .loss_scale = t->n_supervised ? 1 / (double)t->n_supervised : 0,
+        .learning_rate = sw_learning_rate(&schedule, t->step),
+        .bias_correction1 = sw_bias_correction(s->optimizer.betas.first, t->n_updates + 1),
+        .bias_correction2 = sw_bias_correction(s->optimizer.betas.second, t->n_updates + 1)};
     return status;
 }
 
@@ -254,26 +270,33 @@ static sw_status judge_skipped(sw_training *t, sw_error *err) {
     if (!t->skipped)
         return SW_OK;
     bool is_blank = t->n_supervised == 0; /* which is no failure of numbers */
-    bool stops = t->is_spike ? s->guard.loss_spike.action == SW_SPIKE_STOP : s->guard.nonfinite == SW_NONFINITE_STOP && !is_blank;
+    bool stops = t->is_spike ? s->guard.loss_spike.action == SW_SPIKE_STOP
+                             : s->guard.nonfinite == SW_NONFINITE_STOP && !is_blank;
     if (stops)
         return sw_fail(err, SW_GUARD,
-                       "step %lld was stopped by guard.%s: %s; parameters are those of the step before; lower the "
+                       "step %lld was stopped by guard.%s: %s; parameters are those of the step "
+                       "before; lower the "
                        "learning rate, or set guard.%s",
                        (long long)t->step, t->is_spike ? "loss_spike" : "nonfinite", t->skipped,
                        t->is_spike ? "loss_spike.action=rollback" : "nonfinite=skip");
     if (t->n_skipped_in_a_row >= s->guard.patience)
-        return sw_fail(err, SW_GUARD, "%d %s skipped (guard.patience), %s because %s; %s", t->n_skipped_in_a_row,
+        return sw_fail(err, SW_GUARD, "%d %s skipped (guard.patience), %s because %s; %s",
+                       t->n_skipped_in_a_row,
                        sw_text_noun(t->n_skipped_in_a_row, "step was", "steps in a row were"),
                        t->n_skipped_in_a_row == 1 ? "this one" : "the last", t->skipped,
-                       is_blank
-                           ? "check which tokens of the data are targets (data.labels_mask, conversations), or shuffle the rows"
-                           : "lower the learning rate or look at the data");
+                       is_blank ? "check which tokens of the data are targets (data.labels_mask, "
+                                  "conversations), or shuffle the rows"
+                                : "lower the learning rate or look at the data");
     return SW_OK;
 }
 
 sw_status sw_training_step(sw_training *t, sw_error *err) {
     const sw_settings *s = t->run->settings;
-    sw_step_hooks hooks = {.self = t, .fill = fill, .collect = collect, .decide = decide, .before_update = before_update};
+    sw_step_hooks hooks = {.self = t,
+                           .fill = fill,
+                           .collect = collect,
+                           .decide = decide,
+                           .before_update = before_update};
     sw_scalars scalars;
     sw_status status = begin_step(t, &scalars, err);
     t->check.finding = SW_FOUND_NOTHING;
@@ -285,7 +308,8 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     double begin = sw_seconds_now();
     int64_t micro = t->run->plan.assembly.choice.micro_batch_size;
     if (!status)
-        status = sw_executor_step(t->executor, SW_PROGRAM_TRAIN, (t->n_rows + micro - 1) / micro, &scalars, &hooks, err);
+        status = sw_executor_step(t->executor, SW_PROGRAM_TRAIN, (t->n_rows + micro - 1) / micro,
+                                  &scalars, &hooks, err);
     if (!status && t->check.finding)
         status = sw_verify_judge(t, err);
     if (status)
@@ -293,7 +317,8 @@ sw_status sw_training_step(sw_training *t, sw_error *err) {
     double seconds = sw_seconds_now() - begin;
     sw_executor_counts counts = *sw_executor_count(t->executor);
     end_step(t);
-    bool is_due = t->step == t->n_steps || (s->train.validate_every > 0 && t->step % s->train.validate_every == 0);
+    bool is_due = t->step == t->n_steps ||
+                  (s->train.validate_every > 0 && t->step % s->train.validate_every == 0);
     t->has_validation = false;
     if (t->run->validation && is_due && !t->stop_signal) /* who asks to stop is not made to wait */
         status = sw_training_evaluate(t, &t->validation_loss, err);

@@ -1,5 +1,6 @@
-/* train.c: a run, before its ranks exist: everything is read, planned and checked here, so that a run that cannot work never
- * starts and leaves nothing behind. No thread, no BLAS, no device in this process.
+/* train.c: a run, before its ranks exist: everything is read, planned and checked here, so that a
+ * run that cannot work never starts and leaves nothing behind. No thread, no BLAS, no device in
+ * this process.
  */
 #include "train/train.h"
 
@@ -33,14 +34,16 @@ static sw_status find_length(sw_run *run, sw_error *err) {
         run->n_steps = divide_up(s->train.tokens, per_step);
     else {
         if (__builtin_mul_overflow(facts.n_rows, s->train.epochs, &run->n_rows))
-            return sw_fail(err, SW_BAD_CONFIG, "train.epochs %" PRId64 " of %" PRId64 " rows are too many to count",
+            return sw_fail(err, SW_BAD_CONFIG,
+                           "train.epochs %" PRId64 " of %" PRId64 " rows are too many to count",
                            s->train.epochs, facts.n_rows);
         run->n_steps = divide_up(run->n_rows, batch);
         return SW_OK;
     }
     if (__builtin_mul_overflow(run->n_steps, batch, &run->n_rows))
-        return sw_fail(err, SW_BAD_CONFIG, "train.steps %" PRId64 " of %" PRId64 " rows are too many to count", run->n_steps,
-                       batch);
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "train.steps %" PRId64 " of %" PRId64 " rows are too many to count",
+                       run->n_steps, batch);
     return SW_OK;
 }
 
@@ -51,7 +54,8 @@ int64_t sw_run_length(const sw_run *run, int64_t step, int64_t n_rows) {
     return step + divide_up(run->n_rows > n_rows ? run->n_rows - n_rows : 0, s->train.batch_size);
 }
 
-/* The adapter that the run starts from fits the model; the model's mark, for the adapter that the run will write. */
+/* The adapter that the run starts from fits the model; the model's mark, for the adapter that the
+ * run will write. */
 static sw_status check_adapters(sw_run *run, sw_error *err) {
     const sw_settings *s = run->settings;
     const sw_assembly *a = &run->plan.assembly;
@@ -59,7 +63,8 @@ static sw_status check_adapters(sw_run *run, sw_error *err) {
     if (s->model.lora.adapter)
         status = sw_adapter_check(s->model.lora.adapter, &a->lora, a->graph, &a->lora_layers, err);
     if (!status && s->model.lora.adapter)
-        status = sw_adapter_check_base(s->model.lora.adapter, s->model.path, &a->model, a->graph, err);
+        status =
+            sw_adapter_check_base(s->model.lora.adapter, s->model.path, &a->model, a->graph, err);
     return status ? status : sw_model_mark(s->model.path, &a->model, a->graph, run->base_mark, err);
 }
 
@@ -80,7 +85,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     if (!status && !run->options->model)
         status = sw_assembly_model(s, &model, err);
     if (!status)
-        status = sw_run_data_open(run, run->options->model ? run->options->model->vocabulary : model.vocabulary, err);
+        status = sw_run_data_open(
+            run, run->options->model ? run->options->model->vocabulary : model.vocabulary, err);
     sw_assembly_choose(s, run->cores.n, &choice, run->plan.why_ranks, sizeof run->plan.why_ranks);
     if (!status)
         status = sw_faults_check(run->faults, choice.n_ranks, err);
@@ -93,11 +99,13 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     s = run->settings;
     status = sw_assembly_create(s, run->options->model, &choice, &run->plan.assembly, err);
     if (!status && s->model.path)
-        status =
-            sw_model_files_check(s->model.path, sw_assembly_files_config(&run->plan.assembly), run->plan.assembly.graph, err);
-    if (!status && choice.keeps_documents_apart && sw_program_buffer_of(run->plan.assembly.program, SW_PORT_DOCUMENTS) < 0)
+        status = sw_model_files_check(s->model.path, sw_assembly_files_config(&run->plan.assembly),
+                                      run->plan.assembly.graph, err);
+    if (!status && choice.keeps_documents_apart &&
+        sw_program_buffer_of(run->plan.assembly.program, SW_PORT_DOCUMENTS) < 0)
         status = sw_fail(err, SW_BAD_CONFIG,
-                         "rows hold pieces of several documents, which this model does not keep apart (sw_documents) · set "
+                         "rows hold pieces of several documents, which this model does not keep "
+                         "apart (sw_documents) · set "
                          "data.packing: false for text without boundaries");
     if (!status && run->plan.assembly.lora.rank)
         status = check_adapters(run, err);
@@ -110,9 +118,10 @@ static sw_status prepare(sw_run *run, sw_error *err) {
                                   .warmup_steps = s->optimizer.warmup_steps,
                                   .final_ratio = s->optimizer.final_ratio,
                                   .decay_ratio = s->optimizer.decay_ratio};
-    sw_gemm_choose(run->plan.kernel_set, sw_sharding_numbers(&run->plan.assembly.sharding), s->train.reproducible,
-                   &run->plan.gemm);
-    status = sw_record_create(&run->plan.assembly, run->data, run->plan.kernel_set, run->plan.gemm.kind, &run->record, err);
+    sw_gemm_choose(run->plan.kernel_set, sw_sharding_numbers(&run->plan.assembly.sharding),
+                   s->train.reproducible, &run->plan.gemm);
+    status = sw_record_create(&run->plan.assembly, run->data, run->plan.kernel_set,
+                              run->plan.gemm.kind, &run->record, err);
     if (!status && run->goes_on)
         status = sw_run_folder_compare(run, err);
     if (!status)
@@ -124,7 +133,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
 }
 
 static sw_status enter_folder(sw_run *run, sw_error *err) {
-    sw_status status = run->goes_on ? sw_run_folder_clean(run, err) : sw_run_folder_create(run, err);
+    sw_status status =
+        run->goes_on ? sw_run_folder_clean(run, err) : sw_run_folder_create(run, err);
     if (!status && run->lock.missing) {
         char text[SW_MESSAGE_BYTES];
         sw_run_lock_warning(&run->lock, run->settings->checkpoint.path, text, sizeof text);
@@ -142,7 +152,9 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
     err = err ? err : &unseen;
     sw_status status = sw_faults_open(options->faults, options->n_faults, &run.faults, err);
     if (!status && run.faults && options->as_threads)
-        status = sw_fail(err, SW_BAD_CONFIG, "faults are injected into processes; ranks as threads would all be struck");
+        status =
+            sw_fail(err, SW_BAD_CONFIG,
+                    "faults are injected into processes; ranks as threads would all be struck");
     if (!status)
         status = sw_faults_begin(run.faults, err);
     if (!status)
@@ -154,8 +166,11 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
     if (!status && run.room_remark[0])
         sw_report_warning(&run, "%s", run.room_remark);
     if (!status && run.is_finished)
-        sw_report_line(&run, "%s is finished: its %lld %s done; ask for more with train.steps, or take another folder",
-                       settings->checkpoint.path, (long long)run.n_steps, sw_text_noun(run.n_steps, "step is", "steps are"));
+        sw_report_line(&run,
+                       "%s is finished: its %lld %s done; ask for more with train.steps, or take "
+                       "another folder",
+                       settings->checkpoint.path, (long long)run.n_steps,
+                       sw_text_noun(run.n_steps, "step is", "steps are"));
     else if (!status && !options->dry_run) {
         status = enter_folder(&run, err);
         if (!status) {

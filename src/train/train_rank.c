@@ -1,4 +1,5 @@
-/* train_rank.c: the life of a rank: open the device, agree with the others, load or take up a checkpoint, train, save. */
+/* train_rank.c: the life of a rank: open the device, agree with the others, load or take up a
+ * checkpoint, train, save. */
 #include "train/training.h"
 
 #include <inttypes.h>
@@ -29,7 +30,8 @@ static size_t text_line(const void *self, int64_t i, char *line, size_t bytes) {
         text = strchr(text, '\n');
         text = text ? text + 1 : NULL;
     }
-    return (size_t)snprintf(line, bytes, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+    return (size_t)snprintf(line, bytes, "%.*s", text ? (int)strcspn(text, "\n") : 0,
+                            text ? text : "");
 }
 
 static sw_status agree_on_text(sw_comm *comm, const char *what, const char *text, sw_error *err) {
@@ -45,28 +47,32 @@ static sw_status agree(const sw_training *t, sw_error *err) {
     char kernels[256];
     char *yaml = sw_settings_yaml(run->settings);
     if (!yaml)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the settings' text", t->comm->rank);
-    snprintf(kernels, sizeof kernels, "kernels %s, matrix products by %s", t->device->kernel_set, t->device->gemm);
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the settings' text",
+                       t->comm->rank);
+    snprintf(kernels, sizeof kernels, "kernels %s, matrix products by %s", t->device->kernel_set,
+             t->device->gemm);
     sw_status status = agree_on_text(t->comm, "settings", yaml, err);
     free(yaml);
     if (!status)
         status = agree_on_text(t->comm, "choice of kernels", kernels, err);
     if (!status)
-        status = sw_agree(t->comm, "program", run->plan.assembly.program->instructions.n, program_line,
-                          run->plan.assembly.program, err);
+        status = sw_agree(t->comm, "program", run->plan.assembly.program->instructions.n,
+                          program_line, run->plan.assembly.program, err);
     if (!status && run->validation)
-        status = sw_agree(t->comm, "evaluation program", run->plan.assembly.evaluation->instructions.n, program_line,
-                          run->plan.assembly.evaluation, err);
+        status =
+            sw_agree(t->comm, "evaluation program", run->plan.assembly.evaluation->instructions.n,
+                     program_line, run->plan.assembly.evaluation, err);
     return status;
 }
 
 /* Rank 0 lays the final files out. */
-static sw_status begin_files(const sw_run *run, const char *folder, sw_model_output output, sw_error *err) {
+static sw_status begin_files(const sw_run *run, const char *folder, sw_model_output output,
+                             sw_error *err) {
     char *adapter_config = NULL;
     sw_status status = SW_OK;
     if (output.is_adapter)
-        status = sw_adapter_config_write(&run->plan.assembly.lora, &run->plan.assembly.lora_layers, run->settings->model.path,
-                                         &adapter_config, err);
+        status = sw_adapter_config_write(&run->plan.assembly.lora, &run->plan.assembly.lora_layers,
+                                         run->settings->model.path, &adapter_config, err);
     if (adapter_config)
         output.config_json = adapter_config;
     if (!status)
@@ -75,8 +81,8 @@ static sw_status begin_files(const sw_run *run, const char *folder, sw_model_out
     return status;
 }
 
-/* The final weights, or adapters, written by all ranks side by side. What a failure leaves is removed when no rank writes any
- * more. */
+/* The final weights, or adapters, written by all ranks side by side. What a failure leaves is
+ * removed when no rank writes any more. */
 static sw_status write_model(sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     const sw_assembly *a = &run->plan.assembly;
@@ -91,7 +97,8 @@ static sw_status write_model(sw_training *t, sw_error *err) {
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status && sw_mesh_counts(&a->sharding.mesh, a->compiled->layout.cut_over, t->comm->rank))
-        status = sw_model_files_write(folder, &a->compiled->layout, masters.owner, output.dtype, sw_masters_fetch, &masters, err);
+        status = sw_model_files_write(folder, &a->compiled->layout, masters.owner, output.dtype,
+                                      sw_masters_fetch, &masters, err);
     if (!status)
         status = sw_barrier(t->comm, err);
     if (!status && t->comm->rank == 0)
@@ -120,11 +127,16 @@ static sw_status open_metrics(sw_training *t, sw_error *err) {
 }
 
 /* load_seconds: in which the model or the checkpoint was loaded; NAN where nothing was. */
-static sw_status event(sw_training *t, const char *name, const char *reason, double load_seconds, sw_error *err) {
-    sw_detail details[] = {sw_detail_integer("ranks", t->comm->n_ranks), sw_detail_integer("threads", t->device->n_threads),
-                           sw_detail_text("kernels", t->device->kernel_set), sw_detail_text("gemm", t->device->gemm),
+static sw_status event(sw_training *t, const char *name, const char *reason, double load_seconds,
+                       sw_error *err) {
+    sw_detail details[] = {sw_detail_integer("ranks", t->comm->n_ranks),
+                           sw_detail_integer("threads", t->device->n_threads),
+                           sw_detail_text("kernels", t->device->kernel_set),
+                           sw_detail_text("gemm", t->device->gemm),
                            sw_detail_real("load_seconds", load_seconds)};
-    return t->events ? sw_events_write(t->events, name, t->step, reason, details, isnan(load_seconds) ? 4 : 5, err) : SW_OK;
+    return t->events ? sw_events_write(t->events, name, t->step, reason, details,
+                                       isnan(load_seconds) ? 4 : 5, err)
+                     : SW_OK;
 }
 
 /* Where the run begins, for the reader. */
@@ -133,7 +145,8 @@ static sw_status tell_of_beginning(sw_training *t, double load_seconds, sw_error
     if (!t->run->goes_on)
         return event(t, "start", "a new run", load_seconds, err);
     if (t->saved_step >= 0) {
-        sw_status status = sw_step_path(t->run->settings->checkpoint.path, t->saved_step, path, err);
+        sw_status status =
+            sw_step_path(t->run->settings->checkpoint.path, t->saved_step, path, err);
         if (status)
             return status;
         snprintf(reason, sizeof reason, "from %s", path);
@@ -149,15 +162,17 @@ static sw_status prepare(sw_training *t, sw_error *err) {
     t->values = malloc(SW_PIECE_ELEMENTS * sizeof *t->values);
     t->all = calloc((size_t)t->comm->n_ranks, SW_PAYLOAD_BYTES);
     if (!t->values || !t->all)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to load pieces of the model", t->comm->rank);
-    sw_status status = sw_rank_device_open(t->comm, &run->plan.assembly.sharding, &run->cores, run->plan.kernel_set,
-                                           run->plan.gemm.kind, &t->device, err);
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to load pieces of the model",
+                       t->comm->rank);
+    sw_status status =
+        sw_rank_device_open(t->comm, &run->plan.assembly.sharding, &run->cores,
+                            run->plan.kernel_set, run->plan.gemm.kind, &t->device, err);
     if (!status)
         status = agree(t, err);
     if (!status)
-        status =
-            sw_executor_create(t->comm, t->device, &run->plan.assembly.compiled->states, run->plan.assembly.compiled->readable,
-                               run->validation ? SW_N_PROGRAMS : 1, &t->executor, err);
+        status = sw_executor_create(t->comm, t->device, &run->plan.assembly.compiled->states,
+                                    run->plan.assembly.compiled->readable,
+                                    run->validation ? SW_N_PROGRAMS : 1, &t->executor, err);
     if (!status)
         status = sw_rank_faults_watch(t->faults, t->executor, err);
     if (!status)
@@ -181,7 +196,9 @@ static sw_status finish(sw_training *t, sw_error *err) {
     int rank;
     sw_error unsaved = {.status = SW_OK};
     bool is_done = t->step >= t->n_steps;
-    const char *reason = t->stop_signal ? sw_stop_name(t->stop_signal) : t->limit ? t->limit : "all steps are done";
+    const char *reason = t->stop_signal ? sw_stop_name(t->stop_signal)
+                         : t->limit     ? t->limit
+                                        : "all steps are done";
     sw_status status = t->saving ? sw_training_save_last(t, &unsaved, err) : SW_OK;
     bool writes_model = is_done || !t->saving;
     if (!status && writes_model) {
@@ -194,7 +211,8 @@ static sw_status finish(sw_training *t, sw_error *err) {
         status = event(t, "stop", reason, NAN, err);
     if (!status && t->comm->rank == 0) {
         char first[SW_TEXT_NUMBER_BYTES], last[SW_TEXT_NUMBER_BYTES];
-        sw_report_line(t->run, "loss: %s at step 1, %s at step %" PRId64, sw_text_loss(t->first_loss, first, sizeof first),
+        sw_report_line(t->run, "loss: %s at step 1, %s at step %" PRId64,
+                       sw_text_loss(t->first_loss, first, sizeof first),
                        sw_text_loss(t->last_loss, last, sizeof last), t->step);
         sw_report_memory(t->run, worst);
         if (t->saved_step >= 0)
@@ -205,7 +223,8 @@ static sw_status finish(sw_training *t, sw_error *err) {
     if (status || !unsaved.status)
         return status;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step, 0, 0, "saving the last checkpoint");
-    if (t->comm->rank != sw_saving_failed_rank(t->saving)) /* who could not save ends the run, and is named */
+    if (t->comm->rank !=
+        sw_saving_failed_rank(t->saving)) /* who could not save ends the run, and is named */
         return sw_barrier(t->comm, err);
     return sw_fail(err, unsaved.status, "%s", unsaved.message);
 }
@@ -215,27 +234,32 @@ static sw_status early_end(const sw_training *t, sw_error *err) {
     const char *path = t->run->settings->checkpoint.path;
     char left[SW_PATH_BYTES + 96];
     if (t->saving)
-        snprintf(left, sizeof left, "%s/steps/%08" PRId64 " is saved, and the same command continues from there", path,
+        snprintf(left, sizeof left,
+                 "%s/steps/%08" PRId64 " is saved, and the same command continues from there", path,
                  t->saved_step);
     else
         snprintf(left, sizeof left, "the model so far is saved in %s/model", path);
     if (t->stop_signal)
-        return sw_fail(err, sw_stop_status(t->stop_signal), "stopped by %s after step %" PRId64 "; %s",
-                       sw_stop_words(t->stop_signal), t->step, left);
-    return t->limit ? sw_fail(err, SW_GUARD, "the run was ended after step %" PRId64 " by guard.limits: %s; %s", t->step,
-                              t->limit, left)
+        return sw_fail(err, sw_stop_status(t->stop_signal),
+                       "stopped by %s after step %" PRId64 "; %s", sw_stop_words(t->stop_signal),
+                       t->step, left);
+    return t->limit ? sw_fail(err, SW_GUARD,
+                              "the run was ended after step %" PRId64 " by guard.limits: %s; %s",
+                              t->step, t->limit, left)
                     : SW_OK;
 }
 
 sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     sw_training t = {.run = run, .comm = comm, .saved_step = -1};
-    sw_status status = sw_rank_faults_open(t.run->faults, t.run->settings->checkpoint.path, comm, &t.faults, err);
+    sw_status status =
+        sw_rank_faults_open(t.run->faults, t.run->settings->checkpoint.path, comm, &t.faults, err);
     if (!status)
         status = prepare(&t, err);
     t.begin = sw_seconds_now();
     while (!status && t.step < t.n_steps && !t.stop_signal && !t.limit)
         status = sw_training_step(&t, err);
-    if (t.events && (status == SW_GUARD || sw_status_is_stop(status))) /* of all else the supervisor knows best */
+    if (t.events && (status == SW_GUARD ||
+                     sw_status_is_stop(status))) /* of all else the supervisor knows best */
         (void)sw_events_write(t.events, "stop", t.step, err->message, NULL, 0, NULL);
     if (!status)
         status = finish(&t, err);

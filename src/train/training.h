@@ -1,5 +1,6 @@
-/* training.h: the state of one rank's training, shared by train_rank.c (the life of a rank), step.c (one step), evaluate.c, and
- * what makes it go on: saving.h, restore.c, run_state.c, guards.c, verify.c. */
+/* training.h: the state of one rank's training, shared by train_rank.c (the life of a rank), step.c
+ * (one step), evaluate.c, and what makes it go on: saving.h, restore.c, run_state.c, guards.c,
+ * verify.c. */
 #ifndef SW_TRAIN_TRAINING_H
 #define SW_TRAIN_TRAINING_H
 
@@ -31,17 +32,24 @@ typedef struct sw_limit_seen {
 enum { SW_GUARD_SPEED_STEPS = 20 };
 
 /* A cross-check of the step that is running: verify.c. */
-typedef enum sw_finding { SW_FOUND_NOTHING, SW_FOUND_UNREST, SW_FOUND_REPLICAS, SW_FOUND_ARITHMETIC } sw_finding;
+typedef enum sw_finding {
+    SW_FOUND_NOTHING,
+    SW_FOUND_UNREST,
+    SW_FOUND_REPLICAS,
+    SW_FOUND_ARITHMETIC
+} sw_finding;
 typedef struct sw_check {
     bool is_due;      /* guard.verify_every names this step */
-    bool counts_step; /* the step's own work on slot 0 is hashed: it is one of the computations that are compared */
+    bool counts_step; /* the step's own work on slot 0 is hashed: it is one of the computations that
+                         are compared */
     int slot;         /* that the step is in */
     int n_active;     /* ranks with a micro-batch in slot 0 */
     uint64_t at_rest; /* hash of this rank's parameters and states before the step */
     uint64_t own;     /* hash of what this rank handed in for slot 0 */
-    uint64_t computed[2][SW_MAX_RANKS]; /* [..., n_active] hashes of micro-batches, by number: by their own rank; by another */
+    uint64_t computed[2][SW_MAX_RANKS]; /* [..., n_active] hashes of micro-batches, by number: by
+                                           their own rank; by another */
     sw_finding finding;                 /* the decision's: the same on all ranks */
-    bool is_suspect[SW_MAX_RANKS];      /* of whom; SW_FOUND_ARITHMETIC: open until sw_verify_judge */
+    bool is_suspect[SW_MAX_RANKS]; /* of whom; SW_FOUND_ARITHMETIC: open until sw_verify_judge */
 } sw_check;
 
 typedef struct sw_training {
@@ -55,10 +63,10 @@ typedef struct sw_training {
     float *values;                 /* [SW_PIECE_ELEMENTS] for loading and saving */
 
     /* what a checkpoint keeps: run_state.c */
-    int64_t step;            /* completed */
-    int64_t n_steps;         /* of the whole run, as it goes on from what was taken up: sw_run_length */
-    int64_t n_updates;       /* steps that changed the parameters */
-    int64_t next_row;        /* logical row with which the next step begins */
+    int64_t step;      /* completed */
+    int64_t n_steps;   /* of the whole run, as it goes on from what was taken up: sw_run_length */
+    int64_t n_updates; /* steps that changed the parameters */
+    int64_t next_row;  /* logical row with which the next step begins */
     int64_t n_rows_left_out; /* by rollbacks */
     int n_skipped_in_a_row;
     double first_loss, last_loss;
@@ -70,15 +78,16 @@ typedef struct sw_training {
     double begin;      /* of training in this process, seconds */
 
     /* checkpoints: checkpoints.c */
-    sw_saving *saving;                         /* NULL: no checkpoints */
-    sw_masters saved_masters;                  /* where it reads */
-    char *model_config;                        /* which it writes beside the states; NULL: a model without one */
-    const char *why_saved;                     /* the save that is running */
-    int64_t saved_step;                        /* of the newest checkpoint that is known to be whole; -1: none */
-    int64_t n_saves, n_unsaved;                /* tried, and failed, by this process; rank 0 */
-    char unsaved[SW_MESSAGE_BYTES];            /* why the last one failed that failed */
-    uint32_t n_saves_asked, n_saves_begun;     /* SIGUSR1: agreed on by all ranks */
-    sw_saving_stage first_saving;              /* the save that is running, at the decision of the last step: rank 0's stage */
+    sw_saving *saving;          /* NULL: no checkpoints */
+    sw_masters saved_masters;   /* where it reads */
+    char *model_config;         /* which it writes beside the states; NULL: a model without one */
+    const char *why_saved;      /* the save that is running */
+    int64_t saved_step;         /* of the newest checkpoint that is known to be whole; -1: none */
+    int64_t n_saves, n_unsaved; /* tried, and failed, by this process; rank 0 */
+    char unsaved[SW_MESSAGE_BYTES];        /* why the last one failed that failed */
+    uint32_t n_saves_asked, n_saves_begun; /* SIGUSR1: agreed on by all ranks */
+    sw_saving_stage first_saving; /* the save that is running, at the decision of the last step:
+                                     rank 0's stage */
     bool all_have_written, some_saving_failed; /* ... and of all ranks */
     sw_limit_seen limit_seen;                  /* rank 0's, to be told with the next decision */
     char limit_text[128];
@@ -101,18 +110,22 @@ typedef struct sw_training {
 /* The micro-batch of this rank in a slot, of those that are dealt out now. */
 static inline int64_t sw_training_micro_batch(const sw_training *t, int slot) {
     const sw_mesh *mesh = &t->run->plan.assembly.sharding.mesh;
-    return sw_deal_micro_batch(sw_mesh_deal(mesh, 0), sw_mesh_place(mesh, SW_DATA_AXES, t->comm->rank), slot);
+    return sw_deal_micro_batch(sw_mesh_deal(mesh, 0),
+                               sw_mesh_place(mesh, SW_DATA_AXES, t->comm->rank), slot);
 }
 
 /* Run one training step and all that belongs to it: decision, metrics, events, progress. */
 sw_status sw_training_step(sw_training *t, sw_error *err);
 
-/* The loss over the validation rows, and has_validation: the same on every rank, for any number of ranks. Who asks to stop
- * meanwhile (stop_signal) breaks it off: then has_validation is false, and the loss is of some rows. */
+/* The loss over the validation rows, and has_validation: the same on every rank, for any number of
+ * ranks. Who asks to stop meanwhile (stop_signal) breaks it off: then has_validation is false, and
+ * the loss is of some rows. */
 sw_status sw_training_evaluate(sw_training *t, double *loss, sw_error *err);
 
-/* Peaks of the worst rank (the largest sum), into `worst` [SW_N_MEMORY_CLASSES]; its resident bytes and number. Collective. */
-sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank, sw_error *err);
+/* Peaks of the worst rank (the largest sum), into `worst` [SW_N_MEMORY_CLASSES]; its resident bytes
+ * and number. Collective. */
+sw_status sw_training_memory(sw_training *t, int64_t *worst, int64_t *resident, int *rank,
+                             sw_error *err);
 
 /* The rows of all completed steps, without those that rollbacks left out. */
 static inline int64_t sw_training_rows_taken(const sw_training *t) {
@@ -123,13 +136,15 @@ static inline int64_t sw_training_rows_taken(const sw_training *t) {
 void sw_training_state_text(const sw_training *t, sw_json_line *text);
 sw_status sw_training_state_read(sw_training *t, const sw_checkpoint *checkpoint, sw_error *err);
 
-/* train/restore.c. Collective: put parameters, moments and counts as they are in the newest checkpoint that is good on every
- * rank, else as they are at the beginning; the parameters are then published. Rank 0 tells of checkpoints that were passed over.
- * Errors: SW_BAD_FILE when there are checkpoints and none is good. */
+/* train/restore.c. Collective: put parameters, moments and counts as they are in the newest
+ * checkpoint that is good on every rank, else as they are at the beginning; the parameters are then
+ * published. Rank 0 tells of checkpoints that were passed over. Errors: SW_BAD_FILE when there are
+ * checkpoints and none is good. */
 sw_status sw_training_restore(sw_training *t, sw_error *err);
 
-/* The same between steps, while nothing is being saved: parameters and moments of the newest good checkpoint, after which none is
- * left; *step is -1 if there is none, and then nothing has changed. */
+/* The same between steps, while nothing is being saved: parameters and moments of the newest good
+ * checkpoint, after which none is left; *step is -1 if there is none, and then nothing has
+ * changed. */
 sw_status sw_training_restore_again(sw_training *t, int64_t *step, sw_error *err);
 
 /* train/checkpoints.c. Before the first step. */
@@ -138,40 +153,47 @@ sw_status sw_training_open_saving(sw_training *t, sw_error *err);
 sw_status sw_training_tend_saving(sw_training *t, sw_error *err);
 /* Collective: wait for the save that is running, and tell what became of it. */
 sw_status sw_training_settle_saving(sw_training *t, sw_error *err);
-/* All ranks, after a rollback: the checkpoint that was gone back to gets the state that the run has now, before another step is
- * over: whatever ends the run then, the rows stay left out. Errors, of rank 0, which end the run: SW_NO_SPACE and others of
- * sw_save_replace_state. */
+/* All ranks, after a rollback: the checkpoint that was gone back to gets the state that the run has
+ * now, before another step is over: whatever ends the run then, the rows stay left out. Errors, of
+ * rank 0, which end the run: SW_NO_SPACE and others of sw_save_replace_state. */
 sw_status sw_training_save_rollback(sw_training *t, sw_error *err);
 /* At the end of a rank's part: how many saves have failed, if that were several. */
 void sw_training_tell_unsaved(const sw_training *t);
-/* Collective, at the end: the last step is saved. `unsaved` says why it could not be; its status is SW_OK when it was. */
+/* Collective, at the end: the last step is saved. `unsaved` says why it could not be; its status is
+ * SW_OK when it was. */
 sw_status sw_training_save_last(sw_training *t, sw_error *unsaved, sw_error *err);
 
-/* train/guards.c. Is this loss, of an otherwise good step, above factor (0: never) times the median of the last good ones? */
+/* train/guards.c. Is this loss, of an otherwise good step, above factor (0: never) times the median
+ * of the last good ones? */
 bool sw_guard_is_spike(const sw_guard_state *guard, double factor, double loss);
 void sw_guard_remember(sw_guard_state *guard, double loss);
-/* After a step: does it reach one of guard.limits? A limit of the clock is rank 0's to see, and all ranks learn it by ... */
+/* After a step: does it reach one of guard.limits? A limit of the clock is rank 0's to see, and all
+ * ranks learn it by ... */
 void sw_guard_look(sw_training *t, double seconds);
 /* ... this, at the next decision. */
 void sw_guard_reach(sw_training *t, const sw_limit_seen *seen);
-/* Collective, after a step whose loss was a spike: back to the newest checkpoint, and on with the rows after those of the step.
- * Without a checkpoint the update stays skipped, and no more. SW_GUARD when it has happened too often. */
+/* Collective, after a step whose loss was a spike: back to the newest checkpoint, and on with the
+ * rows after those of the step. Without a checkpoint the update stays skipped, and no more.
+ * SW_GUARD when it has happened too often. */
 sw_status sw_training_roll_back(sw_training *t, sw_error *err);
 
-/* train/verify.c: do the ranks' numbers agree? For steps that guard.verify_every names, around the executor's step; nothing of
- * the run changes. First, when the rows of the step are known: other ranks compute its first micro-batches beforehand.
- * Collective. */
+/* train/verify.c: do the ranks' numbers agree? For steps that guard.verify_every names, around the
+ * executor's step; nothing of the run changes. First, when the rows of the step are known: other
+ * ranks compute its first micro-batches beforehand. Collective. */
 sw_status sw_verify_begin(sw_training *t, sw_error *err);
 /* While the step's own micro-batches compute: a loss is there; a sw_step_hooks.gradient. */
 void sw_verify_loss(sw_training *t, double loss);
 void sw_verify_gradient(void *training, const void *gradient, int64_t bytes);
-/* At the decision: compare. t->check.finding is the same on all ranks; where there is one nothing may be updated. Collective. */
+/* At the decision: compare. t->check.finding is the same on all ranks; where there is one nothing
+ * may be updated. Collective. */
 sw_status sw_verify_compare(sw_training *t, sw_error *err);
 /* After a step with a finding: SW_GUARD, naming the ranks whose numbers differ. Collective. */
 sw_status sw_verify_judge(sw_training *t, sw_error *err);
 
-/* Rows of a micro-batch into the inputs of a program: rows at and beyond `end` are blank. `documents`, where a token's document
- * begins in its row, is there where the program asks; else every row is one document. */
-sw_status sw_training_fill(sw_training *t, int program, sw_dataset *data, int64_t first, int64_t end, sw_error *err);
+/* Rows of a micro-batch into the inputs of a program: rows at and beyond `end` are blank.
+ * `documents`, where a token's document begins in its row, is there where the program asks; else
+ * every row is one document. */
+sw_status sw_training_fill(sw_training *t, int program, sw_dataset *data, int64_t first,
+                           int64_t end, sw_error *err);
 
 #endif

@@ -1,20 +1,28 @@
-/* verify.c: cross-checks of the ranks' numbers (guard.verify_every), against memory and arithmetic that fail without a word.
+/* verify.c: cross-checks of the ranks' numbers (guard.verify_every), against memory and arithmetic
+ * that fail without a word.
  *
  * They look at one whole step, and judge at its decision, before anything is updated:
  *
- *      hash states | step's first micro-batches, by | the step: its slot 0 is | hash states | compare | decision | update
- *                  | the ranks before their own     | hashed as it is handed in | and replicas
+ *   1  hash states
+ *   2  the step's first micro-batches, computed by the ranks before their own
+ *   3  the step: its slot 0 is hashed as it is handed in
+ *   4  hash states and replicas
+ *   5  compare, decide, update
  *
- * Rest. Nobody writes parameters and moments between two updates: what a rank owns must be what it was when the step began.
+ * Rest. Nobody writes parameters and moments between two updates: what a rank owns must be what it
+ * was when the step began.
  *
- * Replicas. At stages 0 to 2 every rank has the whole compute copy of the parameters, at stage 0 the optimizer's states too. Each
- * rank hashes what it holds of every owner's part; the hashes of one part must be equal.
+ * Replicas. At stages 0 to 2 every rank has the whole compute copy of the parameters, at stage 0
+ * the optimizer's states too. Each rank hashes what it holds of every owner's part; the hashes of
+ * one part must be equal.
  *
- * Arithmetic. What a rank hands in for a micro-batch is hashed before it is summed: its gradient, unit by unit, and its loss. It
- * must be what another rank has computed from the same rows. Where the two differ, both compute once more, which changes nothing
- * either: who does not find the same again is wrong; if both do, a third rank decides. No memory is needed beside the plan's,
- * and dropout is the same, as it follows from the rows. Where a step of several slots adds its gradients up before it hands them
- * in (shard.accumulate: unsharded), a rank computes its own micro-batch once more instead of having it hashed on the way.
+ * Arithmetic. What a rank hands in for a micro-batch is hashed before it is summed: its gradient,
+ * unit by unit, and its loss. It must be what another rank has computed from the same rows. Where
+ * the two differ, both compute once more, which changes nothing either: who does not find the same
+ * again is wrong; if both do, a third rank decides. No memory is needed beside the plan's, and
+ * dropout is the same, as it follows from the rows. Where a step of several slots adds its
+ * gradients up before it hands them in (shard.accumulate: unsharded), a rank computes its own
+ * micro-batch once more instead of having it hashed on the way.
  */
 #include "train/training.h"
 
@@ -28,7 +36,8 @@
 /* ---- what a rank holds ---- */
 
 /* A hash of what lies there, put on top of `hash`. */
-static uint64_t hash_memory(const sw_training *t, const void *memory, int64_t bytes, uint64_t hash) {
+static uint64_t hash_memory(const sw_training *t, const void *memory, int64_t bytes,
+                            uint64_t hash) {
     char room[SW_VIEW_BYTES];
     for (int64_t done = 0, n; done < bytes; done += n) {
         n = bytes - done;
@@ -48,7 +57,8 @@ static uint64_t hash_of_owner(const sw_training *t, int owner) {
     const sw_states *states = &t->run->plan.assembly.compiled->states;
     uint64_t hash = 0;
     for (int g = 0; g < states->layout->n_groups; g++)
-        for (int held = SW_HELD_COPY; held < (states->sharding.stage == 0 ? SW_N_HELD : SW_HELD_COPY + 1); held++)
+        for (int held = SW_HELD_COPY;
+             held < (states->sharding.stage == 0 ? SW_N_HELD : SW_HELD_COPY + 1); held++)
             if (held != SW_HELD_GRADIENT)
                 hash = hash_part(t, sw_states_part(states, held, g, owner), hash);
     return hash;
@@ -62,7 +72,10 @@ static uint64_t hash_of_states(const sw_training *t) {
         for (int held = SW_HELD_COPY; held < SW_N_HELD; held++)
             if (held != SW_HELD_GRADIENT)
                 hash =
-                    hash_part(t, sw_states_updated_part(states, held, g, sw_layout_owner(states->layout, t->comm->rank)), hash);
+                    hash_part(t,
+                              sw_states_updated_part(
+                                  states, held, g, sw_layout_owner(states->layout, t->comm->rank)),
+                              hash);
     return hash;
 }
 
@@ -81,7 +94,8 @@ static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) 
     int64_t micro = a->choice.micro_batch_size;
     scalars->first_row = t->first_row + (t->comm->rank + p->rotation) % t->check.n_active * micro;
     sw_comm_enter(t->comm, SW_LANE_COMPUTE, t->step + 1, slot, 0, "computing a micro-batch again");
-    return sw_training_fill(t, SW_PROGRAM_TRAIN, t->run->data, scalars->first_row, t->first_row + t->n_rows, err);
+    return sw_training_fill(t, SW_PROGRAM_TRAIN, t->run->data, scalars->first_row,
+                            t->first_row + t->n_rows, err);
 }
 
 static sw_status collect(void *self, int slot, sw_error *err) {
@@ -99,14 +113,16 @@ static void gradient(void *self, const void *gradient, int64_t bytes) {
 }
 
 /* Nothing is updated; but ranks meet here, as the protocol of the parameters wants it. */
-static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err) {
+static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars,
+                        sw_error *err) {
     (void)squares;
     scalars->proceed = 0;
     return sw_barrier(((pass *)self)->t->comm, err);
 }
 
 /* Hashes of all micro-batches [n_active], by number, from those of the ranks that computed them. */
-static sw_status share(sw_training *t, int rotation, uint64_t own, uint64_t *hashes, sw_error *err) {
+static sw_status share(sw_training *t, int rotation, uint64_t own, uint64_t *hashes,
+                       sw_error *err) {
     uint64_t *all = t->all;
     sw_status status = sw_exchange(t->comm, &own, all, sizeof own, err);
     for (int r = 0; r < t->check.n_active && !status; r++)
@@ -116,13 +132,15 @@ static sw_status share(sw_training *t, int rotation, uint64_t own, uint64_t *has
 
 static sw_status compute(sw_training *t, int rotation, uint64_t *hashes, sw_error *err) {
     pass p = {.t = t, .rotation = rotation};
-    const sw_step_hooks hooks = {.self = &p, .fill = fill, .collect = collect, .decide = decide, .gradient = gradient};
+    const sw_step_hooks hooks = {
+        .self = &p, .fill = fill, .collect = collect, .decide = decide, .gradient = gradient};
     sw_scalars scalars = {.seed = (uint64_t)t->run->settings->train.seed,
                           .step = t->step,
                           .loss_scale = t->n_supervised ? 1 / (double)t->n_supervised : 0,
                           .bias_correction1 = 1,
                           .bias_correction2 = 1};
-    sw_status status = sw_executor_step(t->executor, SW_PROGRAM_TRAIN, t->check.n_active, &scalars, &hooks, err);
+    sw_status status =
+        sw_executor_step(t->executor, SW_PROGRAM_TRAIN, t->check.n_active, &scalars, &hooks, err);
     return status ? status : share(t, rotation, p.hash, hashes, err);
 }
 
@@ -130,7 +148,8 @@ static sw_status compute(sw_training *t, int rotation, uint64_t *hashes, sw_erro
 
 sw_status sw_verify_begin(sw_training *t, sw_error *err) {
     sw_check *check = &t->check;
-    int64_t micro = t->run->plan.assembly.choice.micro_batch_size, n_micro_batches = (t->n_rows + micro - 1) / micro;
+    int64_t micro = t->run->plan.assembly.choice.micro_batch_size,
+            n_micro_batches = (t->n_rows + micro - 1) / micro;
     sw_deal deal = sw_mesh_deal(&t->run->plan.assembly.sharding.mesh, n_micro_batches);
     bool is_one_slot = sw_deal_slots(deal) == 1;
     check->n_active = sw_deal_contributors(deal, 0);
@@ -162,7 +181,8 @@ static sw_status compare_rest(sw_training *t, sw_error *err) {
     return status;
 }
 
-_Static_assert(SW_MAX_RANKS * sizeof(uint64_t) <= SW_PAYLOAD_BYTES, "a hash for every owner is exchanged");
+_Static_assert(SW_MAX_RANKS * sizeof(uint64_t) <= SW_PAYLOAD_BYTES,
+               "a hash for every owner is exchanged");
 
 static sw_status compare_replicas(sw_training *t, sw_error *err) {
     const int n = t->comm->n_ranks, n_owners = t->run->plan.assembly.compiled->layout.n_shards;
@@ -189,7 +209,8 @@ sw_status sw_verify_compare(sw_training *t, sw_error *err) {
         status = compare_replicas(t, err);
     if (!status && !check->finding && check->counts_step)
         status = share(t, 0, check->own, check->computed[0], err);
-    if (!status && !check->finding && memcmp(check->computed[0], check->computed[1], (size_t)check->n_active * sizeof(uint64_t)))
+    if (!status && !check->finding &&
+        memcmp(check->computed[0], check->computed[1], (size_t)check->n_active * sizeof(uint64_t)))
         check->finding = SW_FOUND_ARITHMETIC;
     return status;
 }
@@ -208,7 +229,8 @@ static void name_ranks(const bool *is_odd, int n, char *text, size_t bytes) {
 }
 
 static sw_status differs(const sw_training *t, sw_error *err) {
-    static const char *const what[] = {"", "parameters or moments changed while nobody wrote them", "their copies of parameters",
+    static const char *const what[] = {"", "parameters or moments changed while nobody wrote them",
+                                       "their copies of parameters",
                                        "losses or gradients of the same rows"};
     const bool *is_suspect = t->check.is_suspect;
     char names[160];
@@ -221,14 +243,15 @@ static sw_status differs(const sw_training *t, sw_error *err) {
                                                           : "differ from each other:";
     int64_t step = t->step + 1, before = step - t->run->settings->guard.verify_every;
     return sw_fail(err, SW_GUARD,
-                   "the numbers of %s %s %s in step %" PRId64 ", which is not applied (guard.verify_every) · memory or processor "
-                   "may be faulty: check the machine; checkpoints saved since the last cross-check, at step %" PRId64
-                   ", may hold wrong numbers",
+                   "the numbers of %s %s %s in step %" PRId64
+                   ", which is not applied (guard.verify_every) · memory or processor "
+                   "may be faulty: check the machine; checkpoints saved since the last "
+                   "cross-check, at step %" PRId64 ", may hold wrong numbers",
                    names, how, what[t->check.finding], step, before);
 }
 
-/* Who computes a micro-batch again and finds something else has erred once; else two ranks stand against each other, and a third
- * decides, where there is one. */
+/* Who computes a micro-batch again and finds something else has erred once; else two ranks stand
+ * against each other, and a third decides, where there is one. */
 static sw_status find_suspects(sw_training *t, sw_error *err) {
     sw_check *check = &t->check;
     int n = check->n_active;
@@ -248,7 +271,8 @@ static sw_status find_suspects(sw_training *t, sw_error *err) {
         bool is_odd[3];
         sw_majority(values, 3, is_odd);
         for (int i = 0; i < 3; i++)
-            if (is_odd[i] || (n == 2 && again[0][k] != again[1][k])) /* of two, the third is the first */
+            if (is_odd[i] ||
+                (n == 2 && again[0][k] != again[1][k])) /* of two, the third is the first */
                 check->is_suspect[(k - i + 2 * n) % n] = true;
     }
     return status;
@@ -256,6 +280,7 @@ static sw_status find_suspects(sw_training *t, sw_error *err) {
 
 sw_status sw_verify_judge(sw_training *t, sw_error *err) {
     /* All ranks are here before one of them ends the run, so that all say the same. */
-    sw_status status = t->check.finding == SW_FOUND_ARITHMETIC ? find_suspects(t, err) : sw_barrier(t->comm, err);
+    sw_status status =
+        t->check.finding == SW_FOUND_ARITHMETIC ? find_suspects(t, err) : sw_barrier(t->comm, err);
     return status ? status : differs(t, err);
 }

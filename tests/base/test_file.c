@@ -73,12 +73,14 @@ static void what_is_too_long_or_ends_early_is_refused(void **state) {
 static void make_socket(const char *socket_path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_true(snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path) < (int)sizeof address.sun_path);
+    assert_true(snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path) <
+                (int)sizeof address.sun_path);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     close(fd);
 }
 
-/* A pipe in place of a file must not wait for its writer, nor for its reader; each kind is called by its name. */
+/* A pipe in place of a file must not wait for its writer, nor for its reader; each kind is called
+ * by its name. */
 static void only_regular_files_are_read_and_made(void **state) {
     (void)state;
     char *text, pipe_path[300], socket_path[300], link_path[300];

@@ -1,4 +1,5 @@
-/* What a file is by its first bytes: the usual wrong files are called by their names, and no good one is. */
+/* What a file is by its first bytes: the usual wrong files are called by their names, and no good
+ * one is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,7 +23,8 @@ static const struct {
            "sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
            "size 12345\n"),
      SW_FILE_LFS_POINTER},
-    {BYTES("version https://git-lfs.github.com/spec/v1 is what a pointer begins with."), SW_FILE_TEXT},
+    {BYTES("version https://git-lfs.github.com/spec/v1 is what a pointer begins with."),
+     SW_FILE_TEXT},
     {BYTES("<!DOCTYPE html>\n<html class=\"\">"), SW_FILE_WEB_PAGE},
     {BYTES("\n\xEF\xBB\xBF<p>"), SW_FILE_TEXT},
     {BYTES("\xEF\xBB\xBF \r\n<HTML>"), SW_FILE_WEB_PAGE},
@@ -42,8 +44,10 @@ static const struct {
     {BYTES("\x02\0\0\0\0\0\0\0{}"), SW_FILE_SAFETENSORS},
     {BYTES("\x02\0\0\0\0\0\0\1{}"), SW_FILE_UNKNOWN}, /* no header is so long */
     {BYTES("PK\3\4\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.txt"), SW_FILE_ZIP},
-    {BYTES("PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\x0E\0archive/data.pklFB"), SW_FILE_TORCH},
-    {BYTES("PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\0\x0E\0token.npy\x93NUMPY"), SW_FILE_NPZ},
+    {BYTES("PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\x0E\0archive/data.pklFB"),
+     SW_FILE_TORCH},
+    {BYTES("PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\0\x0E\0token.npy\x93NUMPY"),
+     SW_FILE_NPZ},
     {BYTES("PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xFF\xFF\x0E\0a"), SW_FILE_ZIP},
     {BYTES("PK\3\4"), SW_FILE_ZIP},
     {BYTES("\x80\2\x8A\x0A\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\x19.\x80\2M"), SW_FILE_TORCH},
@@ -92,10 +96,12 @@ static void a_cut_character_is_no_damage(void **state) {
     assert_int_equal(sw_file_format_of(text, sizeof text, sizeof text), SW_FILE_UNKNOWN);
 }
 
-/* Each kind in the place of each that readers want: refused with both names, but where a reader must see for itself. */
+/* Each kind in the place of each that readers want: refused with both names, but where a reader
+ * must see for itself. */
 static void what_is_wanted_passes_and_the_rest_is_named(void **state) {
-    static const sw_file_format wanted[] = {SW_FILE_TEXT,     SW_FILE_JSON,        SW_FILE_JSON_LINES, SW_FILE_YAML,
-                                            SW_FILE_TEMPLATE, SW_FILE_SAFETENSORS, SW_FILE_GGUF,       SW_FILE_NPY};
+    static const sw_file_format wanted[] = {SW_FILE_TEXT, SW_FILE_JSON,     SW_FILE_JSON_LINES,
+                                            SW_FILE_YAML, SW_FILE_TEMPLATE, SW_FILE_SAFETENSORS,
+                                            SW_FILE_GGUF, SW_FILE_NPY};
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
@@ -105,13 +111,18 @@ static void what_is_wanted_passes_and_the_rest_is_named(void **state) {
             bool passes = kind == wanted[k] || kind == SW_FILE_UNKNOWN || (is_text && wants_text) ||
                           (kind == SW_FILE_EMPTY && wants_text && wanted[k] != SW_FILE_JSON) ||
                           (wanted[k] == SW_FILE_TEXT &&
-                           (kind == SW_FILE_WEB_PAGE || kind == SW_FILE_SERVER_ANSWER || kind == SW_FILE_TIKTOKEN)) ||
+                           (kind == SW_FILE_WEB_PAGE || kind == SW_FILE_SERVER_ANSWER ||
+                            kind == SW_FILE_TIKTOKEN)) ||
                           (kind == SW_FILE_UTF16 && !wants_text && (known[i].bytes[0] & 0x80) == 0);
-            sw_status status = sw_file_expect("dir/file", known[i].bytes, known[i].n, known[i].n, wanted[k], &err);
+            sw_status status =
+                sw_file_expect("dir/file", known[i].bytes, known[i].n, known[i].n, wanted[k], &err);
             if (status != (passes ? SW_OK : SW_BAD_FILE))
-                fail_msg("input %zu for %s: %s %s", i, sw_file_format_words(wanted[k]), sw_status_name(status), err.message);
-            if (!passes && (strncmp(err.message, "dir/file: is ", 13) != 0 || !strstr(err.message, sw_file_format_words(kind)) ||
-                            !strstr(err.message, sw_file_format_words(wanted[k])) || strlen(err.message) > 400))
+                fail_msg("input %zu for %s: %s %s", i, sw_file_format_words(wanted[k]),
+                         sw_status_name(status), err.message);
+            if (!passes && (strncmp(err.message, "dir/file: is ", 13) != 0 ||
+                            !strstr(err.message, sw_file_format_words(kind)) ||
+                            !strstr(err.message, sw_file_format_words(wanted[k])) ||
+                            strlen(err.message) > 400))
                 fail_msg("input %zu for %s: %s", i, sw_file_format_words(wanted[k]), err.message);
         }
 }
@@ -129,7 +140,9 @@ static void a_byte_order_mark_is_skipped_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_bytes_tell_the_kind), cmocka_unit_test(a_cut_character_is_no_damage),
-        cmocka_unit_test(what_is_wanted_passes_and_the_rest_is_named), cmocka_unit_test(a_byte_order_mark_is_skipped_once)};
+        cmocka_unit_test(the_first_bytes_tell_the_kind),
+        cmocka_unit_test(a_cut_character_is_no_damage),
+        cmocka_unit_test(what_is_wanted_passes_and_the_rest_is_named),
+        cmocka_unit_test(a_byte_order_mark_is_skipped_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

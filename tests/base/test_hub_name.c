@@ -1,4 +1,5 @@
-/* Which missing paths read like names of the Hugging Face Hub, and the command that fetches them. */
+/* Which missing paths read like names of the Hugging Face Hub, and the command that fetches
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +18,8 @@ static char folder[] = "/tmp/sw-hub-XXXXXX";
 
 static int make_folder(void **state) {
     (void)state;
-    return mkdtemp(folder) && chdir(folder) == 0 && mkdir("runs", 0777) == 0 && mkdir("there", 0777) == 0 &&
-                   symlink("nowhere/blob", "link") == 0
+    return mkdtemp(folder) && chdir(folder) == 0 && mkdir("runs", 0777) == 0 &&
+                   mkdir("there", 0777) == 0 && symlink("nowhere/blob", "link") == 0
                ? 0
                : -1;
 }

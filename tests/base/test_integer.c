@@ -1,4 +1,5 @@
-/* The few things that are done with counts: against what their definitions say, tried one by one. */
+/* The few things that are done with counts: against what their definitions say, tried one by
+ * one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@ static void the_largest_divisor_is_what_a_walk_finds(void **state) {
             while (n % found)
                 found--;
             if (largest_divisor(n, most) != found)
-                fail_msg("of %d up to %d: %d, not %d", (int)n, (int)most, (int)largest_divisor(n, most), (int)found);
+                fail_msg("of %d up to %d: %d, not %d", (int)n, (int)most,
+                         (int)largest_divisor(n, most), (int)found);
         }
 }
 

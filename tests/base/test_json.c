@@ -23,8 +23,10 @@ static void refused(const char *text, size_t bytes, const char *words) {
     sw_json *document;
     sw_error err = {0};
     sw_status status = sw_json_parse("x.json", text, (int64_t)bytes, &document, &err);
-    if (status != SW_BAD_FILE || strncmp(err.message, "x.json: ", 8) != 0 || !strstr(err.message, words))
-        fail_msg("%s: expected \"%s\", got %s: %s", text, words, sw_status_name(status), err.message);
+    if (status != SW_BAD_FILE || strncmp(err.message, "x.json: ", 8) != 0 ||
+        !strstr(err.message, words))
+        fail_msg("%s: expected \"%s\", got %s: %s", text, words, sw_status_name(status),
+                 err.message);
 }
 
 static void text_that_is_not_strictly_json_is_refused_with_its_place(void **state) {
@@ -75,7 +77,8 @@ static void depth_is_limited(void **state) {
 static void a_getter_takes_its_type_and_no_other(void **state) {
     (void)state;
     static const char *const values[] = {"7", "7.0", "\"7\"", "true", "[7]", "{}"};
-    static const char *const words[] = {"an integer", "a fraction", "a string", "true or false", "a list", "an object"};
+    static const char *const words[] = {"an integer",    "a fraction", "a string",
+                                        "true or false", "a list",     "an object"};
     for (int v = 0; v < 6; v++) {
         char text[64], expected[128];
         sw_error err = {0};
@@ -88,14 +91,19 @@ static void a_getter_takes_its_type_and_no_other(void **state) {
         snprintf(text, sizeof text, "{\"k\": %s}", values[v]);
         sw_json *document = parse(text);
         sw_json_object root = sw_json_root(document);
-        assert_int_equal(sw_json_integer(&root, "k", SW_JSON_OPTIONAL, &integer, &err), v == 0 ? SW_OK : SW_BAD_FILE);
+        assert_int_equal(sw_json_integer(&root, "k", SW_JSON_OPTIONAL, &integer, &err),
+                         v == 0 ? SW_OK : SW_BAD_FILE);
         snprintf(expected, sizeof expected, "x.json: k is %s, an integer is needed", words[v]);
         assert_true(v == 0 ? integer == 7 : strcmp(err.message, expected) == 0);
-        assert_int_equal(sw_json_real(&root, "k", SW_JSON_OPTIONAL, &real, &err), v <= 1 ? SW_OK : SW_BAD_FILE);
+        assert_int_equal(sw_json_real(&root, "k", SW_JSON_OPTIONAL, &real, &err),
+                         v <= 1 ? SW_OK : SW_BAD_FILE);
         assert_true(v <= 1 ? real == 7 : real == 0);
-        assert_int_equal(sw_json_text(&root, "k", SW_JSON_OPTIONAL, &string, &err), v == 2 ? SW_OK : SW_BAD_FILE);
-        assert_int_equal(sw_json_bool(&root, "k", SW_JSON_OPTIONAL, &truth, &err), v == 3 ? SW_OK : SW_BAD_FILE);
-        assert_int_equal(sw_json_integers(&root, "k", list, 2, &n, &err), v == 4 ? SW_OK : SW_BAD_FILE);
+        assert_int_equal(sw_json_text(&root, "k", SW_JSON_OPTIONAL, &string, &err),
+                         v == 2 ? SW_OK : SW_BAD_FILE);
+        assert_int_equal(sw_json_bool(&root, "k", SW_JSON_OPTIONAL, &truth, &err),
+                         v == 3 ? SW_OK : SW_BAD_FILE);
+        assert_int_equal(sw_json_integers(&root, "k", list, 2, &n, &err),
+                         v == 4 ? SW_OK : SW_BAD_FILE);
         assert_true(v != 4 || (n == 1 && list[0] == 7 && sw_json_is_list(&root, "k")));
         assert_int_equal(sw_json_child(&root, "k", &child, &err), v == 5 ? SW_OK : SW_BAD_FILE);
         sw_json_free(document);
@@ -113,7 +121,8 @@ static void null_and_absent_are_the_same_but_can_be_told_apart(void **state) {
         assert_false(sw_json_has(&root, keys[i]));
         assert_int_equal(sw_json_integer(&root, keys[i], SW_JSON_OPTIONAL, &value, &err), SW_OK);
         assert_int_equal(value, 5);
-        assert_int_equal(sw_json_integer(&root, keys[i], SW_JSON_REQUIRED, &value, &err), SW_BAD_FILE);
+        assert_int_equal(sw_json_integer(&root, keys[i], SW_JSON_REQUIRED, &value, &err),
+                         SW_BAD_FILE);
     }
     assert_string_equal(err.message, "x.json: absent is missing");
     assert_true(sw_json_is_null(&root, "a"));
@@ -153,7 +162,8 @@ static void keys_are_walked_in_the_order_of_the_file(void **state) {
 /* Whatever is quoted reads back. */
 static void quoted_text_reads_back(void **state) {
     (void)state;
-    char text[300] = "\"\\/\b\f\n\r\t\x7f naïve 漢字 😀", quoted[6 * sizeof text + 3], whole[7 * sizeof text];
+    char text[300] = "\"\\/\b\f\n\r\t\x7f naïve 漢字 😀", quoted[6 * sizeof text + 3],
+         whole[7 * sizeof text];
     size_t length = strlen(text);
     for (int c = 1; c < 0x20; c++)
         text[length++] = (char)c;

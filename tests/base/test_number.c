@@ -33,7 +33,8 @@ static const struct {
     {"1500e-2", "15", "15"},
     {"15e-1", NULL, "1.5"},
     {"1e18", "1000000000000000000", "1e+18"},
-    {"9007199254740993", "9007199254740993", "9007199254740992"}, /* more digits than a double has */
+    {"9007199254740993", "9007199254740993",
+     "9007199254740992"}, /* more digits than a double has */
     {"9007199254740993.0", "9007199254740993", "9007199254740992"},
     {"9.223372036854775807e18", "9223372036854775807", "9.2233720368547758e+18"},
     {"9223372036854775807", "9223372036854775807", "9.2233720368547758e+18"},
@@ -45,7 +46,8 @@ static const struct {
     {"5e-324", NULL, "4.9406564584124654e-324"},
     {"1e309", NULL, NULL},
     {"1e99999999999999999999", NULL, NULL},
-    {"0.10000000000000000000000000000000000000000000000000000000000000000000000000000000", NULL, "0.10000000000000001"},
+    {"0.10000000000000000000000000000000000000000000000000000000000000000000000000000000", NULL,
+     "0.10000000000000001"},
     {"1000000000000000000000000000000000000000000000e-45", "1", "1"},
     {"", NULL, NULL},
     {"-", NULL, NULL},
@@ -141,7 +143,8 @@ static void what_to_write_instead_is_said(void **state) {
         {"5.5", "write 5 or 6", SW_NUMERAL_INTEGER},
         {"1e19", "at most 9223372036854775807 is known", SW_NUMERAL_INTEGER},
         {"1e-400", "numbers from 5e-324 to 1.7e308 are known", SW_NUMERAL_REAL},
-        {"\xd9\xa1", "a number is written with the digits 0 to 9, a minus and a dot", SW_NUMERAL_INTEGER},
+        {"\xd9\xa1", "a number is written with the digits 0 to 9, a minus and a dot",
+         SW_NUMERAL_INTEGER},
         {"2G", "write 2GiB, or 2GB for powers of 1000", SW_NUMERAL_BYTES},
         {"2gb", "write 2GiB, or 2GB for powers of 1000", SW_NUMERAL_BYTES},
         {"1.5tib", "write 1.5TiB", SW_NUMERAL_BYTES},
@@ -184,7 +187,8 @@ static void advice_is_a_number(void **state) {
             bool is_read = kind == SW_NUMERAL_REAL ? sw_text_parse_real(advised, &real)
                            : kind == SW_NUMERAL_INTEGER
                                ? sw_text_parse_integer(advised, &whole)
-                               : sw_text_parse_bytes(advised, &whole) || sw_text_parse_integer(advised, &whole);
+                               : sw_text_parse_bytes(advised, &whole) ||
+                                     sw_text_parse_integer(advised, &whole);
             if (!is_read)
                 fail_msg("'%s' for '%s' is not read", advised, text);
         }

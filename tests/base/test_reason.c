@@ -50,7 +50,8 @@ static void hints_fit_their_causes(void **state) {
     }
 }
 
-/* What the process or the machine is short of says nothing about a file: nobody may take it for a damaged one. */
+/* What the process or the machine is short of says nothing about a file: nobody may take it for a
+ * damaged one. */
 static void a_shortage_is_no_damage(void **state) {
     (void)state;
     static const int shortages[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS, EAGAIN, EINTR, ENOLCK},

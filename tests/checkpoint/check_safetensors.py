@@ -24,12 +24,15 @@ def bits_of(kind, parameter, n, step):
 def read_plainly(path):
     """Names to (shape, bytes), by what the format's description says."""
     data = path.read_bytes()
-    (header_bytes,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + header_bytes])
+    (header_bytes, ) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + header_bytes])
     assert header.pop("__metadata__") == {"format": "pt"}
     begin = 8 + header_bytes
     assert all(entry["dtype"] == "F32" for entry in header.values())
-    return {name: (e["shape"], data[begin + e["data_offsets"][0] : begin + e["data_offsets"][1]]) for name, e in header.items()}
+    return {
+        name: (e["shape"], data[begin + e["data_offsets"][0]:begin + e["data_offsets"][1]])
+        for name, e in header.items()
+    }
 
 
 def read_with_package(path):
@@ -37,7 +40,10 @@ def read_with_package(path):
         from safetensors import deserialize
     except ImportError:
         return None
-    return {name: (entry["shape"], bytes(entry["data"])) for name, entry in deserialize(path.read_bytes())}
+    return {
+        name: (entry["shape"], bytes(entry["data"]))
+        for name, entry in deserialize(path.read_bytes())
+    }
 
 
 def main():
@@ -54,13 +60,15 @@ def main():
         assert end == entry["bytes"] == path.stat().st_size
         kind = KINDS[entry["name"]]
         tensors = read_plainly(path)
-        expected = [(i, p) for i, p in enumerate(manifest["parameters"]) if kind == 0 or p["trainable"]]
+        expected = [(i, p) for i, p in enumerate(manifest["parameters"])
+                    if kind == 0 or p["trainable"]]
         assert list(tensors) == [p["name"] for _, p in expected]
         for i, parameter in expected:
             shape, data = tensors[parameter["name"]]
             n = len(data) // 4
             assert shape == parameter["shape"]
-            assert data == struct.pack(f"<{n}I", *bits_of(kind, i, n, manifest["step"])), parameter["name"]
+            assert data == struct.pack(f"<{n}I", *bits_of(kind, i, n,
+                                                          manifest["step"])), parameter["name"]
         package = read_with_package(path)
         assert package is None or package == tensors
     print("read" if package is None else "read, by safetensors too")

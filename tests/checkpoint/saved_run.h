@@ -1,7 +1,8 @@
 /* saved_run.h: a small model whose state is a formula, saved by any number of ranks.
  *
- * Every element of every state is a hash of what it is (kind, parameter, element, step), any bits that 32 can be, so whoever
- * reads it knows what it must be, and nothing that is out of place can look right.
+ * Every element of every state is a hash of what it is (kind, parameter, element, step), any bits
+ * that 32 can be, so whoever reads it knows what it must be, and nothing that is out of place can
+ * look right.
  */
 #ifndef TESTS_CHECKPOINT_SAVED_RUN_H
 #define TESTS_CHECKPOINT_SAVED_RUN_H
@@ -23,7 +24,8 @@
 #include "checkpoint/steps.h"
 
 enum { MOST_RANKS = 8 };
-static const unsigned ALL_ADAMW = 1u << SW_STATE_MASTER | 1u << SW_STATE_FIRST_MOMENT | 1u << SW_STATE_SECOND_MOMENT;
+static const unsigned ALL_ADAMW =
+    1u << SW_STATE_MASTER | 1u << SW_STATE_FIRST_MOMENT | 1u << SW_STATE_SECOND_MOMENT;
 
 typedef struct saved_run {
     sw_graph *graph;
@@ -42,22 +44,26 @@ typedef struct saved_run {
     sw_save *save[MOST_RANKS];
 } saved_run;
 
-static const sw_setting_text RUN_SETTINGS[] = {{"train.seed", "1234"}, {"data.train", "[\"a\", \"b\\c\"]"}};
+static const sw_setting_text RUN_SETTINGS[] = {{"train.seed", "1234"},
+                                               {"data.train", "[\"a\", \"b\\c\"]"}};
 
-static inline uint32_t state_bits(sw_state_kind kind, int parameter, int64_t element, int64_t step) {
-    uint64_t x =
-        (uint64_t)element * 0x9e3779b97f4a7c15u ^ (uint64_t)parameter << 40 ^ (uint64_t)kind << 56 ^ (uint64_t)step << 20;
+static inline uint32_t state_bits(sw_state_kind kind, int parameter, int64_t element,
+                                  int64_t step) {
+    uint64_t x = (uint64_t)element * 0x9e3779b97f4a7c15u ^ (uint64_t)parameter << 40 ^
+                 (uint64_t)kind << 56 ^ (uint64_t)step << 20;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return (uint32_t)(x >> 32);
 }
 
-static inline sw_status fetch_state(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                                    float *values, sw_error *err) {
+static inline sw_status fetch_state(void *from, sw_state_kind kind, int group,
+                                    const sw_piece *piece, int64_t first, int64_t n, float *values,
+                                    sw_error *err) {
     const saved_run *run = from;
     (void)err;
     assert_int_equal(run->layout.parameters[piece->parameter->id].group, group);
-    assert_true(first >= 0 && n > 0 && first + n <= piece->length && (kind == SW_STATE_MASTER || piece->parameter->is_trainable));
+    assert_true(first >= 0 && n > 0 && first + n <= piece->length &&
+                (kind == SW_STATE_MASTER || piece->parameter->is_trainable));
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits = state_bits(kind, piece->parameter->id, piece->first + first + i, run->step);
         memcpy(&values[i], &bits, sizeof bits);
@@ -65,8 +71,8 @@ static inline sw_status fetch_state(void *from, sw_state_kind kind, int group, c
     return SW_OK;
 }
 
-/* Odd sizes, a parameter smaller than a rank's part, one of several ranges (or of few bytes, where there are many states to look
- * at), a frozen one, and a name that JSON must escape. */
+/* Odd sizes, a parameter smaller than a rank's part, one of several ranges (or of few bytes, where
+ * there are many states to look at), a frozen one, and a name that JSON must escape. */
 static inline sw_graph *make_run_graph(int64_t big_rows) {
     const struct {
         int unit;
@@ -84,10 +90,12 @@ static inline sw_graph *make_run_graph(int64_t big_rows) {
     sw_error err;
     assert_int_equal(sw_graph_create(1, 8, &graph, &err), SW_OK);
     sw_unit *root = sw_unit_declare(graph, NULL, "model");
-    sw_unit *units[] = {root, sw_unit_declare(graph, root, "layers.0"), sw_unit_declare(graph, root, "layers.1")};
+    sw_unit *units[] = {root, sw_unit_declare(graph, root, "layers.0"),
+                        sw_unit_declare(graph, root, "layers.1")};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        sw_parameter *p = sw_parameter_declare(graph, units[list[i].unit], list[i].name, list[i].n_dimensions, list[i].dimension,
-                                               SW_INIT_ZEROS, 0);
+        sw_parameter *p =
+            sw_parameter_declare(graph, units[list[i].unit], list[i].name, list[i].n_dimensions,
+                                 list[i].dimension, SW_INIT_ZEROS, 0);
         assert_non_null(p);
         if (list[i].is_frozen)
             sw_parameter_freeze(p);
@@ -100,9 +108,13 @@ enum { BIG_ROWS = 601, SKINNY_ROWS = 2 };
 /* Many small saves go where a sync costs nothing. Takes the graph over. */
 static inline void begin_run_with(saved_run *run, int n_ranks, sw_graph *graph, bool is_small) {
     sw_error err;
-    *run = (saved_run){.n_ranks = n_ranks, .storage = sw_storage_system(), .kinds = ALL_ADAMW, .validation_loss = NAN};
+    *run = (saved_run){.n_ranks = n_ranks,
+                       .storage = sw_storage_system(),
+                       .kinds = ALL_ADAMW,
+                       .validation_loss = NAN};
     run->graph = graph;
-    assert_int_equal(sw_layout_create(run->graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0}, SW_BLOCK, &run->layout, &err),
+    assert_int_equal(sw_layout_create(run->graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0},
+                                      SW_BLOCK, &run->layout, &err),
                      SW_OK);
     is_small = is_small && access("/dev/shm", W_OK) == 0;
     strcpy(run->folder, is_small ? "/dev/shm/shardwise-run-XXXXXX" : "/tmp/shardwise-run-XXXXXX");
@@ -139,7 +151,8 @@ static inline void change_ranks(saved_run *run, int n_ranks) {
     close_saves(run);
     sw_layout_free(&run->layout);
     run->n_ranks = n_ranks;
-    assert_int_equal(sw_layout_create(run->graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0}, SW_BLOCK, &run->layout, &err),
+    assert_int_equal(sw_layout_create(run->graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0},
+                                      SW_BLOCK, &run->layout, &err),
                      SW_OK);
 }
 
@@ -172,7 +185,8 @@ static inline sw_status open_saves(saved_run *run, sw_error *err) {
 /* The state with which a step is saved. */
 enum { SAVED_STATE_BYTES = 64 };
 static inline void saved_state(int64_t step, char state[SAVED_STATE_BYTES]) {
-    snprintf(state, SAVED_STATE_BYTES, "{\"tokens\": %lld, \"text\": \"}\\\"{\"}", (long long)(step * 1000));
+    snprintf(state, SAVED_STATE_BYTES, "{\"tokens\": %lld, \"text\": \"}\\\"{\"}",
+             (long long)(step * 1000));
 }
 
 /* All ranks in turn. When one fails all abandon, rank 0 last. */
@@ -194,7 +208,8 @@ static inline sw_status try_save(saved_run *run, int64_t step, sw_error *err) {
     for (int r = 0; r < run->n_ranks && status == SW_OK; r++)
         status = sw_save_finish(run->save[r], err);
     if (status == SW_OK)
-        status = sw_save_publish(run->save[0], &(sw_save_facts){state, run->validation_loss}, &run->remark, err);
+        status = sw_save_publish(run->save[0], &(sw_save_facts){state, run->validation_loss},
+                                 &run->remark, err);
     for (int r = run->n_ranks - 1; r >= 0 && status != SW_OK; r--)
         sw_save_abandon(run->save[r]);
     return status;
@@ -221,7 +236,8 @@ static inline sw_checkpoint *open_step(const saved_run *run, int64_t step) {
 }
 
 /* The step of the newest good checkpoint; -1: there is none. */
-static inline sw_status newest_good_step(const char *folder, int n_threads, sw_step_rejected_fn rejected, void *to, int64_t *step,
+static inline sw_status newest_good_step(const char *folder, int n_threads,
+                                         sw_step_rejected_fn rejected, void *to, int64_t *step,
                                          sw_error *err) {
     sw_checkpoint *checkpoint;
     sw_status status = sw_steps_newest_good(folder, n_threads, rejected, to, &checkpoint, err);
@@ -244,7 +260,8 @@ static inline void check_step(const saved_run *run, int64_t step) {
             if (kind != SW_STATE_MASTER && !parameter->is_trainable)
                 continue;
             float *values = malloc((size_t)parameter->n_elements * sizeof *values);
-            if (sw_checkpoint_read(reader, (sw_state_kind)kind, p, 0, parameter->n_elements, values, &err) != SW_OK)
+            if (sw_checkpoint_read(reader, (sw_state_kind)kind, p, 0, parameter->n_elements, values,
+                                   &err) != SW_OK)
                 fail_msg("%s", err.message);
             for (int64_t i = 0; i < parameter->n_elements; i++) {
                 uint32_t bits = state_bits((sw_state_kind)kind, p, i, step);

@@ -1,4 +1,5 @@
-/* test_adapter.c: adapter_config.json as PEFT writes it: what is read, what is refused and by what name; what is written. */
+/* test_adapter.c: adapter_config.json as PEFT writes it: what is read, what is refused and by what
+ * name; what is written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,15 +18,23 @@ static sw_status parse(const char *text, sw_adapter_config *config, sw_error *er
 
 /* All keys that PEFT 0.21 writes for plain LoRA. */
 static const char plain[] =
-    "{\"alora_invocation_tokens\": null, \"alpha_pattern\": {}, \"arrow_config\": null, \"auto_mapping\": null, "
-    "\"base_model_name_or_path\": \"m\", \"bias\": \"none\", \"corda_config\": null, \"ensure_weight_tying\": false, "
-    "\"eva_config\": null, \"exclude_modules\": null, \"fan_in_fan_out\": false, \"inference_mode\": true, "
-    "\"init_lora_weights\": true, \"layer_replication\": null, \"layers_pattern\": null, \"layers_to_transform\": null, "
-    "\"loftq_config\": {}, \"lora_alpha\": 24, \"lora_bias\": false, \"lora_dropout\": 0.05, \"megatron_config\": null, "
-    "\"megatron_core\": \"megatron.core\", \"modules_to_save\": null, \"peft_type\": \"LORA\", \"peft_version\": \"0.21.2\", "
+    "{\"alora_invocation_tokens\": null, \"alpha_pattern\": {}, \"arrow_config\": null, "
+    "\"auto_mapping\": null, "
+    "\"base_model_name_or_path\": \"m\", \"bias\": \"none\", \"corda_config\": null, "
+    "\"ensure_weight_tying\": false, "
+    "\"eva_config\": null, \"exclude_modules\": null, \"fan_in_fan_out\": false, "
+    "\"inference_mode\": true, "
+    "\"init_lora_weights\": true, \"layer_replication\": null, \"layers_pattern\": null, "
+    "\"layers_to_transform\": null, "
+    "\"loftq_config\": {}, \"lora_alpha\": 24, \"lora_bias\": false, \"lora_dropout\": 0.05, "
+    "\"megatron_config\": null, "
+    "\"megatron_core\": \"megatron.core\", \"modules_to_save\": null, \"peft_type\": \"LORA\", "
+    "\"peft_version\": \"0.21.2\", "
     "\"qalora_group_size\": 16, \"r\": 12, \"rank_pattern\": {}, \"revision\": null, "
-    "\"target_modules\": [\"v_proj\", \"q_proj\"], \"target_parameters\": null, \"task_type\": \"CAUSAL_LM\", "
-    "\"trainable_token_indices\": null, \"use_dora\": false, \"use_qalora\": false, \"use_rslora\": true}";
+    "\"target_modules\": [\"v_proj\", \"q_proj\"], \"target_parameters\": null, \"task_type\": "
+    "\"CAUSAL_LM\", "
+    "\"trainable_token_indices\": null, \"use_dora\": false, \"use_qalora\": false, "
+    "\"use_rslora\": true}";
 
 static void plain_lora_is_read(void **state) {
     (void)state;
@@ -39,10 +48,13 @@ static void plain_lora_is_read(void **state) {
     assert_string_equal(config.lora.targets[0], "v_proj");
     assert_string_equal(config.lora.targets[1], "q_proj");
     sw_adapter_config_free(&config);
-    /* An old file, and one that chooses by a pattern of Python's: then the tensors say which layers. */
-    if (parse("{\"r\": 1, \"lora_alpha\": 0.5, \"target_modules\": \".*self_attn.*\"}", &config, &err))
+    /* An old file, and one that chooses by a pattern of Python's: then the tensors say which
+     * layers. */
+    if (parse("{\"r\": 1, \"lora_alpha\": 0.5, \"target_modules\": \".*self_attn.*\"}", &config,
+              &err))
         fail_msg("%s", err.message);
-    assert_true(config.lora.rank == 1 && config.lora.alpha == 0.5 && !config.lora.is_rank_stabilised);
+    assert_true(config.lora.rank == 1 && config.lora.alpha == 0.5 &&
+                !config.lora.is_rank_stabilised);
     assert_true(!config.chooses_by_names && !config.lora.targets);
     sw_adapter_config_free(&config);
 }
@@ -75,7 +87,8 @@ static void what_is_not_plain_lora_is_refused_by_name(void **state) {
         {"\"use_rslora\": 1", "use_rslora"},
         {"\"target_modules\": [1]", "target_modules"},
         {"\"target_modules\": []", "target_modules"},
-        {"\"target_modules\": [\"q_proj\", \"lm_head\"]", "lm_head: adapters on the output projection"},
+        {"\"target_modules\": [\"q_proj\", \"lm_head\"]",
+         "lm_head: adapters on the output projection"},
         {"\"target_modules\": [\"transformer.wte\"]", "transformer.wte: adapters on the embedding"},
         {"\"r\": 4", "r"}, /* twice */
     };
@@ -110,13 +123,14 @@ static void what_is_not_plain_lora_is_refused_by_name(void **state) {
 }
 
 /* The layers of a graph that is made up: one weight. */
-static void written_and_read(const sw_lora *lora, sw_weight_layout layout, sw_adapter_config *config, char **text) {
+static void written_and_read(const sw_lora *lora, sw_weight_layout layout,
+                             sw_adapter_config *config, char **text) {
     sw_graph *graph;
     sw_error err = {0};
     assert_int_equal(sw_graph_create(1, 1, &graph, &err), SW_OK);
     sw_unit *root = sw_unit_declare(graph, NULL, "root");
-    sw_parameter *w =
-        sw_parameter_declare(graph, root, "model.layers.0.mlp.up_proj.weight", 2, (int64_t[]){4, 4}, SW_INIT_NORMAL, 1);
+    sw_parameter *w = sw_parameter_declare(graph, root, "model.layers.0.mlp.up_proj.weight", 2,
+                                           (int64_t[]){4, 4}, SW_INIT_NORMAL, 1);
     sw_lora_layer layer = {.weight = w, .layout = layout};
     sw_lora_layers layers = {.list = {&layer, 1, 1}};
     assert_int_equal(sw_adapter_config_write(lora, &layers, "base \"quoted\"", text, &err), SW_OK);
@@ -128,7 +142,12 @@ static void written_and_read(const sw_lora *lora, sw_weight_layout layout, sw_ad
 static void what_is_written_reads_back(void **state) {
     (void)state;
     static const char *const ends[] = {"up_proj", "down_proj"}, *const patterns[] = {"*.up_proj"};
-    sw_lora lora = {.rank = 7, .alpha = 2.5, .dropout = 0.125, .is_rank_stabilised = true, .n_targets = 2, .targets = ends};
+    sw_lora lora = {.rank = 7,
+                    .alpha = 2.5,
+                    .dropout = 0.125,
+                    .is_rank_stabilised = true,
+                    .n_targets = 2,
+                    .targets = ends};
     sw_adapter_config config;
     char *text;
     written_and_read(&lora, SW_IN_OUT, &config, &text);

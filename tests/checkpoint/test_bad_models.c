@@ -1,4 +1,5 @@
-/* test_bad_models.c: model folders that must load and ones that must be refused, with the reason of each. */
+/* test_bad_models.c: model folders that must load and ones that must be refused, with the reason of
+ * each. */
 #include "bad_files.h"
 
 #include "graph/graph.h"
@@ -38,12 +39,14 @@ static void refusals_give_the_reason(void **state) {
         {"vocab-mismatch", "model.embed_tokens.weight [11, 8] instead of [12, 8]"},
         {"layers-mismatch", "9 tensors are missing: model.layers.1.input_layernorm.weight"},
         {"layers-mismatch", "and 6 more"},
-        {"surplus-tensor", "1 tensor is not part of the model: model.layers.0.self_attn.q_proj.bias"},
+        {"surplus-tensor",
+         "1 tensor is not part of the model: model.layers.0.self_attn.q_proj.bias"},
         {"surplus-layer", "9 tensors are not part of the model"},
         {"transposed-tensor", "mlp.gate_proj.weight [8, 12] instead of [12, 8]"},
         {"rope-unknown", "rope_scaling.rope_type \"spiral\""},
         {"activation-unknown", "hidden_act \"swish9\""},
-        {"tied-but-unequal", "lm_head.weight differs from model.embed_tokens.weight in 88 of 88 elements, by 0.163"},
+        {"tied-but-unequal",
+         "lm_head.weight differs from model.embed_tokens.weight in 88 of 88 elements, by 0.163"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
         char path[512];
@@ -58,7 +61,8 @@ static void refusals_give_the_reason(void **state) {
 /* Directories that transformers wrote. */
 static void the_golden_models_are_accepted(void **state) {
     (void)state;
-    static const char *const names[] = {"llama-untied", "llama-tied", "llama-bf16", "llama-masked", "llama-schedule", "gpt2"};
+    static const char *const names[] = {"llama-untied", "llama-tied",     "llama-bf16",
+                                        "llama-masked", "llama-schedule", "gpt2"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         sw_error err = {0};

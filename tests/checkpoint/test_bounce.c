@@ -1,4 +1,5 @@
-/* test_bounce.c: what is sent arrives where it belongs, by whatever way; what cannot be written is said, and buffers go on. */
+/* test_bounce.c: what is sent arrives where it belongs, by whatever way; what cannot be written is
+ * said, and buffers go on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -39,14 +40,16 @@ static unsigned char byte_at(int64_t offset) {
 /* Lengths and offsets on both sides of blocks and of what goes past the cache. */
 static void every_byte_arrives(void **state) {
     (void)state;
-    static const int64_t lengths[] = {1, 4095, 4096, 4097, 12288, 65536, 65537, 300000, SW_RANGE_BYTES, 5, SW_RANGE_BYTES, 4096};
+    static const int64_t lengths[] = {1,     4095,   4096,           4097, 12288,          65536,
+                                      65537, 300000, SW_RANGE_BYTES, 5,    SW_RANGE_BYTES, 4096};
     const sw_storage *system = sw_storage_system();
     for (int way = 0; way < 3; way++) { /* with a ring, without direct writes, without a ring */
         sw_storage storage = *system;
         sw_bounce *bounce;
         sw_error err;
         storage.allows_ring = way < 2;
-        sw_bounce_file file = {path, system->open(NULL, path, false), way == 0 ? system->open(NULL, path, true) : -1};
+        sw_bounce_file file = {path, system->open(NULL, path, false),
+                               way == 0 ? system->open(NULL, path, true) : -1};
         int64_t offset = 0;
         void *data;
         assert_int_equal(ftruncate(file.plain, 0), 0);
@@ -75,7 +78,8 @@ static void every_byte_arrives(void **state) {
     }
 }
 
-static sw_status send_zeros(sw_bounce *bounce, const sw_bounce_file *file, int64_t offset, sw_error *err) {
+static sw_status send_zeros(sw_bounce *bounce, const sw_bounce_file *file, int64_t offset,
+                            sw_error *err) {
     void *data;
     sw_status status = sw_bounce_take(bounce, offset, &data, err);
     if (status == SW_OK) {
@@ -103,13 +107,15 @@ static void what_direct_writes_refuse_is_written_plainly(void **state) {
     close(file.direct);
 }
 
-/* A write that fails on its way is told by a later call, with file, byte and reason; after that the next file may be written. */
+/* A write that fails on its way is told by a later call, with file, byte and reason; after that the
+ * next file may be written. */
 static void a_failure_is_told_once(void **state) {
     (void)state;
     const sw_storage *system = sw_storage_system();
     sw_bounce *bounce;
     sw_error err = {0};
-    sw_bounce_file bad = {path, open(path, O_RDONLY), -1}, good = {path, system->open(NULL, path, false), -1};
+    sw_bounce_file bad = {path, open(path, O_RDONLY), -1},
+                   good = {path, system->open(NULL, path, false), -1};
     sw_status status = SW_OK;
     assert_int_equal(sw_bounce_open(system, &bounce, &err), SW_OK);
     for (int i = 0; i < 9 && status == SW_OK; i++)
@@ -126,8 +132,9 @@ static void a_failure_is_told_once(void **state) {
     close(good.plain);
 }
 
-/* A kernel, or a sandbox, that gives a ring and then refuses to serve it, from the beginning or while writes are on their way:
- * all that was sent is written, once. Nobody waits for ever, also not where every call is interrupted. */
+/* A kernel, or a sandbox, that gives a ring and then refuses to serve it, from the beginning or
+ * while writes are on their way: all that was sent is written, once. Nobody waits for ever, also
+ * not where every call is interrupted. */
 static void a_ring_that_fails_is_left(void **state) {
     (void)state;
     static const int errors[] = {ENOMEM, EPERM, ENOSYS, EBADF, EINTR, EAGAIN, EBUSY};
@@ -141,7 +148,8 @@ static void a_ring_that_fails_is_left(void **state) {
                 sw_bounce *bounce;
                 sw_error err;
                 sw_bounce_file file = {path, system->open(NULL, path, false), -1};
-                sw_status status = ftruncate(file.plain, 0) ? SW_BUG : sw_bounce_open(system, &bounce, &err);
+                sw_status status =
+                    ftruncate(file.plain, 0) ? SW_BUG : sw_bounce_open(system, &bounce, &err);
                 alarm(60);
                 for (int k = 0; k < N_WRITES && !status; k++) {
                     void *data;
@@ -164,10 +172,12 @@ static void a_ring_that_fails_is_left(void **state) {
             int64_t bytes;
             sw_error err;
             assert_int_equal(sw_file_read(path, 1 << 30, &text, &bytes, &err), SW_OK);
-            assert_true(WEXITSTATUS(how) == LEFT_OUT || bytes == N_WRITES * (int64_t)SW_RANGE_BYTES);
+            assert_true(WEXITSTATUS(how) == LEFT_OUT ||
+                        bytes == N_WRITES * (int64_t)SW_RANGE_BYTES);
             for (int64_t k = 0; k < bytes && !WEXITSTATUS(how); k++)
                 if ((unsigned char)text[k] != byte_at(k))
-                    fail_msg("%s from write %d on: byte %lld", strerror(errors[i]), first, (long long)k);
+                    fail_msg("%s from write %d on: byte %lld", strerror(errors[i]), first,
+                             (long long)k);
             free(text);
         }
 }

@@ -1,4 +1,5 @@
-/* test_copy.c: a checkpoint that becomes another run's, whatever happens meanwhile to the folder that it came from. */
+/* test_copy.c: a checkpoint that becomes another run's, whatever happens meanwhile to the folder
+ * that it came from. */
 #include "checkpoint/saved_run.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@ static void write_text(const char *folder, const char *name, const char *text) {
         fail_msg("%s", err.message);
 }
 
-/* What was opened is what is copied: its run removes the checkpoint meanwhile, and a newer one stands at its path. */
+/* What was opened is what is copied: its run removes the checkpoint meanwhile, and a newer one
+ * stands at its path. */
 static void the_checkpoint_goes_while_it_is_copied(void **state) {
     (void)state;
     saved_run from, to;
@@ -42,7 +44,8 @@ static void the_checkpoint_goes_while_it_is_copied(void **state) {
     end_run(&to);
 }
 
-/* Somebody's file in what a killed run left of this very step stays, and stops an import as little as a save. */
+/* Somebody's file in what a killed run left of this very step stays, and stops an import as little
+ * as a save. */
 static void somebodys_file_in_a_left_over(void **state) {
     (void)state;
     saved_run from, to;
@@ -71,7 +74,8 @@ static void somebodys_file_in_a_left_over(void **state) {
     end_run(&to);
 }
 
-/* A person is sent to what is in the way: memory, the disk, the limit, rights, and not to rights whatever it was. */
+/* A person is sent to what is in the way: memory, the disk, the limit, rights, and not to rights
+ * whatever it was. */
 static void why_a_part_cannot_be_opened(void **state) {
     (void)state;
     static const struct {
@@ -92,7 +96,8 @@ static void why_a_part_cannot_be_opened(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sw_error err;
-        assert_int_equal(sw_checkpoint_cannot_open("/nowhere", rows[i].error, &err), rows[i].status);
+        assert_int_equal(sw_checkpoint_cannot_open("/nowhere", rows[i].error, &err),
+                         rows[i].status);
         if (!strstr(err.message, rows[i].hint) || !strstr(err.message, strerror(rows[i].error)))
             fail_msg("'%s' is not in: %s", rows[i].hint, err.message);
         assert_true(strstr(rows[i].hint, "right") || !strstr(err.message, "right"));

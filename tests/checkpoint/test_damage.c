@@ -1,5 +1,5 @@
-/* test_damage.c: what is damaged, cut, missing, of another model, or not where it should be is refused by name, and the
- * checkpoint before it is taken.
+/* test_damage.c: what is damaged, cut, missing, of another model, or not where it should be is
+ * refused by name, and the checkpoint before it is taken.
  */
 #include "checkpoint/saved_run.h"
 
@@ -30,7 +30,8 @@ static const char *join(const char *folder, const char *name) {
     return path;
 }
 
-/* 10,000 bits, each in a file by chance: found, with the file and the parameter that it belongs to. */
+/* 10,000 bits, each in a file by chance: found, with the file and the parameter that it belongs
+ * to. */
 static void any_bit_that_flips_is_found(void **state) {
     (void)state;
     saved_run run;
@@ -71,8 +72,8 @@ static void flip(const char *path, int64_t offset) {
     close(fd);
 }
 
-static sw_status put_nowhere(void *to, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                             float *values, sw_error *err) {
+static sw_status put_nowhere(void *to, sw_state_kind kind, int group, const sw_piece *piece,
+                             int64_t first, int64_t n, float *values, sw_error *err) {
     (void)to, (void)kind, (void)group, (void)piece, (void)first, (void)n, (void)values, (void)err;
     return SW_OK;
 }
@@ -96,12 +97,15 @@ static void damage_is_named(void **state) {
     assert_non_null(strstr(err.message, "damaged"));
     sw_status status = SW_OK;
     for (int rank = 0; rank < 2 && status == SW_OK; rank++)
-        status = sw_checkpoint_load(checkpoint, &run.layout, rank, ALL_ADAMW, put_nowhere, NULL, NULL, &err);
+        status = sw_checkpoint_load(checkpoint, &run.layout, rank, ALL_ADAMW, put_nowhere, NULL,
+                                    NULL, &err);
     assert_int_equal(status, SW_BAD_FILE);
     assert_non_null(strstr(err.message, path));
     assert_int_equal(sw_checkpoint_reader_open(checkpoint, &reader, &err), SW_OK);
-    assert_int_equal(sw_checkpoint_read(reader, SW_STATE_SECOND_MOMENT, 0, 0, 8, values, &err), SW_OK);
-    assert_int_equal(sw_checkpoint_read(reader, SW_STATE_MASTER, 5, 600 * 701, 8, values, &err), SW_OK);
+    assert_int_equal(sw_checkpoint_read(reader, SW_STATE_SECOND_MOMENT, 0, 0, 8, values, &err),
+                     SW_OK);
+    assert_int_equal(sw_checkpoint_read(reader, SW_STATE_MASTER, 5, 600 * 701, 8, values, &err),
+                     SW_OK);
     sw_checkpoint_reader_close(reader);
     flip(path, 20); /* its header: a range more */
     assert_int_equal(sw_checkpoint_verify(checkpoint, 1, &err), SW_BAD_FILE);
@@ -126,7 +130,8 @@ static void reject(void *to, int64_t step, const char *message) {
     snprintf(r->message[r->n++], SW_MESSAGE_BYTES, "%s", message);
 }
 
-/* Newest first: one whose manifest is damaged, one that lacks a file, one that is cut, one with a damaged byte, a good one. */
+/* Newest first: one whose manifest is damaged, one that lacks a file, one that is cut, one with a
+ * damaged byte, a good one. */
 static void the_newest_good_one_is_taken(void **state) {
     (void)state;
     saved_run run;
@@ -140,7 +145,8 @@ static void the_newest_good_one_is_taken(void **state) {
         save_step(&run, i * 100000000ll / 4); /* numbers of 8 and of 9 digits */
     flip(join(step_folder(&run, 150000000), "manifest.json"), 50);
     assert_int_equal(unlink(join(step_folder(&run, 125000000), "first_moment.safetensors")), 0);
-    assert_int_equal(truncate(join(step_folder(&run, 100000000), "parameters.safetensors"), 3000), 0);
+    assert_int_equal(truncate(join(step_folder(&run, 100000000), "parameters.safetensors"), 3000),
+                     0);
     flip(join(step_folder(&run, 75000000), "parameters.safetensors"), 2000);
     assert_int_equal(newest_good_step(run.folder, 2, reject, &r, &step, &err), SW_OK);
     assert_int_equal(step, 50000000);
@@ -163,8 +169,8 @@ static void the_newest_good_one_is_taken(void **state) {
 /* Half of a folder, in every way that half can be. */
 static void half_deleted_folders(void **state) {
     (void)state;
-    static const char *const names[] = {"manifest.json", "parameters.safetensors", "first_moment.safetensors",
-                                        "second_moment.safetensors"};
+    static const char *const names[] = {"manifest.json", "parameters.safetensors",
+                                        "first_moment.safetensors", "second_moment.safetensors"};
     saved_run run;
     sw_error err;
     begin_run_of(&run, 1, SKINNY_ROWS);
@@ -182,7 +188,8 @@ static void half_deleted_folders(void **state) {
     end_run(&run);
 }
 
-/* Links do not lead out of a checkpoint, nor out of a run's folder; nothing behind one is removed. */
+/* Links do not lead out of a checkpoint, nor out of a run's folder; nothing behind one is
+ * removed. */
 static void links_are_not_followed(void **state) {
     (void)state;
     saved_run run, other;
@@ -266,12 +273,13 @@ static void count(void *to, const char *path) {
     (*(int *)to)++;
 }
 
-/* Names that are nobody's are neither read nor removed; a left-over that holds something else is not removed, and said, and does
- * not stand in the way of the others. */
+/* Names that are nobody's are neither read nor removed; a left-over that holds something else is
+ * not removed, and said, and does not stand in the way of the others. */
 static void what_is_not_ours_stays(void **state) {
     (void)state;
-    static const char *const names[] = {"steps/notes",    "steps/0000010",   "steps/0000000010",      "steps/.x.partial",
-                                        "steps/.partial", "steps/.00000010", "steps/00000010.partial"};
+    static const char *const names[] = {
+        "steps/notes",    "steps/0000010",   "steps/0000000010",      "steps/.x.partial",
+        "steps/.partial", "steps/.00000010", "steps/00000010.partial"};
     saved_run run;
     sw_error err;
     sw_steps steps;
@@ -306,8 +314,8 @@ static void count_removed(void *to, const char *path) {
     (*(int *)to)++;
 }
 
-/* Somebody's file in a checkpoint outlives it under another name, which is told at the next start, and no save fails for it: not
- * even for the second of the same step. */
+/* Somebody's file in a checkpoint outlives it under another name, which is told at the next start,
+ * and no save fails for it: not even for the second of the same step. */
 static void notes_in_a_checkpoint_outlive_it(void **state) {
     (void)state;
     saved_run run;
@@ -338,7 +346,8 @@ static void notes_in_a_checkpoint_outlive_it(void **state) {
     end_run(&run);
 }
 
-/* `latest` and the name under which it is made may be links, or nothing. Anything else is somebody's, and said before a save. */
+/* `latest` and the name under which it is made may be links, or nothing. Anything else is
+ * somebody's, and said before a save. */
 static void only_links_give_way_to_latest(void **state) {
     (void)state;
     static const char *const names[] = {"latest", ".latest.partial"};
@@ -380,7 +389,8 @@ static void a_file_system_without_links(void **state) {
     end_run(&run);
 }
 
-/* Of a newer version: nobody falls back from it to an older one, and `latest` is left to who wrote it. */
+/* Of a newer version: nobody falls back from it to an older one, and `latest` is left to who wrote
+ * it. */
 static void a_newer_version_is_not_passed_over(void **state) {
     (void)state;
     saved_run run;
@@ -394,16 +404,19 @@ static void a_newer_version_is_not_passed_over(void **state) {
     char path[SW_PATH_BYTES], checksum[32], target[64] = "", *text = NULL;
     strcpy(path, join(step_folder(&run, 20), "manifest.json"));
     assert_int_equal(sw_file_read(path, 1 << 20, &text, &bytes, &err), SW_OK);
-    char *version = strstr(text, "\"version\": 1") + 11, *end = strstr(text, "\"checksum\": \"") + 13;
+    char *version = strstr(text, "\"version\": 1") + 11,
+         *end = strstr(text, "\"checksum\": \"") + 13;
     *version = '2';
-    snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)sw_checksum(text, end - text));
+    snprintf(checksum, sizeof checksum, "%016llx",
+             (unsigned long long)sw_checksum(text, end - text));
     memcpy(end, checksum, 16);
     assert_int_equal(sw_file_write(path, text, bytes, &err), SW_OK);
     free(text);
     assert_int_equal(look(step_folder(&run, 20), &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "newer"));
     assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
-    assert_true(steps.item[0].is_unknown && !steps.item[0].is_whole && steps.item[1].is_whole && !steps.item[1].is_unknown);
+    assert_true(steps.item[0].is_unknown && !steps.item[0].is_whole && steps.item[1].is_whole &&
+                !steps.item[1].is_unknown);
     sw_steps_free(&steps);
     assert_int_equal(newest_good_step(run.folder, 1, reject, &r, &step, &err), SW_BAD_CONFIG);
     assert_int_equal(r.n, 0);
@@ -430,7 +443,8 @@ static void left_overs_are_cleaned(void **state) {
     assert_true(sw_file_exists(join(run.folder, "steps/.00000030.partial/parameters.safetensors")));
     char from[SW_PATH_BYTES];
     strcpy(from, step_folder(&run, 10));
-    assert_int_equal(rename(from, join(run.folder, "steps/.00000010.removed")), 0); /* killed while it removes */
+    assert_int_equal(rename(from, join(run.folder, "steps/.00000010.removed")),
+                     0); /* killed while it removes */
     assert_int_equal(unlink(join(run.folder, "latest")), 0);
     assert_int_equal(symlink("/etc", join(run.folder, ".latest.partial")), 0);
     assert_int_equal(symlink("steps/00000010", join(run.folder, "latest")), 0);
@@ -444,7 +458,8 @@ static void left_overs_are_cleaned(void **state) {
     end_run(&run);
 }
 
-/* A process that may open no more files learns nothing of a checkpoint, and does not fall back from it. */
+/* A process that may open no more files learns nothing of a checkpoint, and does not fall back from
+ * it. */
 static void no_file_descriptors_are_no_damage(void **state) {
     (void)state;
     saved_run run;
@@ -468,7 +483,8 @@ static void no_file_descriptors_are_no_damage(void **state) {
         listed = sw_steps_list(run.folder, &steps, &err);
         found = newest_good_step(run.folder, 1, reject, &r, &step, &err);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-        assert_true(listed == SW_NO_MEMORY || (listed == SW_OK && steps.n == 2 && steps.item[0].is_whole));
+        assert_true(listed == SW_NO_MEMORY ||
+                    (listed == SW_OK && steps.n == 2 && steps.item[0].is_whole));
         assert_true(found == SW_OK || (found == SW_NO_MEMORY && strstr(err.message, "ulimit -n")));
         sw_steps_free(&steps);
     }
@@ -501,7 +517,8 @@ static void another_model_is_named(void **state) {
     for (int i = 0; i < 4; i++)
         run.graph->parameters.item[i]->n_dimensions++;
     assert_int_equal(sw_checkpoint_compare(checkpoint, run.graph, ALL_ADAMW, &err), SW_BAD_FILE);
-    assert_non_null(strstr(err.message, "wte.weight has shape [257, 33] in it and [257, 33, 0] in the model; "));
+    assert_non_null(strstr(err.message,
+                           "wte.weight has shape [257, 33] in it and [257, 33, 0] in the model; "));
     assert_non_null(strstr(err.message, "; and 3 more parameters differ"));
     for (int i = 0; i < 4; i++)
         run.graph->parameters.item[i]->n_dimensions--;
@@ -535,14 +552,22 @@ static void files_that_their_manifest_does_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_bit_that_flips_is_found),      cmocka_unit_test(damage_is_named),
-        cmocka_unit_test(the_newest_good_one_is_taken),     cmocka_unit_test(half_deleted_folders),
-        cmocka_unit_test(links_are_not_followed),           cmocka_unit_test(latest_may_be_given),
-        cmocka_unit_test(a_renamed_folder_is_not_taken),    cmocka_unit_test(what_is_not_ours_stays),
-        cmocka_unit_test(notes_in_a_checkpoint_outlive_it), cmocka_unit_test(only_links_give_way_to_latest),
-        cmocka_unit_test(a_file_system_without_links),      cmocka_unit_test(a_newer_version_is_not_passed_over),
-        cmocka_unit_test(left_overs_are_cleaned),           cmocka_unit_test(no_file_descriptors_are_no_damage),
-        cmocka_unit_test(another_model_is_named),           cmocka_unit_test(files_that_their_manifest_does_not_fit),
+        cmocka_unit_test(any_bit_that_flips_is_found),
+        cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(the_newest_good_one_is_taken),
+        cmocka_unit_test(half_deleted_folders),
+        cmocka_unit_test(links_are_not_followed),
+        cmocka_unit_test(latest_may_be_given),
+        cmocka_unit_test(a_renamed_folder_is_not_taken),
+        cmocka_unit_test(what_is_not_ours_stays),
+        cmocka_unit_test(notes_in_a_checkpoint_outlive_it),
+        cmocka_unit_test(only_links_give_way_to_latest),
+        cmocka_unit_test(a_file_system_without_links),
+        cmocka_unit_test(a_newer_version_is_not_passed_over),
+        cmocka_unit_test(left_overs_are_cleaned),
+        cmocka_unit_test(no_file_descriptors_are_no_damage),
+        cmocka_unit_test(another_model_is_named),
+        cmocka_unit_test(files_that_their_manifest_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_foreign.c: what has the name of a step, and is not what a run has written under it, is never removed: not by a run that
- * goes on, not to make room, and not when that step is saved. */
+/* test_foreign.c: what has the name of a step, and is not what a run has written under it, is never
+ * removed: not by a run that goes on, not to make room, and not when that step is saved. */
 #include "checkpoint/saved_run.h"
 
 #include <sys/stat.h>
@@ -50,7 +50,8 @@ static const char *put(const saved_run *run, int way) {
 /* Folder, files and bytes, as text that is equal where they are. */
 static void describe(const char *path, char *text, size_t room) {
     char command[2 * SW_PATH_BYTES];
-    snprintf(command, sizeof command, "cd -P '%s' 2>/dev/null && find . -type f | sort | xargs cksum || cksum < '%s'", path,
+    snprintf(command, sizeof command,
+             "cd -P '%s' 2>/dev/null && find . -type f | sort | xargs cksum || cksum < '%s'", path,
              path);
     FILE *out = popen(command, "r");
     assert_non_null(out);
@@ -104,7 +105,8 @@ static void is_moved_to_a_free_name(void **state) {
     for (int i = 0; i < 3; i++) {
         put(&run, 1);
         save_step(&run, 30);
-        assert_int_equal(rename(path_of(&run, "steps/00000030"), path_of(&run, "steps/00000030.mine")), 0);
+        assert_int_equal(
+            rename(path_of(&run, "steps/00000030"), path_of(&run, "steps/00000030.mine")), 0);
         if (i == 0)
             describe(path_of(&run, "steps/00000030.mine"), first, sizeof first);
         describe(path_of(&run, "steps/00000030.mine"), now, sizeof now);
@@ -121,9 +123,10 @@ static void is_moved_to_a_free_name(void **state) {
 /* Names that are no step's: whoever gives a checkpoint one has it for ever. */
 static void other_names_are_not_looked_at(void **state) {
     (void)state;
-    static const char *const names[] = {"00000010-keep",   "00000010.moved",        "best",      "10",
-                                        "000000010",       ".00000010.removed.old", ".00000010", "00000010.removed",
-                                        "00000010.partial"};
+    static const char *const names[] = {
+        "00000010-keep",   "00000010.moved",        "best",      "10",
+        "000000010",       ".00000010.removed.old", ".00000010", "00000010.removed",
+        "00000010.partial"};
     enum { N = sizeof names / sizeof *names };
     saved_run run;
     sw_error err;

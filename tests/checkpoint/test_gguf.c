@@ -1,4 +1,5 @@
-/* test_gguf.c: GGUF files in and out. The golden files are the reference writer's: tests/checkpoint/gguf/make.py. */
+/* test_gguf.c: GGUF files in and out. The golden files are the reference writer's:
+ * tests/checkpoint/gguf/make.py. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -89,7 +90,8 @@ static void blocks_become_what_the_reference_makes_of_them(void **state) {
     assert_int_equal(n_formats, 10);
 }
 
-/* Whatever range is asked for, across blocks and inside one, its elements are those of the whole. */
+/* Whatever range is asked for, across blocks and inside one, its elements are those of the
+ * whole. */
 static void any_range_of_a_tensor_is_read(void **state) {
     (void)state;
     sw_gguf file;
@@ -101,11 +103,13 @@ static void any_range_of_a_tensor_is_read(void **state) {
         float *whole = malloc(4 * (size_t)tensor->n_elements), part[700];
         assert_non_null(whole);
         assert_int_equal(sw_gguf_read(&file, tensor, 0, tensor->n_elements, whole, &err), SW_OK);
-        static const int64_t firsts[] = {0, 1, 31, 33, 255, 256, 300}, lengths[] = {0, 1, 5, 32, 64, 257, 700};
+        static const int64_t firsts[] = {0, 1, 31, 33, 255, 256, 300},
+                             lengths[] = {0, 1, 5, 32, 64, 257, 700};
         for (int i = 0; i < 7; i++)
             for (int k = 0; k < 7; k++)
                 if (firsts[i] + lengths[k] <= tensor->n_elements) {
-                    assert_int_equal(sw_gguf_read(&file, tensor, firsts[i], lengths[k], part, &err), SW_OK);
+                    assert_int_equal(sw_gguf_read(&file, tensor, firsts[i], lengths[k], part, &err),
+                                     SW_OK);
                     assert_memory_equal(part, whole + firsts[i], 4 * (size_t)lengths[k]);
                 }
         assert_int_equal(sw_gguf_read(&file, tensor, tensor->n_elements, 1, part, &err), SW_BUG);
@@ -121,7 +125,8 @@ static void hash_tensor(sw_safetensors *file, const sw_tensor_entry *tensor, cha
     unsigned char *bytes = malloc((size_t)tensor->n_bytes);
     uint64_t hash = 0xCBF29CE484222325u;
     assert_non_null(bytes);
-    assert_int_equal(sw_safetensors_read_bytes(file, tensor, 0, tensor->n_bytes, bytes, &err), SW_OK);
+    assert_int_equal(sw_safetensors_read_bytes(file, tensor, 0, tensor->n_bytes, bytes, &err),
+                     SW_OK);
     for (int64_t i = 0; i < tensor->n_bytes; i++)
         hash = (hash ^ bytes[i]) * 0x100000001B3u;
     snprintf(text, 32, "%016" PRIx64, hash);
@@ -202,22 +207,22 @@ static void a_byte_level_tokenizer_is_taken_from_the_file(void **state) {
     char folder[256];
     import(GOLDEN "tiny-gpt2.gguf", in_scratch("model", folder), SW_BF16);
     json_t *root = read_json(folder, "tokenizer.json"), *model = json_object_get(root, "model");
-    assert_json(
-        json_object_get(root, "pre_tokenizer"),
-        "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true},{\"type\":\"ByteLevel\","
-        "\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}]}");
+    assert_json(json_object_get(root, "pre_tokenizer"),
+                "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_"
+                "digits\":true},{\"type\":\"ByteLevel\","
+                "\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}]}");
     assert_json(json_object_get(root, "normalizer"), "null");
     assert_json(json_object_get(root, "post_processor"), "null");
-    assert_json(
-        json_object_get(model, "merges"),
-        "[[\"h\",\"e\"],[\"l\",\"l\"],[\"he\",\"ll\"],[\"hell\",\"o\"],[\"\\u0120\",\"w\"],[\"o\",\"r\"],[\"\\u0120w\",\"or\"],"
-        "[\"1\",\"2\"]]");
+    assert_json(json_object_get(model, "merges"),
+                "[[\"h\",\"e\"],[\"l\",\"l\"],[\"he\",\"ll\"],[\"hell\",\"o\"],[\"\\u0120\",\"w\"],"
+                "[\"o\",\"r\"],[\"\\u0120w\",\"or\"],"
+                "[\"1\",\"2\"]]");
     json_t *added = json_object_get(root, "added_tokens");
     assert_int_equal(json_array_size(added), 4);
-    assert_json(
-        json_array_get(added, 2),
-        "{\"id\":2,\"content\":\"<|im_end|>\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,"
-        "\"special\":true}");
+    assert_json(json_array_get(added, 2),
+                "{\"id\":2,\"content\":\"<|im_end|>\",\"single_word\":false,\"lstrip\":false,"
+                "\"rstrip\":false,\"normalized\":false,"
+                "\"special\":true}");
     assert_json(json_object_get(json_array_get(added, 3), "special"), "false");
     json_t *vocabulary = json_object_get(model, "vocab");
     assert_int_equal(json_object_size(vocabulary), 3 + 256 + 8 + 1); /* without the fillers */
@@ -238,7 +243,8 @@ static void a_byte_level_tokenizer_is_taken_from_the_file(void **state) {
     free(text);
 }
 
-/* Scores become merges: the later a piece was made the later it is made again, each in every way that its parts are pieces. */
+/* Scores become merges: the later a piece was made the later it is made again, each in every way
+ * that its parts are pieces. */
 static void sentence_piece_scores_become_merges(void **state) {
     (void)state;
     char folder[256];
@@ -249,29 +255,34 @@ static void sentence_piece_scores_become_merges(void **state) {
                 "[\"\\u2581he\",\"llo\"],[\"\\u2581\",\"hello\"],[\"\\u2581\",\"w\"]]");
     assert_json(json_object_get(model, "byte_fallback"), "true");
     assert_json(json_object_get(model, "unk_token"), "\"<unk>\"");
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(model, "vocab"), "<0x0A>")), 3 + 10);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(model, "vocab"), "<0x0A>")),
+                     3 + 10);
     assert_json(json_object_get(root, "normalizer"),
-                "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"\\u2581\"},{\"type\":\"Replace\","
+                "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"
+                "\"\\u2581\"},{\"type\":\"Replace\","
                 "\"pattern\":{\"String\":\" \"},\"content\":\"\\u2581\"}]}");
     assert_json(json_object_get(json_object_get(root, "post_processor"), "single"),
-                "[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]");
+                "[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\","
+                "\"type_id\":0}}]");
     json_decref(root);
 }
 
-/* The divisors that Llama 3.1 files hold are turned back into the four numbers that they were made of; others are refused. */
+/* The divisors that Llama 3.1 files hold are turned back into the four numbers that they were made
+ * of; others are refused. */
 static void rotary_divisors_become_a_setting(void **state) {
     (void)state;
     sw_gguf file;
     sw_error err = {0};
     char *text = NULL, path[256];
     int64_t size;
-    if (sw_gguf_open(GOLDEN "rope-llama3.gguf", &file, &err) != SW_OK || sw_gguf_config(&file, SW_BF16, &text, &err) != SW_OK)
+    if (sw_gguf_open(GOLDEN "rope-llama3.gguf", &file, &err) != SW_OK ||
+        sw_gguf_config(&file, SW_BF16, &text, &err) != SW_OK)
         fail_msg("%s", err.message);
     json_t *config = json_loads(text, 0, NULL);
-    assert_json(
-        json_object_get(config, "rope_parameters"),
-        "{\"rope_theta\":500000.0,\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
-        "\"original_max_position_embeddings\":8192}");
+    assert_json(json_object_get(config, "rope_parameters"),
+                "{\"rope_theta\":500000.0,\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_"
+                "factor\":1.0,\"high_freq_factor\":4.0,"
+                "\"original_max_position_embeddings\":8192}");
     json_decref(config);
     free(text);
     int64_t at = sw_gguf_find_tensor(&file, "rope_freqs.weight")->file_offset;
@@ -287,7 +298,8 @@ static void rotary_divisors_become_a_setting(void **state) {
     sw_gguf_close(&file);
 }
 
-/* A file of settings, with one tensor of [10, 16] zeros: what a model needs, and up to two more (NULL: none). */
+/* A file of settings, with one tensor of [10, 16] zeros: what a model needs, and up to two more
+ * (NULL: none). */
 typedef struct setting {
     const char *name; /* behind "ARCHITECTURE." */
     sw_gguf_type type;
@@ -295,11 +307,14 @@ typedef struct setting {
     const char *text;
 } setting;
 
-static void write_settings(const char *path, const char *architecture, const setting *more, int n_more) {
-    static const setting needed[] = {
-        {"block_count", SW_GGUF_U32, 1},          {"context_length", SW_GGUF_U32, 64},
-        {"embedding_length", SW_GGUF_U32, 16},    {"feed_forward_length", SW_GGUF_U32, 8},
-        {"attention.head_count", SW_GGUF_U32, 2}, {"attention.layer_norm_rms_epsilon", SW_GGUF_F32, 1e-5}};
+static void write_settings(const char *path, const char *architecture, const setting *more,
+                           int n_more) {
+    static const setting needed[] = {{"block_count", SW_GGUF_U32, 1},
+                                     {"context_length", SW_GGUF_U32, 64},
+                                     {"embedding_length", SW_GGUF_U32, 16},
+                                     {"feed_forward_length", SW_GGUF_U32, 8},
+                                     {"attention.head_count", SW_GGUF_U32, 2},
+                                     {"attention.layer_norm_rms_epsilon", SW_GGUF_F32, 1e-5}};
     char *values = NULL;
     size_t n_bytes = 0;
     sw_gguf_writer w = {.out = open_memstream(&values, &n_bytes)};
@@ -341,8 +356,8 @@ static void write_settings(const char *path, const char *architecture, const set
     free(values);
 }
 
-/* Every setting that is known is read into config.json, refused by name and value where it asks for what is not built, or says
- * nothing: then config.json is what it is without it. */
+/* Every setting that is known is read into config.json, refused by name and value where it asks for
+ * what is not built, or says nothing: then config.json is what it is without it. */
 static void settings_are_read_refused_or_without_effect(void **state) {
     (void)state;
     static const struct {
@@ -354,19 +369,35 @@ static void settings_are_read_refused_or_without_effect(void **state) {
         {{"attention.causal", SW_GGUF_BOOL, 1}, {0}, NULL, NULL, NULL},
         {{"attention.causal", SW_GGUF_U32, 0}, {0}, "attention.causal", NULL, NULL},
         {{"attention.head_count_kv", SW_GGUF_U32, 1}, {0}, NULL, "num_key_value_heads", "1"},
-        {{"attention.key_length", SW_GGUF_U32, 6}, {"attention.value_length", SW_GGUF_U32, 6}, NULL, "head_dim", "6"},
+        {{"attention.key_length", SW_GGUF_U32, 6},
+         {"attention.value_length", SW_GGUF_U32, 6},
+         NULL,
+         "head_dim",
+         "6"},
         {{"attention.key_length", SW_GGUF_U32, 6},
          {"attention.value_length", SW_GGUF_U32, 4},
          "value_length differs",
          NULL,
          NULL},
         {{"attention.value_length", SW_GGUF_U32, 4}, {0}, "value_length differs", NULL, NULL},
-        {{"attention.sliding_window", SW_GGUF_U32, 4096}, {0}, "attention.sliding_window is not 0", NULL, NULL},
+        {{"attention.sliding_window", SW_GGUF_U32, 4096},
+         {0},
+         "attention.sliding_window is not 0",
+         NULL,
+         NULL},
         {{"attention.sliding_window", SW_GGUF_U32, 0}, {0}, NULL, NULL, NULL},
-        {{"rope.dimension_count", SW_GGUF_U32, 4}, {"attention.key_length", SW_GGUF_U32, 8}, "rope.dimension_count", NULL, NULL},
+        {{"rope.dimension_count", SW_GGUF_U32, 4},
+         {"attention.key_length", SW_GGUF_U32, 8},
+         "rope.dimension_count",
+         NULL,
+         NULL},
         {{"rope.dimension_count", SW_GGUF_U32, 8}, {0}, NULL, NULL, NULL},
         {{"rope.freq_base", SW_GGUF_F32, 500}, {0}, NULL, "rope_theta", "500.0"},
-        {{"rope.scaling.type", SW_GGUF_TEXT, 0, "none"}, {"rope.scaling.factor", SW_GGUF_F32, 4}, NULL, NULL, NULL},
+        {{"rope.scaling.type", SW_GGUF_TEXT, 0, "none"},
+         {"rope.scaling.factor", SW_GGUF_F32, 4},
+         NULL,
+         NULL,
+         NULL},
         {{"rope.scaling.type", SW_GGUF_TEXT, 0, "longrope"},
          {"rope.scaling.factor", SW_GGUF_F32, 4},
          "rope.scaling.type",
@@ -391,11 +422,23 @@ static void settings_are_read_refused_or_without_effect(void **state) {
         {{"rope.scaling.original_context_length", SW_GGUF_U32, 32}, {0}, NULL, NULL, NULL},
         {{"rope.scaling.finetuned", SW_GGUF_BOOL, 1}, {0}, NULL, NULL, NULL},
         {{"vocab_size", SW_GGUF_U32, 12}, {0}, NULL, NULL, NULL},
-        {{"expert_count", SW_GGUF_U32, 8}, {"expert_used_count", SW_GGUF_U32, 2}, "expert_count is not 0", NULL, NULL},
+        {{"expert_count", SW_GGUF_U32, 8},
+         {"expert_used_count", SW_GGUF_U32, 2},
+         "expert_count is not 0",
+         NULL,
+         NULL},
         {{"expert_count", SW_GGUF_U32, 0}, {"expert_used_count", SW_GGUF_U32, 0}, NULL, NULL, NULL},
         {{"tensor_data_layout", SW_GGUF_TEXT, 0, "Meta AI original pth"}, {0}, NULL, NULL, NULL},
-        {{"tensor_data_layout", SW_GGUF_TEXT, 0, "turned"}, {0}, "tensor_data_layout is not", NULL, NULL},
-        {{"logit_scale", SW_GGUF_F32, 2}, {0}, "logit_scale is a setting that shardwise does not know", NULL, NULL},
+        {{"tensor_data_layout", SW_GGUF_TEXT, 0, "turned"},
+         {0},
+         "tensor_data_layout is not",
+         NULL,
+         NULL},
+        {{"logit_scale", SW_GGUF_F32, 2},
+         {0},
+         "logit_scale is a setting that shardwise does not know",
+         NULL,
+         NULL},
         {{"attention.clamp_kqv", SW_GGUF_F32, 8},
          {0},
          "attention.clamp_kqv is a setting that shardwise does not know",
@@ -411,15 +454,16 @@ static void settings_are_read_refused_or_without_effect(void **state) {
             for (int with = 0; with < 2; with++) {
                 sw_gguf file;
                 const setting more[] = {cases[i].one, cases[i].other};
-                write_settings(in_scratch("settings.gguf", path), architectures[a], more, with ? 2 : 0);
+                write_settings(in_scratch("settings.gguf", path), architectures[a], more,
+                               with ? 2 : 0);
                 assert_int_equal(sw_gguf_open(path, &file, &err), SW_OK);
                 status = sw_gguf_config(&file, SW_F32, &text[with], &err);
                 sw_gguf_close(&file);
             }
             if (cases[i].words) {
                 if (status != SW_BAD_FILE || !strstr(err.message, cases[i].words))
-                    fail_msg("%s.%s: expected \"%s\", got \"%s\"", architectures[a], cases[i].one.name, cases[i].words,
-                             status ? err.message : text[1]);
+                    fail_msg("%s.%s: expected \"%s\", got \"%s\"", architectures[a],
+                             cases[i].one.name, cases[i].words, status ? err.message : text[1]);
             } else {
                 if (status)
                     fail_msg("%s.%s: %s", architectures[a], cases[i].one.name, err.message);
@@ -478,7 +522,8 @@ static void what_is_exported_is_imported_again_to_the_bit(void **state) {
         sw_error err = {0};
         snprintf(gguf, sizeof gguf, GOLDEN "%s.gguf", names[i % 2]);
         import(gguf, in_scratch("first", first), dtypes[i / 2]);
-        if (sw_checkpoint_export_gguf(first, in_scratch("out.gguf", file), dtypes[i / 2], true, &err) != SW_OK)
+        if (sw_checkpoint_export_gguf(first, in_scratch("out.gguf", file), dtypes[i / 2], true,
+                                      &err) != SW_OK)
             fail_msg("%s", err.message);
         assert_false(sw_file_exists(in_scratch("out.gguf.partial", second)));
         import(file, in_scratch("second", second), dtypes[i / 2]);
@@ -504,14 +549,18 @@ static void put_file(const char *folder, const char *name, const char *text) {
     assert_int_equal(sw_file_write(path, text, (int64_t)strlen(text), &err), SW_OK);
 }
 
-/* A tokenizer that GGUF has no name for is refused, unless it is left out; without one nothing is said about tokens. */
+/* A tokenizer that GGUF has no name for is refused, unless it is left out; without one nothing is
+ * said about tokens. */
 static void a_tokenizer_without_a_name_is_refused(void **state) {
     (void)state;
     char folder[256], file[256], again[256];
     sw_error err = {0};
     import(GOLDEN "tiny-gpt2.gguf", in_scratch("model", folder), SW_F32);
-    put_file(folder, "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":null}");
-    assert_int_equal(sw_checkpoint_export_gguf(folder, in_scratch("out.gguf", file), SW_F32, true, &err), SW_BAD_FILE);
+    put_file(folder, "tokenizer.json",
+             "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":null}");
+    assert_int_equal(
+        sw_checkpoint_export_gguf(folder, in_scratch("out.gguf", file), SW_F32, true, &err),
+        SW_BAD_FILE);
     assert_non_null(strstr(err.message, "--no-tokenizer"));
     put_file(folder, "tokenizer.json", "{\"model\":{\"type\":\"WordPiece\"}}");
     assert_int_equal(sw_checkpoint_export_gguf(folder, file, SW_F32, true, &err), SW_BAD_FILE);
@@ -549,8 +598,10 @@ static void a_folder_is_written_in_another_dtype_and_split(void **state) {
 
 /* ---- what is refused ---- */
 
-/* tiny-gpt2.gguf with bytes replaced behind the first occurrence of `find` (NULL: from the start), as a file. */
-static void write_changed(const char *path, const char *find, int64_t skip, const void *bytes, size_t n) {
+/* tiny-gpt2.gguf with bytes replaced behind the first occurrence of `find` (NULL: from the start),
+ * as a file. */
+static void write_changed(const char *path, const char *find, int64_t skip, const void *bytes,
+                          size_t n) {
     int64_t size;
     sw_error err = {0};
     char *data = read_whole(GOLDEN "tiny-gpt2.gguf", &size), *at = data;
@@ -582,7 +633,8 @@ static void wrong_files_are_refused_with_the_reason(void **state) {
         {NULL, 16, huge, 8, "than the file has room for"},
         {NULL, 16, "\1\0\0\0\0\0\0\0", 8, "byte"},
         {NULL, 24, huge, 8, "beyond the end of the file"},
-        {"general.architecture", 0, "\x63", 1, "\"general.architecture\": has a value of an unknown type"},
+        {"general.architecture", 0, "\x63", 1,
+         "\"general.architecture\": has a value of an unknown type"},
         {"general.architecture", 4, huge, 8, "\"general.architecture\": goes on beyond the end"},
         {"general.architecture", 12, "lamma", 5, "\"lamma\" is not read"},
         {"general.architecture", 0, "\x04", 1, "byte"},
@@ -590,15 +642,18 @@ static void wrong_files_are_refused_with_the_reason(void **state) {
         {"llama.block_count", 4, "\0", 1, "num_hidden_layers"},
         {"llama.embedding_length", 4, "\x40", 1, "does not have the shape of"},
         {"llama.block_count", 0, "\6", 1, "llama.block_count is a fraction, an integer is needed"},
-        {"llama.rope.freq_bas", 0, "f", 1, "llama.rope.freq_basf is a setting that shardwise does not know"},
-        {"llama.rope.freq_base", 4, "\0\0\xc0\x7f", 4, "llama.rope.freq_base is not a finite number"},
+        {"llama.rope.freq_bas", 0, "f", 1,
+         "llama.rope.freq_basf is a setting that shardwise does not know"},
+        {"llama.rope.freq_base", 4, "\0\0\xc0\x7f", 4,
+         "llama.rope.freq_base is not a finite number"},
         {"llama.rope.dimension_count", 4, "\4", 1, "q_proj"},
         {"tokenizer.ggml.tokens", 4, "\x09", 1, "is a list of lists"},
         {"tokenizer.ggml.tokens", 4, "\x20", 1, "is a list of an unknown type"},
         {"tokenizer.ggml.tokens", 8, larger, 8, "than a file can have"},
         {"tokenizer.ggml.tokens", 8, "\0\0\0\0\0\1\0\0", 8, "beyond the end of the file"},
         {"tokenizer.ggml.model", 12, "gpt3", 4, "tokenizer.ggml.model \"gpt3\" is not read"},
-        {"tokenizer.ggml.pre", 12, "smollx", 6, "\"smollx\" is a pre-tokenizer that shardwise does not know"},
+        {"tokenizer.ggml.pre", 12, "smollx", 6,
+         "\"smollx\" is a pre-tokenizer that shardwise does not know"},
         {"tokenizer.ggml.bos_token_id", 4, "\xff\xff\0\0", 4, "is 65535, there are 300 tokens"},
         {"tokenizer.ggml.merges", 24, "h q", 3, "merge 0 joins or makes what is no token"},
         {"tokenizer.ggml.merges", 24, "hhe", 3, "merge 0 is no pair"},
@@ -623,16 +678,20 @@ static void wrong_files_are_refused_with_the_reason(void **state) {
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         char path[256], folder[256], partial[256];
         sw_error err = {0};
-        write_changed(in_scratch("x.gguf", path), changes[i].find, changes[i].skip, changes[i].bytes, changes[i].n);
+        write_changed(in_scratch("x.gguf", path), changes[i].find, changes[i].skip,
+                      changes[i].bytes, changes[i].n);
         sw_status status = sw_checkpoint_import(path, in_scratch("model", folder), SW_F32, 0, &err);
-        if (status != SW_BAD_FILE || !strstr(err.message, changes[i].words) || !strstr(err.message, path))
-            fail_msg("change %zu: expected \"%s\", got %s: %s", i, changes[i].words, sw_status_name(status), err.message);
+        if (status != SW_BAD_FILE || !strstr(err.message, changes[i].words) ||
+            !strstr(err.message, path))
+            fail_msg("change %zu: expected \"%s\", got %s: %s", i, changes[i].words,
+                     sw_status_name(status), err.message);
         assert_false(sw_file_exists(folder));
         assert_false(sw_file_exists(in_scratch("model.partial", partial)));
     }
 }
 
-/* Cut anywhere, a file is refused; and a header of which only a part was read says that there is more. */
+/* Cut anywhere, a file is refused; and a header of which only a part was read says that there is
+ * more. */
 static void a_cut_file_is_refused_wherever_it_is_cut(void **state) {
     (void)state;
     int64_t size;
@@ -703,8 +762,10 @@ static void a_full_disk_leaves_nothing(void **state) {
     limit = (struct rlimit){20000, before.rlim_max};
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    sw_status imported = sw_checkpoint_import(GOLDEN "tiny-gpt2.gguf", in_scratch("new", folder), SW_F32, 0, &err);
-    sw_status exported = sw_checkpoint_export_gguf(model, in_scratch("new.gguf", file), SW_F32, true, &err);
+    sw_status imported =
+        sw_checkpoint_import(GOLDEN "tiny-gpt2.gguf", in_scratch("new", folder), SW_F32, 0, &err);
+    sw_status exported =
+        sw_checkpoint_export_gguf(model, in_scratch("new.gguf", file), SW_F32, true, &err);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, handler);
     assert_int_equal(imported, SW_NO_SPACE);

@@ -1,4 +1,5 @@
-/* test_manifest.c: a manifest comes back as it was written; any byte of it that changes is noticed; what it says is checked. */
+/* test_manifest.c: a manifest comes back as it was written; any byte of it that changes is noticed;
+ * what it says is checked. */
 #include "checkpoint/saved_run.h"
 
 #include "checkpoint/manifest_format.h"
@@ -6,7 +7,8 @@
 /* A manifest with something of everything. Ownership: free. */
 static char *make_text(int64_t *bytes) {
     static const sw_setting_text settings[] = {{"a", "1"}, {"b\"", "\\"}};
-    static const sw_state_parameter parameters[] = {{"w", 2, {3, 5}, 15, true}, {"é", 0, {0}, 1, false}};
+    static const sw_state_parameter parameters[] = {{"w", 2, {3, 5}, 15, true},
+                                                    {"é", 0, {0}, 1, false}};
     static sw_file_range master[] = {{0, 16, 7}, {16, 64, UINT64_MAX}}, moment[] = {{0, 76, 0}};
     sw_manifest m = {.step = 12,
                      .validation_loss = 0.1,
@@ -83,7 +85,8 @@ static void every_change_is_noticed(void **state) {
 static sw_status parse_signed(const char *text, sw_error *err) {
     char *whole = malloc(strlen(text) + 64);
     int n = sprintf(whole, "%s" SW_MANIFEST_BEFORE_CHECKSUM, text);
-    n += sprintf(whole + n, "%016llx" SW_MANIFEST_AFTER_CHECKSUM, (unsigned long long)sw_checksum(whole, n));
+    n += sprintf(whole + n, "%016llx" SW_MANIFEST_AFTER_CHECKSUM,
+                 (unsigned long long)sw_checksum(whole, n));
     sw_manifest m;
     sw_status status = sw_manifest_parse("manifest.json", whole, n, &m, err);
     sw_manifest_free(&m);
@@ -91,8 +94,12 @@ static sw_status parse_signed(const char *text, sw_error *err) {
     return status;
 }
 
-#define HEAD "{\"format\": \"shardwise checkpoint\", \"version\": 1, \"step\": 1, \"validation_loss\": null"
-#define MIDDLE ", \"state\": {}, \"model_config\": null, \"settings\": {}, \"settings_hash\": \"cbf29ce484222325\""
+#define HEAD                                                                                    \
+    "{\"format\": \"shardwise checkpoint\", \"version\": 1, \"step\": 1, \"validation_loss\": " \
+    "null"
+#define MIDDLE                                                                       \
+    ", \"state\": {}, \"model_config\": null, \"settings\": {}, \"settings_hash\": " \
+    "\"cbf29ce484222325\""
 #define PARAMETERS ", \"parameters\": [{\"name\": \"w\", \"shape\": [3], \"trainable\": true}]"
 #define ONE_RANGE "\"ranges\": [[0, 8, \"0000000000000000\"]]"
 #define MASTER "{\"name\": \"parameters.safetensors\", \"bytes\": 8, " ONE_RANGE "}"
@@ -112,56 +119,83 @@ static void what_it_says_is_checked(void **state) {
         {HEAD MIDDLE PARAMETERS, "files"},
         {HEAD MIDDLE PARAMETERS FILES ", \"more\": 1", "last member"},
         {HEAD MIDDLE PARAMETERS FILES ", \"step\": 1", "last member"},
-        {"{\"format\": \"shardwise checkpoint\", \"version\": 1, \"step\": -1, \"validation_loss\": null" MIDDLE PARAMETERS FILES,
+        {"{\"format\": \"shardwise checkpoint\", \"version\": 1, \"step\": -1, "
+         "\"validation_loss\": null" MIDDLE PARAMETERS FILES,
          "step"},
-        {"{\"format\": \"shardwise checkpoint\", \"version\": 1, \"step\": 1, \"validation_loss\": \"2\"" MIDDLE PARAMETERS FILES,
+        {"{\"format\": \"shardwise checkpoint\", \"version\": 1, \"step\": 1, \"validation_loss\": "
+         "\"2\"" MIDDLE PARAMETERS FILES,
          "validation_loss"},
-        {HEAD
-         ", \"state\": [], \"model_config\": null, \"settings\": {}, \"settings_hash\": \"cbf29ce484222325\"" PARAMETERS FILES,
+        {HEAD ", \"state\": [], \"model_config\": null, \"settings\": {}, \"settings_hash\": "
+              "\"cbf29ce484222325\"" PARAMETERS FILES,
          "state"},
-        {HEAD ", \"state\": {}, \"model_config\": {}, \"settings\": {}, \"settings_hash\": \"cbf29ce484222325\"" PARAMETERS FILES,
+        {HEAD ", \"state\": {}, \"model_config\": {}, \"settings\": {}, \"settings_hash\": "
+              "\"cbf29ce484222325\"" PARAMETERS FILES,
          "model_config"},
-        {HEAD
-         ", \"state\": {}, \"model_config\": null, \"settings\": {\"a\": 1}, \"settings_hash\": \"cbf29ce484222325\"" PARAMETERS
-             FILES,
+        {HEAD ", \"state\": {}, \"model_config\": null, \"settings\": {\"a\": 1}, "
+              "\"settings_hash\": \"cbf29ce484222325\"" PARAMETERS FILES,
          "settings"},
-        {HEAD ", \"state\": {}, \"model_config\": null, \"settings\": {\"a\": \"1\"}, \"settings_hash\": "
+        {HEAD ", \"state\": {}, \"model_config\": null, \"settings\": {\"a\": \"1\"}, "
+              "\"settings_hash\": "
               "\"cbf29ce484222325\"" PARAMETERS FILES,
          "settings_hash"},
         {HEAD MIDDLE ", \"parameters\": {}" FILES, "parameters"},
-        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"\", \"shape\": [3], \"trainable\": true}]" FILES, "parameters"},
-        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [3], \"trainable\": 1}]" FILES, "parameters"},
-        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [3], \"trainable\": true, \"left_out\": true}]" FILES,
+        {HEAD MIDDLE
+         ", \"parameters\": [{\"name\": \"\", \"shape\": [3], \"trainable\": true}]" FILES,
          "parameters"},
-        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [3], \"trainable\": false, \"left_out\": false}]" FILES,
+        {HEAD MIDDLE
+         ", \"parameters\": [{\"name\": \"w\", \"shape\": [3], \"trainable\": 1}]" FILES,
          "parameters"},
-        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [-3], \"trainable\": true}]" FILES, "shape"},
-        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [3.0], \"trainable\": true}]" FILES, "shape"},
-        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [4294967296, 4294967296], \"trainable\": true}]" FILES,
+        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [3], \"trainable\": true, "
+                     "\"left_out\": true}]" FILES,
+         "parameters"},
+        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [3], \"trainable\": false, "
+                     "\"left_out\": false}]" FILES,
+         "parameters"},
+        {HEAD MIDDLE
+         ", \"parameters\": [{\"name\": \"w\", \"shape\": [-3], \"trainable\": true}]" FILES,
          "shape"},
-        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [1, 1, 1, 1, 1], \"trainable\": true}]" FILES,
+        {HEAD MIDDLE
+         ", \"parameters\": [{\"name\": \"w\", \"shape\": [3.0], \"trainable\": true}]" FILES,
+         "shape"},
+        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [4294967296, 4294967296], "
+                     "\"trainable\": true}]" FILES,
+         "shape"},
+        {HEAD MIDDLE ", \"parameters\": [{\"name\": \"w\", \"shape\": [1, 1, 1, 1, 1], "
+                     "\"trainable\": true}]" FILES,
          "parameters"},
         {HEAD MIDDLE PARAMETERS ", \"files\": []", "parameters.safetensors"},
         {HEAD MIDDLE PARAMETERS ", \"files\": [" MASTER ", " MASTER "]", "twice"},
-        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"../parameters.safetensors\", \"bytes\": 8, " ONE_RANGE "}]", "name"},
-        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"/etc/passwd\", \"bytes\": 8, " ONE_RANGE "}]", "name"},
-        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 9, " ONE_RANGE "}]", "cover"},
-        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": -8, " ONE_RANGE "}]", "files"},
         {HEAD MIDDLE PARAMETERS
-         ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 2097152, \"ranges\": [[0, 2097152, "
-         "\"0000000000000000\"]]}]",
+         ", \"files\": [{\"name\": \"../parameters.safetensors\", \"bytes\": 8, " ONE_RANGE "}]",
+         "name"},
+        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"/etc/passwd\", \"bytes\": 8, " ONE_RANGE
+                                "}]",
+         "name"},
+        {HEAD MIDDLE PARAMETERS
+         ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 9, " ONE_RANGE "}]",
+         "cover"},
+        {HEAD MIDDLE PARAMETERS
+         ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": -8, " ONE_RANGE "}]",
+         "files"},
+        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": "
+                                "2097152, \"ranges\": [[0, 2097152, "
+                                "\"0000000000000000\"]]}]",
          "ranges"},
-        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 8, \"ranges\": [[0, 4, "
-                                "\"0000000000000000\"], [5, 3, \"0000000000000000\"]]}]",
+        {HEAD MIDDLE PARAMETERS
+         ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 8, \"ranges\": [[0, 4, "
+         "\"0000000000000000\"], [5, 3, \"0000000000000000\"]]}]",
          "ranges"},
-        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 8, \"ranges\": [[0, 8, "
-                                "\"000000000000000G\"]]}]",
+        {HEAD MIDDLE PARAMETERS
+         ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 8, \"ranges\": [[0, 8, "
+         "\"000000000000000G\"]]}]",
          "ranges"},
-        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 8, \"ranges\": [[0, 8, "
-                                "\"0000\"]]}]",
+        {HEAD MIDDLE PARAMETERS
+         ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 8, \"ranges\": [[0, 8, "
+         "\"0000\"]]}]",
          "ranges"},
-        {HEAD MIDDLE PARAMETERS ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 8, \"ranges\": [[0, 0, "
-                                "\"0000000000000000\"], [0, 8, \"0000000000000000\"]]}]",
+        {HEAD MIDDLE PARAMETERS
+         ", \"files\": [{\"name\": \"parameters.safetensors\", \"bytes\": 8, \"ranges\": [[0, 0, "
+         "\"0000000000000000\"], [0, 8, \"0000000000000000\"]]}]",
          "ranges"},
     };
     sw_error err;

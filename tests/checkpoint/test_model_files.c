@@ -46,8 +46,10 @@ static int remove_scratch(void **state) {
 }
 
 /* Hidden sizes that leave odd parameters and, over 7 ranks, empty shards. */
-static const sw_model_config llama = {SW_LLAMA, 2, 12, 2, 1, 6, 10, 11, 16, false, 1e4, 1e-5, 0.02, 1, 2};
-static const sw_model_config gpt2 = {SW_GPT2, 1, 8, 2, 2, 4, 32, 11, 16, true, 1e4, 1e-5, 0.02, -1, -1};
+static const sw_model_config llama = {SW_LLAMA, 2,     12,  2,    1,    6, 10, 11,
+                                      16,       false, 1e4, 1e-5, 0.02, 1, 2};
+static const sw_model_config gpt2 = {SW_GPT2, 1,    8,   2,    2,    4,  32, 11,
+                                     16,      true, 1e4, 1e-5, 0.02, -1, -1};
 
 static sw_graph *trace(const sw_model_config *config) {
     sw_graph *graph;
@@ -61,7 +63,9 @@ static sw_graph *trace(const sw_model_config *config) {
 static sw_layout lay_out(const sw_graph *graph, int n_ranks) {
     sw_layout layout;
     sw_error err = {0};
-    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0}, SW_BLOCK, &layout, &err), SW_OK);
+    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(n_ranks)}, (sw_wrap){0},
+                                      SW_BLOCK, &layout, &err),
+                     SW_OK);
     return layout;
 }
 
@@ -71,8 +75,8 @@ static float value_of(const sw_parameter *parameter, int64_t element) {
     return (float)((int)(hash >> 56) - 128) / 64;
 }
 
-static sw_status fetch_value(void *from, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                             sw_error *err) {
+static sw_status fetch_value(void *from, int group, const sw_piece *piece, int64_t first, int64_t n,
+                             float *values, sw_error *err) {
     (void)from, (void)group, (void)err;
     for (int64_t i = 0; i < n; i++)
         values[i] = value_of(piece->parameter, piece->first + first + i);
@@ -85,7 +89,8 @@ typedef struct arrivals {
     unsigned char *count[64]; /* of each parameter by id: how often its elements came */
 } arrivals;
 
-static sw_status put_value(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values, sw_error *err) {
+static sw_status put_value(void *to, int group, const sw_piece *piece, int64_t first, int64_t n,
+                           float *values, sw_error *err) {
     (void)group, (void)err;
     arrivals *a = to;
     for (int64_t i = 0; i < n; i++) {
@@ -100,8 +105,9 @@ static sw_status put_value(void *to, int group, const sw_piece *piece, int64_t f
 /* The next saves split at so many bytes; 0: not at all. */
 static int64_t max_shard_size;
 
-static sw_status begin(const char *directory, const sw_model_config *config, const char *config_json, const sw_graph *graph,
-                       sw_dtype dtype, bool is_bytes, sw_error *err) {
+static sw_status begin(const char *directory, const sw_model_config *config,
+                       const char *config_json, const sw_graph *graph, sw_dtype dtype,
+                       bool is_bytes, sw_error *err) {
     sw_model_output output = {.graph = graph,
                               .dtype = dtype,
                               .max_shard_size = max_shard_size,
@@ -111,13 +117,15 @@ static sw_status begin(const char *directory, const sw_model_config *config, con
     return sw_model_files_begin(directory, &output, err);
 }
 
-static void save(const sw_model_config *config, const sw_graph *graph, int n_ranks, sw_dtype dtype) {
+static void save(const sw_model_config *config, const sw_graph *graph, int n_ranks,
+                 sw_dtype dtype) {
     sw_error err = {0};
     sw_layout layout = lay_out(graph, n_ranks);
     if (begin(model_path, config, NULL, graph, dtype, false, &err) != SW_OK)
         fail_msg("%s", err.message);
     for (int rank = n_ranks - 1; rank >= 0; rank--)
-        if (sw_model_files_write(model_path, &layout, rank, dtype, fetch_value, NULL, &err) != SW_OK)
+        if (sw_model_files_write(model_path, &layout, rank, dtype, fetch_value, NULL, &err) !=
+            SW_OK)
             fail_msg("%s", err.message);
     assert_false(sw_file_exists(model_path));
     if (sw_model_files_finish(model_path, &err) != SW_OK)
@@ -126,8 +134,10 @@ static void save(const sw_model_config *config, const sw_graph *graph, int n_ran
     sw_layout_free(&layout);
 }
 
-/* Load by n ranks: every element comes once, with its value, and no rank reads more than its own. */
-static void load_and_compare(const sw_model_config *config, const sw_graph *graph, int n_ranks, int64_t element_bytes) {
+/* Load by n ranks: every element comes once, with its value, and no rank reads more than its
+ * own. */
+static void load_and_compare(const sw_model_config *config, const sw_graph *graph, int n_ranks,
+                             int64_t element_bytes) {
     arrivals a = {0};
     sw_error err = {0};
     sw_layout layout = lay_out(graph, n_ranks);
@@ -149,7 +159,8 @@ static void load_and_compare(const sw_model_config *config, const sw_graph *grap
     }
     for (int rank = 0; rank < n_ranks; rank++) {
         int64_t before = a.n, bytes_read;
-        if (sw_model_files_load(model_path, config, &layout, rank, put_value, &a, &bytes_read, &err) != SW_OK)
+        if (sw_model_files_load(model_path, config, &layout, rank, put_value, &a, &bytes_read,
+                                &err) != SW_OK)
             fail_msg("%s", err.message);
         if (header_bytes >= 0)
             assert_int_equal(bytes_read, header_bytes + (a.n - before) * element_bytes);
@@ -183,7 +194,8 @@ static void any_ranks_save_and_any_ranks_load(void **state) {
         }
 }
 
-/* Padding is not in the file: it has the header and the elements, and as many bytes as were foretold. */
+/* Padding is not in the file: it has the header and the elements, and as many bytes as were
+ * foretold. */
 static void a_file_holds_no_padding(void **state) {
     (void)state;
     sw_graph *graph = trace(&llama);
@@ -223,8 +235,8 @@ static sw_graph *one_vector(int64_t n) {
     return graph;
 }
 
-static sw_status fetch_array(void *from, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                             sw_error *err) {
+static sw_status fetch_array(void *from, int group, const sw_piece *piece, int64_t first, int64_t n,
+                             float *values, sw_error *err) {
     (void)group, (void)err;
     memcpy(values, (const float *)from + piece->first + first, (size_t)n * sizeof *values);
     return SW_OK;
@@ -236,7 +248,8 @@ static sw_status save_array(const float *array, int64_t n, sw_dtype dtype, sw_er
     sw_layout layout = lay_out(graph, 1);
     sw_status status = begin(model_path, &llama, NULL, graph, dtype, false, err);
     if (status == SW_OK)
-        status = sw_model_files_write(model_path, &layout, 0, dtype, fetch_array, (void *)(uintptr_t)array, err);
+        status = sw_model_files_write(model_path, &layout, 0, dtype, fetch_array,
+                                      (void *)(uintptr_t)array, err);
     if (status == SW_OK)
         status = sw_model_files_finish(model_path, err);
     else
@@ -248,14 +261,16 @@ static sw_status save_array(const float *array, int64_t n, sw_dtype dtype, sw_er
 
 static void bf16_rounds_to_nearest_with_ties_to_even(void **state) {
     (void)state;
-    const float values[] = {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 1 + 0x1.02p-8f, -0.0f, INFINITY, 0x1p-133f, 3.4e38f, -2.5f};
+    const float values[] = {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 1 + 0x1.02p-8f, -0.0f,
+                            INFINITY,    0x1p-133f,       3.4e38f,        -2.5f};
     const uint16_t expected[] = {0x3f80, 0x3f82, 0x3f81, 0x8000, 0x7f80, 0x0001, 0x7f80, 0xc020};
     uint16_t bits[8];
     sw_error err = {0};
     sw_safetensors *file;
     assert_int_equal(save_array(values, 8, SW_BF16, &err), SW_OK);
     assert_int_equal(sw_safetensors_open(weights_path, &file, &err), SW_OK);
-    assert_int_equal(sw_safetensors_read_bytes(file, sw_safetensors_at(file, 0), 0, 16, bits, &err), SW_OK);
+    assert_int_equal(sw_safetensors_read_bytes(file, sw_safetensors_at(file, 0), 0, 16, bits, &err),
+                     SW_OK);
     assert_memory_equal(bits, expected, sizeof bits);
     sw_safetensors_close(file);
     clean();
@@ -295,8 +310,19 @@ static void scalars_and_empty_tensors_are_saved(void **state) {
     sw_graph graph = {0};
     sw_unit root = {.name = "root"}, *units[] = {&root};
     sw_parameter parameters[] = {
-        {.id = 0, .name = "scalar", .unit = &root, .n_elements = 1, .is_trainable = true, .stream = 1},
-        {.id = 1, .name = "empty", .unit = &root, .n_dimensions = 3, .dimension = {3, 0, 2}, .is_trainable = true, .stream = 2},
+        {.id = 0,
+         .name = "scalar",
+         .unit = &root,
+         .n_elements = 1,
+         .is_trainable = true,
+         .stream = 1},
+        {.id = 1,
+         .name = "empty",
+         .unit = &root,
+         .n_dimensions = 3,
+         .dimension = {3, 0, 2},
+         .is_trainable = true,
+         .stream = 2},
         {.id = 2,
          .name = "pair",
          .unit = &root,
@@ -305,7 +331,13 @@ static void scalars_and_empty_tensors_are_saved(void **state) {
          .n_elements = 2,
          .is_trainable = true,
          .stream = 3},
-        {.id = 3, .name = "none", .unit = &root, .n_dimensions = 1, .dimension = {0}, .is_trainable = true, .stream = 4},
+        {.id = 3,
+         .name = "none",
+         .unit = &root,
+         .n_dimensions = 1,
+         .dimension = {0},
+         .is_trainable = true,
+         .stream = 4},
     };
     sw_parameter *list[] = {&parameters[0], &parameters[1], &parameters[2], &parameters[3]};
     graph.units.item = units, graph.units.n = 1;
@@ -318,7 +350,8 @@ static void scalars_and_empty_tensors_are_saved(void **state) {
 
 /* ---- several files ---- */
 
-/* Data bytes of a tensor in `path`; the file has no more than the limit, unless it is one tensor. */
+/* Data bytes of a tensor in `path`; the file has no more than the limit, unless it is one
+ * tensor. */
 static int64_t check_split_file(const char *path, int64_t limit) {
     sw_safetensors *file;
     sw_error err = {0};
@@ -332,8 +365,8 @@ static int64_t check_split_file(const char *path, int64_t limit) {
     return bytes;
 }
 
-/* Whatever the limit, the files together are the model, none is larger unless a tensor is, two neighbours would not fit into
- * one, and the index says what transformers' says. */
+/* Whatever the limit, the files together are the model, none is larger unless a tensor is, two
+ * neighbours would not fit into one, and the index says what transformers' says. */
 static void a_model_larger_than_the_limit_is_split(void **state) {
     (void)state;
     static const int64_t limits[] = {1, 500, 1000, 1200, 2000};
@@ -372,7 +405,8 @@ static void a_model_larger_than_the_limit_is_split(void **state) {
         assert_int_equal(sw_json_read(path, 1 << 20, &index, &err), SW_OK);
         root = sw_json_root(index);
         assert_int_equal(sw_json_child(&root, "metadata", &metadata, &err), SW_OK);
-        assert_int_equal(sw_json_integer(&metadata, "total_size", SW_JSON_REQUIRED, &said, &err), SW_OK);
+        assert_int_equal(sw_json_integer(&metadata, "total_size", SW_JSON_REQUIRED, &said, &err),
+                         SW_OK);
         assert_int_equal(said, total);
         sw_json_free(index);
         for (int m = 1; m <= 3; m++)
@@ -410,10 +444,14 @@ static void a_disk_that_is_full_for_the_second_file_leaves_nothing(void **state)
     assert_int_equal(sw_file_write(kept, "kept", 4, &err), SW_OK);
     int64_t largest = 0, first = graph->parameters.item[0]->n_elements;
     for (int p = 0; p < graph->parameters.n; p++)
-        largest = graph->parameters.item[p]->n_elements > largest ? graph->parameters.item[p]->n_elements : largest;
+        largest = graph->parameters.item[p]->n_elements > largest
+                      ? graph->parameters.item[p]->n_elements
+                      : largest;
     assert_true(largest >= first);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    limit = (struct rlimit){(rlim_t)(4 * largest), before.rlim_max}; /* the header does not fit beside the largest tensor */
+    limit =
+        (struct rlimit){(rlim_t)(4 * largest),
+                        before.rlim_max}; /* the header does not fit beside the largest tensor */
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     max_shard_size = 1;
@@ -453,9 +491,15 @@ static bool has_companion(const char *name, const char *text) {
 
 static void tokenizer_and_generation_files_are_carried_along(void **state) {
     (void)state;
-    static const char *const names[] = {
-        "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json", "vocab.json",       "merges.txt",
-        "tokenizer.model", "chat_template.jinja",   "generation_config.json",  "added_tokens.json"};
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer.model",
+                                        "chat_template.jinja",
+                                        "generation_config.json",
+                                        "added_tokens.json"};
     sw_graph *graph = trace(&llama);
     sw_error err = {0};
     char origin[300];
@@ -466,7 +510,11 @@ static void tokenizer_and_generation_files_are_carried_along(void **state) {
     put_companion(origin, "README.md", "not ours");
     put_companion(origin, "config.json", "{}");
     for (int is_bytes = 0; is_bytes < 2; is_bytes++) {
-        sw_model_output output = {.graph = graph, .dtype = SW_F32, .config = &llama, .companions = origin, .is_bytes = is_bytes};
+        sw_model_output output = {.graph = graph,
+                                  .dtype = SW_F32,
+                                  .config = &llama,
+                                  .companions = origin,
+                                  .is_bytes = is_bytes};
         if (sw_model_files_begin(model_path, &output, &err) != SW_OK)
             fail_msg("%s", err.message);
         assert_int_equal(sw_model_files_finish(model_path, &err), SW_OK);
@@ -481,7 +529,8 @@ static void tokenizer_and_generation_files_are_carried_along(void **state) {
         assert_int_equal(system(command), 0);
     }
     /* Abandoned, they are gone too. */
-    sw_model_output output = {.graph = graph, .dtype = SW_F32, .config = &llama, .companions = origin};
+    sw_model_output output = {
+        .graph = graph, .dtype = SW_F32, .config = &llama, .companions = origin};
     assert_int_equal(sw_model_files_begin(model_path, &output, &err), SW_OK);
     sw_model_files_abandon(model_path);
     assert_false(sw_file_exists(partial_path));
@@ -500,8 +549,8 @@ static size_t heap_bytes(void) {
     return info.uordblks + info.hblkhd;
 }
 
-static sw_status put_and_watch(void *to, int group, const sw_piece *piece, int64_t first, int64_t n, float *values,
-                               sw_error *err) {
+static sw_status put_and_watch(void *to, int group, const sw_piece *piece, int64_t first, int64_t n,
+                               float *values, sw_error *err) {
     (void)group, (void)piece, (void)first, (void)n, (void)values, (void)err;
     heap_watch *watch = to;
     size_t now = heap_bytes() - watch->before;
@@ -509,7 +558,8 @@ static sw_status put_and_watch(void *to, int group, const sw_piece *piece, int64
     return SW_OK;
 }
 
-/* Beside the shard, which is the caller's, loading takes one slice and the headers, however large the model and its dtype. */
+/* Beside the shard, which is the caller's, loading takes one slice and the headers, however large
+ * the model and its dtype. */
 static void loading_takes_one_slice_of_memory(void **state) {
     (void)state;
     static const sw_dtype dtypes[] = {SW_F32, SW_BF16};
@@ -519,7 +569,9 @@ static void loading_takes_one_slice_of_memory(void **state) {
         sw_error err = {0};
         save(&llama, graph, 1, dtypes[d]);
         heap_watch watch = {.before = heap_bytes()};
-        assert_int_equal(sw_model_files_load(model_path, &llama, &layout, 0, put_and_watch, &watch, NULL, &err), SW_OK);
+        assert_int_equal(
+            sw_model_files_load(model_path, &llama, &layout, 0, put_and_watch, &watch, NULL, &err),
+            SW_OK);
         assert_true(watch.peak <= sizeof(float) * SW_PIECE_ELEMENTS + (64 << 10));
         sw_layout_free(&layout);
         sw_graph_free(graph);
@@ -592,7 +644,8 @@ static void a_folder_that_cannot_be_written_is_named(void **state) {
     (void)state;
     sw_graph *graph = trace(&llama);
     sw_error err = {0};
-    assert_int_equal(begin("/nowhere/model", &llama, NULL, graph, SW_F32, false, &err), SW_NO_SPACE);
+    assert_int_equal(begin("/nowhere/model", &llama, NULL, graph, SW_F32, false, &err),
+                     SW_NO_SPACE);
     assert_non_null(strstr(err.message, "/nowhere/model.partial: cannot be made: No such file"));
     if (geteuid() != 0) {
         assert_int_equal(chmod(scratch, 0500), 0);
@@ -621,22 +674,27 @@ static void a_trailing_slash_names_the_same_folder(void **state) {
 
 /* ---- other people's directories ---- */
 
-/* A safetensors file with these parameters of a graph, named as they are or without `prefix`, and one more tensor if given. */
-static void write_weights(const char *path, const sw_graph *graph, int first, int end, const char *prefix, const char *more) {
+/* A safetensors file with these parameters of a graph, named as they are or without `prefix`, and
+ * one more tensor if given. */
+static void write_weights(const char *path, const sw_graph *graph, int first, int end,
+                          const char *prefix, const char *more) {
     sw_tensor_plan plan[64];
     char *header;
     int64_t n = 0, header_bytes, file_bytes;
     sw_error err = {0};
     for (int p = first; p < end; p++) {
         const sw_parameter *parameter = graph->parameters.item[p];
-        plan[n] = (sw_tensor_plan){.name = parameter->name, .dtype = "F32", .n_dimensions = parameter->n_dimensions};
+        plan[n] = (sw_tensor_plan){
+            .name = parameter->name, .dtype = "F32", .n_dimensions = parameter->n_dimensions};
         if (strncmp(parameter->name, prefix, strlen(prefix)) == 0)
             plan[n].name += strlen(prefix);
         memcpy(plan[n++].dimension, parameter->dimension, sizeof parameter->dimension);
     }
     if (more)
-        plan[n++] = (sw_tensor_plan){.name = more, .dtype = "F32", .n_dimensions = 1, .dimension = {1}};
-    assert_int_equal(sw_safetensors_plan(plan, n, NULL, &header, &header_bytes, &file_bytes, &err), SW_OK);
+        plan[n++] =
+            (sw_tensor_plan){.name = more, .dtype = "F32", .n_dimensions = 1, .dimension = {1}};
+    assert_int_equal(sw_safetensors_plan(plan, n, NULL, &header, &header_bytes, &file_bytes, &err),
+                     SW_OK);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(header, 1, (size_t)header_bytes, file), header_bytes);
@@ -668,20 +726,23 @@ static void gpt2_files_come_with_and_without_their_prefix(void **state) {
         fail_msg("%s", err.message);
     write_weights(weights_path, graph, 0, graph->parameters.n, "transformer.", NULL);
     load_and_compare(&gpt2, graph, 3, 4);
-    write_weights(weights_path, graph, 0, graph->parameters.n, "transformer.", "transformer.wte.weight");
+    write_weights(weights_path, graph, 0, graph->parameters.n, "transformer.",
+                  "transformer.wte.weight");
     check_says(&gpt2, graph, "1 tensor is not part of the model: wte.weight");
     sw_graph_free(graph);
     clean();
 }
 
-static void write_index(const sw_graph *graph, int cut, const char *first_file, const char *second_file, const char *more) {
+static void write_index(const sw_graph *graph, int cut, const char *first_file,
+                        const char *second_file, const char *more) {
     char path[400];
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", model_path);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fprintf(file, "{\"metadata\":{\"total_size\":1},\"weight_map\":{");
     for (int p = 0; p < graph->parameters.n; p++)
-        fprintf(file, "%s\"%s\":\"%s\"", p ? "," : "", graph->parameters.item[p]->name, p < cut ? first_file : second_file);
+        fprintf(file, "%s\"%s\":\"%s\"", p ? "," : "", graph->parameters.item[p]->name,
+                p < cut ? first_file : second_file);
     fprintf(file, "%s}}", more);
     assert_int_equal(fclose(file), 0);
 }
@@ -706,26 +767,30 @@ static void weights_in_several_files_agree_with_their_index(void **state) {
     write_index(graph, cut, "a.safetensors", "../model/b.safetensors", "");
     check_says(&llama, graph, "a name in the same folder is needed");
     write_index(graph, cut, "a.safetensors", "b.safetensors", ",\"x\":\"b.safetensors\"");
-    check_says(&llama, graph, "weight_map puts tensor \"x\" into b.safetensors, which does not hold it");
+    check_says(&llama, graph,
+               "weight_map puts tensor \"x\" into b.safetensors, which does not hold it");
     write_index(graph, cut, "a.safetensors", "b.safetensors", ",\"x\":3");
     check_says(&llama, graph, "weight_map.x is an integer, a string is needed");
     write_index(graph, cut, "a.safetensors", "b.safetensors", ",\"x\":\"b.safetensors\"");
     write_weights(second, graph, cut, n, "", "x");
     check_says(&llama, graph, "1 tensor is not part of the model: x");
     write_index(graph, cut, "a.safetensors", "b.safetensors", "");
-    check_says(&llama, graph, "weight_map puts tensor \"x\" into no file, but b.safetensors holds it");
+    check_says(&llama, graph,
+               "weight_map puts tensor \"x\" into no file, but b.safetensors holds it");
     sw_graph_free(graph);
     clean();
 }
 
-/* B25. A head beside the embedding to which it is tied: equal is fine, and is not loaded as a parameter of its own. */
+/* B25. A head beside the embedding to which it is tied: equal is fine, and is not loaded as a
+ * parameter of its own. */
 static void a_tied_head_may_be_stored_if_it_is_equal(void **state) {
     (void)state;
     sw_model_config tied = llama;
     tied.tied = true;
     sw_graph *untied_graph = trace(&llama), *graph = trace(&tied);
     assert_int_equal(graph->parameters.n, untied_graph->parameters.n - 1);
-    for (int p = 0; p < untied_graph->parameters.n; p++) /* the head's values become the embedding's */
+    for (int p = 0; p < untied_graph->parameters.n;
+         p++) /* the head's values become the embedding's */
         if (strcmp(untied_graph->parameters.item[p]->name, "lm_head.weight") == 0)
             for (int q = 0; q < graph->parameters.n; q++)
                 if (strcmp(graph->parameters.item[q]->name, "model.embed_tokens.weight") == 0)
@@ -748,7 +813,8 @@ static void a_cut_file_is_refused_while_loading_too(void **state) {
     struct stat info;
     assert_int_equal(stat(weights_path, &info), 0);
     assert_int_equal(truncate(weights_path, info.st_size - 1), 0);
-    assert_int_equal(sw_model_files_load(model_path, &llama, &layout, 0, put_value, &a, NULL, &err), SW_BAD_FILE);
+    assert_int_equal(sw_model_files_load(model_path, &llama, &layout, 0, put_value, &a, NULL, &err),
+                     SW_BAD_FILE);
     assert_non_null(strstr(err.message, "is the download complete?"));
     sw_layout_free(&layout);
     sw_graph_free(graph);
@@ -763,7 +829,8 @@ static void config_json_is_written_as_given_or_made(void **state) {
     sw_error err = {0};
     char path[400], *text;
     snprintf(path, sizeof path, "%s/config.json", partial_path);
-    assert_int_equal(begin(model_path, &llama, "{\"mine\": 1}\n", graph, SW_F32, false, &err), SW_OK);
+    assert_int_equal(begin(model_path, &llama, "{\"mine\": 1}\n", graph, SW_F32, false, &err),
+                     SW_OK);
     assert_int_equal(sw_file_read(path, 1000, &text, NULL, &err), SW_OK);
     assert_string_equal(text, "{\"mine\": 1}\n");
     free(text);
@@ -778,15 +845,17 @@ static void config_json_is_written_as_given_or_made(void **state) {
     sw_graph_free(graph);
 }
 
-/* GPT-2's alphabet: printable Latin-1 stands for itself, the rest is U+0100 and on, in order of the bytes. */
+/* GPT-2's alphabet: printable Latin-1 stands for itself, the rest is U+0100 and on, in order of the
+ * bytes. */
 static void the_bytes_tokenizer_gives_each_byte_its_value(void **state) {
     (void)state;
     static const struct {
         const char *character;
         int64_t byte;
-    } known[] = {{"\xc4\x80", 0},   {"\xc4\x8a", '\n'}, {"\xc4\xa0", ' '}, {"!", '!'},        {"\"", '"'},
-                 {"\\", '\\'},      {"a", 'a'},         {"~", '~'},        {"\xc4\xa1", 127}, {"\xc5\x82", 160},
-                 {"\xc2\xa1", 161}, {"\xc5\x83", 173},  {"\xc2\xae", 174}, {"\xc3\xbf", 255}};
+    } known[] = {{"\xc4\x80", 0},   {"\xc4\x8a", '\n'}, {"\xc4\xa0", ' '}, {"!", '!'},
+                 {"\"", '"'},       {"\\", '\\'},       {"a", 'a'},        {"~", '~'},
+                 {"\xc4\xa1", 127}, {"\xc5\x82", 160},  {"\xc2\xa1", 161}, {"\xc5\x83", 173},
+                 {"\xc2\xae", 174}, {"\xc3\xbf", 255}};
     sw_graph *graph = trace(&llama);
     sw_error err = {0};
     char path[400];
@@ -812,7 +881,8 @@ static void the_bytes_tokenizer_gives_each_byte_its_value(void **state) {
     assert_int_equal(n, 256);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         int64_t id = -1;
-        assert_int_equal(sw_json_integer(&vocabulary, known[i].character, SW_JSON_REQUIRED, &id, &err), SW_OK);
+        assert_int_equal(
+            sw_json_integer(&vocabulary, known[i].character, SW_JSON_REQUIRED, &id, &err), SW_OK);
         assert_int_equal(id, known[i].byte);
     }
     sw_json_free(document);

@@ -1,9 +1,11 @@
 /* test_power_loss.c: whatever a disk may forget when the power goes, there is a good checkpoint.
  *
- * All changes that saves make are recorded: bytes into files, names into folders, syncs of either. What a disk holds after a
- * crash at some moment is the changes before it, less any of those that no later sync of the same file or folder had made lasting
- * by then: in any combination, as file systems may reorder them. Of every moment and combination (all of them where they are few,
- * else those that lack one or have one, and many at random) the folder is made anew and looked at as the next start would do.
+ * All changes that saves make are recorded: bytes into files, names into folders, syncs of either.
+ * What a disk holds after a crash at some moment is the changes before it, less any of those that
+ * no later sync of the same file or folder had made lasting by then: in any combination, as file
+ * systems may reorder them. Of every moment and combination (all of them where they are few, else
+ * those that lack one or have one, and many at random) the folder is made anew and looked at as the
+ * next start would do.
  */
 #include "checkpoint/saved_run.h"
 
@@ -14,7 +16,13 @@
 
 #include "base/hash.h"
 
-enum { MOST_NODES = 512, MOST_ENTRIES = 16, NAME_BYTES = 40, MOST_CHANGES = 4096, MOST_DESCRIPTORS = 64 };
+enum {
+    MOST_NODES = 512,
+    MOST_ENTRIES = 16,
+    NAME_BYTES = 40,
+    MOST_CHANGES = 4096,
+    MOST_DESCRIPTORS = 64
+};
 enum { MOST_OPEN_CHANGES_TRIED_ALL = 8, RANDOM_COMBINATIONS = 24, ROOT = 0 };
 
 typedef struct node {
@@ -181,7 +189,8 @@ static int call_open(void *self, const char *path, bool is_direct) {
     return fd;
 }
 
-static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
+static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes,
+                          int64_t offset) {
     recorder *r = self;
     change *c = record(r, WRITE, r->node_of_descriptor[descriptor]);
     c->offset = offset;
@@ -215,7 +224,8 @@ static int call_sync_folder(void *self, const char *path) {
     recorder *r = self;
     char name[NAME_BYTES];
     int above = resolve(r, path, name);
-    record(r, SYNC, *name ? r->now.node[above].entry[find_entry(&r->now.node[above], name)].node : ROOT);
+    record(r, SYNC,
+           *name ? r->now.node[above].entry[find_entry(&r->now.node[above], name)].node : ROOT);
     return 0;
 }
 
@@ -274,8 +284,9 @@ static uint64_t hash_tree(const disk *d, int at, bool has_bytes) {
     if (n->kind == A_FILE && has_bytes)
         hash += sw_checksum(n->bytes ? n->bytes : "", n->n_bytes);
     for (int i = 0; i < n->n_entries; i++) { /* in any order */
-        uint64_t below[2] = {sw_hash_text(SW_HASH_START, n->entry[i].name),
-                             hash_tree(d, n->entry[i].node, has_bytes && n->entry[i].name[0] != '.')};
+        uint64_t below[2] = {
+            sw_hash_text(SW_HASH_START, n->entry[i].name),
+            hash_tree(d, n->entry[i].node, has_bytes && n->entry[i].name[0] != '.')};
         hash += sw_checksum(below, sizeof below);
     }
     return hash;
@@ -308,13 +319,16 @@ static void check_state(const saved_run *run, int64_t step, bool must_be_replace
     sw_checkpoint *checkpoint = open_step(run, step);
     bool is_replaced = strcmp(sw_checkpoint_state(checkpoint), RESTATED) == 0;
     saved_state(step, saved);
-    assert_true(is_replaced || (!must_be_replaced && strcmp(sw_checkpoint_state(checkpoint), saved) == 0));
+    assert_true(is_replaced ||
+                (!must_be_replaced && strcmp(sw_checkpoint_state(checkpoint), saved) == 0));
     sw_checkpoint_close(checkpoint);
 }
 
-/* What the next start finds: every checkpoint that has a name is whole, bit for bit; the newest is at least `least`, and if it is
- * `replaced` it has its new state; cleaning leaves nothing else; and saving goes on. */
-static void check_folder(const saved_run *run, const char *folder, int64_t least, int64_t replaced) {
+/* What the next start finds: every checkpoint that has a name is whole, bit for bit; the newest is
+ * at least `least`, and if it is `replaced` it has its new state; cleaning leaves nothing else; and
+ * saving goes on. */
+static void check_folder(const saved_run *run, const char *folder, int64_t least,
+                         int64_t replaced) {
     saved_run after = *run;
     sw_steps steps;
     sw_error err;
@@ -335,7 +349,9 @@ static void check_folder(const saved_run *run, const char *folder, int64_t least
     assert_true(newest == (steps.n ? steps.item[0].step : -1));
     char path[SW_PATH_BYTES];
     for (int i = 0; i < steps.n; i++) {
-        assert_int_equal(sw_path_join(path, step_folder(&after, steps.item[i].step), "manifest.json.partial", NULL), SW_OK);
+        assert_int_equal(sw_path_join(path, step_folder(&after, steps.item[i].step),
+                                      "manifest.json.partial", NULL),
+                         SW_OK);
         assert_false(sw_file_exists(path));
     }
     assert_int_equal(sw_path_join(path, folder, "steps", NULL), SW_OK);
@@ -377,7 +393,8 @@ static void look_at(world *w, int n, const bool *is_left_out, int64_t least, int
     for (int i = 0; i < n; i++)
         if (!is_left_out[i])
             apply(&d, &w->recorder->change[i]);
-    uint64_t hash = (hash_tree(&d, ROOT, true) + (uint64_t)(least * 1000 + replaced) * 0x9e3779b97f4a7c15u) | 1;
+    uint64_t hash =
+        (hash_tree(&d, ROOT, true) + (uint64_t)(least * 1000 + replaced) * 0x9e3779b97f4a7c15u) | 1;
     size_t slot = hash % (sizeof w->seen / sizeof *w->seen);
     while (w->seen[slot] && w->seen[slot] != hash)
         slot = (slot + 1) % (sizeof w->seen / sizeof *w->seen);
@@ -400,7 +417,8 @@ static void crash_at(world *w, int n, int64_t least, int64_t replaced) {
     for (int i = 0; i < n; i++) {
         bool is_lasting = w->recorder->change[i].kind == SYNC;
         for (int k = i + 1; k < n && !is_lasting; k++)
-            is_lasting = w->recorder->change[k].kind == SYNC && w->recorder->change[k].node == w->recorder->change[i].node;
+            is_lasting = w->recorder->change[k].kind == SYNC &&
+                         w->recorder->change[k].node == w->recorder->change[i].node;
         if (!is_lasting)
             open_change[n_open++] = i;
     }
@@ -411,11 +429,12 @@ static void crash_at(world *w, int n, int64_t least, int64_t replaced) {
         memset(is_left_out, 0, sizeof is_left_out);
         chance ^= chance << 13, chance ^= chance >> 7, chance ^= chance << 17;
         for (int i = 0; i < n_open; i++) {
-            bool left_out = tries_all            ? c >> i & 1
-                            : c < 2              ? c == 1
-                            : c < 2 + n_open     ? i == c - 2
-                            : c < 2 + 2 * n_open ? i != c - 2 - n_open
-                                                 : ((chance >> (i % 60) ^ chance >> (i / 60)) & 1) != 0;
+            bool left_out = tries_all        ? c >> i & 1
+                            : c < 2          ? c == 1
+                            : c < 2 + n_open ? i == c - 2
+                            : c < 2 + 2 * n_open
+                                ? i != c - 2 - n_open
+                                : ((chance >> (i % 60) ^ chance >> (i / 60)) & 1) != 0;
             is_left_out[open_change[i]] = left_out;
         }
         look_at(w, n, is_left_out, least, replaced);
@@ -433,9 +452,10 @@ static sw_storage recording_storage(saved_run *run) {
 
 typedef enum disk_kind { USUAL_DISK, NO_EXCHANGE, NO_LINKS, NO_EXCHANGE_NO_LINKS } disk_kind;
 
-/* A run that saves those steps, or gives a saved one another state (its negative); after each it says what it has, and the power
- * may go at every moment of the next. */
-static void run_through(int n_ranks, int64_t keep, disk_kind kind, const int64_t *saves, int n_saves) {
+/* A run that saves those steps, or gives a saved one another state (its negative); after each it
+ * says what it has, and the power may go at every moment of the next. */
+static void run_through(int n_ranks, int64_t keep, disk_kind kind, const int64_t *saves,
+                        int n_saves) {
     saved_run run;
     sw_error err;
     int done[8], n = 0;
@@ -458,8 +478,10 @@ static void run_through(int n_ranks, int64_t keep, disk_kind kind, const int64_t
     snprintf(the_world.folder, sizeof the_world.folder, "%s-after", run.folder);
     int64_t least = -1, replaced = -1; /* what a save that has returned promises */
     for (int i = 0; i < n_saves; i++) {
-        /* Replacing by three renames may lose the step that is replaced, which is not the last good one. */
-        int64_t promised = rec.cannot_exchange && i && saves[i] == saves[i - 1] ? saves[i - 2] : least;
+        /* Replacing by three renames may lose the step that is replaced, which is not the last good
+         * one. */
+        int64_t promised =
+            rec.cannot_exchange && i && saves[i] == saves[i - 1] ? saves[i - 2] : least;
         for (; n < done[i]; n++)
             crash_at(&the_world, n, promised, replaced);
         least = saves[i] >= 0 ? saves[i] : least;
@@ -467,8 +489,8 @@ static void run_through(int n_ranks, int64_t keep, disk_kind kind, const int64_t
     }
     for (; n <= rec.n_changes; n++)
         crash_at(&the_world, n, least, replaced);
-    print_message("%d changes, %d states of the disk, %d of them distinct\n", rec.n_changes, the_world.n_states,
-                  the_world.n_distinct);
+    print_message("%d changes, %d states of the disk, %d of them distinct\n", rec.n_changes,
+                  the_world.n_states, the_world.n_distinct);
     for (int i = 0; i < rec.n_changes; i++)
         free(rec.change[i].bytes);
     for (int i = 0; i < rec.n_nodes; i++)

@@ -44,7 +44,9 @@ static sw_graph *make_graph(int64_t most_elements) {
 static void plan(const sw_graph *graph, sw_state_files *files) {
     sw_state_parameter parameters[N_UNITS * N_PARAMETERS];
     sw_state_parameters_of(graph, false, parameters);
-    assert_int_equal(sw_state_files_plan(parameters, graph->parameters.n, 1u << SW_STATE_MASTER, files, NULL), SW_OK);
+    assert_int_equal(
+        sw_state_files_plan(parameters, graph->parameters.n, 1u << SW_STATE_MASTER, files, NULL),
+        SW_OK);
 }
 
 static int64_t walk(const sw_layout *layout, const int64_t *offset, int group, int rank) {
@@ -66,14 +68,17 @@ static void counting_and_walking_agree(void **state) {
         sw_layout layout;
         sw_state_files files;
         plan(graph, &files);
-        assert_int_equal(sw_layout_create(graph, &mesh, (sw_wrap){below(2) * 10000}, SW_BLOCK, &layout, NULL), SW_OK);
+        assert_int_equal(
+            sw_layout_create(graph, &mesh, (sw_wrap){below(2) * 10000}, SW_BLOCK, &layout, NULL),
+            SW_OK);
         for (int g = 0; g < layout.n_groups; g++)
             for (int rank = 0; rank < mesh.n_ranks; rank++) {
                 const int64_t *offset = files.file[SW_STATE_MASTER].offset;
-                int64_t counted = sw_range_count(&layout, offset, g, rank), walked = walk(&layout, offset, g, rank);
+                int64_t counted = sw_range_count(&layout, offset, g, rank),
+                        walked = walk(&layout, offset, g, rank);
                 if (counted != walked)
-                    fail_msg("seed %d, group %d, rank %d: %lld counted, %lld walked", seed, g, rank, (long long)counted,
-                             (long long)walked);
+                    fail_msg("seed %d, group %d, rank %d: %lld counted, %lld walked", seed, g, rank,
+                             (long long)counted, (long long)walked);
             }
         sw_layout_free(&layout);
         sw_state_files_free(&files);
@@ -81,7 +86,8 @@ static void counting_and_walking_agree(void **state) {
     }
 }
 
-/* 2^50 elements are 2^52 bytes: 2^32 ranges of 2^20 bytes, or one more where the header ends inside one. */
+/* 2^50 elements are 2^52 bytes: 2^32 ranges of 2^20 bytes, or one more where the header ends inside
+ * one. */
 static void a_huge_parameter_is_counted_at_once(void **state) {
     (void)state;
     sw_graph *graph;
@@ -90,10 +96,12 @@ static void a_huge_parameter_is_counted_at_once(void **state) {
     sw_layout layout;
     sw_state_files files;
     assert_int_equal(sw_graph_create(1, 1, &graph, NULL), SW_OK);
-    assert_non_null(sw_parameter_declare(graph, sw_unit_declare(graph, NULL, "root"), "p", 1, &n, SW_INIT_ZEROS, 0));
+    assert_non_null(sw_parameter_declare(graph, sw_unit_declare(graph, NULL, "root"), "p", 1, &n,
+                                         SW_INIT_ZEROS, 0));
     plan(graph, &files);
     assert_int_equal(sw_layout_create(graph, &mesh, (sw_wrap){0}, SW_BLOCK, &layout, NULL), SW_OK);
-    int64_t counted = sw_range_count(&layout, files.file[SW_STATE_MASTER].offset, 0, 0), least = 4 * n / SW_RANGE_BYTES;
+    int64_t counted = sw_range_count(&layout, files.file[SW_STATE_MASTER].offset, 0, 0),
+            least = 4 * n / SW_RANGE_BYTES;
     assert_true(counted == least || counted == least + 1);
     sw_layout_free(&layout);
     sw_state_files_free(&files);

@@ -28,7 +28,8 @@ static int remove_folder(void **state) {
 }
 
 /* A file from the length that it claims, its header [header_bytes] and its data. */
-static void write_parts(uint64_t claimed, const char *header, size_t header_bytes, const void *data, size_t data_bytes) {
+static void write_parts(uint64_t claimed, const char *header, size_t header_bytes, const void *data,
+                        size_t data_bytes) {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(&claimed, 8, 1, file), 1);
@@ -54,7 +55,8 @@ static void assert_refused(const char *words) {
     sw_error err = {0};
     sw_status status = open_and_close(path, &err);
     if (status != SW_BAD_FILE || !strstr(err.message, path) || !strstr(err.message, words))
-        fail_msg("expected a refusal with \"%s\", got %s: %s", words, sw_status_name(status), err.message);
+        fail_msg("expected a refusal with \"%s\", got %s: %s", words, sw_status_name(status),
+                 err.message);
 }
 
 static sw_safetensors *open_good(void) {
@@ -106,7 +108,8 @@ static void lengths_beyond_the_file_allocate_nothing(void **state) {
     sw_safetensors *file = open_good();
     assert_int_equal(sw_safetensors_count(file), 0);
     sw_safetensors_close(file);
-    static const uint64_t sparse[][2] = {{100000001, 100000009}, {(uint64_t)1 << 40, ((uint64_t)1 << 40) + 8}};
+    static const uint64_t sparse[][2] = {{100000001, 100000009},
+                                         {(uint64_t)1 << 40, ((uint64_t)1 << 40) + 8}};
     for (int i = 0; i < 2; i++) {
         write_parts(sparse[i][0], "{}", 2, "", 0);
         assert_int_equal(truncate(path, (off_t)sparse[i][1]), 0);
@@ -141,29 +144,33 @@ static void shapes_that_wrap_are_refused(void **state) {
                                          "[4294967296,4294967296,0]"};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char header[256];
-        snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[0,0]}}", shapes[i]);
+        snprintf(header, sizeof header,
+                 "{\"w\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[0,0]}}", shapes[i]);
         write_file(header, "", 0);
         assert_refused("\"w\"");
     }
-    write_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[2,9223372036854775810],\"data_offsets\":[0,16]}}", "0123456789abcdef", 16);
+    write_file(
+        "{\"w\":{\"dtype\":\"F32\",\"shape\":[2,9223372036854775810],\"data_offsets\":[0,16]}}",
+        "0123456789abcdef", 16);
     assert_refused("\"w\"");
 }
 
 /* B05 */
 static void shape_and_dtype_must_fill_the_byte_range(void **state) {
     (void)state;
-    static const char *const fields[] = {"\"dtype\":\"F32\",\"shape\":[1000,1000],\"data_offsets\":[0,4]",
-                                         "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]",
-                                         "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]",
-                                         "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,2,4]",
-                                         "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-8,4]",
-                                         "\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[9223372036854775808,4]",
-                                         "\"dtype\":\"f32\",\"shape\":[1],\"data_offsets\":[0,4]",
-                                         "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"strides\":[1]",
-                                         "\"dtype\":\"F32\",\"shape\":[1]",
-                                         "\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]",
-                                         "\"dtype\":\"F4\",\"shape\":[7],\"data_offsets\":[0,4]",
-                                         ""};
+    static const char *const fields[] = {
+        "\"dtype\":\"F32\",\"shape\":[1000,1000],\"data_offsets\":[0,4]",
+        "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]",
+        "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]",
+        "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,2,4]",
+        "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-8,4]",
+        "\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[9223372036854775808,4]",
+        "\"dtype\":\"f32\",\"shape\":[1],\"data_offsets\":[0,4]",
+        "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"strides\":[1]",
+        "\"dtype\":\"F32\",\"shape\":[1]",
+        "\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]",
+        "\"dtype\":\"F4\",\"shape\":[7],\"data_offsets\":[0,4]",
+        ""};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         char header[256];
         snprintf(header, sizeof header, "{\"w\":{%s}}", fields[i]);
@@ -177,17 +184,19 @@ static void every_dtype_has_its_size_and_its_bytes(void **state) {
     static const struct {
         const char *name;
         int bits;
-    } dtypes[] = {{"BOOL", 8}, {"U8", 8},   {"I8", 8},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"I16", 16},
-                  {"U16", 16}, {"F16", 16}, {"BF16", 16}, {"I32", 32},    {"U32", 32},    {"F32", 32},
-                  {"I64", 64}, {"U64", 64}, {"F64", 64},  {"C64", 64},    {"F4", 4},      {"F6_E2M3", 6}};
+    } dtypes[] = {{"BOOL", 8}, {"U8", 8},   {"I8", 8},     {"F8_E4M3", 8}, {"F8_E5M2", 8},
+                  {"I16", 16}, {"U16", 16}, {"F16", 16},   {"BF16", 16},   {"I32", 32},
+                  {"U32", 32}, {"F32", 32}, {"I64", 64},   {"U64", 64},    {"F64", 64},
+                  {"C64", 64}, {"F4", 4},   {"F6_E2M3", 6}};
     char data[64];
     for (int i = 0; i < 64; i++)
         data[i] = (char)(i * 37);
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         char header[256];
         int bytes = 4 * dtypes[i].bits / 8;
-        snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"%s\",\"shape\":[2,2],\"data_offsets\":[0,%d]}}", dtypes[i].name,
-                 bytes);
+        snprintf(header, sizeof header,
+                 "{\"w\":{\"dtype\":\"%s\",\"shape\":[2,2],\"data_offsets\":[0,%d]}}",
+                 dtypes[i].name, bytes);
         write_file(header, data, (size_t)bytes);
         sw_safetensors *file = open_good();
         const sw_tensor_entry *w = sw_safetensors_find(file, "w");
@@ -200,12 +209,14 @@ static void every_dtype_has_its_size_and_its_bytes(void **state) {
         assert_int_equal(w->n_elements, 4);
         assert_int_equal(sw_safetensors_read_bytes(file, w, 0, bytes, back, &err), SW_OK);
         assert_memory_equal(back, data, (size_t)bytes);
-        assert_int_equal(sw_safetensors_read(file, w, 0, 4, values, &err), sw_safetensors_is_real(w) ? SW_OK : SW_BAD_FILE);
+        assert_int_equal(sw_safetensors_read(file, w, 0, 4, values, &err),
+                         sw_safetensors_is_real(w) ? SW_OK : SW_BAD_FILE);
         sw_safetensors_close(file);
     }
 }
 
-/* B07. Data begin at 8 plus the length, aligned or not; blanks may fill the header up, NULs may not. */
+/* B07. Data begin at 8 plus the length, aligned or not; blanks may fill the header up, NULs may
+ * not. */
 static void data_begin_right_after_the_header(void **state) {
     (void)state;
     const char *header = "{\"abcd\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
@@ -217,7 +228,8 @@ static void data_begin_right_after_the_header(void **state) {
         write_file(padded, data, sizeof data);
         sw_safetensors *file = open_good();
         sw_error err;
-        assert_int_equal(sw_safetensors_read(file, sw_safetensors_at(file, 0), 0, 2, values, &err), SW_OK);
+        assert_int_equal(sw_safetensors_read(file, sw_safetensors_at(file, 0), 0, 2, values, &err),
+                         SW_OK);
         assert_memory_equal(values, data, sizeof data);
         sw_safetensors_close(file);
     }
@@ -237,17 +249,21 @@ static void unaligned_tensors_of_every_real_dtype_are_read(void **state) {
     memcpy(data + 11, bf16, 4);
     memcpy(data + 15, f16, 4);
     memcpy(data + 19, f64, 16);
-    write_file("{\"u\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},\"d\":{\"dtype\":\"F64\",\"shape\":[2],\"data_"
+    write_file("{\"u\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},\"d\":{\"dtype\":"
+               "\"F64\",\"shape\":[2],\"data_"
                "offsets\":[19,35]},"
-               "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[3,11]},\"b\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_"
+               "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[3,11]},\"b\":{\"dtype\":"
+               "\"BF16\",\"shape\":[2],\"data_"
                "offsets\":[11,15]},"
                "\"c\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[15,19]}}",
                data, sizeof data);
-    const float expected[4][2] = {{3.5f, -0.0f}, {1, -2}, {1, 5.9604644775390625e-8f}, {0.1f, -1e10f}};
+    const float expected[4][2] = {
+        {3.5f, -0.0f}, {1, -2}, {1, 5.9604644775390625e-8f}, {0.1f, -1e10f}};
     const char *const names[] = {"a", "b", "c", "d"};
     sw_safetensors *file = open_good();
     sw_error err;
-    assert_string_equal(sw_safetensors_at(file, 0)->name, "u"); /* by place, not by order of the header */
+    assert_string_equal(sw_safetensors_at(file, 0)->name,
+                        "u"); /* by place, not by order of the header */
     for (int i = 0; i < 4; i++) {
         const sw_tensor_entry *tensor = sw_safetensors_find(file, names[i]);
         assert_int_equal(sw_safetensors_read(file, tensor, 0, 2, values, &err), SW_OK);
@@ -265,9 +281,11 @@ static void unaligned_tensors_of_every_real_dtype_are_read(void **state) {
 static void scalars_and_empty_tensors_lie_anywhere(void **state) {
     (void)state;
     float data[3] = {7, 1, 2}, value;
-    write_file("{\"s\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"e\":{\"dtype\":\"F16\",\"shape\":[0],\"data_"
+    write_file("{\"s\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"e\":{\"dtype\":"
+               "\"F16\",\"shape\":[0],\"data_"
                "offsets\":[4,4]},"
-               "\"z\":{\"dtype\":\"BF16\",\"shape\":[3,0,2],\"data_offsets\":[4,4]},\"t\":{\"dtype\":\"F32\",\"shape\":[2],"
+               "\"z\":{\"dtype\":\"BF16\",\"shape\":[3,0,2],\"data_offsets\":[4,4]},\"t\":{"
+               "\"dtype\":\"F32\",\"shape\":[2],"
                "\"data_offsets\":[4,12]},"
                "\"q\":{\"dtype\":\"F8_E4M3\",\"shape\":[0],\"data_offsets\":[12,12]}}",
                data, 12);
@@ -292,16 +310,19 @@ static void scalars_and_empty_tensors_lie_anywhere(void **state) {
 static void names_are_any_text(void **state) {
     (void)state;
     write_file("{\"\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-               "\"a\\n\\\"\\\\\\/\\u0041\\ud83d\\ude00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+               "\"a\\n\\\"\\\\\\/"
+               "\\u0041\\ud83d\\ude00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
                "xy", 2);
     sw_safetensors *file = open_good();
     assert_non_null(sw_safetensors_find(file, ""));
     assert_non_null(sw_safetensors_find(file, "a\n\"\\/A\xf0\x9f\x98\x80"));
     sw_safetensors_close(file);
-    static const char *const wrong[] = {"\\ud83d", "\\ude00", "\\u12g4", "\\x", "\\u0000", "\\ud83dx", "\n"};
+    static const char *const wrong[] = {"\\ud83d", "\\ude00",  "\\u12g4", "\\x",
+                                        "\\u0000", "\\ud83dx", "\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char header[128];
-        snprintf(header, sizeof header, "{\"%s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", wrong[i]);
+        snprintf(header, sizeof header,
+                 "{\"%s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", wrong[i]);
         write_file(header, "x", 1);
         assert_refused("the header");
     }
@@ -312,8 +333,9 @@ static void a_sparse_file_beyond_4_gib_is_read_at_its_end(void **state) {
     (void)state;
     int64_t n = ((int64_t)1 << 30) + 3; /* of F32 */
     char header[128];
-    snprintf(header, sizeof header, "{\"a\":{\"dtype\":\"F32\",\"shape\":[%" PRId64 "],\"data_offsets\":[0,%" PRId64 "]}}", n,
-             4 * n);
+    snprintf(header, sizeof header,
+             "{\"a\":{\"dtype\":\"F32\",\"shape\":[%" PRId64 "],\"data_offsets\":[0,%" PRId64 "]}}",
+             n, 4 * n);
     write_file(header, "", 0);
     int64_t file_bytes = 8 + (int64_t)strlen(header) + 4 * n;
     float last = 42, values[2];
@@ -323,7 +345,8 @@ static void a_sparse_file_beyond_4_gib_is_read_at_its_end(void **state) {
     close(fd);
     sw_safetensors *file = open_good();
     sw_error err;
-    assert_int_equal(sw_safetensors_read(file, sw_safetensors_at(file, 0), n - 2, 2, values, &err), SW_OK);
+    assert_int_equal(sw_safetensors_read(file, sw_safetensors_at(file, 0), n - 2, 2, values, &err),
+                     SW_OK);
     assert_true(values[0] == 0 && values[1] == 42);
     assert_int_equal(sw_safetensors_bytes_read(file), 8 + (int64_t)strlen(header) + 8);
     sw_safetensors_close(file);
@@ -363,22 +386,26 @@ static void things_that_are_no_files_are_refused(void **state) {
 
 /* ---- writing ---- */
 
-/* B07 d. Whatever the names' lengths, the header's is a multiple of 8, and the file reads back as planned. */
+/* B07 d. Whatever the names' lengths, the header's is a multiple of 8, and the file reads back as
+ * planned. */
 static void a_planned_file_reads_back(void **state) {
     (void)state;
     for (int length = 1; length <= 16; length++) {
         char name[32] = {0}, *header;
         memset(name, 'n', (size_t)length);
-        sw_tensor_plan plan[] = {{.name = name, .dtype = "F32", .n_dimensions = 2, .dimension = {2, 3}},
-                                 {.name = "scalar \"\\\n\xc3\xa9", .dtype = "BF16"},
-                                 {.name = "empty", .dtype = "F16", .n_dimensions = 3, .dimension = {3, 0, 2}},
-                                 {.name = "last", .dtype = "F16", .n_dimensions = 1, .dimension = {5}}};
+        sw_tensor_plan plan[] = {
+            {.name = name, .dtype = "F32", .n_dimensions = 2, .dimension = {2, 3}},
+            {.name = "scalar \"\\\n\xc3\xa9", .dtype = "BF16"},
+            {.name = "empty", .dtype = "F16", .n_dimensions = 3, .dimension = {3, 0, 2}},
+            {.name = "last", .dtype = "F16", .n_dimensions = 1, .dimension = {5}}};
         int64_t header_bytes, file_bytes;
         sw_error err;
-        assert_int_equal(sw_safetensors_plan(plan, 4, NULL, &header, &header_bytes, &file_bytes, &err), SW_OK);
+        assert_int_equal(
+            sw_safetensors_plan(plan, 4, NULL, &header, &header_bytes, &file_bytes, &err), SW_OK);
         assert_int_equal(header_bytes % 8, 0);
         assert_int_equal(file_bytes, header_bytes + 24 + 2 + 0 + 10);
-        write_parts((uint64_t)header_bytes - 8, header + 8, (size_t)header_bytes - 8, "0123456789abcdefghijklmnopqrstuvwxyz", 36);
+        write_parts((uint64_t)header_bytes - 8, header + 8, (size_t)header_bytes - 8,
+                    "0123456789abcdefghijklmnopqrstuvwxyz", 36);
         assert_memory_equal(header, (uint64_t[]){(uint64_t)header_bytes - 8}, 8);
         free(header);
         sw_safetensors *file = open_good();
@@ -400,17 +427,24 @@ static void names_that_nobody_could_read_are_not_written(void **state) {
     (void)state;
     static const char *const wrong[][2] = {{"a", "__metadata__"}, {"a", "a"}, {"a", "b\xff"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        sw_tensor_plan plan[] = {{.name = wrong[i][0], .dtype = "F32"}, {.name = wrong[i][1], .dtype = "F32"}};
+        sw_tensor_plan plan[] = {{.name = wrong[i][0], .dtype = "F32"},
+                                 {.name = wrong[i][1], .dtype = "F32"}};
         char *header;
         int64_t header_bytes, file_bytes;
         sw_error err;
-        assert_int_equal(sw_safetensors_plan(plan, 2, NULL, &header, &header_bytes, &file_bytes, &err), SW_BAD_CONFIG);
+        assert_int_equal(
+            sw_safetensors_plan(plan, 2, NULL, &header, &header_bytes, &file_bytes, &err),
+            SW_BAD_CONFIG);
     }
-    sw_tensor_plan huge = {.name = "a", .dtype = "F32", .n_dimensions = 2, .dimension = {(int64_t)1 << 40, (int64_t)1 << 40}};
+    sw_tensor_plan huge = {.name = "a",
+                           .dtype = "F32",
+                           .n_dimensions = 2,
+                           .dimension = {(int64_t)1 << 40, (int64_t)1 << 40}};
     char *header;
     int64_t header_bytes, file_bytes;
     sw_error err;
-    assert_int_equal(sw_safetensors_plan(&huge, 1, NULL, &header, &header_bytes, &file_bytes, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_safetensors_plan(&huge, 1, NULL, &header, &header_bytes, &file_bytes, &err),
+                     SW_BAD_CONFIG);
 }
 
 /* No tensors at all: metadata only, zero data bytes. */
@@ -419,7 +453,8 @@ static void an_empty_plan_is_a_valid_file(void **state) {
     char *header;
     int64_t header_bytes, file_bytes;
     sw_error err;
-    assert_int_equal(sw_safetensors_plan(NULL, 0, NULL, &header, &header_bytes, &file_bytes, &err), SW_OK);
+    assert_int_equal(sw_safetensors_plan(NULL, 0, NULL, &header, &header_bytes, &file_bytes, &err),
+                     SW_OK);
     assert_int_equal(header_bytes, file_bytes);
     write_parts((uint64_t)header_bytes - 8, header + 8, (size_t)header_bytes - 8, "", 0);
     free(header);

@@ -1,4 +1,5 @@
-/* test_save.c: a checkpoint of any number of ranks is the same files, whole or not there, and is read by any number of ranks. */
+/* test_save.c: a checkpoint of any number of ranks is the same files, whole or not there, and is
+ * read by any number of ranks. */
 #include "checkpoint/saved_run.h"
 
 #include <dirent.h>
@@ -7,7 +8,8 @@
 
 static const int RANKS[] = {1, 2, 3, 4, 7};
 
-/* {1,2,3,4,7} ranks write, and the data files are equal byte for byte; sizes are those of the model, without padding. */
+/* {1,2,3,4,7} ranks write, and the data files are equal byte for byte; sizes are those of the
+ * model, without padding. */
 static void files_do_not_depend_on_ranks(void **state) {
     (void)state;
     char *first[SW_N_STATE_KINDS] = {0};
@@ -18,7 +20,8 @@ static void files_do_not_depend_on_ranks(void **state) {
         save_step(&run, 20);
         for (int kind = 0; kind <= SW_STATE_SECOND_MOMENT; kind++) {
             int64_t bytes;
-            char *text = file_bytes(step_folder(&run, 20), sw_state_file_name((sw_state_kind)kind), &bytes);
+            char *text =
+                file_bytes(step_folder(&run, 20), sw_state_file_name((sw_state_kind)kind), &bytes);
             if (!first[kind]) {
                 first[kind] = text;
                 first_bytes[kind] = bytes;
@@ -45,8 +48,8 @@ typedef struct loaded {
     bool *has[SW_N_STATE_KINDS][16];
 } loaded;
 
-static sw_status put_state(void *to, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                           float *values, sw_error *err) {
+static sw_status put_state(void *to, sw_state_kind kind, int group, const sw_piece *piece,
+                           int64_t first, int64_t n, float *values, sw_error *err) {
     loaded *l = to;
     (void)err;
     assert_int_equal(l->run->layout.parameters[piece->parameter->id].group, group);
@@ -62,7 +65,8 @@ static sw_status put_state(void *to, sw_state_kind kind, int group, const sw_pie
     return SW_OK;
 }
 
-/* What N ranks saved, M ranks load: each element once, with its bits, and little more than a rank's own bytes is read. */
+/* What N ranks saved, M ranks load: each element once, with its bits, and little more than a rank's
+ * own bytes is read. */
 static void any_number_of_ranks_loads_it(void **state) {
     (void)state;
     saved_run run;
@@ -77,19 +81,24 @@ static void any_number_of_ranks_loads_it(void **state) {
             loaded l = {.run = &run};
             int64_t elements = 0, total = 0, bytes;
             for (int p = 0; p < run.graph->parameters.n; p++) {
-                elements += run.graph->parameters.item[p]->n_elements * (run.graph->parameters.item[p]->is_trainable ? 3 : 1);
+                elements += run.graph->parameters.item[p]->n_elements *
+                            (run.graph->parameters.item[p]->is_trainable ? 3 : 1);
                 for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
-                    l.has[kind][p] = calloc((size_t)run.graph->parameters.item[p]->n_elements, sizeof(bool));
+                    l.has[kind][p] =
+                        calloc((size_t)run.graph->parameters.item[p]->n_elements, sizeof(bool));
             }
             assert_int_equal(sw_checkpoint_compare(checkpoint, run.graph, ALL_ADAMW, &err), SW_OK);
             for (int rank = 0; rank < run.n_ranks; rank++) {
-                if (sw_checkpoint_load(checkpoint, &run.layout, rank, ALL_ADAMW, put_state, &l, &bytes, &err) != SW_OK)
+                if (sw_checkpoint_load(checkpoint, &run.layout, rank, ALL_ADAMW, put_state, &l,
+                                       &bytes, &err) != SW_OK)
                     fail_msg("%s", err.message);
                 total += bytes;
             }
             assert_int_equal(l.n, elements);
-            /* A stretch has two ends, a range at each; groups x kinds stretches a rank, the root's being two. */
-            assert_true(total >= 4 * elements && total <= 4 * elements + (int64_t)run.n_ranks * 12 * 2 * SW_RANGE_BYTES);
+            /* A stretch has two ends, a range at each; groups x kinds stretches a rank, the root's
+             * being two. */
+            assert_true(total >= 4 * elements &&
+                        total <= 4 * elements + (int64_t)run.n_ranks * 12 * 2 * SW_RANGE_BYTES);
             for (int p = 0; p < run.graph->parameters.n; p++)
                 for (int kind = 0; kind < SW_N_STATE_KINDS; kind++)
                     free(l.has[kind][p]);
@@ -123,7 +132,8 @@ static void ranks_as_threads_write_at_the_same_time(void **state) {
         assert_int_equal(pthread_create(&thread[r], NULL, save_one_rank, run.save[r]), 0);
     for (int r = 0; r < 4; r++)
         pthread_join(thread[r], NULL);
-    assert_int_equal(sw_save_publish(run.save[0], &(sw_save_facts){"{}", 2.5}, &run.remark, &err), SW_OK);
+    assert_int_equal(sw_save_publish(run.save[0], &(sw_save_facts){"{}", 2.5}, &run.remark, &err),
+                     SW_OK);
     check_step(&run, 300);
     sw_checkpoint *checkpoint = open_step(&run, 300);
     assert_int_equal(sw_checkpoint_verify(checkpoint, 3, &err), SW_OK);
@@ -141,7 +151,8 @@ static void what_else_is_saved_comes_back(void **state) {
     save_step(&run, 12345678901);
     sw_checkpoint *checkpoint = open_step(&run, 12345678901);
     assert_string_equal(sw_checkpoint_model_config(checkpoint), run.model_config);
-    assert_string_equal(sw_checkpoint_state(checkpoint), "{\"tokens\": 12345678901000, \"text\": \"}\\\"{\"}");
+    assert_string_equal(sw_checkpoint_state(checkpoint),
+                        "{\"tokens\": 12345678901000, \"text\": \"}\\\"{\"}");
     assert_int_equal(sw_checkpoint_n_settings(checkpoint), 2);
     assert_string_equal(sw_checkpoint_find_setting(checkpoint, "train.seed"), "1234");
     assert_string_equal(sw_checkpoint_find_setting(checkpoint, "data.train"), "[\"a\", \"b\\c\"]");
@@ -162,7 +173,8 @@ static int count_entries(const char *folder) {
     return n;
 }
 
-/* A checkpoint has its files and no others, `latest` names the newest, and nothing else is in the folder. */
+/* A checkpoint has its files and no others, `latest` names the newest, and nothing else is in the
+ * folder. */
 static void nothing_is_left_beside_it(void **state) {
     (void)state;
     saved_run run;
@@ -199,10 +211,12 @@ static void a_step_is_saved_again(void **state) {
     end_run(&run);
 }
 
-/* SGD without momentum saves parameters alone, with it momentum; frozen parameters have no moments. */
+/* SGD without momentum saves parameters alone, with it momentum; frozen parameters have no
+ * moments. */
 static void kinds_follow_the_optimizer(void **state) {
     (void)state;
-    sw_optimizer_spec sgd = {.kind = SW_OPTIMIZER_SGD}, momentum = {.kind = SW_OPTIMIZER_SGD, .momentum = 0.9};
+    sw_optimizer_spec sgd = {.kind = SW_OPTIMIZER_SGD},
+                      momentum = {.kind = SW_OPTIMIZER_SGD, .momentum = 0.9};
     sw_optimizer_spec adamw = {.kind = SW_OPTIMIZER_ADAMW};
     assert_int_equal(sw_state_kinds_of(&sgd), 1u << SW_STATE_MASTER);
     assert_int_equal(sw_state_kinds_of(&momentum), 1u << SW_STATE_MASTER | 1u << SW_STATE_MOMENTUM);
@@ -221,10 +235,10 @@ static void kinds_follow_the_optimizer(void **state) {
     end_run(&run);
 }
 
-/* Frozen parameters that are left out are in no file; what is there is loaded by any number of ranks, and nothing is asked of
- * them. */
-static sw_status put_trained(void *to, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                             float *values, sw_error *err) {
+/* Frozen parameters that are left out are in no file; what is there is loaded by any number of
+ * ranks, and nothing is asked of them. */
+static sw_status put_trained(void *to, sw_state_kind kind, int group, const sw_piece *piece,
+                             int64_t first, int64_t n, float *values, sw_error *err) {
     (void)kind, (void)group, (void)first, (void)values, (void)err;
     assert_true(piece->parameter->is_trainable);
     *(int64_t *)to += n;
@@ -243,15 +257,20 @@ static void frozen_parameters_may_be_left_out(void **state) {
     save_step(&run, 20);
     free(file_bytes(step_folder(&run, 10), "parameters.safetensors", &with));
     free(file_bytes(step_folder(&run, 20), "parameters.safetensors", &without));
-    assert_true(with - without > 4 * 71 * 33 && with - without < 4 * 71 * 33 + 200); /* its bytes and its line in the header */
+    assert_true(with - without > 4 * 71 * 33 &&
+                with - without < 4 * 71 * 33 + 200); /* its bytes and its line in the header */
     for (int p = 0; p < run.graph->parameters.n; p++)
-        n_trained += run.graph->parameters.item[p]->is_trainable ? run.graph->parameters.item[p]->n_elements : 0;
+        n_trained += run.graph->parameters.item[p]->is_trainable
+                         ? run.graph->parameters.item[p]->n_elements
+                         : 0;
     change_ranks(&run, 2);
     sw_checkpoint *checkpoint = open_step(&run, 20);
     assert_int_equal(sw_checkpoint_compare(checkpoint, run.graph, ALL_ADAMW, &err), SW_OK);
     assert_int_equal(sw_checkpoint_verify(checkpoint, 2, &err), SW_OK);
     for (int rank = 0; rank < 2; rank++)
-        assert_int_equal(sw_checkpoint_load(checkpoint, &run.layout, rank, ALL_ADAMW, put_trained, &n_loaded, NULL, &err), SW_OK);
+        assert_int_equal(sw_checkpoint_load(checkpoint, &run.layout, rank, ALL_ADAMW, put_trained,
+                                            &n_loaded, NULL, &err),
+                         SW_OK);
     assert_int_equal(n_loaded, 3 * n_trained);
     sw_checkpoint_close(checkpoint);
     end_run(&run);
@@ -266,8 +285,8 @@ static void python_reads_it(void **state) {
         skip();
     begin_run_of(&run, 3, SKINNY_ROWS);
     save_step(&run, 70);
-    snprintf(command, sizeof command, "python3 '%s/tests/checkpoint/check_safetensors.py' '%s'", SW_SOURCE_FOLDER,
-             step_folder(&run, 70));
+    snprintf(command, sizeof command, "python3 '%s/tests/checkpoint/check_safetensors.py' '%s'",
+             SW_SOURCE_FOLDER, step_folder(&run, 70));
     assert_int_equal(system(command), 0);
     end_run(&run);
 }

@@ -1,7 +1,9 @@
-/* test_save_faults.c: every call that a save makes of the system fails in turn, and nothing is lost.
+/* test_save_faults.c: every call that a save makes of the system fails in turn, and nothing is
+ * lost.
  *
- * Whatever fails: the save says so in one message that names a path, the checkpoints that were there are as they were, no part of
- * the new one is left (or all of it is there, and then the save may be one that did not fail), and the next save succeeds.
+ * Whatever fails: the save says so in one message that names a path, the checkpoints that were
+ * there are as they were, no part of the new one is left (or all of it is there, and then the save
+ * may be one that did not fail), and the next save succeeds.
  */
 #include "checkpoint/saved_run.h"
 
@@ -23,7 +25,8 @@ static const sw_storage *real;
 
 static bool fails(faulty *f, bool takes_space) {
     f->n_calls++;
-    return f->n_calls == f->fails_at || (f->goes_on && f->fails_at && f->n_calls > f->fails_at && takes_space);
+    return f->n_calls == f->fails_at ||
+           (f->goes_on && f->fails_at && f->n_calls > f->fails_at && takes_space);
 }
 
 #define TRY(takes_space, call) (fails(self, takes_space) ? -((faulty *)self)->error : real->call)
@@ -34,7 +37,8 @@ static int call_make_folder(void *self, const char *path) {
 static int call_open(void *self, const char *path, bool is_direct) {
     return TRY(true, open(NULL, path, is_direct));
 }
-static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes, int64_t offset) {
+static int64_t call_write(void *self, int descriptor, const void *data, int64_t bytes,
+                          int64_t offset) {
     faulty *f = self;
     if (fails(f, true))
         return -f->error;
@@ -102,9 +106,10 @@ static bool is_there(const saved_run *run, const char *name) {
     return sw_file_exists(path);
 }
 
-/* Steps 10 and 20 are there, 20 is saved again or 30 is saved, and one call of that fails. Returns false when there are not so
- * many calls: the save succeeded. */
-static bool fail_once(saved_run *run, faulty *f, int fails_at, int error, bool goes_on, int64_t step) {
+/* Steps 10 and 20 are there, 20 is saved again or 30 is saved, and one call of that fails. Returns
+ * false when there are not so many calls: the save succeeded. */
+static bool fail_once(saved_run *run, faulty *f, int fails_at, int error, bool goes_on,
+                      int64_t step) {
     sw_error err = {0};
     int n_before;
     *f = (faulty){.cannot_exchange = f->cannot_exchange};
@@ -118,7 +123,8 @@ static bool fail_once(saved_run *run, faulty *f, int fails_at, int error, bool g
     sw_status status = try_save(run, step, &err);
     bool failed = f->n_calls >= fails_at;
     *f = (faulty){.cannot_exchange = f->cannot_exchange};
-    if (failed) { /* a removal that failed while giving up leaves files that the next start removes */
+    if (failed) { /* a removal that failed while giving up leaves files that the next start removes
+                   */
         const sw_error *said = status == SW_OK ? &run->remark : &err;
         assert_int_equal(said->status, SW_NO_SPACE);
         assert_non_null(strstr(said->message, run->folder));
@@ -203,7 +209,9 @@ static void each_call_fails_while_one_is_replaced(void **state) {
         assert_false(is_there(&run, "steps/00000020/manifest.json.partial"));
         if (!failed) {
             assert_true(status == SW_OK && is_replaced);
-            assert_true(n > 6); /* a name is freed; open, write, sync, close; rename; the folder is synced */
+            assert_true(
+                n >
+                6); /* a name is freed; open, write, sync, close; rename; the folder is synced */
             break;
         }
         assert_int_equal(status, SW_NO_SPACE);
@@ -257,7 +265,8 @@ static void each_call_fails_while_old_ones_are_removed(void **state) {
     end_run(&run);
 }
 
-/* A checkpoint that another run takes is there whole or not at all, and the next try finds the way free. */
+/* A checkpoint that another run takes is there whole or not at all, and the next try finds the way
+ * free. */
 static void each_call_fails_while_one_is_copied(void **state) {
     (void)state;
     saved_run run, other;
@@ -281,9 +290,11 @@ static void each_call_fails_while_one_is_copied(void **state) {
             assert_non_null(strstr(err.message, other.folder));
             check_all(&other, 10);
             assert_false(is_there(&other, "steps/.00000020.partial"));
-            /* it has its name already, and the folder's entries were not synced, or `latest` was not set */
+            /* it has its name already, and the folder's entries were not synced, or `latest` was
+             * not set */
             sw_status again = sw_checkpoint_copy(checkpoint, &storage, other.folder, 1, &err);
-            assert_int_equal(again, is_there(&other, "steps/00000020") && again ? SW_BAD_CONFIG : SW_OK);
+            assert_int_equal(again,
+                             is_there(&other, "steps/00000020") && again ? SW_BAD_CONFIG : SW_OK);
         }
         assert_int_equal(check_all(&other, 20), 2);
         end_run(&other);
@@ -317,8 +328,8 @@ static void short_and_interrupted_writes(void **state) {
 }
 
 /* What the caller's memory has to say stops a save as a disk does. */
-static sw_status failing_fetch(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                               float *values, sw_error *err) {
+static sw_status failing_fetch(void *from, sw_state_kind kind, int group, const sw_piece *piece,
+                               int64_t first, int64_t n, float *values, sw_error *err) {
     if (kind == SW_STATE_SECOND_MOMENT)
         return sw_fail(err, SW_ABORTED, "another rank failed");
     return fetch_state(from, kind, group, piece, first, n, values, err);
@@ -356,7 +367,8 @@ static void a_part_that_is_missing(void **state) {
         assert_int_equal(sw_save_group(run.save[0], g, &err), SW_OK);
     assert_int_equal(sw_save_finish(run.save[0], &err), SW_OK);
     assert_int_equal(sw_save_finish(run.save[1], &err), SW_BUG);
-    assert_true(sw_save_publish(run.save[0], &(sw_save_facts){"{}", NAN}, &run.remark, &err) != SW_OK);
+    assert_true(sw_save_publish(run.save[0], &(sw_save_facts){"{}", NAN}, &run.remark, &err) !=
+                SW_OK);
     sw_save_abandon(run.save[1]);
     sw_save_abandon(run.save[0]);
     assert_false(is_there(&run, "steps/.00000010.partial"));
@@ -377,7 +389,8 @@ static void a_state_that_is_no_object(void **state) {
         for (int g = 0; g < run.layout.n_groups; g++)
             assert_int_equal(sw_save_group(run.save[0], g, &err), SW_OK);
         assert_int_equal(sw_save_finish(run.save[0], &err), SW_OK);
-        assert_int_equal(sw_save_publish(run.save[0], &(sw_save_facts){bad[i], NAN}, &run.remark, &err), SW_BUG);
+        assert_int_equal(
+            sw_save_publish(run.save[0], &(sw_save_facts){bad[i], NAN}, &run.remark, &err), SW_BUG);
         sw_save_abandon(run.save[0]);
     }
     end_run(&run);

@@ -1,5 +1,6 @@
-/* test_save_memory.c: what saving takes is what was planned; while a run saves nothing is allocated; and each allocation of
- * opening, loading, verifying, listing and comparing fails in turn: an error, never a crash, and nothing is kept.
+/* test_save_memory.c: what saving takes is what was planned; while a run saves nothing is
+ * allocated; and each allocation of opening, loading, verifying, listing and comparing fails in
+ * turn: an error, never a crash, and nothing is kept.
  */
 #include "checkpoint/saved_run.h"
 
@@ -11,7 +12,8 @@
 
 #include "checkpoint/diff.h"
 
-/* Sanitizers bring an allocator of their own; there the tests walk the way on which nothing fails. */
+/* Sanitizers bring an allocator of their own; there the tests walk the way on which nothing
+ * fails. */
 #ifdef SW_SANITIZED
 #define CAN_FAIL 0
 #else
@@ -86,14 +88,17 @@ static void memory_is_what_was_planned(void **state) {
         struct mallinfo2 before = mallinfo2();
         assert_int_equal(sw_save_open(&options, &run.save[rank], &err), SW_OK);
         struct mallinfo2 after = mallinfo2();
-        int64_t taken = (int64_t)(after.uordblks + after.hblkhd) - (int64_t)(before.uordblks + before.hblkhd);
+        int64_t taken =
+            (int64_t)(after.uordblks + after.hblkhd) - (int64_t)(before.uordblks + before.hblkhd);
         int64_t planned = sw_save_bytes(&options);
-        assert_true(taken <= planned + 16384 && planned <= taken + 65536); /* an allocator's own bytes; rounding up to pages */
+        assert_true(taken <= planned + 16384 &&
+                    planned <= taken + 65536); /* an allocator's own bytes; rounding up to pages */
     }
     end_run(&run);
 }
 
-/* Not for a moment, by the library or by what it calls, on any rank; with what is not kept removed on the way. */
+/* Not for a moment, by the library or by what it calls, on any rank; with what is not kept removed
+ * on the way. */
 static void nothing_is_allocated_while_saving(void **state) {
     (void)state;
     saved_run run;
@@ -113,8 +118,8 @@ static void hear_difference(void *to, const sw_difference *difference) {
     (void)to, (void)difference;
 }
 
-static sw_status put_nowhere(void *to, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                             float *values, sw_error *err) {
+static sw_status put_nowhere(void *to, sw_state_kind kind, int group, const sw_piece *piece,
+                             int64_t first, int64_t n, float *values, sw_error *err) {
     (void)to, (void)kind, (void)group, (void)piece, (void)first, (void)n, (void)values, (void)err;
     return SW_OK;
 }
@@ -131,7 +136,8 @@ static sw_status read_all(const saved_run *run, sw_error *err) {
     if (status == SW_OK)
         status = sw_checkpoint_compare(checkpoint, run->graph, ALL_ADAMW, err);
     if (status == SW_OK)
-        status = sw_checkpoint_load(checkpoint, &run->layout, 0, ALL_ADAMW, put_nowhere, NULL, NULL, err);
+        status = sw_checkpoint_load(checkpoint, &run->layout, 0, ALL_ADAMW, put_nowhere, NULL, NULL,
+                                    err);
     if (status == SW_OK)
         status = sw_checkpoint_verify(checkpoint, 1, err);
     if (status == SW_OK)
@@ -139,7 +145,8 @@ static sw_status read_all(const saved_run *run, sw_error *err) {
     sw_checkpoint_close(checkpoint);
     if (status == SW_OK)
         status = sw_steps_list(run->folder, &steps, err);
-    for (int i = 0; i < steps.n && status == SW_OK; i++) /* one that could not be looked at for want of memory is not damaged */
+    for (int i = 0; i < steps.n && status == SW_OK;
+         i++) /* one that could not be looked at for want of memory is not damaged */
         assert_true(steps.item[i].is_whole);
     sw_steps_free(&steps);
     if (status == SW_OK)
@@ -168,11 +175,13 @@ static int each_fails(saved_run *run, sw_status (*what)(saved_run *run, sw_error
             assert_int_equal(status, SW_OK);
             return n;
         }
-        if (status != SW_NO_MEMORY && status != SW_OK) /* a list may be sorted without, a thread done without */
+        if (status != SW_NO_MEMORY &&
+            status != SW_OK) /* a list may be sorted without, a thread done without */
             fail_msg("allocation %d: %s", n, err.message);
         assert_int_equal(status != SW_OK, err.message[0] != 0);
         if (n_alive != before)
-            fail_msg("allocation %d: %s: %lld allocations are kept", n, err.message, n_alive - before);
+            fail_msg("allocation %d: %s: %lld allocations are kept", n, err.message,
+                     n_alive - before);
         assert_true(n < 5000);
     }
 }

@@ -69,7 +69,8 @@ static void rejected(void *to, int64_t step, const char *message) {
     fail_msg("step %lld is passed over: %s", (long long)step, message);
 }
 
-/* Who asks while a run saves and removes sees whole checkpoints: one that goes while looked at is not there, not damaged. */
+/* Who asks while a run saves and removes sees whole checkpoints: one that goes while looked at is
+ * not there, not damaged. */
 static void lists_beside_a_run_that_removes(void **state) {
     (void)state;
     saved_run run;
@@ -91,7 +92,8 @@ static void lists_beside_a_run_that_removes(void **state) {
         assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
         for (int i = 0; i < steps.n; i++)
             if (!steps.item[i].is_whole)
-                fail_msg("step %lld of list %d: %s", (long long)steps.item[i].step, n_lists, steps.item[i].reason);
+                fail_msg("step %lld of list %d: %s", (long long)steps.item[i].step, n_lists,
+                         steps.item[i].reason);
         sw_steps_free(&steps);
         assert_int_equal(newest_good_step(run.folder, 1, rejected, NULL, &step, &err), SW_OK);
     }
@@ -136,15 +138,18 @@ static void a_damaged_one_is_not_asked_twice(void **state) {
     char path[SW_PATH_BYTES];
     begin_run_of(&run, 1, SKINNY_ROWS);
     save_step(&run, 10);
-    assert_int_equal(sw_path_join(path, step_folder(&run, 10), "first_moment.safetensors", &err), SW_OK);
+    assert_int_equal(sw_path_join(path, step_folder(&run, 10), "first_moment.safetensors", &err),
+                     SW_OK);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(sw_checkpoint_open_good(step_folder(&run, 10), 1, &checkpoint, &err), SW_BAD_FILE);
+    assert_int_equal(sw_checkpoint_open_good(step_folder(&run, 10), 1, &checkpoint, &err),
+                     SW_BAD_FILE);
     assert_non_null(strstr(err.message, "missing"));
     assert_null(strstr(err.message, "replaced"));
     end_run(&run);
 }
 
-/* The lock is held as long as any process that inherited it lives, and not longer, even when it is killed. */
+/* The lock is held as long as any process that inherited it lives, and not longer, even when it is
+ * killed. */
 static void a_lock_dies_with_its_last_holder(void **state) {
     (void)state;
     char folder[] = "/tmp/shardwise-lock-XXXXXX", command[64], words[64];
@@ -172,7 +177,8 @@ static void a_lock_dies_with_its_last_holder(void **state) {
     assert_non_null(strstr(err.message, words));
     kill(holder, SIGKILL);
     waitpid(holder, NULL, 0);
-    assert_int_equal(sw_run_lock_take(folder, &lock, &err), SW_BAD_CONFIG); /* the rank still lives */
+    assert_int_equal(sw_run_lock_take(folder, &lock, &err),
+                     SW_BAD_CONFIG); /* the rank still lives */
     kill(rank, SIGKILL);
     for (int i = 0; i < 1000 && sw_run_lock_take(folder, &lock, &err) != SW_OK; i++)
         usleep(10000); /* it is not ours to wait for */
@@ -205,8 +211,8 @@ static void what_cannot_be_locked(void **state) {
     assert_non_null(strstr(err.message, folder));
 }
 
-/* Where the file system has no locks the folder is taken all the same, and it can be said that it is not protected. Any other
- * failure is one. */
+/* Where the file system has no locks the folder is taken all the same, and it can be said that it
+ * is not protected. Any other failure is one. */
 static void locks_that_are_missing(void **state) {
     (void)state;
     static const int errors[] = {ENOSYS, ENOLCK, EOPNOTSUPP, EINVAL, EIO, EINTR};
@@ -225,7 +231,8 @@ static void locks_that_are_missing(void **state) {
             if (i >= N_MISSING)
                 _exit(status != SW_NO_SPACE || !strstr(err.message, strerror(errors[i])));
             sw_run_lock_warning(&lock, folder, text, sizeof text);
-            bool is_told = strstr(text, folder) && strstr(text, "no locks") && strstr(text, strerror(errors[i]));
+            bool is_told = strstr(text, folder) && strstr(text, "no locks") &&
+                           strstr(text, strerror(errors[i]));
             _exit(status || lock.missing != errors[i] || lock.descriptor < 0 || !is_told);
         }
         assert_int_equal(waitpid(child, &how, 0), child);
@@ -236,11 +243,12 @@ static void locks_that_are_missing(void **state) {
     }
 }
 
-/* A folder that cannot be read to its end, or shows nothing although `latest` leads into it, is no list of fewer checkpoints: a
- * run that believed it would begin anew. */
+/* A folder that cannot be read to its end, or shows nothing although `latest` leads into it, is no
+ * list of fewer checkpoints: a run that believed it would begin anew. */
 static void a_folder_that_is_not_read_is_not_empty(void **state) {
     (void)state;
-    static const int errors[] = {EIO, EBADF, ENOENT}; /* glibc takes the last for the end of the folder */
+    static const int errors[] = {EIO, EBADF,
+                                 ENOENT}; /* glibc takes the last for the end of the folder */
     enum { LEFT_OUT = 77 };
     saved_run run;
     sw_error err;
@@ -263,7 +271,8 @@ static void a_folder_that_is_not_read_is_not_empty(void **state) {
     end_run(&run);
 }
 
-/* A file of a checkpoint that cannot be looked at is not therefore damaged: nobody may fall back from it and remove it. */
+/* A file of a checkpoint that cannot be looked at is not therefore damaged: nobody may fall back
+ * from it and remove it. */
 static void what_cannot_be_looked_at_is_not_damaged(void **state) {
     (void)state;
     enum { LEFT_OUT = 77 };

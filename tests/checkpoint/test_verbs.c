@@ -1,4 +1,5 @@
-/* test_verbs.c: shardwise checkpoint list, verify, diff, prune and export, as who calls them sees it. */
+/* test_verbs.c: shardwise checkpoint list, verify, diff, prune and export, as who calls them sees
+ * it. */
 #include "checkpoint/saved_run.h"
 
 #include <fcntl.h>
@@ -19,7 +20,8 @@ static int run_command(const char *format, ...) {
     va_start(list, format);
     vsnprintf(arguments, sizeof arguments, format, list);
     va_end(list);
-    snprintf(command, sizeof command, "'%s/shardwise' checkpoint %s 2>&1 </dev/null", SW_BUILD_FOLDER, arguments);
+    snprintf(command, sizeof command, "'%s/shardwise' checkpoint %s 2>&1 </dev/null",
+             SW_BUILD_FOLDER, arguments);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     printed[fread(printed, 1, sizeof printed - 1, pipe)] = 0;
@@ -77,8 +79,8 @@ static void list_and_verify(void **state) {
     end_run(&run);
 }
 
-static sw_status fetch_changed(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                               float *values, sw_error *err) {
+static sw_status fetch_changed(void *from, sw_state_kind kind, int group, const sw_piece *piece,
+                               int64_t first, int64_t n, float *values, sw_error *err) {
     sw_status status = fetch_state(from, kind, group, piece, first, n, values, err);
     for (int64_t i = 0; i < n; i++)
         values[i] = kind != SW_STATE_MASTER                                      ? values[i]
@@ -87,8 +89,8 @@ static sw_status fetch_changed(void *from, sw_state_kind kind, int group, const 
     return status;
 }
 
-static sw_status fetch_even(void *from, sw_state_kind kind, int group, const sw_piece *piece, int64_t first, int64_t n,
-                            float *values, sw_error *err) {
+static sw_status fetch_even(void *from, sw_state_kind kind, int group, const sw_piece *piece,
+                            int64_t first, int64_t n, float *values, sw_error *err) {
     sw_status status = fetch_state(from, kind, group, piece, first, n, values, err);
     for (int64_t i = 0; i < n && kind == SW_STATE_MASTER; i++)
         values[i] = 0.5f;
@@ -116,16 +118,20 @@ static void diff(void **state) {
     save_with(&b, fetch_even);
     assert_int_equal(run_command("diff %s %s/latest", a.folder, b.folder), 0);
     assert_string_equal(printed,
-                        "equal: 22 tensors, every bit\n"); /* 8 parameters, 7 of them with two moments; and nothing more */
+                        "equal: 22 tensors, every bit\n"); /* 8 parameters, 7 of them with two
+                                                              moments; and nothing more */
     assert_int_equal(run_command("diff %s %s/latest --json", a.folder, b.folder), 0);
-    assert_string_equal(printed, "{\"equal\": true, \"step\": [10, 10], \"state\": {}, \"settings\": {}, \"tensors\": 22, "
-                                 "\"different\": []}\n");
+    assert_string_equal(
+        printed,
+        "{\"equal\": true, \"step\": [10, 10], \"state\": {}, \"settings\": {}, \"tensors\": 22, "
+        "\"different\": []}\n");
     save_with(&b, fetch_changed);
     assert_int_equal(run_command("diff %s %s", a.folder, b.folder), 0);
     says("parameters layers.0.norm: 1 of 33 elements differs, by 1 at most\n");
     says("1 of 22 tensors differ\n");
     assert_int_equal(run_command("diff %s %s --json", a.folder, b.folder), 0);
-    says("\"different\": [{\"state\": \"parameters\", \"name\": \"layers.0.norm\", \"difference\": \"values\", \"elements\": 33, "
+    says("\"different\": [{\"state\": \"parameters\", \"name\": \"layers.0.norm\", \"difference\": "
+         "\"values\", \"elements\": 33, "
          "\"different\": 1, \"largest\": 1.0}]}\n");
     end_run(&b);
     begin_run_of(&b, 1, SKINNY_ROWS + 1);
@@ -145,7 +151,8 @@ static void diff(void **state) {
     end_run(&b);
 }
 
-/* Damage that a manifest does not show does not count as a checkpoint either: the last good one stays. */
+/* Damage that a manifest does not show does not count as a checkpoint either: the last good one
+ * stays. */
 static void prune_leaves_a_good_one(void **state) {
     (void)state;
     saved_run run;
@@ -186,7 +193,8 @@ static void prune(void **state) {
     assert_int_equal(run_command("prune %s --keep 1 --keep-every 40", run.folder), 0);
     says("removed: step 50\n");
     assert_int_equal(sw_steps_list(run.folder, &steps, &err), SW_OK);
-    assert_int_equal(steps.n, 4); /* the newest, a multiple, the best, and the damaged one, which is nobody's */
+    assert_int_equal(
+        steps.n, 4); /* the newest, a multiple, the best, and the damaged one, which is nobody's */
     assert_int_equal(steps.item[1].step, 40);
     assert_int_equal(steps.item[2].step, 20);
     sw_steps_free(&steps);
@@ -198,7 +206,8 @@ static void prune(void **state) {
 /* A checkpoint of a model that Hugging Face knows becomes its folder, masters to the bit. */
 static void export_of_a_model(void **state) {
     (void)state;
-    static const sw_model_config config = {SW_LLAMA, 2, 12, 2, 1, 6, 10, 11, 16, false, 1e4, 1e-5, 0.02, 1, 2};
+    static const sw_model_config config = {SW_LLAMA, 2,     12,  2,    1,    6, 10, 11,
+                                           16,       false, 1e4, 1e-5, 0.02, 1, 2};
     saved_run run;
     sw_graph *graph;
     sw_error err;
@@ -220,7 +229,8 @@ static void export_of_a_model(void **state) {
         const sw_tensor_entry *tensor = sw_safetensors_find(file, parameter->name);
         assert_non_null(tensor);
         float *values = malloc((size_t)tensor->n_bytes);
-        assert_int_equal(sw_safetensors_read(file, tensor, 0, tensor->n_elements, values, &err), SW_OK);
+        assert_int_equal(sw_safetensors_read(file, tensor, 0, tensor->n_elements, values, &err),
+                         SW_OK);
         for (int64_t i = 0; i < tensor->n_elements; i++) {
             uint32_t bits = state_bits(SW_STATE_MASTER, p, i, 10);
             assert_memory_equal(&values[i], &bits, sizeof bits);
@@ -230,8 +240,11 @@ static void export_of_a_model(void **state) {
     sw_safetensors_close(file);
     assert_int_equal(run_command("export %s %s/out", run.folder, run.folder), 2);
     says("exists already");
-    assert_int_equal(run_command("export %s/latest %s/half --type BF16 --max-shard-size 2000", run.folder, run.folder), 0);
-    assert_int_equal(sw_path_join(path, run.folder, "half/model.safetensors.index.json", NULL), SW_OK);
+    assert_int_equal(run_command("export %s/latest %s/half --type BF16 --max-shard-size 2000",
+                                 run.folder, run.folder),
+                     0);
+    assert_int_equal(sw_path_join(path, run.folder, "half/model.safetensors.index.json", NULL),
+                     SW_OK);
     assert_true(sw_file_exists(path));
     assert_int_equal(run_command("export %s %s/out.gguf", run.folder, run.folder), 2);
     says("shardwise checkpoint export");
@@ -244,7 +257,8 @@ static void export_of_a_model(void **state) {
     end_run(&run);
 }
 
-/* Memory that is the command's own: heap, stacks, what it maps for itself. Sanitizers need more than any limit. */
+/* Memory that is the command's own: heap, stacks, what it maps for itself. Sanitizers need more
+ * than any limit. */
 static void limit_memory(rlim_t bytes) {
 #ifdef SW_SANITIZED
     (void)bytes;
@@ -253,10 +267,12 @@ static void limit_memory(rlim_t bytes) {
 #endif
 }
 
-/* A model of 96 MiB in two tensors goes through 24 MiB: slice by slice, whatever the size of model or tensor. */
+/* A model of 96 MiB in two tensors goes through 24 MiB: slice by slice, whatever the size of model
+ * or tensor. */
 static void export_in_little_memory(void **state) {
     (void)state;
-    static const sw_model_config config = {SW_LLAMA, 1, 12, 2, 1, 6, 10, 1 << 20, 16, false, 1e4, 1e-5, 0.02, 1, 2};
+    static const sw_model_config config = {SW_LLAMA, 1,     12,  2,    1,    6, 10, 1 << 20,
+                                           16,       false, 1e4, 1e-5, 0.02, 1, 2};
     saved_run run;
     sw_graph *graph;
     sw_error err;
@@ -275,7 +291,8 @@ static void export_in_little_memory(void **state) {
     pid_t child = fork();
     if (child == 0) {
         limit_memory(24 << 20);
-        execl(SW_BUILD_FOLDER "/shardwise", "shardwise", "checkpoint", "export", from, to, (char *)NULL);
+        execl(SW_BUILD_FOLDER "/shardwise", "shardwise", "checkpoint", "export", from, to,
+              (char *)NULL);
         _exit(127);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -288,7 +305,8 @@ static void export_in_little_memory(void **state) {
     end_run(&run);
 }
 
-/* What is imported is a checkpoint of the other run, whole; into a new folder, or behind what a run has. */
+/* What is imported is a checkpoint of the other run, whole; into a new folder, or behind what a run
+ * has. */
 static void import_of_a_checkpoint(void **state) {
     (void)state;
     saved_run a, b;
@@ -306,7 +324,8 @@ static void import_of_a_checkpoint(void **state) {
     assert_int_equal(run_command("list %s/latest/..", b.folder), 3);
     assert_int_equal(run_command("diff %s/latest %s", b.folder, a.folder), 0);
     says("equal: 22 tensors, every bit");
-    assert_int_equal(run_command("import %s %s", step_folder(&a, 10), b.folder), 2); /* from which it would not go on */
+    assert_int_equal(run_command("import %s %s", step_folder(&a, 10), b.folder),
+                     2); /* from which it would not go on */
     says("has a checkpoint of step 20 already");
     assert_int_equal(run_command("import %s %s --dtype bf16", a.folder, b.folder), 2);
     says("--dtype");
@@ -323,7 +342,8 @@ static void import_of_a_checkpoint(void **state) {
     says("cannot be made");
     assert_int_equal(run_command("list %s/none", b.folder), 3);
     says("No such file or directory");
-    assert_int_equal(run_command("import %s %s/new2", a.folder, b.folder), 0); /* the newest that is good */
+    assert_int_equal(run_command("import %s %s/new2", a.folder, b.folder),
+                     0); /* the newest that is good */
     says("passed over: ");
     says("new2/steps/00000010");
     assert_int_equal(sw_run_lock_take(b.folder, &lock, &err), SW_OK);
@@ -334,7 +354,8 @@ static void import_of_a_checkpoint(void **state) {
     end_run(&b);
 }
 
-/* The command that is printed works from anywhere: train counts a relative path from RUN.yaml's folder. */
+/* The command that is printed works from anywhere: train counts a relative path from RUN.yaml's
+ * folder. */
 static void import_names_the_whole_path(void **state) {
     (void)state;
     saved_run run;

@@ -20,13 +20,11 @@ SETTINGS = (
     "model: {architecture: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, vocab: 257, max_positions: 16}\n"
     f"data: {{train: [{runs.write_npy(runs.some_tokens(801, 257))}], sequence_length: 16}}\n"
     "train: {steps: 1000000, batch_size: 8, micro_batch_size: 1, restarts: 0}\n"
-    "optimizer: {learning_rate: 1e-4, schedule: constant}\ncheckpoint: {path: run, every: 0}\n"
-)
+    "optimizer: {learning_rate: 1e-4, schedule: constant}\ncheckpoint: {path: run, every: 0}\n")
 
 
 class Screen:
     """What a terminal shows of the bytes that it was sent: lines, wide enough to hold any of them."""
-
     def __init__(self):
         self.lines, self.at = [""], 0
 
@@ -36,20 +34,22 @@ class Screen:
             if piece == "\r":
                 self.at = 0
             elif piece == "\n":
-                self.lines.append("")  # in the same column: what begins the next line is the \r that the terminal adds
+                self.lines.append(
+                    ""
+                )  # in the same column: what begins the next line is the \r that the terminal adds
             elif piece == "\033[K":
-                self.lines[-1] = line[: self.at]
+                self.lines[-1] = line[:self.at]
             elif piece[0] != "\033":
-                self.lines[-1] = line[: self.at].ljust(self.at) + piece + line[self.at + 1 :]
+                self.lines[-1] = line[:self.at].ljust(self.at) + piece + line[self.at + 1:]
                 self.at += 1
 
 
 class Terminal:
     """A command on a terminal of its own, as a person has it."""
-
     def __init__(self, *arguments, folder=None):
         self.screen, self.bytes = Screen(), b""
-        self.pid, self.end = pty.fork()  # what is left of it when a test fails ends with the terminal (SIGHUP)
+        self.pid, self.end = pty.fork(
+        )  # what is left of it when a test fails ends with the terminal (SIGHUP)
         if self.pid == 0:
             if folder:
                 os.chdir(folder)
@@ -89,16 +89,18 @@ class Terminal:
         for text in expected:
             found = [line for line in self.screen.lines if text in line]
             runs.expect(found, f"{what}: {text!r} is not on the screen: {self.screen.lines[-8:]}")
-            runs.expect(all(line.startswith(text) for line in found), f"{what}: {text!r} is not at the start of its line: {found}")
+            runs.expect(all(line.startswith(text) for line in found),
+                        f"{what}: {text!r} is not at the start of its line: {found}")
         return code
 
 
 def train(*settings):
-    return Terminal("train", runs.write_yaml(SETTINGS), f"checkpoint.path={runs.fresh()}", "shard.ranks=2", *settings)
+    return Terminal("train", runs.write_yaml(SETTINGS), f"checkpoint.path={runs.fresh()}",
+                    "shard.ranks=2", *settings)
 
 
 def a_rank_is_lost():
-    for quiet in ((), ("--quiet",)):
+    for quiet in ((), ("--quiet", )):
         terminal = train(*quiet)
         if quiet:
             time.sleep(1)
@@ -110,14 +112,15 @@ def a_rank_is_lost():
 
 
 def a_rank_is_started_again():
-    terminal = train("train.restarts=1", "train.steps=60", "checkpoint.every=20", "--inject", "kill:rank=1,step=50")
+    terminal = train("train.restarts=1", "train.steps=60", "checkpoint.every=20", "--inject",
+                     "kill:rank=1,step=50")
     code = terminal.finish("a restart", "restart 1 of 1 in 1 s", "resume: from", "model: ")
     runs.expect(code == 0, f"a restart: {code}")
 
 
 def asked_to_end():
     """Ctrl-C, which the terminal echoes, once and twice."""
-    for quiet in ((), ("--quiet",)):
+    for quiet in ((), ("--quiet", )):
         terminal = train(*quiet)
         time.sleep(1) if quiet else terminal.let_run()
         terminal.type("\x03")
@@ -146,30 +149,42 @@ def asked_what_ranks_do():
 def half_a_line_of_text():
     """Generated text is not cleared away: the message comes on the next line, also where both go into one file."""
     text = runs.fresh("text").with_suffix(".txt")
-    text.write_text("a small text that is long enough to be trained on for a step or two, and then some more of it. " * 20)
+    text.write_text(
+        "a small text that is long enough to be trained on for a step or two, and then some more of it. "
+        * 20)
     yaml = runs.write_yaml(
         "model: {architecture: llama, layers: 4, hidden: 64, heads: 2, ffn: 128, max_positions: 4096}\n"
         f"data: {{train: [{text}], tokenizer: bytes, sequence_length: 16}}\ntrain: {{steps: 1, batch_size: 2, micro_batch_size: 1}}\n"
     )
     model = runs.train_well(yaml).folder / "model"
-    arguments = ["generate", str(model), "--prompt", "Once upon a time", "--max-tokens", "1000000", "--ranks", "2", "--ignore-end", "--top-k", "1"]
+    arguments = [
+        "generate",
+        str(model), "--prompt", "Once upon a time", "--max-tokens", "1000000", "--ranks", "2",
+        "--ignore-end", "--top-k", "1"
+    ]
     terminal = Terminal(*arguments)
     terminal.wait_for("Once upon a time")
     time.sleep(0.5)
     os.kill(runs.children(terminal.pid)[1], signal.SIGKILL)
-    terminal.finish("half a line of text", "shardwise: error: rank 1 was killed", "Once upon a time")
+    terminal.finish("half a line of text", "shardwise: error: rank 1 was killed",
+                    "Once upon a time")
     both = runs.fresh("both")
     with both.open("w") as file:
-        process = subprocess.Popen([str(runs.COMMAND), *arguments], stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([str(runs.COMMAND), *arguments], stdout=file,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         while not both.stat().st_size:
             time.sleep(0.01)
         os.kill(runs.children(process.pid)[1], signal.SIGKILL)
         process.wait(60)
     lines = both.read_bytes().decode(errors="replace").split("\n")
     found = [line for line in lines if "shardwise: " in line]
-    runs.expect(found and all(line.startswith("shardwise: ") for line in found), f"text and messages in one file: {lines[-4:]}")
-    runs.expect("\033" not in both.read_text(errors="replace"), "a file is given what moves a terminal's cursor")
+    runs.expect(found and all(line.startswith("shardwise: ") for line in found),
+                f"text and messages in one file: {lines[-4:]}")
+    runs.expect("\033" not in both.read_text(errors="replace"),
+                "a file is given what moves a terminal's cursor")
 
 
-runs.both(lambda test: test(), [(test,) for test in (a_rank_is_lost, a_rank_is_started_again, asked_to_end, asked_what_ranks_do, half_a_line_of_text)])
+runs.both(lambda test: test(), [(test, )
+                                for test in (a_rank_is_lost, a_rank_is_started_again, asked_to_end,
+                                             asked_what_ranks_do, half_a_line_of_text)])
 runs.finish()

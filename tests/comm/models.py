@@ -24,7 +24,7 @@ scratch = pathlib.Path(tempfile.mkdtemp(prefix="shardwise-models-"))
 
 def explorations(text):
     """Of a model: (is it to be right, its definitions)."""
-    comment = text[: text.index("*/")]
+    comment = text[:text.index("*/")]
     for line in comment.splitlines():
         kind, _, rest = line.strip(" *").partition(": ")
         if kind == "right":
@@ -43,7 +43,8 @@ def explore(model, definitions):
         ["gcc", "-O0", "-w", "-DSAFETY", f"-DMEMLIM={MEGABYTES}", "-o", "pan", "pan.c"],
         ["./pan", "-m1000000", "-w22"],
     ):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL)
         if done.returncode or "rror:" in done.stdout:
             return f"{command[0]} fails: {done.stdout} {done.stderr}"
     shutil.rmtree(folder)
@@ -76,13 +77,19 @@ for model in sorted(MODELS.glob("*.pml")):
         n_wrong += bool(complaint)
         states = re.search(r"(\d+) states, stored", said)
         name = f"{model.name} {' '.join(definitions)}"
-        print(f"{name:52} {'right' if is_right else 'wrong'}: {states[1] if states else '?':>9} states, {time.monotonic() - since:.1f} s", flush=True)
+        print(
+            f"{name:52} {'right' if is_right else 'wrong'}: {states[1] if states else '?':>9} states, {time.monotonic() - since:.1f} s",
+            flush=True)
         if complaint:
-            print(f"FAILED: {name} should be {'right' if is_right else 'found wrong'}: {complaint}", flush=True)
+            print(f"FAILED: {name} should be {'right' if is_right else 'found wrong'}: {complaint}",
+                  flush=True)
     if kinds != {True, False}:
         n_wrong += 1
-        print(f"FAILED: {model.name} has not both: variants that are right, and such that are wrong")
+        print(
+            f"FAILED: {model.name} has not both: variants that are right, and such that are wrong")
 shutil.rmtree(scratch)
 spent = os.times()
-print(f"{time.monotonic() - began:.0f} s, of which {spent.children_user + spent.children_system:.0f} s of a core")
+print(
+    f"{time.monotonic() - began:.0f} s, of which {spent.children_user + spent.children_system:.0f} s of a core"
+)
 sys.exit(1 if n_wrong else 0)

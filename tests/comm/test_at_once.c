@@ -1,4 +1,5 @@
-/* What all ranks do at once, in worlds that are over at once: one error wins and stays whole, and threads meet. */
+/* What all ranks do at once, in worlds that are over at once: one error wins and stays whole, and
+ * threads meet. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

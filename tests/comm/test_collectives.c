@@ -1,4 +1,5 @@
-/* Collectives against arithmetic, as processes and as threads: values are small whole numbers, so every sum is exact. */
+/* Collectives against arithmetic, as processes and as threads: values are small whole numbers, so
+ * every sum is exact. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -41,7 +42,8 @@ static sw_status gather_rounds(sw_comm *comm, void *arg, sw_error *err) {
     enum { SLOT = MAX_BLOCKS * BLOCK };
     static _Thread_local float copy[8 * SLOT];
     sw_window window;
-    RANK_TRY(comm->vtable->window_create(comm, "parameters", (int64_t)n * SLOT * (int64_t)sizeof(float), &window, err));
+    RANK_TRY(comm->vtable->window_create(comm, "parameters",
+                                         (int64_t)n * SLOT * (int64_t)sizeof(float), &window, err));
     RANK_TRY(comm->vtable->channel_open(comm, 3, SW_CHANNEL_GATHERS, err));
     for (int round = 0; round < p->n_rounds; round++) {
         int64_t shard = (int64_t)(comm_random(&seed) % (MAX_BLOCKS + 1)) * BLOCK;
@@ -64,7 +66,9 @@ static sw_status gather_rounds(sw_comm *comm, void *arg, sw_error *err) {
             RANK_TRY(comm->vtable->gather(comm, &c, err));
             for (int r = 0; r < n; r++)
                 for (int64_t i = 0; i < shard; i++) {
-                    const float *seen = p->copies ? copy + r * shard : (const float *)(window.base + r * c.rank_stride);
+                    const float *seen = p->copies
+                                            ? copy + r * shard
+                                            : (const float *)(window.base + r * c.rank_stride);
                     RANK_CHECK(seen[i] == value_of(r, i, round));
                 }
         }
@@ -75,7 +79,8 @@ static sw_status gather_rounds(sw_comm *comm, void *arg, sw_error *err) {
 
 /* ---- reduce: two buffers in turn, as in backward ---- */
 
-static sw_collective use_of_buffer(const plan *p, sw_comm *comm, const sw_window *window, int k, float *own, uint64_t *seed) {
+static sw_collective use_of_buffer(const plan *p, sw_comm *comm, const sw_window *window, int k,
+                                   float *own, uint64_t *seed) {
     int n = sw_comm_size(comm);
     int64_t slot = (int64_t)n * MAX_BLOCKS * BLOCK * (int64_t)sizeof(float);
     int64_t shard = (int64_t)(comm_random(seed) % (MAX_BLOCKS + 1)) * BLOCK;
@@ -183,13 +188,15 @@ static void *move_in_lane_1(void *arg) {
         sw_comm_enter(m->comm, 1, round, 0, 0, "move");
         m->status = m->comm->vtable->gather(m->comm, m->gather, &m->err);
         if (m->status == SW_OK)
-            m->status = m->comm->vtable->reduce_sum(m->comm, m->reduce, comm_test_device(), SW_NUMBERS_F32, &m->err);
+            m->status = m->comm->vtable->reduce_sum(m->comm, m->reduce, comm_test_device(),
+                                                    SW_NUMBERS_F32, &m->err);
         sem_post(&m->has_moved);
     }
     return NULL;
 }
 
-static sw_status round_of_two_lanes(mover *m, sw_collective *gather, sw_collective *reduce, int round, sw_error *err) {
+static sw_status round_of_two_lanes(mover *m, sw_collective *gather, sw_collective *reduce,
+                                    int round, sw_error *err) {
     sw_comm *comm = m->comm;
     int n = sw_comm_size(comm), me = sw_comm_rank(comm);
     gather->epoch = (uint64_t)round;
@@ -227,8 +234,12 @@ static sw_status rounds_of_two_lanes(sw_comm *comm, void *arg, sw_error *err) {
     sw_window parameters, gradients;
     RANK_TRY(comm->vtable->window_create(comm, "parameters", n * BYTES, &parameters, err));
     RANK_TRY(comm->vtable->window_create(comm, "gradients", n * n * BYTES, &gradients, err));
-    sw_collective gather = {
-        .lane = 1, .dtype = SW_F32, .shard_bytes = BYTES, .window = parameters.base, .rank_stride = BYTES, .destination = copy};
+    sw_collective gather = {.lane = 1,
+                            .dtype = SW_F32,
+                            .shard_bytes = BYTES,
+                            .window = parameters.base,
+                            .rank_stride = BYTES,
+                            .destination = copy};
     sw_collective reduce = gather;
     reduce.channel = 1;
     reduce.window = gradients.base;
@@ -264,8 +275,8 @@ static void run_everywhere(sw_rank_fn fn, plan p) {
             options.mode = p.copies ? SW_SHM_COPY : SW_SHM_VIEW;
             sw_error err = {0};
             if (sw_launch(&options, fn, &p, &err) != SW_OK)
-                fail_msg("%d ranks as %s, seed %lu: %s", rank_counts[i], as_threads ? "threads" : "processes",
-                         (unsigned long)p.seed, err.message);
+                fail_msg("%d ranks as %s, seed %lu: %s", rank_counts[i],
+                         as_threads ? "threads" : "processes", (unsigned long)p.seed, err.message);
         }
 }
 

@@ -1,5 +1,6 @@
-/* Thousands of rounds with delays in random ranks: whatever the interleaving, sums and slices are those of arithmetic. One
- * training step's order of calls: gathers, reduces over two buffers, the exchange that decides. */
+/* Thousands of rounds with delays in random ranks: whatever the interleaving, sums and slices are
+ * those of arithmetic. One training step's order of calls: gathers, reduces over two buffers, the
+ * exchange that decides. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,7 +36,9 @@ static sw_status check_gather(trainer *t, int unit, sw_error *err) {
     sw_collective *c = &t->gather[unit];
     RANK_TRY(t->comm->vtable->gather(t->comm, c, err));
     for (int r = 0; r < sw_comm_size(t->comm); r++) {
-        const double *slice = c->destination ? t->copy + r * SHARD : (const double *)(c->window + c->offset + r * c->rank_stride);
+        const double *slice = c->destination
+                                  ? t->copy + r * SHARD
+                                  : (const double *)(c->window + c->offset + r * c->rank_stride);
         RANK_CHECK(slice[0] == t->parameter[unit][r] && slice[SHARD - 1] == t->parameter[unit][r]);
     }
     return SW_OK;
@@ -64,7 +67,8 @@ static sw_status backward(trainer *t, int slot, int n_contributors, sw_error *er
         }
         sometimes_sleep(&t->noise);
         if (i > 0)
-            RANK_TRY(t->comm->vtable->reduce_sum(t->comm, &t->reduce[unit + 1], comm_test_device(), SW_NUMBERS_F64, err));
+            RANK_TRY(t->comm->vtable->reduce_sum(t->comm, &t->reduce[unit + 1], comm_test_device(),
+                                                 SW_NUMBERS_F64, err));
     }
     return SW_OK;
 }
@@ -109,7 +113,8 @@ static sw_status train(sw_comm *comm, void *arg, sw_error *err) {
     trainer t = {.comm = comm, .noise = seed * 1000 + (uint64_t)me};
     sw_window parameters, gradients;
     int64_t slice = SHARD * sizeof(double), full = MAX_RANKS * slice;
-    RANK_TRY(comm->vtable->window_create(comm, "parameters", n * N_UNITS * slice, &parameters, err));
+    RANK_TRY(
+        comm->vtable->window_create(comm, "parameters", n * N_UNITS * slice, &parameters, err));
     RANK_TRY(comm->vtable->window_create(comm, "gradients", n * N_BUFFERS * full, &gradients, err));
     for (int unit = 0; unit < N_UNITS; unit++) {
         t.gather[unit] = (sw_collective){.channel = unit,
@@ -142,8 +147,8 @@ static void run_everywhere(sw_shm_mode mode, uint64_t seed) {
             options.mode = mode;
             sw_error err = {0};
             if (sw_launch(&options, train, &seed, &err) != SW_OK)
-                fail_msg("%d ranks as %s, seed %lu: %s", rank_counts[i], as_threads ? "threads" : "processes",
-                         (unsigned long)seed, err.message);
+                fail_msg("%d ranks as %s, seed %lu: %s", rank_counts[i],
+                         as_threads ? "threads" : "processes", (unsigned long)seed, err.message);
         }
 }
 

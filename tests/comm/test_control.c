@@ -1,4 +1,5 @@
-/* Control memory: records are read whole while they are written, the first error wins, and the watch judges by what it reads. */
+/* Control memory: records are read whole while they are written, the first error wins, and the
+ * watch judges by what it reads. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,8 @@ static void no_two_ranks_share_a_cache_line(void **state) {
 static void *write_records(void *arg) {
     sw_control_lane *lane = arg;
     for (int64_t k = 1; k <= 20000; k++) {
-        sw_lane_record record = {.step = k, .sequence = (uint64_t)k, .wait_target = (uint64_t)k, .has_entered = 1};
+        sw_lane_record record = {
+            .step = k, .sequence = (uint64_t)k, .wait_target = (uint64_t)k, .has_entered = 1};
         snprintf(record.label, sizeof record.label, "%063d", (int)k);
         sw_lane_store(lane, &record);
     }
@@ -130,9 +132,15 @@ static void an_error_that_was_never_finished_still_ends_the_run(void **state) {
 
 /* ---- the watch ---- */
 
-static void set_lane(sw_control *control, int rank, int lane, sw_comm_operation operation, int peer) {
-    sw_lane_record record = {
-        .step = 4, .operation = operation, .peer = peer, .channel = -1, .has_entered = 1, .sequence = 1, .wait_target = 1};
+static void set_lane(sw_control *control, int rank, int lane, sw_comm_operation operation,
+                     int peer) {
+    sw_lane_record record = {.step = 4,
+                             .operation = operation,
+                             .peer = peer,
+                             .channel = -1,
+                             .has_entered = 1,
+                             .sequence = 1,
+                             .wait_target = 1};
     strcpy(record.label, lane ? "gather layers.1" : "forward layers.1");
     if (peer >= 0)
         record.wait_offset = (uint64_t)((char *)&control->rank[peer].arrived - (char *)control);
@@ -166,8 +174,8 @@ static void ranks_in_waits_that_cannot_end_disagree(void **state) {
     set_lane(control, 0, 0, SW_BARRIER, 1);
     set_lane(control, 1, 0, SW_EXCHANGE, 0);
     assert_int_equal(watch(control, 30, true, &err), SW_MISMATCH);
-    expect_text(err.message,
-                "rank 0: in \"forward layers.1\" at step 4, slot 0, instruction 0; waits for rank 1 in barrier (sequence 1)");
+    expect_text(err.message, "rank 0: in \"forward layers.1\" at step 4, slot 0, instruction 0; "
+                             "waits for rank 1 in barrier (sequence 1)");
     expect_text(err.message, "waits for rank 0 in exchange (sequence 1)");
     sw_control_free(control);
 }
@@ -197,12 +205,13 @@ static void a_lane_at_work_is_no_disagreement(void **state) {
 
 /* The lane waits until the one beside it has come to `position`. */
 static void set_wait_for_other_lane(sw_control *control, int rank, int lane, uint64_t position) {
-    sw_lane_wait_begins(&control->rank[rank].lane[lane], &(sw_lane_wait){.control = control,
-                                                                         .counter = &control->rank[rank].lane[!lane].position,
-                                                                         .target = position,
-                                                                         .operation = SW_OTHER_LANE,
-                                                                         .peer = rank,
-                                                                         .channel = -1});
+    sw_lane_wait_begins(&control->rank[rank].lane[lane],
+                        &(sw_lane_wait){.control = control,
+                                        .counter = &control->rank[rank].lane[!lane].position,
+                                        .target = position,
+                                        .operation = SW_OTHER_LANE,
+                                        .peer = rank,
+                                        .channel = -1});
 }
 
 /* First lanes wait inside their ranks for second lanes, which wait for each other. */
@@ -216,7 +225,8 @@ static void lanes_that_wait_in_a_circle_disagree(void **state) {
         set_lane(control, r, 1, SW_GATHER, 1 - r);
     }
     assert_int_equal(watch(control, 30, true, &err), SW_MISMATCH);
-    expect_text(err.message, "instruction 0; waits for another of its lanes; beside it in \"gather layers.1\"");
+    expect_text(err.message,
+                "instruction 0; waits for another of its lanes; beside it in \"gather layers.1\"");
     sw_control_free(control);
 }
 
@@ -232,7 +242,8 @@ static void a_long_kernel_beside_a_lane_that_waits_is_no_failure(void **state) {
     sw_control_free(control);
 }
 
-/* First lanes wait for peers; the second lane of rank 1 has been given its next piece of work and did not get to it yet. */
+/* First lanes wait for peers; the second lane of rank 1 has been given its next piece of work and
+ * did not get to it yet. */
 static void a_lane_that_is_about_to_work_is_no_disagreement(void **state) {
     (void)state;
     sw_control *control = create(2);
@@ -250,7 +261,8 @@ static void a_lane_that_is_about_to_work_is_no_disagreement(void **state) {
     sw_control_free(control);
 }
 
-/* Rank 0 was looked at, and then rank 1 raised what rank 0 waits for, and returned, before it was looked at. */
+/* Rank 0 was looked at, and then rank 1 raised what rank 0 waits for, and returned, before it was
+ * looked at. */
 static void a_rank_that_has_just_returned_has_moved(void **state) {
     (void)state;
     sw_control *control = create(2);

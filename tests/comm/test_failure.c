@@ -1,4 +1,5 @@
-/* Whatever happens to a rank: one error names it and what it did, the run is over soon, and nothing is left behind.
+/* Whatever happens to a rank: one error names it and what it did, the run is over soon, and nothing
+ * is left behind.
  *
  * Deadlines are 30 s here: a run that ends within BOUND seconds did not wait for one. */
 #include <errno.h>
@@ -42,8 +43,10 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Launch, and expect one status, a message with all the texts, an end well before the deadline, and nothing left. */
-static void expect(const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_status expected, const char *const *texts) {
+/* Launch, and expect one status, a message with all the texts, an end well before the deadline, and
+ * nothing left. */
+static void expect(const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_status expected,
+                   const char *const *texts) {
     bool has_memory_object;
     int n_before = comm_n_descriptors(&has_memory_object);
     double start = seconds();
@@ -58,7 +61,8 @@ static void expect(const sw_launch_options *options, sw_rank_fn fn, void *arg, s
         if (!strstr(err.message, *text))
             fail_msg("'%s' is missing in: %s", *text, err.message);
     assert_true(seconds() - start < BOUND);
-    for (int r = 0; r < SW_MAX_RANKS && !options->as_threads; r++) /* not even to be reaped: 0 is no child of ours */
+    for (int r = 0; r < SW_MAX_RANKS && !options->as_threads;
+         r++) /* not even to be reaped: 0 is no child of ours */
         assert_true(roll->pid[r] == 0 || waitpid(roll->pid[r], NULL, WNOHANG) < 0);
     if (!options->as_threads)
         assert_false(comm_somebody_is_left(roll, options->n_ranks));
@@ -66,7 +70,8 @@ static void expect(const sw_launch_options *options, sw_rank_fn fn, void *arg, s
     assert_false(has_memory_object);
 }
 
-#define EXPECT(options, fn, arg, status, ...) expect(options, fn, arg, status, (const char *const[]){__VA_ARGS__, NULL})
+#define EXPECT(options, fn, arg, status, ...) \
+    expect(options, fn, arg, status, (const char *const[]){__VA_ARGS__, NULL})
 
 static sw_status succeed(sw_comm *comm, void *arg, sw_error *err) {
     (void)arg;
@@ -90,8 +95,8 @@ static void a_killed_rank_is_named_with_what_it_did(void **state) {
     (void)state;
     sw_launch_options options = comm_options(4, false);
     pid_t killer = comm_send_later(roll, 4, 30, SIGKILL, 0, 2);
-    EXPECT(&options, be_busy, NULL, SW_LOST_RANK, "rank 2 was killed by SIGKILL while in \"", "at step",
-           "someone or a job manager ended it", "it held up to", "MiB", "others: rank");
+    EXPECT(&options, be_busy, NULL, SW_LOST_RANK, "rank 2 was killed by SIGKILL while in \"",
+           "at step", "someone or a job manager ended it", "it held up to", "MiB", "others: rank");
     comm_reap(killer);
     expect_that_a_new_launch_works();
 }
@@ -104,13 +109,15 @@ static void a_stopped_rank_is_named_at_once(void **state) {
     comm_reap(stopper);
 }
 
-/* The supervisor's pause before it believes a stop: the rank that stopped goes on, and is over, before the pause is. */
+/* The supervisor's pause before it believes a stop: the rank that stopped goes on, and is over,
+ * before the pause is. */
 static _Atomic pid_t *goes_on; /* shared; 0: nobody */
 
 int nanosleep(const struct timespec *pause, struct timespec *left) {
     pid_t pid = goes_on ? atomic_exchange(goes_on, 0) : 0;
     siginfo_t end;
-    if (pid > 0 && (kill(pid, SIGCONT) != 0 || waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT) != 0))
+    if (pid > 0 &&
+        (kill(pid, SIGCONT) != 0 || waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT) != 0))
         abort();
     int error = clock_nanosleep(CLOCK_MONOTONIC, 0, pause, left);
     errno = error;
@@ -160,7 +167,8 @@ static sw_status exit_on_rank_0(sw_comm *comm, void *arg, sw_error *err) {
 static void a_rank_that_exits_early_is_named_even_with_code_0(void **state) {
     (void)state;
     sw_launch_options options = comm_options(3, false);
-    EXPECT(&options, exit_on_rank_0, NULL, SW_LOST_RANK, "rank 0 ended by itself with exit code 0 while in \"update\" at step 5");
+    EXPECT(&options, exit_on_rank_0, NULL, SW_LOST_RANK,
+           "rank 0 ended by itself with exit code 0 while in \"update\" at step 5");
 }
 
 /* The failing rank's peers are in a collective that needs it. */
@@ -169,7 +177,8 @@ static sw_status fail_on_rank(sw_comm *comm, void *arg, sw_error *err) {
     for (int step = 0; step < 6; step++) {
         sw_comm_enter(comm, 0, step, 0, 1, "forward layers.1");
         if (step == 3 && sw_comm_rank(comm) == *(int *)arg)
-            return sw_fail(err, SW_NO_MEMORY, "activations need 12 GiB, 8 GiB are free; halve the batch");
+            return sw_fail(err, SW_NO_MEMORY,
+                           "activations need 12 GiB, 8 GiB are free; halve the batch");
         sw_status status = sw_barrier(comm, err);
         if (status != SW_OK) {
             roll->value[sw_comm_rank(comm)] = (int)status;
@@ -187,7 +196,8 @@ static void an_error_on_one_rank_reaches_all_as_that_error(void **state) {
         for (int as_threads = 0; as_threads < 2; as_threads++) {
             sw_launch_options options = comm_options(4, as_threads);
             char where[64];
-            snprintf(where, sizeof where, "rank %d at step 3 in \"forward layers.1\": activations need 12 GiB", failing);
+            snprintf(where, sizeof where,
+                     "rank %d at step 3 in \"forward layers.1\": activations need 12 GiB", failing);
             EXPECT(&options, fail_on_rank, &failing, SW_NO_MEMORY, where, "halve the batch");
             for (int r = 0; r < 4; r++)
                 if (r != failing)
@@ -227,9 +237,10 @@ static void a_rank_without_progress_is_named_at_the_deadline(void **state) {
     (void)state;
     sw_launch_options options = comm_options(3, false);
     options.deadline_seconds = 1;
-    EXPECT(&options, sleep_forever_on_rank_1, NULL, SW_TIMED_OUT, "rank 1 made no progress and used no CPU for 1 s",
-           "in \"read data\" at step 17",
-           "others: ranks 0, 2: in \"read data\" at step 17, slot 0, instruction 4; waits for rank 1");
+    EXPECT(
+        &options, sleep_forever_on_rank_1, NULL, SW_TIMED_OUT,
+        "rank 1 made no progress and used no CPU for 1 s", "in \"read data\" at step 17",
+        "others: ranks 0, 2: in \"read data\" at step 17, slot 0, instruction 4; waits for rank 1");
 }
 
 static sw_status compute_long_on_rank_1(sw_comm *comm, void *arg, sw_error *err) {
@@ -302,7 +313,8 @@ static sw_status run_until_stopped(sw_comm *comm, void *arg, sw_error *err) {
             wish = all[r] ? all[r] : wish;
         if (wish) {
             usleep(1000 *
-                   (useconds_t)(700 * sw_comm_rank(comm))); /* saving may take longer than failed ranks are given to leave */
+                   (useconds_t)(700 * sw_comm_rank(comm))); /* saving may take longer than failed
+                                                               ranks are given to leave */
             roll->value[sw_comm_rank(comm)] = wish;
             return sw_fail(err, SW_INTERRUPTED, "stopped after step %d", step);
         }
@@ -353,15 +365,16 @@ static void a_report_has_a_line_for_every_rank(void **state) {
     options.report_request = &report_request;
     options.report = note_line;
     options.report_to = lines;
-    pid_t asks = comm_send_later(roll, 2, 100, SIGQUIT, getpid(), 0), ends = comm_send_later(roll, 2, 600, SIGTERM, getpid(), 0);
+    pid_t asks = comm_send_later(roll, 2, 100, SIGQUIT, getpid(), 0),
+          ends = comm_send_later(roll, 2, 600, SIGTERM, getpid(), 0);
     EXPECT(&options, wait_to_be_killed, NULL, SW_OK, "");
     comm_reap(asks);
     comm_reap(ends);
     signal(SIGQUIT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    assert_string_equal(
-        lines, "rank 0: in \"forward layers.2\" at step 3, slot 1, instruction 8\n"
-               "rank 1: in \"forward layers.2\" at step 3, slot 1, instruction 8; waits for rank 0 in barrier (sequence 1)\n");
+    assert_string_equal(lines, "rank 0: in \"forward layers.2\" at step 3, slot 1, instruction 8\n"
+                               "rank 1: in \"forward layers.2\" at step 3, slot 1, instruction 8; "
+                               "waits for rank 0 in barrier (sequence 1)\n");
 }
 
 /* ---- refusals ---- */
@@ -397,8 +410,8 @@ static void a_window_that_cannot_be_had_is_refused_with_its_size(void **state) {
     skip(); /* limits on address space and shadow memory do not go together */
 #endif
     sw_launch_options options = comm_options(3, false);
-    EXPECT(&options, create_a_large_window, NULL, SW_NO_MEMORY, "shared memory for \"parameters\" cannot be allocated",
-           "8589934592 bytes", "rank 1");
+    EXPECT(&options, create_a_large_window, NULL, SW_NO_MEMORY,
+           "shared memory for \"parameters\" cannot be allocated", "8589934592 bytes", "rank 1");
 }
 
 /* As another user, who may have no more processes. */

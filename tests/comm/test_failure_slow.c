@@ -30,14 +30,16 @@ static void signal_at_random_instants(int number, const char *what, uint64_t see
         char text[64];
         int rank = (int)(comm_random(&seed) % N_RANKS);
         roll = comm_roll_create();
-        pid_t sender = comm_send_later(roll, N_RANKS, (int)(comm_random(&seed) % 100), number, 0, rank);
+        pid_t sender =
+            comm_send_later(roll, N_RANKS, (int)(comm_random(&seed) % 100), number, 0, rank);
         time_t start = time(NULL);
         sw_status status = sw_launch(&options, be_busy, NULL, &err);
         assert_true(time(NULL) - start < BOUND); /* it did not wait for the deadline */
         comm_reap(sender);
         snprintf(text, sizeof text, "rank %d was %s while", rank, what);
         if (status != SW_LOST_RANK || !strstr(err.message, text))
-            fail_msg("instant %d: %s, '%s' expected: %s", i, sw_status_name(status), text, err.message);
+            fail_msg("instant %d: %s, '%s' expected: %s", i, sw_status_name(status), text,
+                     err.message);
         assert_false(comm_somebody_is_left(roll, N_RANKS));
         comm_roll_free(roll);
     }

@@ -19,7 +19,8 @@ static void a_rank_has_one_coordinate_on_each_axis(void **state) {
     (void)state;
     sw_mesh mesh = three_by_four();
     for (int rank = 0; rank < mesh.n_ranks; rank++) {
-        int replica = sw_mesh_coordinate(&mesh, SW_AXIS_REPLICATE, rank), shard = sw_mesh_coordinate(&mesh, SW_AXIS_SHARD, rank);
+        int replica = sw_mesh_coordinate(&mesh, SW_AXIS_REPLICATE, rank),
+            shard = sw_mesh_coordinate(&mesh, SW_AXIS_SHARD, rank);
         assert_int_equal(replica, rank / 4);
         assert_int_equal(shard, rank % 4);
         assert_int_equal(sw_mesh_place(&mesh, SW_AXES(SW_AXIS_SHARD), rank), shard);
@@ -48,7 +49,8 @@ static void a_flat_group_is_the_shard_axis_alone(void **state) {
     assert_string_equal(sw_axis_name(SW_AXIS_SHARD), "shard");
 }
 
-/* Every micro-batch is computed once, at place k mod n in slot k div n, and those of a slot stand at its first places. */
+/* Every micro-batch is computed once, at place k mod n in slot k div n, and those of a slot stand
+ * at its first places. */
 static void every_micro_batch_is_dealt_once(void **state) {
     (void)state;
     for (int n = 1; n <= 7; n++)

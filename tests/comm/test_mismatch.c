@@ -1,4 +1,5 @@
-/* Ranks that disagree are told so, both sides named, instead of hanging or computing with wrong bytes. */
+/* Ranks that disagree are told so, both sides named, instead of hanging or computing with wrong
+ * bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +25,8 @@ static void expect_mismatch(sw_rank_fn fn, int n_ranks, const char *const *texts
     }
 }
 
-#define EXPECT_MISMATCH(fn, n_ranks, ...) expect_mismatch(fn, n_ranks, (const char *const[]){__VA_ARGS__, NULL})
+#define EXPECT_MISMATCH(fn, n_ranks, ...) \
+    expect_mismatch(fn, n_ranks, (const char *const[]){__VA_ARGS__, NULL})
 
 static sw_status open_collective(sw_comm *comm, sw_collective *c, sw_error *err) {
     static _Thread_local float own[1024];
@@ -67,8 +69,8 @@ static sw_status gathers_of_other_sizes(sw_comm *comm, void *arg, sw_error *err)
 
 static void another_size_is_named(void **state) {
     (void)state;
-    EXPECT_MISMATCH(gathers_of_other_sizes, 2, "rank 0 is in gather of unit 3 \"layers.3\"", "rank 1 is in gather", "1024 bytes",
-                    "2048 bytes");
+    EXPECT_MISMATCH(gathers_of_other_sizes, 2, "rank 0 is in gather of unit 3 \"layers.3\"",
+                    "rank 1 is in gather", "1024 bytes", "2048 bytes");
 }
 
 static sw_status gathers_of_other_types(sw_comm *comm, void *arg, sw_error *err) {
@@ -96,7 +98,8 @@ static sw_status reduces_of_other_units(sw_comm *comm, void *arg, sw_error *err)
 
 static void another_unit_is_named(void **state) {
     (void)state;
-    EXPECT_MISMATCH(reduces_of_other_units, 2, "rank 0 is in reduce of unit 3 \"layers.3\" (sequence 2",
+    EXPECT_MISMATCH(reduces_of_other_units, 2,
+                    "rank 0 is in reduce of unit 3 \"layers.3\" (sequence 2",
                     "rank 1 is in reduce of unit 4 \"layers.4\" (sequence 2");
 }
 
@@ -122,7 +125,8 @@ static sw_status other_operations(sw_comm *comm, void *arg, sw_error *err) {
 
 static void another_operation_on_the_channel_is_named(void **state) {
     (void)state;
-    EXPECT_MISMATCH(other_operations, 2, "disagree on channel 2", "of unit 3 \"layers.3\"", "has opened it for");
+    EXPECT_MISMATCH(other_operations, 2, "disagree on channel 2", "of unit 3 \"layers.3\"",
+                    "has opened it for");
 }
 
 static sw_status uses_without_opening(sw_comm *comm, void *arg, sw_error *err) {
@@ -130,10 +134,12 @@ static sw_status uses_without_opening(sw_comm *comm, void *arg, sw_error *err) {
     sw_collective c;
     RANK_TRY(open_collective(comm, &c, err));
     RANK_CHECK(comm->vtable->gather_publish(comm, &c, NULL) == SW_BUG);
-    RANK_CHECK(comm->vtable->reduce_sum(comm, &c, comm_test_device(), SW_NUMBERS_F32, NULL) == SW_BUG);
+    RANK_CHECK(comm->vtable->reduce_sum(comm, &c, comm_test_device(), SW_NUMBERS_F32, NULL) ==
+               SW_BUG);
     RANK_TRY(comm->vtable->channel_open(comm, c.channel, SW_CHANNEL_GATHERS, err));
     RANK_CHECK(comm->vtable->reduce_acquire(comm, &c, NULL) == SW_BUG);
-    RANK_CHECK(comm->vtable->channel_open(comm, SW_MAX_CHANNELS, SW_CHANNEL_GATHERS, NULL) == SW_BUG);
+    RANK_CHECK(comm->vtable->channel_open(comm, SW_MAX_CHANNELS, SW_CHANNEL_GATHERS, NULL) ==
+               SW_BUG);
     return SW_OK;
 }
 
@@ -148,7 +154,8 @@ static void a_channel_serves_what_it_was_opened_for(void **state) {
 static sw_status barrier_against_exchange(sw_comm *comm, void *arg, sw_error *err) {
     (void)arg;
     int64_t mine = 1, all[2];
-    return sw_comm_rank(comm) ? sw_exchange(comm, &mine, all, sizeof mine, err) : sw_barrier(comm, err);
+    return sw_comm_rank(comm) ? sw_exchange(comm, &mine, all, sizeof mine, err)
+                              : sw_barrier(comm, err);
 }
 
 static void a_barrier_is_not_an_exchange(void **state) {
@@ -166,7 +173,8 @@ static sw_status exchanges_of_other_sizes(sw_comm *comm, void *arg, sw_error *er
 
 static void another_size_of_exchange_is_named(void **state) {
     (void)state;
-    EXPECT_MISMATCH(exchanges_of_other_sizes, 2, "exchange of 400 bytes (sequence 2)", "exchange of 404 bytes (sequence 2)");
+    EXPECT_MISMATCH(exchanges_of_other_sizes, 2, "exchange of 400 bytes (sequence 2)",
+                    "exchange of 404 bytes (sequence 2)");
 }
 
 /* No counter is shared by the two: only the watch on all ranks can know. */
@@ -180,10 +188,11 @@ static sw_status gather_against_exchange(sw_comm *comm, void *arg, sw_error *err
 
 static void ranks_that_wait_for_each_other_are_named_before_the_deadline(void **state) {
     (void)state;
-    EXPECT_MISMATCH(
-        gather_against_exchange, 2, "all ranks wait for each other",
-        "rank 0: in \"forward layers.3\" at step 7, slot 0, instruction 0; waits for rank 1 in gather of \"layers.3\"",
-        "rank 1: in \"decide\" at step 7, slot 0, instruction 0; waits for rank 0 in barrier (sequence");
+    EXPECT_MISMATCH(gather_against_exchange, 2, "all ranks wait for each other",
+                    "rank 0: in \"forward layers.3\" at step 7, slot 0, instruction 0; waits for "
+                    "rank 1 in gather of \"layers.3\"",
+                    "rank 1: in \"decide\" at step 7, slot 0, instruction 0; waits for rank 0 in "
+                    "barrier (sequence");
 }
 
 /* A rank that leaves one gather out does no harm in that step; its next publish tells. */
@@ -220,7 +229,8 @@ static sw_status rank_1_has_fewer_steps(sw_comm *comm, void *arg, sw_error *err)
 
 static void a_rank_that_returned_early_is_named(void **state) {
     (void)state;
-    EXPECT_MISMATCH(rank_1_has_fewer_steps, 3, "waits for rank 1 in reduce of unit 3 \"layers.3\" (sequence 4",
+    EXPECT_MISMATCH(rank_1_has_fewer_steps, 3,
+                    "waits for rank 1 in reduce of unit 3 \"layers.3\" (sequence 4",
                     "rank 1 has returned");
 }
 
@@ -239,14 +249,16 @@ static sw_status rank_1_swaps_two_units(sw_comm *comm, void *arg, sw_error *err)
 
 static void another_order_of_units_is_named_at_the_first_difference(void **state) {
     (void)state;
-    EXPECT_MISMATCH(rank_1_swaps_two_units, 2, "rank 0 is in reduce of unit 0 \"layers.0\" (sequence 1",
+    EXPECT_MISMATCH(rank_1_swaps_two_units, 2,
+                    "rank 0 is in reduce of unit 0 \"layers.0\" (sequence 1",
                     "rank 1 is in reduce of unit 1 \"layers.1\" (sequence 1");
 }
 
 static sw_status windows_of_other_sizes(sw_comm *comm, void *arg, sw_error *err) {
     (void)arg;
     sw_window window;
-    return comm->vtable->window_create(comm, "parameters", sw_comm_rank(comm) == 2 ? 8192 : 4096, &window, err);
+    return comm->vtable->window_create(comm, "parameters", sw_comm_rank(comm) == 2 ? 8192 : 4096,
+                                       &window, err);
 }
 
 static void another_size_of_window_is_named(void **state) {
@@ -272,7 +284,8 @@ static sw_status publish_too_early(sw_comm *comm, void *arg, sw_error *err) {
 
 static void an_epoch_published_too_early_is_named(void **state) {
     (void)state;
-    EXPECT_MISMATCH(publish_too_early, 2, "rank 0 gathers epoch 0 of unit \"layers.3\"", "rank 1 has already published epoch 1");
+    EXPECT_MISMATCH(publish_too_early, 2, "rank 0 gathers epoch 0 of unit \"layers.3\"",
+                    "rank 1 has already published epoch 1");
 }
 
 int main(void) {

@@ -1,4 +1,5 @@
-/* Trap mode: memory that is not open faults at the exact instruction, and the error names window, offset and what was done. */
+/* Trap mode: memory that is not open faults at the exact instruction, and the error names window,
+ * offset and what was done. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -17,7 +17,8 @@
 #include "graph/graph.h"
 #include "model/model.h"
 
-static sw_status parse(const char *text, const char *const *overrides, int n_overrides, sw_settings *settings, sw_error *err) {
+static sw_status parse(const char *text, const char *const *overrides, int n_overrides,
+                       sw_settings *settings, sw_error *err) {
     return sw_settings_parse("run.yaml", "/folder", text, overrides, n_overrides, settings, err);
 }
 
@@ -68,15 +69,16 @@ static void values_of_every_kind_are_read(void **state) {
     (void)state;
     sw_settings settings;
     sw_error err = {0};
-    const char *text =
-        "model: {architecture: gpt2, layers: 2, hidden: 8, heads: 2, vocab: 300, tied: false, train: [a.*, '*.b'], "
-        "max_shard_size: 1.5 GiB}\n"
-        "data:\n  train:\n  - x.npy\n  - ./y/*.npy\n  - /z.npy\n  validation: v.npy\n  sequence_length: 64\n"
-        "train: {tokens: 1e9, micro_batch_size: auto}\n"
-        "optimizer: {learning_rate: 1e-3, betas: [0.5, 0.25], schedule: wsd}\n"
-        "shard: {wrap: {min_parameters: 1000000}, memory_limit: 2GiB, mode: trap}\n"
-        "parallel: {tensor: 1, pipeline: 1, expert: 1, context: 1}\n"
-        "checkpoint: {path: runs/x}\n";
+    const char *text = "model: {architecture: gpt2, layers: 2, hidden: 8, heads: 2, vocab: 300, "
+                       "tied: false, train: [a.*, '*.b'], "
+                       "max_shard_size: 1.5 GiB}\n"
+                       "data:\n  train:\n  - x.npy\n  - ./y/*.npy\n  - /z.npy\n  validation: "
+                       "v.npy\n  sequence_length: 64\n"
+                       "train: {tokens: 1e9, micro_batch_size: auto}\n"
+                       "optimizer: {learning_rate: 1e-3, betas: [0.5, 0.25], schedule: wsd}\n"
+                       "shard: {wrap: {min_parameters: 1000000}, memory_limit: 2GiB, mode: trap}\n"
+                       "parallel: {tensor: 1, pipeline: 1, expert: 1, context: 1}\n"
+                       "checkpoint: {path: runs/x}\n";
     if (parse(text, NULL, 0, &settings, &err))
         fail_msg("%s", err.message);
     assert_int_equal(settings.model.architecture, SW_ARCHITECTURE_GPT2);
@@ -146,7 +148,8 @@ static void of_equal_overrides_the_last_counts(void **state) {
     };
     sw_settings settings;
     sw_error err = {0};
-    if (parse("train: {steps: 5}\n", overrides, sizeof overrides / sizeof *overrides, &settings, &err))
+    if (parse("train: {steps: 5}\n", overrides, sizeof overrides / sizeof *overrides, &settings,
+              &err))
         fail_msg("%s", err.message);
     assert_int_equal(settings.train.steps, 8);
     assert_int_equal(settings.shard.wrap, 0);
@@ -157,16 +160,20 @@ static void of_equal_overrides_the_last_counts(void **state) {
     sw_settings_free(&settings);
 }
 
-/* What stands in a file, and the words that its message must have: where, which key, what was meant. */
+/* What stands in a file, and the words that its message must have: where, which key, what was
+ * meant. */
 static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state) {
     (void)state;
     static const struct {
         const char *text, *words[4];
     } cases[] = {
         /* names */
-        {"optimizer:\n  learing_rate: 1\n", {"run.yaml:2", "learing_rate", "did you mean learning_rate?"}},
-        {"train:\n  learning_rate: 1\n", {"run.yaml:2", "learning_rate", "it belongs to optimizer"}},
-        {"train:\n  steps: 1\n  num-epochs: 2\n", {"run.yaml:3", "num-epochs", "did you mean epochs?"}},
+        {"optimizer:\n  learing_rate: 1\n",
+         {"run.yaml:2", "learing_rate", "did you mean learning_rate?"}},
+        {"train:\n  learning_rate: 1\n",
+         {"run.yaml:2", "learning_rate", "it belongs to optimizer"}},
+        {"train:\n  steps: 1\n  num-epochs: 2\n",
+         {"run.yaml:3", "num-epochs", "did you mean epochs?"}},
         {"train: {batch-size: 2}\n", {"run.yaml:1", "batch-size", "did you mean batch_size?"}},
         {"train: {Steps: 2}\n", {"run.yaml:1", "Steps", "did you mean steps?"}},
         {"optimizer: {lr: 2}\n", {"run.yaml:1", "lr", "did you mean learning_rate?"}},
@@ -175,12 +182,16 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"optimiser:\n  name: sgd\n", {"run.yaml:1", "optimiser", "did you mean optimizer?"}},
         {"learning_rate: 1\n", {"run.yaml:1", "learning_rate", "it belongs to optimizer"}},
         {"log:\n  path: x\n", {"run.yaml:2", "path", "it belongs to model or checkpoint"}},
-        {"shard: {wrap: {min_params: 3}}\n", {"run.yaml:1", "shard.wrap", "min_params", "did you mean min_parameters?"}},
-        {"shard: {offload: {optimiser: none}}\n", {"run.yaml:1", "shard.offload", "did you mean optimizer?"}},
-        {"guard:\n  limits:\n    max_hour: 3\n", {"run.yaml:3", "guard.limits", "did you mean max_hours?"}},
+        {"shard: {wrap: {min_params: 3}}\n",
+         {"run.yaml:1", "shard.wrap", "min_params", "did you mean min_parameters?"}},
+        {"shard: {offload: {optimiser: none}}\n",
+         {"run.yaml:1", "shard.offload", "did you mean optimizer?"}},
+        {"guard:\n  limits:\n    max_hour: 3\n",
+         {"run.yaml:3", "guard.limits", "did you mean max_hours?"}},
         /* twice */
         {"train:\n  steps: 1\n  steps: 2\n", {"run.yaml:3", "steps", "twice", "line 2"}},
-        {"train: {steps: 1}\ndata:\n  shuffle: true\ntrain: {seed: 1}\n", {"run.yaml:4", "train", "twice", "line 1"}},
+        {"train: {steps: 1}\ndata:\n  shuffle: true\ntrain: {seed: 1}\n",
+         {"run.yaml:4", "train", "twice", "line 1"}},
         /* types and ranges */
         {"train:\n  steps: ten\n", {"run.yaml:2", "train.steps", "a whole number from 0", "ten"}},
         {"train: {steps: 1.5}\n", {"train.steps", "whole number", "1.5"}},
@@ -202,7 +213,8 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"shard: {memory_limit: 010MiB}\n", {"shard.memory_limit", "write 10MiB"}},
         {"model: {lora: {rank: 010}}\n", {"model.lora.rank", "write 10"}},
         {"optimizer: {betas: [0.9, 00.95]}\n", {"optimizer.betas", "00.95", "write 0.95"}},
-        {"optimizer: {betas: [0.9, .5, 010]}\n", {"optimizer.betas", "a list of 0.9, .5, 010", "write 10"}},
+        {"optimizer: {betas: [0.9, .5, 010]}\n",
+         {"optimizer.betas", "a list of 0.9, .5, 010", "write 10"}},
         {"optimizer: {weight_decay: 1e-400}\n", {"optimizer.weight_decay", "1e-400", "5e-324"}},
         {"guard: {limits: {max_hours: 010}}\n", {"guard.limits.max_hours", "write 10"}},
         {"guard: {loss_spike: {factor: 0x3}}\n", {"guard.loss_spike.factor", "write 3"}},
@@ -217,7 +229,8 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"shard: {prefetch: 17}\n", {"shard.prefetch", "from 0 to 16"}},
         {"shard: {deadline: 0}\n", {"shard.deadline", "above 0"}},
         {"shard: {memory_limit: 2 GB of}\n", {"shard.memory_limit", "2GiB", "2 GB of"}},
-        {"optimizer: {learning_rate: fast}\n", {"optimizer.learning_rate", "a number from 0", "fast"}},
+        {"optimizer: {learning_rate: fast}\n",
+         {"optimizer.learning_rate", "a number from 0", "fast"}},
         {"optimizer: {learning_rate: .nan}\n", {"optimizer.learning_rate", ".nan"}},
         {"optimizer: {betas: [0.9, 1]}\n", {"optimizer.betas", "below 1"}},
         {"optimizer: {betas: 0.9}\n", {"optimizer.betas", "two numbers"}},
@@ -240,10 +253,13 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"train: [steps]\n", {"run.yaml:1", "section train"}},
         {"- train\n", {"run.yaml:1", "not a file of settings"}},
         {"hello\n", {"run.yaml:1", "not a file of settings"}},
-        {"model:\n  path: m\n  lora: {rank: 4}\n", {"run.yaml:3", "model.lora", "write model.train: lora"}},
-        {"model:\n  train: lora\n  architecture: llama\n  layers: 1\n  hidden: 8\n  heads: 1\n  ffn: 8\n  vocab: 9\n",
+        {"model:\n  path: m\n  lora: {rank: 4}\n",
+         {"run.yaml:3", "model.lora", "write model.train: lora"}},
+        {"model:\n  train: lora\n  architecture: llama\n  layers: 1\n  hidden: 8\n  heads: 1\n  "
+         "ffn: 8\n  vocab: 9\n",
          {"run.yaml:2", "model.train: lora", "model.path"}},
-        {"model:\n  lora:\n    rnak: 4\n", {"run.yaml:3", "model.lora", "rnak", "did you mean rank?"}},
+        {"model:\n  lora:\n    rnak: 4\n",
+         {"run.yaml:3", "model.lora", "rnak", "did you mean rank?"}},
         {"model: {lora: {rank: 0}}\n", {"model.lora.rank", "from 1 to 65536"}},
         {"model: {lora: {alpha: 0}}\n", {"model.lora.alpha", "above 0"}},
         {"model: {lora: {dropout: 1}}\n", {"model.lora.dropout", "below 1"}},
@@ -251,7 +267,8 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"model: {lora: {rslora: 1}}\n", {"model.lora.rslora", "true or false"}},
         {"model: {lora: 8}\n", {"model.lora", "a map"}},
         /* known, not built */
-        {"model: {architecture: mixtral}\n", {"run.yaml:1", "model.architecture", "not built yet", "llama or gpt2"}},
+        {"model: {architecture: mixtral}\n",
+         {"run.yaml:1", "model.architecture", "not built yet", "llama or gpt2"}},
         {"data: {packing: perhaps}\n", {"data.packing", "true, whole or false"}},
         {"data: {mix: [1, -1]}\n", {"data.mix", "a list of numbers"}},
         {"data: {mix: [1, 2], train: [a.txt]}\n", {"data.mix", "2 weights", "1 entry"}},
@@ -261,39 +278,53 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"train: {elastic: 1}\n", {"train.elastic", "true or false"}},
         {"train: {threads: 0}\n", {"train.threads", "auto or a whole number from 1 to 256"}},
         {"shard: {replicas: 2}\n", {"shard.replicas", "hybrid sharding is not built yet", "1"}},
-        {"shard: {reshard_after_forward: 4}\n", {"shard.reshard_after_forward", "not built yet", "true or false"}},
+        {"shard: {reshard_after_forward: 4}\n",
+         {"shard.reshard_after_forward", "not built yet", "true or false"}},
         {"shard: {wrap: ['*.mlp']}\n", {"shard.wrap", "not built yet", "block"}},
         {"shard: {recompute: full}\n", {"shard.recompute", "none, selective or block"}},
         {"shard: {reduce_dtype: bf16}\n", {"shard.reduce_dtype", "not built yet", "fp32"}},
-        {"shard:\n  offload:\n    parameters: host\n", {"run.yaml:3", "shard.offload.parameters", "not built yet", "none"}},
-        {"parallel: {tensor: 2}\n", {"parallel.tensor", "tensor parallelism is not built yet", "1"}},
+        {"shard:\n  offload:\n    parameters: host\n",
+         {"run.yaml:3", "shard.offload.parameters", "not built yet", "none"}},
+        {"parallel: {tensor: 2}\n",
+         {"parallel.tensor", "tensor parallelism is not built yet", "1"}},
         {"checkpoint: {every: -1}\n", {"checkpoint.every", "a whole number from 0"}},
         {"checkpoint: {async: 1}\n", {"checkpoint.async", "true or false"}},
         {"checkpoint: {resume: always}\n", {"checkpoint.resume", "auto, never or {force"}},
         {"checkpoint: {resume: {force: }}\n", {"checkpoint.resume", "auto, never or {force"}},
-        {"checkpoint:\n  resume: {forced: [train.seed]}\n", {"run.yaml:2", "checkpoint.resume", "did you mean force?"}},
-        {"checkpoint: {resume: {force: [train.sede]}}\n", {"checkpoint.resume.force", "train.sede", "did you mean train.seed?"}},
-        {"checkpoint: {resume: {force: [learning_rate]}}\n", {"checkpoint.resume.force", "it belongs to optimizer"}},
+        {"checkpoint:\n  resume: {forced: [train.seed]}\n",
+         {"run.yaml:2", "checkpoint.resume", "did you mean force?"}},
+        {"checkpoint: {resume: {force: [train.sede]}}\n",
+         {"checkpoint.resume.force", "train.sede", "did you mean train.seed?"}},
+        {"checkpoint: {resume: {force: [learning_rate]}}\n",
+         {"checkpoint.resume.force", "it belongs to optimizer"}},
         {"guard: {loss_spike: {factor: 1}}\n", {"guard.loss_spike.factor", "above 1"}},
-        {"guard: {loss_spike: {factor: 2, action: rolback}}\n", {"guard.loss_spike.action", "did you mean rollback?"}},
+        {"guard: {loss_spike: {factor: 2, action: rolback}}\n",
+         {"guard.loss_spike.action", "did you mean rollback?"}},
         {"guard: {loss_spike: 3}\n", {"guard.loss_spike", "{factor: above 1", "or null"}},
         {"guard: {limits: {max_hours: 0}}\n", {"guard.limits.max_hours", "above 0 or null"}},
         {"guard: {limits: {max_hours: -1}}\n", {"guard.limits.max_hours", "above 0 or null"}},
         {"log: {tensorboard: true}\n", {"log.tensorboard", "TensorBoard files is not built yet"}},
         /* options against each other */
-        {"train:\n  steps: 5\n  epochs: 1\n", {"run.yaml:3", "train.steps", "train.epochs", "keep one"}},
+        {"train:\n  steps: 5\n  epochs: 1\n",
+         {"run.yaml:3", "train.steps", "train.epochs", "keep one"}},
         {"train: {tokens: 5, epochs: 1}\n", {"train.tokens", "train.epochs"}},
-        {"train:\n  batch_size: 10\n", {"run.yaml:2", "train.batch_size: 10", "batch_size 8 or 12", "micro_batch_size 5"}},
+        {"train:\n  batch_size: 10\n",
+         {"run.yaml:2", "train.batch_size: 10", "batch_size 8 or 12", "micro_batch_size 5"}},
         {"train: {batch_size: 2}\n", {"train.micro_batch_size: 4", "micro_batch_size: 2"}},
-        {"train: {steps: 9}\noptimizer: {warmup_steps: 10}\n", {"run.yaml:2", "optimizer.warmup_steps: 10", "train.steps 9"}},
-        {"train:\n  validate_every: 5\n", {"run.yaml:2", "train.validate_every", "data.validation"}},
+        {"train: {steps: 9}\noptimizer: {warmup_steps: 10}\n",
+         {"run.yaml:2", "optimizer.warmup_steps: 10", "train.steps 9"}},
+        {"train:\n  validate_every: 5\n",
+         {"run.yaml:2", "train.validate_every", "data.validation"}},
         {"optimizer: {momentum: 0.9}\n", {"optimizer.momentum", "sgd"}},
-        {"guard: {limits: {max_validation_loss: 3}}\n", {"guard.limits.max_validation_loss", "data.validation"}},
-        {"checkpoint: {every: 0}\nguard: {loss_spike: {factor: 2}}\n", {"guard.loss_spike", "checkpoint.every", "action: skip"}},
+        {"guard: {limits: {max_validation_loss: 3}}\n",
+         {"guard.limits.max_validation_loss", "data.validation"}},
+        {"checkpoint: {every: 0}\nguard: {loss_spike: {factor: 2}}\n",
+         {"guard.loss_spike", "checkpoint.every", "action: skip"}},
         {"train: {elastic: true, restarts: 0}\n", {"train.elastic", "train.restarts"}},
         {"model: {path: m, architecture: llama}\n", {"model.path and model.architecture"}},
         {"model: {path: m, layers: 2}\n", {"model.layers", "leave it out"}},
-        {"model:\n  path: m\n  rope_theta: 500\n", {"run.yaml:3", "model.rope_theta", "config.json"}},
+        {"model:\n  path: m\n  rope_theta: 500\n",
+         {"run.yaml:3", "model.rope_theta", "config.json"}},
         {"model: {path: m, tied: false}\n", {"model.tied", "config.json"}},
         {"model:\n  architecture: gpt2\n  layers: 1\n  hidden: 64\n  heads: 6\n",
          {"run.yaml:5", "model.hidden: 64", "model.heads 6", "heads 4"}},
@@ -302,10 +333,13 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"model: {layers: 2}\n", {"model.layers", "model.architecture"}},
         {"model: {architecture: llama, hidden: 8, heads: 2, ffn: 8, vocab: 9}\n", {"model.layers"}},
         {"model: {architecture: llama, layers: 1, hidden: 8, heads: 2, vocab: 9}\n", {"model.ffn"}},
-        {"model: {architecture: gpt2, layers: 1, hidden: 8, heads: 2}\n", {"model.vocab: auto", "data.tokenizer"}},
-        {"model: {architecture: gpt2, layers: 1, hidden: 8, heads: 2, vocab: 9}\ndata: {tokenizer: bytes}\n",
+        {"model: {architecture: gpt2, layers: 1, hidden: 8, heads: 2}\n",
+         {"model.vocab: auto", "data.tokenizer"}},
+        {"model: {architecture: gpt2, layers: 1, hidden: 8, heads: 2, vocab: 9}\ndata: {tokenizer: "
+         "bytes}\n",
          {"model.vocab: 9", "256"}},
-        {"model: {architecture: gpt2, layers: 1, hidden: 8, heads: 2, vocab: 9, max_positions: 8}\n",
+        {"model: {architecture: gpt2, layers: 1, hidden: 8, heads: 2, vocab: 9, max_positions: "
+         "8}\n",
          {"data.sequence_length: 512", "model.max_positions 8"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -346,7 +380,8 @@ static void mistakes_on_the_command_line_are_named_too(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sw_settings settings;
         sw_error err = {0};
-        if (parse("", cases[i].overrides, cases[i].overrides[1] ? 2 : 1, &settings, &err) != SW_BAD_CONFIG)
+        if (parse("", cases[i].overrides, cases[i].overrides[1] ? 2 : 1, &settings, &err) !=
+            SW_BAD_CONFIG)
             fail_msg("%s is taken", cases[i].overrides[0]);
         for (int word = 0; word < 3 && cases[i].words[word]; word++)
             if (!strstr(err.message, cases[i].words[word]))
@@ -357,30 +392,34 @@ static void mistakes_on_the_command_line_are_named_too(void **state) {
 /* Every way to say "off" is taken where the feature is not built. */
 static void off_values_are_taken(void **state) {
     (void)state;
-    const char *text = "model: {lora: null}\n"
-                       "data: {labels: , captions: null}\n"
-                       "train: {restarts: 0, elastic: false}\n"
-                       "shard: {replicas: 1, offload: {parameters: none, path: null}}\n"
-                       "parallel: {tensor: 1}\n"
-                       "checkpoint: {every: 0, keep: 0, keep_every: 0, async: false, resume: never}\n"
-                       "guard: {verify_every: 0, loss_spike: null, limits: {max_hours: null}}\n"
-                       "log: {tensorboard: false, prometheus: null, trace: off}\n";
+    const char *text =
+        "model: {lora: null}\n"
+        "data: {labels: , captions: null}\n"
+        "train: {restarts: 0, elastic: false}\n"
+        "shard: {replicas: 1, offload: {parameters: none, path: null}}\n"
+        "parallel: {tensor: 1}\n"
+        "checkpoint: {every: 0, keep: 0, keep_every: 0, async: false, resume: never}\n"
+        "guard: {verify_every: 0, loss_spike: null, limits: {max_hours: null}}\n"
+        "log: {tensorboard: false, prometheus: null, trace: off}\n";
     sw_settings settings;
     sw_error err = {0};
     if (parse(text, NULL, 0, &settings, &err))
         fail_msg("%s", err.message);
     sw_settings_free(&settings);
-    if (parse("shard: {offload: none}\nguard: {limits: null}\nparallel:\n", NULL, 0, &settings, &err))
+    if (parse("shard: {offload: none}\nguard: {limits: null}\nparallel:\n", NULL, 0, &settings,
+              &err))
         fail_msg("%s", err.message);
     sw_settings_free(&settings);
 }
 
 static void what_a_run_cannot_do_without_is_asked_for(void **state) {
     (void)state;
-    static const char *const texts[] = {"", "model: {path: m}\n", "model: {path: m}\ndata: {train: a.npy}\n",
-                                        "model: {path: m}\ndata: {train: a.npy}\ntrain: {steps: 1}\n",
-                                        "model: {path: m}\ndata: {train: a.npy}\ntrain: {steps: 1}\ncheckpoint: {path: r}\n"};
-    static const char *const words[] = {"model.path", "data.train", "train.steps", "checkpoint.path", NULL};
+    static const char *const texts[] = {
+        "", "model: {path: m}\n", "model: {path: m}\ndata: {train: a.npy}\n",
+        "model: {path: m}\ndata: {train: a.npy}\ntrain: {steps: 1}\n",
+        "model: {path: m}\ndata: {train: a.npy}\ntrain: {steps: 1}\ncheckpoint: {path: r}\n"};
+    static const char *const words[] = {"model.path", "data.train", "train.steps",
+                                        "checkpoint.path", NULL};
     for (int i = 0; i < 5; i++) {
         sw_settings settings;
         sw_error err = {0};
@@ -422,7 +461,8 @@ static uint32_t next_random(uint32_t *seed) {
 
 /* A value that the option may take, as a user would write it. */
 static void random_value(const sw_option *option, uint32_t *seed, char *text, size_t bytes) {
-    static const char *const paths[] = {"a.txt", "/b c/*.npy", "'x: #y'", "\"\\u00e9\\n\"", "./d/e"};
+    static const char *const paths[] = {"a.txt", "/b c/*.npy", "'x: #y'", "\"\\u00e9\\n\"",
+                                        "./d/e"};
     static const char *const counts[] = {"1", "2", "3", "4", "8", "12", "1e2", "300"};
     static const char *const sizes[] = {"1", "1000", "3MiB", "2GiB", "0.5KiB"};
     switch (option->kind) {
@@ -438,7 +478,8 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
         break;
     case SW_KIND_PATHS:
     case SW_KIND_TRAIN:
-        snprintf(text, bytes, "[%s, %s]", paths[next_random(seed) % 5], paths[next_random(seed) % 5]);
+        snprintf(text, bytes, "[%s, %s]", paths[next_random(seed) % 5],
+                 paths[next_random(seed) % 5]);
         break;
     case SW_KIND_COUNT:
     case SW_KIND_COUNT_AUTO:
@@ -452,7 +493,8 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
         snprintf(text, bytes, "%.17g", (next_random(seed) + 1) / 16777217.0);
         break;
     case SW_KIND_PAIR:
-        snprintf(text, bytes, "[%.17g, %.17g]", next_random(seed) / 16777217.0, next_random(seed) / 16777217.0);
+        snprintf(text, bytes, "[%.17g, %.17g]", next_random(seed) / 16777217.0,
+                 next_random(seed) / 16777217.0);
         break;
     case SW_KIND_REALS:
         snprintf(text, bytes, "[%.17g, 1]", next_random(seed) / 16777217.0);
@@ -473,7 +515,8 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
                  1 + (next_random(seed) + 1) / 1e6);
         break;
     case SW_KIND_RESUME: {
-        static const char *const ways[] = {"auto", "never", "{force: [optimizer.betas, data.train]}", "{force: train.seed}"};
+        static const char *const ways[] = {
+            "auto", "never", "{force: [optimizer.betas, data.train]}", "{force: train.seed}"};
         snprintf(text, bytes, "%s", ways[next_random(seed) % 4]);
         break;
     }
@@ -481,7 +524,8 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
     case SW_KIND_LIMIT:
     case SW_KIND_MAP:
         if (!strcmp(option->key, "limits")) {
-            snprintf(text, bytes, next_random(seed) % 2 ? "null" : "{max_hours: %.17g, min_tokens_per_s: null}",
+            snprintf(text, bytes,
+                     next_random(seed) % 2 ? "null" : "{max_hours: %.17g, min_tokens_per_s: null}",
                      (next_random(seed) + 1) / 1e6);
             break;
         }
@@ -489,7 +533,8 @@ static void random_value(const sw_option *option, uint32_t *seed, char *text, si
                  next_random(seed) / 16777217.0, paths[next_random(seed) % 5]);
         break;
     case SW_KIND_WRAP:
-        snprintf(text, bytes, next_random(seed) % 2 ? "block" : "{min_parameters: %u}", next_random(seed) % 1000 + 1);
+        snprintf(text, bytes, next_random(seed) % 2 ? "block" : "{min_parameters: %u}",
+                 next_random(seed) % 1000 + 1);
         break;
     case SW_KIND_OFF:
         snprintf(text, bytes, "%s", option->fallback);
@@ -531,13 +576,19 @@ static void the_optimizer_is_chosen_by_the_kind_of_run(void **state) {
         int64_t warmup_steps;
         const char *lines[3];
     } cases[] = {
-        {"model: {architecture: llama, layers: 1, hidden: 2, heads: 1, ffn: 2, vocab: 300}\ntrain: {steps: 5000}\n",
+        {"model: {architecture: llama, layers: 1, hidden: 2, heads: 1, ffn: 2, vocab: 300}\ntrain: "
+         "{steps: 5000}\n",
          3e-4,
          0.1,
          100,
-         {"  learning_rate: 0.0003  # auto: usual for a new model\n", "  weight_decay: 0.1  # auto: usual for a new model\n",
+         {"  learning_rate: 0.0003  # auto: usual for a new model\n",
+          "  weight_decay: 0.1  # auto: usual for a new model\n",
           "  warmup_steps: 100  # auto: usual for a new model\n"}},
-        {"train: {steps: 999}\n", 3e-4, 0.1, 99, {"  warmup_steps: 99  # auto: a tenth of the steps\n"}},
+        {"train: {steps: 999}\n",
+         3e-4,
+         0.1,
+         99,
+         {"  warmup_steps: 99  # auto: a tenth of the steps\n"}},
         {"train: {steps: 9}\n", 3e-4, 0.1, 0, {"  warmup_steps: 0  # auto"}},
         {"train: {epochs: 3}\n", 3e-4, 0.1, SW_AUTO, {"  warmup_steps: auto\n"}},
         {"model: {path: m}\ntrain: {steps: 1000}\n",
@@ -545,13 +596,27 @@ static void the_optimizer_is_chosen_by_the_kind_of_run(void **state) {
          0,
          30,
          {"  learning_rate: 2e-05  # auto: usual for fine-tuning a whole model\n",
-          "  weight_decay: 0  # auto: usual for fine-tuning a whole model\n", "  warmup_steps: 30  # auto: 3 % of the steps\n"}},
+          "  weight_decay: 0  # auto: usual for fine-tuning a whole model\n",
+          "  warmup_steps: 30  # auto: 3 % of the steps\n"}},
         {"model: {path: m}\ntrain: {steps: 1}\n", 2e-5, 0, 1, {NULL}},
         {"model: {path: m}\ntrain: {steps: 101}\n", 2e-5, 0, 4, {NULL}},
-        {"model: {path: m}\ntrain: {steps: 9223372036854775807}\n", 2e-5, 0, 276701161105643275, {NULL}},
-        {"model: {path: m, train: [\"*.0.*\"]}\ntrain: {steps: 100}\n", 2e-5, 0, 3, {"usual for fine-tuning parts of a model"}},
-        {"model: {path: m, train: lora}\ntrain: {steps: 100}\n", 2e-4, 0, 3, {"usual for training adapters"}},
-        {"model: {path: m}\ntrain: {steps: 100}\noptimizer: {learning_rate: 1e-3, weight_decay: auto, warmup_steps: 0}\n",
+        {"model: {path: m}\ntrain: {steps: 9223372036854775807}\n",
+         2e-5,
+         0,
+         276701161105643275,
+         {NULL}},
+        {"model: {path: m, train: [\"*.0.*\"]}\ntrain: {steps: 100}\n",
+         2e-5,
+         0,
+         3,
+         {"usual for fine-tuning parts of a model"}},
+        {"model: {path: m, train: lora}\ntrain: {steps: 100}\n",
+         2e-4,
+         0,
+         3,
+         {"usual for training adapters"}},
+        {"model: {path: m}\ntrain: {steps: 100}\noptimizer: {learning_rate: 1e-3, weight_decay: "
+         "auto, warmup_steps: 0}\n",
          1e-3,
          0,
          0,
@@ -601,8 +666,8 @@ static void every_starter_file_is_taken(void **state) {
     for (size_t i = 0; i < found.gl_pathc; i++) {
         sw_settings settings;
         sw_error err = {0};
-        if (sw_settings_read(found.gl_pathv[i], NULL, 0, &settings, &err) || sw_settings_name_model(&settings, &err) ||
-            sw_settings_complete(&settings, &err))
+        if (sw_settings_read(found.gl_pathv[i], NULL, 0, &settings, &err) ||
+            sw_settings_name_model(&settings, &err) || sw_settings_complete(&settings, &err))
             fail_msg("%s", err.message);
         assert_string_equal(settings.directory, SW_SOURCE_FOLDER "/examples");
         assert_prints_to_itself(&settings, found.gl_pathv[i]);
@@ -637,12 +702,14 @@ static void files_that_cannot_be_settings_are_refused_by_name(void **state) {
     rmdir(folder);
 }
 
-/* Whatever a file holds, it is read or refused: every prefix of a good one, and bytes changed at random. */
+/* Whatever a file holds, it is read or refused: every prefix of a good one, and bytes changed at
+ * random. */
 static void damaged_text_is_read_or_refused(void **state) {
     (void)state;
-    const char *good = "model: {architecture: llama, layers: 2, hidden: 8, heads: 2, ffn: 16, vocab: 300}\n"
-                       "data:\n  train: ['a*.txt', \"b\\tc\"]\n  tokenizer: bytes\ntrain: {steps: 1e3}\n"
-                       "shard: {offload: {parameters: none}, wrap: {min_parameters: 3}}\n";
+    const char *good =
+        "model: {architecture: llama, layers: 2, hidden: 8, heads: 2, ffn: 16, vocab: 300}\n"
+        "data:\n  train: ['a*.txt', \"b\\tc\"]\n  tokenizer: bytes\ntrain: {steps: 1e3}\n"
+        "shard: {offload: {parameters: none}, wrap: {min_parameters: 3}}\n";
     uint32_t seed = 7;
     size_t length = strlen(good);
     for (int round = 0; round < 4000; round++) {
@@ -682,7 +749,8 @@ static void dimensions_are_told_of_new_models_alone(void **state) {
     assert_null(strstr(line, "hidden"));
     sw_settings_free(&settings);
     assert_int_equal(
-        parse("model: {architecture: llama, layers: 3, hidden: 8, heads: 2, ffn: 16, vocab: 11}", NULL, 0, &settings, &err),
+        parse("model: {architecture: llama, layers: 3, hidden: 8, heads: 2, ffn: 16, vocab: 11}",
+              NULL, 0, &settings, &err),
         SW_OK);
     sw_settings_tell(&settings, keep_model_line, line);
     assert_non_null(strstr(line, "layers 3, hidden 8, heads 2"));

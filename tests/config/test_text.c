@@ -143,11 +143,17 @@ static void exact_reals_are_short_and_read_back(void **state) {
     static const struct {
         double value;
         const char *text;
-    } cases[] = {
-        {3e-4, "0.0003"}, {1e-5, "1e-05"}, {0.1, "0.1"}, {10000, "10000"}, {60, "60"}, {0, "0"}, {1.0 / 3, "0.3333333333333333"}};
+    } cases[] = {{3e-4, "0.0003"},
+                 {1e-5, "1e-05"},
+                 {0.1, "0.1"},
+                 {10000, "10000"},
+                 {60, "60"},
+                 {0, "0"},
+                 {1.0 / 3, "0.3333333333333333"}};
     char buffer[SW_TEXT_NUMBER_BYTES];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_string_equal(sw_text_exact_real(cases[i].value, buffer, sizeof buffer), cases[i].text);
+        assert_string_equal(sw_text_exact_real(cases[i].value, buffer, sizeof buffer),
+                            cases[i].text);
     uint64_t bits = 1;
     for (int i = 0; i < 20000; i++) {
         bits = bits * 6364136223846793005u + 1442695040888963407u;
@@ -162,9 +168,11 @@ static void exact_reals_are_short_and_read_back(void **state) {
 
 static void utf8_is_told_from_other_bytes(void **state) {
     (void)state;
-    static const char *const good[] = {"", "a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"};
-    static const char *const bad[] = {"\xff", "\xc3",        "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
-                                      "\x80", "\xf0\x9f\x98"};
+    static const char *const good[] = {
+        "", "a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"};
+    static const char *const bad[] = {"\xff",         "\xc3",         "\xc0\xaf",
+                                      "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                      "\x80",         "\xf0\x9f\x98"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_true(sw_text_is_utf8(good[i], strlen(good[i])));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -173,10 +181,14 @@ static void utf8_is_told_from_other_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distance_counts_the_fewest_edits),    cmocka_unit_test(only_near_words_are_suggested),
-        cmocka_unit_test(bytes_have_three_digits_and_a_unit),  cmocka_unit_test(counts_and_times_are_short),
-        cmocka_unit_test(bytes_are_read_as_people_write_them), cmocka_unit_test(exact_bytes_read_back),
-        cmocka_unit_test(exact_reals_are_short_and_read_back), cmocka_unit_test(utf8_is_told_from_other_bytes),
+        cmocka_unit_test(distance_counts_the_fewest_edits),
+        cmocka_unit_test(only_near_words_are_suggested),
+        cmocka_unit_test(bytes_have_three_digits_and_a_unit),
+        cmocka_unit_test(counts_and_times_are_short),
+        cmocka_unit_test(bytes_are_read_as_people_write_them),
+        cmocka_unit_test(exact_bytes_read_back),
+        cmocka_unit_test(exact_reals_are_short_and_read_back),
+        cmocka_unit_test(utf8_is_told_from_other_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

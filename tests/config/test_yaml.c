@@ -20,7 +20,8 @@ static void maps_lists_and_scalars_keep_their_lines(void **state) {
     sw_arena arena = {0};
     sw_error err;
     sw_yaml *root;
-    assert_int_equal(parse("a: 1\nb:\n  - x\n  - {c: \"2\", d: [3,\n      4]}\n", &arena, &root, &err), SW_OK);
+    assert_int_equal(
+        parse("a: 1\nb:\n  - x\n  - {c: \"2\", d: [3,\n      4]}\n", &arena, &root, &err), SW_OK);
     assert_int_equal(root->kind, SW_YAML_MAP);
     assert_int_equal(root->n, 2);
     assert_int_equal(root->key_line[1], 2);
@@ -73,12 +74,14 @@ static void numbers_are_decimal_and_plain(void **state) {
         char text[64];
         snprintf(text, sizeof text, "[%s]", cases[i].text);
         sw_status status = parse(text, &arena, &root, &err);
-        if (!strcmp(cases[i].text, "-") && status) { /* a lone dash is not a scalar in a flow list */
+        if (!strcmp(cases[i].text, "-") &&
+            status) { /* a lone dash is not a scalar in a flow list */
             sw_arena_free(&arena);
             continue;
         }
         assert_int_equal(status, SW_OK);
-        bool is_integer = sw_yaml_integer(root->item[0], &integer), is_real = sw_yaml_real(root->item[0], &real);
+        bool is_integer = sw_yaml_integer(root->item[0], &integer),
+             is_real = sw_yaml_real(root->item[0], &real);
         if (is_integer != cases[i].is_integer || is_real != cases[i].is_real)
             fail_msg("%s: integer %d, real %d", cases[i].text, is_integer, is_real);
         if (is_integer)
@@ -91,7 +94,8 @@ static void numbers_are_decimal_and_plain(void **state) {
 
 static void only_true_and_false_are_booleans(void **state) {
     (void)state;
-    static const char *const others[] = {"yes", "no", "on", "off", "True", "TRUE", "1", "\"true\"", "y"};
+    static const char *const others[] = {"yes",  "no", "on",       "off", "True",
+                                         "TRUE", "1",  "\"true\"", "y"};
     sw_arena arena = {0};
     sw_error err;
     sw_yaml *root;
@@ -112,7 +116,9 @@ static void nothing_a_tilde_and_null_are_null(void **state) {
     sw_arena arena = {0};
     sw_error err;
     sw_yaml *root;
-    assert_int_equal(parse("a:\nb: ~\nc: null\nd: Null\ne: NULL\nf: \"\"\ng: \"null\"\nh: nUll\n", &arena, &root, &err), SW_OK);
+    assert_int_equal(parse("a:\nb: ~\nc: null\nd: Null\ne: NULL\nf: \"\"\ng: \"null\"\nh: nUll\n",
+                           &arena, &root, &err),
+                     SW_OK);
     for (int i = 0; i < 8; i++)
         assert_int_equal(sw_yaml_is_null(root->item[i]), i < 5);
     assert_int_equal(parse("", &arena, &root, &err), SW_OK);
@@ -148,7 +154,8 @@ static void what_is_left_out_is_refused_with_its_line(void **state) {
         sw_yaml *root;
         assert_int_equal(parse(cases[i].text, &arena, &root, &err), SW_BAD_CONFIG);
         if (!strstr(err.message, cases[i].line) || !strstr(err.message, cases[i].words))
-            fail_msg("case %zu: \"%s\" lacks \"%s\" or \"%s\"", i, err.message, cases[i].line, cases[i].words);
+            fail_msg("case %zu: \"%s\" lacks \"%s\" or \"%s\"", i, err.message, cases[i].line,
+                     cases[i].words);
         sw_arena_free(&arena);
     }
 }
@@ -160,12 +167,14 @@ static void sizes_are_bounded(void **state) {
     sw_error err = {0};
     sw_yaml *root;
     char text[4 * SW_YAML_MAX_DEPTH + 1] = "";
-    for (int depth = SW_YAML_MAX_DEPTH - 1; depth <= SW_YAML_MAX_DEPTH; depth++) { /* lists around one scalar */
+    for (int depth = SW_YAML_MAX_DEPTH - 1; depth <= SW_YAML_MAX_DEPTH;
+         depth++) { /* lists around one scalar */
         memset(text, 0, sizeof text);
         memset(text, '[', (size_t)depth);
         text[depth] = '1';
         memset(text + depth + 1, ']', (size_t)depth);
-        assert_int_equal(parse(text, &arena, &root, &err), depth < SW_YAML_MAX_DEPTH ? SW_OK : SW_BAD_CONFIG);
+        assert_int_equal(parse(text, &arena, &root, &err),
+                         depth < SW_YAML_MAX_DEPTH ? SW_OK : SW_BAD_CONFIG);
     }
     assert_non_null(strstr(err.message, "deep"));
     char *wide = malloc(SW_YAML_MAX_BYTES + 2);
@@ -304,7 +313,8 @@ static void random_trees_read_back_as_they_were_written(void **state) {
 /* Text that would read as a number, a boolean or null stays text. */
 static void quoted_text_is_never_another_type(void **state) {
     (void)state;
-    static const char *const texts[] = {"null", "true", "off", "1", "1e5", "", "~", "-", ".5", "No", "y", "NULL"};
+    static const char *const texts[] = {"null", "true", "off", "1",  "1e5", "",
+                                        "~",    "-",    ".5",  "No", "y",   "NULL"};
     sw_arena arena = {0};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         assert_int_equal(sw_yaml_quote(texts[i], &arena)[0], '"');

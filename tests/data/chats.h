@@ -25,8 +25,8 @@ static inline sw_chat *open_chat(const char *folder, const char *format) {
 
 /* The tokens of a format of chat/formats.json, as the template sees them. */
 static inline char *tokens_of(const json_t *format) {
-    json_t *tokens = json_pack("{s:O, s:O}", "bos_token", json_object_get(format, "bos_token"), "eos_token",
-                               json_object_get(format, "eos_token"));
+    json_t *tokens = json_pack("{s:O, s:O}", "bos_token", json_object_get(format, "bos_token"),
+                               "eos_token", json_object_get(format, "eos_token"));
     char *text = json_dumps(tokens, 0);
     json_decref(tokens);
     return text;
@@ -35,8 +35,11 @@ static inline char *tokens_of(const json_t *format) {
 /* A format by the text of its template. */
 static inline sw_chat *open_template(const json_t *format) {
     char path[SW_PATH_BYTES], *tokens = tokens_of(format);
-    assert_int_equal(sw_path_join(path, CHAT_FOLDER, json_string_value(json_object_get(format, "template")), NULL), SW_OK);
-    sw_chat *chat = open_chat_with(&(sw_chat_options){.template_path = path, .special_tokens = tokens});
+    assert_int_equal(sw_path_join(path, CHAT_FOLDER,
+                                  json_string_value(json_object_get(format, "template")), NULL),
+                     SW_OK);
+    sw_chat *chat =
+        open_chat_with(&(sw_chat_options){.template_path = path, .special_tokens = tokens});
     free(tokens);
     return chat;
 }
@@ -47,7 +50,8 @@ static inline sw_conversation conversation_of(const json_t *one) {
                              .tools = json_object_get(one, "tools"),
                              .documents = json_object_get(one, "documents"),
                              .variables = json_object_get(one, "variables"),
-                             .adds_prompt = json_is_true(json_object_get(one, "add_generation_prompt"))};
+                             .adds_prompt =
+                                 json_is_true(json_object_get(one, "add_generation_prompt"))};
 }
 
 #endif

@@ -61,7 +61,8 @@ static inline const char *write_text(scratch *s, const char *name, const char *t
     return write_bytes(s, name, text, strlen(text));
 }
 
-/* The bytes of a .npy header as numpy writes it: padded with spaces so that the numbers begin at a multiple of 64. */
+/* The bytes of a .npy header as numpy writes it: padded with spaces so that the numbers begin at a
+ * multiple of 64. */
 static inline size_t npy_header(uint8_t *into, int major, const char *dict) {
     size_t first = major == 1 ? 10 : 12, length = (first + strlen(dict) + 1 + 63) / 64 * 64 - first;
     memcpy(into, "\x93NUMPY", 6);
@@ -75,14 +76,16 @@ static inline size_t npy_header(uint8_t *into, int major, const char *dict) {
 }
 
 /* A file of n integers of `dtype`. */
-static inline const char *write_npy(scratch *s, const char *name, sw_dtype dtype, const int64_t *numbers, int64_t n) {
+static inline const char *write_npy(scratch *s, const char *name, sw_dtype dtype,
+                                    const int64_t *numbers, int64_t n) {
     const char *descr = dtype == SW_U8    ? "|u1"
                         : dtype == SW_U16 ? "<u2"
                         : dtype == SW_I32 ? "<i4"
                         : dtype == SW_U32 ? "<u4"
                                           : "<i8";
     char dict[128];
-    snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld,), }", descr, (long long)n);
+    snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld,), }",
+             descr, (long long)n);
     size_t width = (size_t)sw_dtype_bytes(dtype);
     uint8_t *bytes = calloc(1, 256 + (size_t)n * width);
     size_t first = npy_header(bytes, 1, dict);

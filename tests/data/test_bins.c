@@ -1,4 +1,5 @@
-/* test_bins.c: best fit, decreasing, beside the plain way to do it: for each thing all bins are looked at. */
+/* test_bins.c: best fit, decreasing, beside the plain way to do it: for each thing all bins are
+ * looked at. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -63,7 +64,8 @@ static void bins_are_as_full_as_those_of_the_plain_way(void **state) {
     for (uint64_t seed = 0; seed < 400; seed++) {
         uint32_t size[MOST], bin[MOST], plain[MOST], room[MOST], n_bins;
         int n = (int)draw(seed, 0, MOST);
-        uint32_t capacity = 1 + draw(seed, 1, seed % 3 ? 300 : 70000), largest = 1 + draw(seed, 2, capacity);
+        uint32_t capacity = 1 + draw(seed, 1, seed % 3 ? 300 : 70000),
+                 largest = 1 + draw(seed, 2, capacity);
         for (int i = 0; i < n; i++)
             bin[i] = size[i] = draw(seed, 10 + (uint32_t)i, largest + 1);
         assert_int_equal(sw_bins_fit(bin, n, capacity, &n_bins, NULL), SW_OK);

@@ -1,8 +1,9 @@
 /* test_chat.c: conversations as transformers renders them.
  *
- * chat/cases.jsonl was made by Jinja from chat/templates and compared with code of another author; the templates, which have no
- * generation marks, are those of chat/formats.json. A case is rendered by the template's text, and where data.chat_format has a
- * format of that name by that too: both give the text and the spans of the case.
+ * chat/cases.jsonl was made by Jinja from chat/templates and compared with code of another author;
+ * the templates, which have no generation marks, are those of chat/formats.json. A case is rendered
+ * by the template's text, and where data.chat_format has a format of that name by that too: both
+ * give the text and the spans of the case.
  */
 #include "chats.h"
 
@@ -13,7 +14,8 @@ static void check_spans(const sw_chat_text *out, const json_t *spans, const char
         const json_t *span = json_array_get(spans, (size_t)i);
         if (out->supervised[i].first != json_integer_value(json_array_get(span, 0)) ||
             out->supervised[i].end != json_integer_value(json_array_get(span, 1)))
-            fail_msg("%s: span %d is [%d, %d)", name, i, (int)out->supervised[i].first, (int)out->supervised[i].end);
+            fail_msg("%s: span %d is [%d, %d)", name, i, (int)out->supervised[i].first,
+                     (int)out->supervised[i].end);
     }
     int64_t at = 0;
     for (int64_t i = 0; i < out->n_literal; i++) {
@@ -32,18 +34,22 @@ static void check_case(const sw_chat *chat, const json_t *one, const char *how, 
     sw_status status = sw_chat_render(chat, &conversation, SW_SPANS_ALL, NULL, out, &err);
     const json_t *text = json_object_get(one, "text");
     if (!text) {
-        if (status != SW_BAD_FILE || !strstr(err.message, json_string_value(json_object_get(one, "error"))))
+        if (status != SW_BAD_FILE ||
+            !strstr(err.message, json_string_value(json_object_get(one, "error"))))
             fail_msg("%s: %s", name, status ? err.message : "was not refused");
         return;
     }
     if (status != SW_OK)
         fail_msg("%s: %s", name, err.message);
-    if (out->bytes != (int64_t)json_string_length(text) || memcmp(out->text, json_string_value(text), (size_t)out->bytes) != 0)
-        fail_msg("%s: \"%.*s\" instead of \"%s\"", name, (int)out->bytes, out->text, json_string_value(text));
+    if (out->bytes != (int64_t)json_string_length(text) ||
+        memcmp(out->text, json_string_value(text), (size_t)out->bytes) != 0)
+        fail_msg("%s: \"%.*s\" instead of \"%s\"", name, (int)out->bytes, out->text,
+                 json_string_value(text));
     check_spans(out, json_object_get(one, "assistant_spans_bytes"), name);
 }
 
-/* Every case, each with the chat that `open` gives for its format (NULL: it is passed over). Returns how many. */
+/* Every case, each with the chat that `open` gives for its format (NULL: it is passed over).
+ * Returns how many. */
 static int check_cases(sw_chat *(*open)(const char *name, const json_t *format), const char *how) {
     json_t *formats = json_load_file(CHAT_FOLDER "formats.json", 0, NULL);
     FILE *file = fopen(CHAT_FOLDER "cases.jsonl", "r");
@@ -83,11 +89,13 @@ static sw_chat *by_template(const char *name, const json_t *format) {
 }
 
 static sw_chat *by_name(const char *name, const json_t *format) {
-    static const char *const names[] = {"chatml", "llama2", "llama3", "mistral-v1", "mistral-v3", "zephyr", "gemma"};
+    static const char *const names[] = {"chatml",     "llama2", "llama3", "mistral-v1",
+                                        "mistral-v3", "zephyr", "gemma"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) {
             char *tokens = tokens_of(format);
-            sw_chat *chat = open_chat_with(&(sw_chat_options){.format = name, .special_tokens = tokens});
+            sw_chat *chat =
+                open_chat_with(&(sw_chat_options){.format = name, .special_tokens = tokens});
             free(tokens);
             return chat;
         }
@@ -132,7 +140,8 @@ static void renders(const sw_chat *chat, const char *row, const char *wanted) {
     assert_string_equal(text, wanted);
 }
 
-static void renders_by_options(const sw_chat_options *options, const char *row, const char *wanted) {
+static void renders_by_options(const sw_chat_options *options, const char *row,
+                               const char *wanted) {
     sw_chat *chat = open_chat_with(options);
     renders(chat, row, wanted);
     sw_chat_free(chat);
@@ -143,30 +152,38 @@ static const char *folder_of(void *state) {
 }
 
 static void the_folders_template_is_run_with_its_tokens(void **state) {
-    write_text(
-        *state, "tokenizer_config.json",
-        "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"</s>\", \"pad_token\": null, \"extra_special_tokens\": "
-        "{\"image_token\": \"<i>\"}, \"model_max_length\": 1000000000000000019884624838656, \"chat_template\": \"{{ bos_token }}"
-        "{{ messages[0].content }}{{ eos_token }}{{ image_token }}{{ pad_token is defined }}{{ unk_token }}\"}");
-    write_text(*state, "special_tokens_map.json", "{\"unk_token\": {\"content\": \"<unk>\"}, \"eos_token\": \"<other>\"}");
+    write_text(*state, "tokenizer_config.json",
+               "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"</s>\", \"pad_token\": "
+               "null, \"extra_special_tokens\": "
+               "{\"image_token\": \"<i>\"}, \"model_max_length\": 1000000000000000019884624838656, "
+               "\"chat_template\": \"{{ bos_token }}"
+               "{{ messages[0].content }}{{ eos_token }}{{ image_token }}{{ pad_token is defined "
+               "}}{{ unk_token }}\"}");
+    write_text(*state, "special_tokens_map.json",
+               "{\"unk_token\": {\"content\": \"<unk>\"}, \"eos_token\": \"<other>\"}");
     const sw_chat_options options = {.folder = folder_of(*state)};
-    renders_by_options(&options, HI, "<s>hi<other><i>False<unk>"); /* the map wins, as in transformers */
+    renders_by_options(&options, HI,
+                       "<s>hi<other><i>False<unk>"); /* the map wins, as in transformers */
     /* a file of its own wins */
     write_text(*state, "chat_template.jinja", "{{ messages[0].role }}{{ eos_token }}\n");
     renders_by_options(&options, HI, "user<other>");
-    /* a tokenizer_config.json that lists the added tokens has the whole of it; tokens of the model's own are named at top level
-     * too */
+    /* a tokenizer_config.json that lists the added tokens has the whole of it; tokens of the
+     * model's own are named at top level too */
     write_text(*state, "chat_template.jinja",
-               "{{ eos_token }}{{ unk_token }}{{ image_token }}{{ boi_token }}{{ additional_special_tokens }}");
+               "{{ eos_token }}{{ unk_token }}{{ image_token }}{{ boi_token }}{{ "
+               "additional_special_tokens }}");
     write_text(*state, "tokenizer_config.json",
-               "{\"added_tokens_decoder\": {}, \"eos_token\": \"</s>\", \"image_token\": \"<i>\", \"add_bos_token\": true, "
-               "\"additional_special_tokens\": [\"<x>\"], \"model_specific_special_tokens\": {\"boi_token\": \"<b>\"}}");
+               "{\"added_tokens_decoder\": {}, \"eos_token\": \"</s>\", \"image_token\": \"<i>\", "
+               "\"add_bos_token\": true, "
+               "\"additional_special_tokens\": [\"<x>\"], \"model_specific_special_tokens\": "
+               "{\"boi_token\": \"<b>\"}}");
     renders_by_options(&options, HI, "</s><i><b>");
 }
 
 static void of_several_templates_tools_choose(void **state) {
     write_text(*state, "tokenizer_config.json",
-               "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"r\"}, {\"name\": \"default\", \"template\": \"first\"}, "
+               "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"r\"}, {\"name\": "
+               "\"default\", \"template\": \"first\"}, "
                "{\"name\": \"default\", \"template\": \"d\"}, {\"name\": "
                "\"tool_use\", \"template\": \"t\"}]}");
     const sw_chat_options options = {.folder = folder_of(*state)};
@@ -193,7 +210,8 @@ static void a_template_that_cannot_be_read_is_no_error_until_a_conversation_come
     const sw_chat_options options = {.folder = folder_of(*state)};
     is_refused(&options, "the model's folder has no chat template", "data.chat_format");
     is_refused(&(sw_chat_options){.format = "auto"}, "chat template", "data.chat_template");
-    write_text(*state, "tokenizer_config.json", "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"r\"}]}");
+    write_text(*state, "tokenizer_config.json",
+               "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"r\"}]}");
     is_refused(&options, "`default`", "data.chat_format");
     write_text(*state, "chat_template.jinja", "a\n{% if messages %}\nb");
     is_refused(&options, "chat_template.jinja", "line 3");
@@ -212,21 +230,26 @@ static void a_named_format_needs_no_template(void **state) {
     (void)state;
     sw_chat *chat;
     sw_error err = {0};
-    renders_by_options(
-        &(sw_chat_options){.format = "mistral"},
-        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
-        "<s>[INST] a[/INST] b</s>");
-    assert_int_equal(sw_chat_open(&(sw_chat_options){.format = "mistrall"}, &chat, &err), SW_BAD_CONFIG);
+    renders_by_options(&(sw_chat_options){.format = "mistral"},
+                       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+                       "\"assistant\", \"content\": \"b\"}]}",
+                       "<s>[INST] a[/INST] b</s>");
+    assert_int_equal(sw_chat_open(&(sw_chat_options){.format = "mistrall"}, &chat, &err),
+                     SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "mistrall"));
-    assert_int_equal(sw_chat_open(&(sw_chat_options){.format = "chatml", .template_path = "x"}, &chat, &err), SW_BAD_CONFIG);
+    assert_int_equal(
+        sw_chat_open(&(sw_chat_options){.format = "chatml", .template_path = "x"}, &chat, &err),
+        SW_BAD_CONFIG);
 }
 
 static void what_is_set_reaches_the_template(void **state) {
-    static const char *const set[] = {"thinks=false", "who=me", "add_generation_prompt=true", "n={\"a\": [1]}"};
+    static const char *const set[] = {"thinks=false", "who=me", "add_generation_prompt=true",
+                                      "n={\"a\": [1]}"};
     const char *path =
         write_text(*state, "t.jinja",
                    "{{ thinks is false }} {{ who }} {{ add_generation_prompt }} {{ n.a[0] + 1 }} "
-                   "{{ strftime_now('%d.%m.%Y %H:%M') }} {{ bos_token }} {{ tools is none }} {{ documents is none }}");
+                   "{{ strftime_now('%d.%m.%Y %H:%M') }} {{ bos_token }} {{ tools is none }} {{ "
+                   "documents is none }}");
     const sw_chat_options options = {.template_path = path,
                                      .now = "2025-06-30 12:05:00",
                                      .set = set,
@@ -234,15 +257,19 @@ static void what_is_set_reaches_the_template(void **state) {
                                      .special_tokens = "{\"bos_token\": \"<b>\"}"};
     renders_by_options(&options, HI, "True me True 2 30.06.2025 12:05 <b> True True");
     /* what the row says counts more */
-    renders_by_options(&options, "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"variables\": {\"who\": \"row\"}}",
+    renders_by_options(&options,
+                       "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"variables\": "
+                       "{\"who\": \"row\"}}",
                        "True row True 2 30.06.2025 12:05 <b> True True");
-    static const char *const bad_times[] = {"yesterday", "2025-02-30", "2025-06-30 25:00:00", "2025-06-30x", "2025-06-30 12:00"};
+    static const char *const bad_times[] = {"yesterday", "2025-02-30", "2025-06-30 25:00:00",
+                                            "2025-06-30x", "2025-06-30 12:00"};
     sw_chat *chat;
     for (size_t i = 0; i < sizeof bad_times / sizeof *bad_times; i++) {
         const sw_chat_options at = {.template_path = path, .now = bad_times[i]};
         assert_int_equal(sw_chat_open(&at, &chat, NULL), SW_BAD_CONFIG);
     }
-    static const char *const bad_sets[] = {"novalue", "=3", "messages=[]", "add_generation_prompt=3"};
+    static const char *const bad_sets[] = {"novalue", "=3", "messages=[]",
+                                           "add_generation_prompt=3"};
     for (size_t i = 0; i < sizeof bad_sets / sizeof *bad_sets; i++) {
         const sw_chat_options with = {.template_path = path, .set = &bad_sets[i], .n_set = 1};
         assert_int_equal(sw_chat_open(&with, &chat, NULL), SW_BAD_CONFIG);
@@ -252,8 +279,9 @@ static void what_is_set_reaches_the_template(void **state) {
 }
 
 static void the_end_of_a_turn_is_found(void **state) {
-    static const char *const formats[][2] = {{"chatml", "<|im_end|>"}, {"llama3", "<|eot_id|>"}, {"llama2", "</s>"},
-                                             {"mistral", "</s>"},      {"zephyr", "</s>"},       {"gemma", "<end_of_turn>"}};
+    static const char *const formats[][2] = {{"chatml", "<|im_end|>"}, {"llama3", "<|eot_id|>"},
+                                             {"llama2", "</s>"},       {"mistral", "</s>"},
+                                             {"zephyr", "</s>"},       {"gemma", "<end_of_turn>"}};
     char end[SW_CHAT_TEXT_BYTES];
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         sw_chat *chat = open_chat(NULL, formats[i][0]);
@@ -262,7 +290,9 @@ static void the_end_of_a_turn_is_found(void **state) {
         sw_chat_free(chat);
     }
     sw_chat *chat = open_chat_with(&(sw_chat_options){
-        .template_path = write_text(*state, "t.jinja", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")});
+        .template_path =
+            write_text(*state, "t.jinja",
+                       "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")});
     assert_int_equal(sw_chat_turn_end(chat, end, NULL), SW_OK);
     assert_string_equal(end, "");
     sw_chat_free(chat);
@@ -272,12 +302,16 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_conversation_is_rendered_as_its_template_does),
         cmocka_unit_test(formats_by_name_are_the_same),
-        cmocka_unit_test_setup_teardown(the_folders_template_is_run_with_its_tokens, make_scratch, remove_scratch),
-        cmocka_unit_test_setup_teardown(of_several_templates_tools_choose, make_scratch, remove_scratch),
-        cmocka_unit_test_setup_teardown(a_template_that_cannot_be_read_is_no_error_until_a_conversation_comes, make_scratch,
+        cmocka_unit_test_setup_teardown(the_folders_template_is_run_with_its_tokens, make_scratch,
                                         remove_scratch),
+        cmocka_unit_test_setup_teardown(of_several_templates_tools_choose, make_scratch,
+                                        remove_scratch),
+        cmocka_unit_test_setup_teardown(
+            a_template_that_cannot_be_read_is_no_error_until_a_conversation_comes, make_scratch,
+            remove_scratch),
         cmocka_unit_test(a_named_format_needs_no_template),
-        cmocka_unit_test_setup_teardown(what_is_set_reaches_the_template, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(what_is_set_reaches_the_template, make_scratch,
+                                        remove_scratch),
         cmocka_unit_test_setup_teardown(the_end_of_a_turn_is_found, make_scratch, remove_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_corpus.c: samples that are handed out are those that training reads, in their order, from any number of threads. */
+/* test_corpus.c: samples that are handed out are those that training reads, in their order, from
+ * any number of threads. */
 #include "chats.h"
 #include "scratch.h"
 
@@ -54,12 +55,14 @@ static void end_taking(taken *t) {
     free(t->marks);
 }
 
-static sw_status encode(const char *path, const sw_chat *chat, int n_threads, taken *t, sw_error *err) {
+static sw_status encode(const char *path, const sw_chat *chat, int n_threads, taken *t,
+                        sw_error *err) {
     const sw_corpus corpus = {.paths = &path, .n_paths = 1, .chat = chat, .n_threads = n_threads};
     return sw_corpus_encode(&corpus, (sw_corpus_sink){take, note, t}, err);
 }
 
-/* A byte order mark, then rows of all forms, blank lines and empty texts, in several jobs; row `bad`, from 0, is none. */
+/* A byte order mark, then rows of all forms, blank lines and empty texts, in several jobs; row
+ * `bad`, from 0, is none. */
 static const char *write_rows(scratch *s, int n_rows, int bad) {
     const char *path = scratch_path(s, "rows.jsonl");
     FILE *file = fopen(path, "wb");
@@ -72,11 +75,16 @@ static const char *write_rows(scratch *s, int n_rows, int bad) {
             fprintf(file, "{\"prompt\": \"What is %d? \", \"completion\": \"A number.\"}\n", i);
         else if (i % 5 == 1)
             fprintf(file,
-                    "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi %d\"}, {\"role\": \"assistant\", \"content\": "
+                    "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi %d\"}, {\"role\": "
+                    "\"assistant\", \"content\": "
                     "\"Yes\"}]}\n",
                     i);
         else
-            fprintf(file, i % 5 == 2 ? "{\"text\": \"\", \"n\": %d}\n" : i % 5 == 3 ? "{\"text\": \"row %d\"}\r\n" : " \n", i);
+            fprintf(file,
+                    i % 5 == 2   ? "{\"text\": \"\", \"n\": %d}\n"
+                    : i % 5 == 3 ? "{\"text\": \"row %d\"}\r\n"
+                                 : " \n",
+                    i);
     }
     assert_int_equal(fclose(file), 0);
     return path;
@@ -88,7 +96,8 @@ static void assert_numbers(const char *path, sw_dtype dtype, const void *numbers
     assert_int_equal(sw_file_read(path, 1 << 30, &file, &bytes, NULL), SW_OK);
     assert_int_equal(bytes, SW_NPY_HEADER + n * sw_dtype_bytes(dtype));
     for (int64_t i = 0; i < n; i++) {
-        int64_t number = dtype == SW_U8 ? ((const uint8_t *)numbers)[i] : ((const int32_t *)numbers)[i];
+        int64_t number =
+            dtype == SW_U8 ? ((const uint8_t *)numbers)[i] : ((const int32_t *)numbers)[i];
         assert_int_equal(sw_npy_element(dtype, (uint8_t *)file + SW_NPY_HEADER, i), number);
     }
     free(file);
@@ -161,7 +170,8 @@ static void a_conversation_without_a_format_is_named_by_its_line(void **state) {
 static void a_text_is_one_sample_without_its_byte_order_mark(void **state) {
     sw_error err = {0};
     taken t = begin_taking();
-    assert_int_equal(encode(write_text(*state, "a.txt", "\xEF\xBB\xBF{\"text\"\n"), NULL, 1, &t, &err), SW_OK);
+    assert_int_equal(
+        encode(write_text(*state, "a.txt", "\xEF\xBB\xBF{\"text\"\n"), NULL, 1, &t, &err), SW_OK);
     assert_int_equal(t.n_samples, 1);
     assert_int_equal(t.n_ids, 8);
     assert_int_equal(t.n_bytes, 8);
@@ -172,11 +182,16 @@ static void a_text_is_one_sample_without_its_byte_order_mark(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(samples_are_those_of_training_from_any_number_of_threads, make_scratch, remove_scratch),
-        cmocka_unit_test_setup_teardown(a_bad_row_in_a_later_job_is_named_by_its_line, make_scratch, remove_scratch),
-        cmocka_unit_test_setup_teardown(what_takes_the_samples_may_stop_the_work, make_scratch, remove_scratch),
-        cmocka_unit_test_setup_teardown(a_conversation_without_a_format_is_named_by_its_line, make_scratch, remove_scratch),
-        cmocka_unit_test_setup_teardown(a_text_is_one_sample_without_its_byte_order_mark, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(samples_are_those_of_training_from_any_number_of_threads,
+                                        make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(a_bad_row_in_a_later_job_is_named_by_its_line, make_scratch,
+                                        remove_scratch),
+        cmocka_unit_test_setup_teardown(what_takes_the_samples_may_stop_the_work, make_scratch,
+                                        remove_scratch),
+        cmocka_unit_test_setup_teardown(a_conversation_without_a_format_is_named_by_its_line,
+                                        make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(a_text_is_one_sample_without_its_byte_order_mark,
+                                        make_scratch, remove_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* test_dataset.c: which row a logical index is, and which files are refused.
  *
- * The golden case llama-masked has tokens and a mask; its numbers of supervised tokens are what PyTorch counted.
+ * The golden case llama-masked has tokens and a mask; its numbers of supervised tokens are what
+ * PyTorch counted.
  */
 #include "scratch.h"
 
@@ -44,7 +45,8 @@ static const char *write_counting(scratch *s, const char *name, sw_dtype dtype, 
 
 static void row_r_of_step_s_begins_at_its_place_in_the_stream(void **state) {
     const char *path = write_counting(*state, "t.npy", SW_U16, 1000);
-    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 32});
+    sw_dataset *dataset =
+        open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 32});
     sw_dataset_facts facts = sw_dataset_describe(dataset);
     assert_int_equal(facts.n_tokens, 1000);
     assert_int_equal(facts.n_rows, 31); /* floor(999 / 32) */
@@ -54,7 +56,8 @@ static void row_r_of_step_s_begins_at_its_place_in_the_stream(void **state) {
     for (int64_t step = 0; step < 6; step++)
         for (int64_t r = 0; r < batch_size; r++) {
             int32_t tokens[32], targets[32];
-            assert_int_equal(sw_dataset_row(dataset, step * batch_size + r, tokens, targets, NULL, NULL), SW_OK);
+            assert_int_equal(
+                sw_dataset_row(dataset, step * batch_size + r, tokens, targets, NULL, NULL), SW_OK);
             for (int64_t t = 0; t < 32; t++) {
                 assert_int_equal(tokens[t], (step * batch_size + r) * 32 + t);
                 assert_int_equal(targets[t], tokens[t] + 1);
@@ -67,7 +70,8 @@ static void row_r_of_step_s_begins_at_its_place_in_the_stream(void **state) {
 static void exactly_one_token_more_than_the_rows_is_needed(void **state) {
     for (int64_t n = 9; n <= 17; n++) {
         const char *path = write_counting(*state, "t.npy", SW_U8, n);
-        sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 8});
+        sw_dataset *dataset =
+            open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 8});
         assert_int_equal(sw_dataset_describe(dataset).n_rows, n < 17 ? 1 : 2);
         assert_int_equal(sw_dataset_describe(dataset).n_dropped, n < 17 ? n - 9 : 0);
         sw_dataset_close(dataset);
@@ -76,7 +80,8 @@ static void exactly_one_token_more_than_the_rows_is_needed(void **state) {
 
 static void rows_of_one_token_are_rows(void **state) {
     const char *path = write_counting(*state, "t.npy", SW_U8, 4);
-    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 1});
+    sw_dataset *dataset =
+        open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 1});
     int32_t token, target;
     assert_int_equal(sw_dataset_row(dataset, 2, &token, &target, NULL, NULL), SW_OK);
     assert_int_equal(token, 2);
@@ -84,14 +89,16 @@ static void rows_of_one_token_are_rows(void **state) {
     sw_dataset_close(dataset);
 }
 
-/* Files follow one another without a seam, text and token files alike; bytes has no end-of-text token to put between. */
+/* Files follow one another without a seam, text and token files alike; bytes has no end-of-text
+ * token to put between. */
 static void files_in_order_are_one_stream(void **state) {
     const int64_t ids[] = {200, 201, 202};
-    const char *paths[] = {write_text(*state, "a.txt", "abcd"), write_npy(*state, "b.npy", SW_I32, ids, 3),
+    const char *paths[] = {write_text(*state, "a.txt", "abcd"),
+                           write_npy(*state, "b.npy", SW_I32, ids, 3),
                            write_text(*state, "c.txt", "\xff\n")};
     const int32_t stream[] = {'a', 'b', 'c', 'd', 200, 201, 202, 255, '\n'};
-    sw_dataset *dataset = open_or_fail(
-        &(sw_dataset_options){.paths = paths, .n_paths = 3, .sequence_length = 8, .is_bytes = true, .vocabulary = 256});
+    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
+        .paths = paths, .n_paths = 3, .sequence_length = 8, .is_bytes = true, .vocabulary = 256});
     int32_t tokens[8], targets[8];
     assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
     assert_memory_equal(tokens, stream, sizeof tokens);
@@ -107,11 +114,12 @@ static void a_pattern_stands_for_its_files_by_name(void **state) {
     write_text(s, "Z.txt", "Z");
     write_text(s, "other.npy", "never looked at");
     const char *pattern = scratch_path(s, "*.txt");
-    sw_dataset *dataset =
-        open_or_fail(&(sw_dataset_options){.paths = &pattern, .n_paths = 1, .sequence_length = 3, .is_bytes = true});
+    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
+        .paths = &pattern, .n_paths = 1, .sequence_length = 3, .is_bytes = true});
     int32_t tokens[3], targets[3];
     assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
-    const int32_t expected[] = {'Z', '1', '2', 'B'}; /* Z.txt, a10.txt, a2.txt, b.txt: bytes of the names compared */
+    const int32_t expected[] = {
+        'Z', '1', '2', 'B'}; /* Z.txt, a10.txt, a2.txt, b.txt: bytes of the names compared */
     assert_memory_equal(tokens, expected, sizeof tokens);
     assert_memory_equal(targets, expected + 1, sizeof targets);
     sw_dataset_close(dataset);
@@ -119,8 +127,8 @@ static void a_pattern_stands_for_its_files_by_name(void **state) {
 
 static void a_file_whose_name_looks_like_a_pattern_is_that_file(void **state) {
     const char *path = write_text(*state, "part[1].txt", "abc");
-    sw_dataset *dataset =
-        open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 2, .is_bytes = true});
+    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
+        .paths = &path, .n_paths = 1, .sequence_length = 2, .is_bytes = true});
     assert_int_equal(sw_dataset_describe(dataset).n_tokens, 3);
     sw_dataset_close(dataset);
 }
@@ -137,17 +145,19 @@ static int64_t row_shown(sw_dataset *dataset, int64_t logical, int64_t length) {
 
 static void unshuffled_rows_repeat_in_order(void **state) {
     const char *path = write_counting(*state, "t.npy", SW_U16, 51);
-    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 5});
+    sw_dataset *dataset =
+        open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 5});
     for (int64_t logical = 0; logical < 35; logical++)
         assert_int_equal(row_shown(dataset, logical, 5), logical % 10);
     sw_dataset_close(dataset);
 }
 
-/* 125 rows an epoch, 300 rows read: each epoch shows every row once, and a run that stops anywhere and is opened anew goes on
- * with the very rows that it would have had. */
+/* 125 rows an epoch, 300 rows read: each epoch shows every row once, and a run that stops anywhere
+ * and is opened anew goes on with the very rows that it would have had. */
 static void a_stopped_run_goes_on_in_the_order_it_would_have_had(void **state) {
     const char *path = write_counting(*state, "t.npy", SW_U16, 125 * 4 + 1);
-    const sw_dataset_options options = {.paths = &path, .n_paths = 1, .sequence_length = 4, .shuffle = true, .seed = 1234};
+    const sw_dataset_options options = {
+        .paths = &path, .n_paths = 1, .sequence_length = 4, .shuffle = true, .seed = 1234};
     int64_t order[300];
     sw_dataset *dataset = open_or_fail(&options);
     for (int64_t logical = 0; logical < 300; logical++)
@@ -179,8 +189,8 @@ static void a_stopped_run_goes_on_in_the_order_it_would_have_had(void **state) {
 /* The dataset is opened before ranks exist and read in each of them. */
 static void forked_readers_do_not_disturb_each_other(void **state) {
     const char *path = write_counting(*state, "t.npy", SW_U16, 4001);
-    sw_dataset *dataset =
-        open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 4, .shuffle = true, .seed = 3});
+    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
+        .paths = &path, .n_paths = 1, .sequence_length = 4, .shuffle = true, .seed = 3});
     pid_t readers[3];
     for (int rank = 0; rank < 3; rank++)
         if ((readers[rank] = fork()) == 0) {
@@ -206,9 +216,10 @@ static void forked_readers_do_not_disturb_each_other(void **state) {
 
 static void the_mask_belongs_to_the_token_that_is_predicted(void **state) {
     const int64_t marks[] = {1, 0, 1, 1, 0, 0, 1, 0, 1}; /* token 0 is nobody's target */
-    const char *path = write_counting(*state, "t.npy", SW_U16, 9), *mask = write_npy(*state, "m.npy", SW_U8, marks, 9);
-    sw_dataset *dataset =
-        open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .labels_mask = mask, .sequence_length = 4});
+    const char *path = write_counting(*state, "t.npy", SW_U16, 9),
+               *mask = write_npy(*state, "m.npy", SW_U8, marks, 9);
+    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
+        .paths = &path, .n_paths = 1, .labels_mask = mask, .sequence_length = 4});
     int32_t tokens[4], targets[4];
     const int32_t first[] = {-1, 2, 3, -1}, second[] = {-1, 6, -1, 8};
     assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
@@ -218,7 +229,8 @@ static void the_mask_belongs_to_the_token_that_is_predicted(void **state) {
     for (int t = 0; t < 4; t++)
         assert_int_equal(tokens[t], 4 + t);
     int64_t n_supervised;
-    assert_int_equal(sw_dataset_supervised(dataset, 1, 4, &n_supervised, NULL), SW_OK); /* rows 1, 0, 1, 0 */
+    assert_int_equal(sw_dataset_supervised(dataset, 1, 4, &n_supervised, NULL),
+                     SW_OK); /* rows 1, 0, 1, 0 */
     assert_int_equal(n_supervised, 8);
     sw_dataset_close(dataset);
 }
@@ -226,10 +238,15 @@ static void the_mask_belongs_to_the_token_that_is_predicted(void **state) {
 static void supervised_targets_of_the_golden_run_are_counted(void **state) {
     (void)state;
     const int64_t of_step[] = {342, 257, 361, 306, 338, 278, 373, 335, 284, 242, 232, 356};
-    const int64_t of_row[] = {4, 21, 32, 6, 3, 8, 9, 10, 8, 11, 6, 2, 32, 5, 32, 32, 4, 32, 2, 3, 7, 32, 9, 32}; /* of step 0 */
+    const int64_t of_row[] = {4,  21, 32, 6,  3, 8,  9, 10, 8, 11, 6, 2,
+                              32, 5,  32, 32, 4, 32, 2, 3,  7, 32, 9, 32}; /* of step 0 */
     const char *path = MASKED "tokens.npy";
-    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
-        .paths = &path, .n_paths = 1, .labels_mask = MASKED "labels-mask.npy", .sequence_length = 32, .vocabulary = 259});
+    sw_dataset *dataset =
+        open_or_fail(&(sw_dataset_options){.paths = &path,
+                                           .n_paths = 1,
+                                           .labels_mask = MASKED "labels-mask.npy",
+                                           .sequence_length = 32,
+                                           .vocabulary = 259});
     assert_int_equal(sw_dataset_describe(dataset).n_rows, 12 * 24);
     assert_int_equal(sw_dataset_describe(dataset).n_dropped, 0);
     for (int64_t step = 0; step < 12; step++) {
@@ -253,15 +270,21 @@ static void a_shuffled_mask_moves_with_its_rows(void **state) {
     int64_t marks[301];
     for (int64_t i = 0; i < 301; i++)
         marks[i] = i * i % 3 == 1;
-    const char *path = write_counting(*state, "t.npy", SW_U16, 301), *mask = write_npy(*state, "m.npy", SW_U8, marks, 301);
-    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
-        .paths = &path, .n_paths = 1, .labels_mask = mask, .sequence_length = 3, .shuffle = true, .seed = 8});
+    const char *path = write_counting(*state, "t.npy", SW_U16, 301),
+               *mask = write_npy(*state, "m.npy", SW_U8, marks, 301);
+    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = &path,
+                                                             .n_paths = 1,
+                                                             .labels_mask = mask,
+                                                             .sequence_length = 3,
+                                                             .shuffle = true,
+                                                             .seed = 8});
     for (int64_t logical = 0; logical < 200; logical += 10) {
         int64_t n_counted, n_seen = 0;
         assert_int_equal(sw_dataset_supervised(dataset, logical, 10, &n_counted, NULL), SW_OK);
         for (int64_t i = 0; i < 10; i++) {
             int32_t tokens[3], targets[3];
-            assert_int_equal(sw_dataset_row(dataset, logical + i, tokens, targets, NULL, NULL), SW_OK);
+            assert_int_equal(sw_dataset_row(dataset, logical + i, tokens, targets, NULL, NULL),
+                             SW_OK);
             for (int t = 0; t < 3; t++) {
                 assert_int_equal(targets[t], marks[tokens[t] + 1] ? tokens[t] + 1 : -1);
                 n_seen += targets[t] >= 0;
@@ -274,9 +297,11 @@ static void a_shuffled_mask_moves_with_its_rows(void **state) {
 
 static void without_a_mask_every_target_counts(void **state) {
     const char *path = write_counting(*state, "t.npy", SW_U16, 1000);
-    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 32});
+    sw_dataset *dataset =
+        open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 32});
     int64_t n_supervised;
-    assert_int_equal(sw_dataset_supervised(dataset, 0, INT64_C(1) << 40, &n_supervised, NULL), SW_OK);
+    assert_int_equal(sw_dataset_supervised(dataset, 0, INT64_C(1) << 40, &n_supervised, NULL),
+                     SW_OK);
     assert_true(n_supervised == INT64_C(1) << 45);
     sw_dataset_close(dataset);
 }
@@ -293,7 +318,8 @@ static void a_mask_that_does_not_fit_is_refused(void **state) {
     assert_refused(&options, SW_BAD_FILE, "absent.npy: ");
 }
 
-/* Nothing would ever be learned: the only token that counts is nobody's target, or behind the last row, or none. */
+/* Nothing would ever be learned: the only token that counts is nobody's target, or behind the last
+ * row, or none. */
 static void a_mask_under_which_no_row_has_a_target_is_refused(void **state) {
     const int64_t zeros[10] = {0}, first[10] = {1}, last[10] = {[9] = 1}, one[10] = {[5] = 1};
     const char *path = write_counting(*state, "t.npy", SW_U16, 10);
@@ -321,7 +347,8 @@ static void a_mask_under_which_no_row_has_a_target_is_refused(void **state) {
 static void documents_of_one_token_each_have_no_target(void **state) {
     const int64_t ones[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, some[6] = {1, 1, 1, 1, 1, 5};
     const char *path = write_counting(*state, "t.npy", SW_U16, 10);
-    sw_dataset_options options = {.paths = &path, .n_paths = 1, .packing = SW_PACKED, .sequence_length = 4};
+    sw_dataset_options options = {
+        .paths = &path, .n_paths = 1, .packing = SW_PACKED, .sequence_length = 4};
     options.documents = write_npy(*state, "ones.npy", SW_I64, ones, 10);
     assert_refused(&options, SW_BAD_FILE, "t.npy: no token counts as a target");
     options.documents = write_npy(*state, "some.npy", SW_I64, some, 6);
@@ -338,8 +365,8 @@ static void ids_above_16_bits_stay_themselves(void **state) {
     const sw_dtype dtypes[] = {SW_I32, SW_U32, SW_I64};
     for (int i = 0; i < 3; i++) {
         const char *path = write_npy(*state, "t.npy", dtypes[i], ids, 3);
-        sw_dataset *dataset =
-            open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 2, .vocabulary = 70000});
+        sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
+            .paths = &path, .n_paths = 1, .sequence_length = 2, .vocabulary = 70000});
         int32_t tokens[2], targets[2];
         assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
         assert_int_equal(tokens[0], 65541);
@@ -352,17 +379,21 @@ static void ids_above_16_bits_stay_themselves(void **state) {
 static void an_id_outside_the_vocabulary_is_named_with_file_place_and_limit(void **state) {
     const int64_t large[] = {1, 2, 70000, 4}, negative[] = {1, -1, 3, 4};
     const char *path;
-    const sw_dataset_options options = {.paths = &path, .n_paths = 1, .sequence_length = 2, .vocabulary = 70000};
+    const sw_dataset_options options = {
+        .paths = &path, .n_paths = 1, .sequence_length = 2, .vocabulary = 70000};
     path = write_npy(*state, "large.npy", SW_I32, large, 4);
-    assert_refused(&options, SW_BAD_FILE, "large.npy: position 2 has id 70000; the vocabulary allows 0 to 69999");
+    assert_refused(&options, SW_BAD_FILE,
+                   "large.npy: position 2 has id 70000; the vocabulary allows 0 to 69999");
     path = write_npy(*state, "negative.npy", SW_I32, negative, 4);
-    assert_refused(&options, SW_BAD_FILE, "negative.npy: position 1 has id -1; the vocabulary allows 0 to 69999");
+    assert_refused(&options, SW_BAD_FILE,
+                   "negative.npy: position 1 has id -1; the vocabulary allows 0 to 69999");
     /* Without a vocabulary there is still a range that ids can have. */
     const int64_t wide[] = {1, 2, 3, INT64_C(1) << 31};
     const sw_dataset_options open_ended = {.paths = &path, .n_paths = 1, .sequence_length = 2};
     assert_refused(&open_ended, SW_BAD_FILE, "position 1 has id -1");
     path = write_npy(*state, "wide.npy", SW_U32, wide, 4);
-    assert_refused(&open_ended, SW_BAD_FILE, "position 3 has id 2147483648; int32 allows 0 to 2147483647");
+    assert_refused(&open_ended, SW_BAD_FILE,
+                   "position 3 has id 2147483648; int32 allows 0 to 2147483647");
 }
 
 /* The place is right beyond the first buffer that the check reads. */
@@ -372,17 +403,20 @@ static void a_bad_id_far_into_a_file_is_found(void **state) {
     ids[n - 3] = 300;
     const char *path = write_npy(*state, "far.npy", SW_U16, ids, n);
     free(ids);
-    assert_refused(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 2, .vocabulary = 300}, SW_BAD_FILE,
-                   "far.npy: position 699997 has id 300");
+    assert_refused(
+        &(sw_dataset_options){
+            .paths = &path, .n_paths = 1, .sequence_length = 2, .vocabulary = 300},
+        SW_BAD_FILE, "far.npy: position 699997 has id 300");
 }
 
-/* A sparse file of 2^31 + 100 ids of 2 bytes: positions beyond 32 bits in bytes and in tokens. It is read through token_file, as
- * checking all of it would take long. */
+/* A sparse file of 2^31 + 100 ids of 2 bytes: positions beyond 32 bits in bytes and in tokens. It
+ * is read through token_file, as checking all of it would take long. */
 static void positions_beyond_4_gib_are_read(void **state) {
     const int64_t n = (INT64_C(1) << 31) + 100;
     uint8_t header[256];
     char dict[128];
-    snprintf(dict, sizeof dict, "{'descr': '<u2', 'fortran_order': False, 'shape': (%lld,), }", (long long)n);
+    snprintf(dict, sizeof dict, "{'descr': '<u2', 'fortran_order': False, 'shape': (%lld,), }",
+             (long long)n);
     size_t first = npy_header(header, 1, dict);
     const char *path = write_bytes(*state, "sparse.npy", header, first);
     int descriptor = open(path, O_RDWR);
@@ -392,12 +426,18 @@ static void positions_beyond_4_gib_are_read(void **state) {
         skip(); /* this file system has no files that large */
     }
     const uint16_t last[] = {7, 8, 9};
-    assert_int_equal(pwrite(descriptor, last, sizeof last, (off_t)first + 2 * (n - 3)), sizeof last);
+    assert_int_equal(pwrite(descriptor, last, sizeof last, (off_t)first + 2 * (n - 3)),
+                     sizeof last);
 
     sw_npy npy;
-    assert_int_equal(sw_npy_parse(path, header, (int64_t)first, (int64_t)first + 2 * n, &npy, NULL), SW_OK);
+    assert_int_equal(sw_npy_parse(path, header, (int64_t)first, (int64_t)first + 2 * n, &npy, NULL),
+                     SW_OK);
     assert_int_equal(npy.n, n);
-    const sw_token_file file = {.path = path, .dtype = npy.dtype, .data_first = npy.first, .n_tokens = npy.n, .largest_id = 9};
+    const sw_token_file file = {.path = path,
+                                .dtype = npy.dtype,
+                                .data_first = npy.first,
+                                .n_tokens = npy.n,
+                                .largest_id = 9};
     int32_t ids[4];
     assert_int_equal(sw_token_file_read(&file, descriptor, n - 4, 4, ids, NULL), SW_OK);
     close(descriptor);
@@ -409,7 +449,8 @@ static void positions_beyond_4_gib_are_read(void **state) {
 
 static void too_little_text_says_how_much_a_row_needs(void **state) {
     const char *path = write_text(*state, "t.txt", "thirty-seven bytes of text, no more..");
-    const sw_dataset_options options = {.paths = &path, .n_paths = 1, .sequence_length = 512, .is_bytes = true};
+    const sw_dataset_options options = {
+        .paths = &path, .n_paths = 1, .sequence_length = 512, .is_bytes = true};
     assert_refused(&options, SW_BAD_FILE, "text has 37 tokens, a row needs 513");
     sw_dataset_options huge = options;
     huge.sequence_length = INT64_MAX;
@@ -419,7 +460,8 @@ static void too_little_text_says_how_much_a_row_needs(void **state) {
 static void files_that_cannot_be_data_are_refused_by_name(void **state) {
     scratch *s = *state;
     const char *path;
-    sw_dataset_options options = {.paths = &path, .n_paths = 1, .sequence_length = 2, .is_bytes = true};
+    sw_dataset_options options = {
+        .paths = &path, .n_paths = 1, .sequence_length = 2, .is_bytes = true};
     path = scratch_path(s, "absent.txt");
     assert_refused(&options, SW_BAD_FILE, "absent.txt: ");
     path = scratch_path(s, "none-*.txt");
@@ -433,7 +475,8 @@ static void files_that_cannot_be_data_are_refused_by_name(void **state) {
     path = write_text(s, "t.csv", "1,2,3");
     assert_refused(&options, SW_BAD_FILE, "t.csv: is not .txt, .jsonl or .npy");
     path = write_text(s, "not.npy", "just text");
-    assert_refused(&options, SW_BAD_FILE, "not.npy: is plain text (\"just text\"), not a .npy file");
+    assert_refused(&options, SW_BAD_FILE,
+                   "not.npy: is plain text (\"just text\"), not a .npy file");
     path = scratch_path(s, "folder.txt");
     assert_int_equal(mkdir(path, 0700), 0);
     assert_refused(&options, SW_BAD_FILE, "folder.txt: the folder has no .txt or .jsonl file");
@@ -446,8 +489,8 @@ static void files_that_cannot_be_data_are_refused_by_name(void **state) {
 
 static void text_without_a_tokenizer_is_refused(void **state) {
     const char *path = write_text(*state, "t.txt", "abc");
-    assert_refused(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 2}, SW_BAD_CONFIG,
-                   "data.tokenizer: bytes");
+    assert_refused(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 2},
+                   SW_BAD_CONFIG, "data.tokenizer: bytes");
 }
 
 /* Root may read everything, so the test steps down for the moment. */
@@ -462,7 +505,8 @@ static void an_unreadable_file_is_refused_by_name(void **state) {
     sw_dataset *dataset;
     sw_error err = {0};
     sw_status status = sw_dataset_open(
-        &(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 2, .is_bytes = true}, &dataset, &err);
+        &(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 2, .is_bytes = true},
+        &dataset, &err);
     if (is_root)
         assert_int_equal(seteuid(0), 0);
     assert_int_equal(status, SW_BAD_FILE);
@@ -474,8 +518,8 @@ static void an_unreadable_file_is_refused_by_name(void **state) {
 static void a_file_that_changes_under_the_run_is_noticed(void **state) {
     const int64_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, wilder[] = {1, 2, 3, 4, 5, 6, 7, 8, 1000};
     const char *path = write_npy(*state, "t.npy", SW_U16, ids, 9);
-    sw_dataset *dataset =
-        open_or_fail(&(sw_dataset_options){.paths = &path, .n_paths = 1, .sequence_length = 4, .vocabulary = 100});
+    sw_dataset *dataset = open_or_fail(&(sw_dataset_options){
+        .paths = &path, .n_paths = 1, .sequence_length = 4, .vocabulary = 100});
     int32_t tokens[4], targets[4];
     sw_error err;
     write_npy(*state, "t.npy", SW_U16, wilder, 9);

@@ -1,8 +1,9 @@
 /* test_encode.c: conversations as the ids and supervised runs that the reference library gives.
  *
- * chat/cases.jsonl has them for formats whose tokenizer lies in tests/tokenizer/golden: the ids of the whole text, and as
- * supervised every token that shares a character with what the assistant says. Where a message spells a control token the
- * reference emits that token; we do not, and check that instead.
+ * chat/cases.jsonl has them for formats whose tokenizer lies in tests/tokenizer/golden: the ids of
+ * the whole text, and as supervised every token that shares a character with what the assistant
+ * says. Where a message spells a control token the reference emits that token; we do not, and check
+ * that instead.
  */
 #include "chats.h"
 
@@ -51,7 +52,8 @@ static void check_case(const json_t *one, sw_encoder *e) {
     const json_t *tokens = json_object_get(one, "tokens");
     const sw_conversation conversation = conversation_of(one);
     snprintf(name, sizeof name, "%s, %s%s", json_string_value(json_object_get(one, "format")),
-             json_string_value(json_object_get(one, "conversation")), conversation.adds_prompt ? ", prompt" : "");
+             json_string_value(json_object_get(one, "conversation")),
+             conversation.adds_prompt ? ", prompt" : "");
     if (sw_chat_render(e->chat, &conversation, SW_SPANS_ALL, NULL, &text, &err) != SW_OK ||
         sw_encode_conversation(e, &text, &err) != SW_OK)
         fail_msg("%s: %s", name, err.message);
@@ -60,10 +62,12 @@ static void check_case(const json_t *one, sw_encoder *e) {
         char end[SW_CHAT_TEXT_BYTES];
         assert_int_equal(sw_chat_turn_end(e->chat, end, &err), SW_OK);
         int n_own = 0;
-        for (const char *at = text.text; (at = memmem(at, (size_t)(text.text + text.bytes - at), end, strlen(end))); at++) {
+        for (const char *at = text.text;
+             (at = memmem(at, (size_t)(text.text + text.bytes - at), end, strlen(end))); at++) {
             bool is_literal = false;
             for (int64_t i = 0; i < text.n_literal; i++)
-                is_literal = is_literal || (text.literal[i].first <= at - text.text && at - text.text < text.literal[i].end);
+                is_literal = is_literal || (text.literal[i].first <= at - text.text &&
+                                            at - text.text < text.literal[i].end);
             n_own += !is_literal;
         }
         assert_true(n_own > 0);
@@ -168,7 +172,8 @@ static void bytes_of_the_completion_alone_are_supervised(void **state) {
     sw_encoder_free(&e);
 }
 
-/* With a tokenizer: begin-of-text in front, end-of-text behind, both once; the latter is learned. */
+/* With a tokenizer: begin-of-text in front, end-of-text behind, both once; the latter is
+ * learned. */
 static void a_sample_begins_once_and_ends_in_a_supervised_end_of_text(void **state) {
     (void)state;
     sw_encoder e;

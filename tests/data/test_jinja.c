@@ -1,4 +1,5 @@
-/* test_jinja.c: chat templates as transformers runs them: tests/golden/templates, whose README says where values come from. */
+/* test_jinja.c: chat templates as transformers runs them: tests/golden/templates, whose README says
+ * where values come from. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +68,8 @@ static json_t *settle_message(json_t *message) {
 static json_t *variables_of(const json_t *one) {
     json_t *variables = json_object(), *messages = json_array(), *message;
     size_t i;
-    json_array_foreach(json_object_get(one, "messages"), i, message) json_array_append_new(messages, settle_message(message));
+    json_array_foreach(json_object_get(one, "messages"), i, message)
+        json_array_append_new(messages, settle_message(message));
     json_object_set_new(variables, "messages", messages);
     static const char *const optional[] = {"tools", "documents"};
     for (i = 0; i < 2; i++) {
@@ -75,7 +77,8 @@ static json_t *variables_of(const json_t *one) {
         json_object_set_new(variables, optional[i], value ? json_incref(value) : json_null());
     }
     json_t *prompt = json_object_get(one, "add_generation_prompt");
-    json_object_set_new(variables, "add_generation_prompt", prompt ? json_incref(prompt) : json_false());
+    json_object_set_new(variables, "add_generation_prompt",
+                        prompt ? json_incref(prompt) : json_false());
     json_object_update(variables, json_object_get(one, "special_tokens"));
     json_object_update(variables, json_object_get(one, "variables"));
     return variables;
@@ -93,7 +96,8 @@ static void check_spans(const char *label, const json_t *wanted, const sw_jinja_
     }
 }
 
-static void check_case(const json_t *one, const char *label, const char *text, int64_t bytes, sw_jinja_rendering *out) {
+static void check_case(const json_t *one, const char *label, const char *text, int64_t bytes,
+                       sw_jinja_rendering *out) {
     sw_error err = {0};
     sw_jinja *template = NULL;
     sw_jinja_options options = {0};
@@ -110,7 +114,8 @@ static void check_case(const json_t *one, const char *label, const char *text, i
         fail_msg("%s: %s", label, err.message);
     if (wanted && ((size_t)out->bytes != json_string_length(wanted) ||
                    memcmp(out->text, json_string_value(wanted), (size_t)out->bytes) != 0))
-        fail_msg("%s:\nwanted %s\ngot    %.*s", label, json_string_value(wanted), (int)out->bytes, out->text);
+        fail_msg("%s:\nwanted %s\ngot    %.*s", label, json_string_value(wanted), (int)out->bytes,
+                 out->text);
     if (wanted)
         check_spans(label, json_object_get(one, "assistant_spans_bytes"), out);
     if (error && status == SW_OK)
@@ -135,8 +140,10 @@ static void templates_render_as_the_reference_does(void **state) {
     json_array_foreach(rows, i, one) {
         char file[128], label[256];
         int64_t bytes;
-        snprintf(file, sizeof file, "%s.jinja", json_string_value(json_object_get(one, "template")));
-        snprintf(label, sizeof label, "%s, %s", file, json_string_value(json_object_get(one, "case")));
+        snprintf(file, sizeof file, "%s.jinja",
+                 json_string_value(json_object_get(one, "template")));
+        snprintf(label, sizeof label, "%s, %s", file,
+                 json_string_value(json_object_get(one, "case")));
         char *text = read_file(file, &bytes);
         check_case(one, label, text, bytes, &out);
         free(text);
@@ -157,7 +164,8 @@ static void rules_hold(void **state) {
         if (i == 0)
             continue;
         json_object_set(one, "variables", json_object_get(json_array_get(rows, 0), "variables"));
-        check_case(one, json_string_value(template), json_string_value(template), (int64_t)json_string_length(template), &out);
+        check_case(one, json_string_value(template), json_string_value(template),
+                   (int64_t)json_string_length(template), &out);
     }
     assert_true(i > 500);
     sw_jinja_rendering_free(&out);
@@ -198,8 +206,10 @@ static void bad_templates_are_refused(void **state) {
             status = sw_jinja_render(template, variables, NULL, &out, &err);
         if (status == SW_OK)
             fail_msg("%s is rendered", label);
-        snprintf(line, sizeof line, "template, line %d: ", (int)json_integer_value(json_object_get(one, "line")));
-        if (json_object_get(one, "line") ? !strstr(err.message, line) : !strstr(err.message, "template, line 1: "))
+        snprintf(line, sizeof line,
+                 "template, line %d: ", (int)json_integer_value(json_object_get(one, "line")));
+        if (json_object_get(one, "line") ? !strstr(err.message, line)
+                                         : !strstr(err.message, "template, line 1: "))
             fail_msg("%s: %s has not %s", label, err.message, line);
         json_decref(variables);
         sw_jinja_free(template);
@@ -231,55 +241,64 @@ static const char *give(const char *text, const char *json, const sw_jinja_optio
     return given;
 }
 
-/* A message names the template, the line and what is wrong; the template's own words come last, as they are. */
+/* A message names the template, the line and what is wrong; the template's own words come last, as
+ * they are. */
 static void messages_say_where_and_why(void **state) {
     (void)state;
-    assert_string_equal(give("a\n{{ m.x.y }}", "{\"m\": {}}", NULL), "x.jinja, line 2: 'dict object' has no attribute 'x'");
-    assert_string_equal(give("{% if a %}\n{{ b() }}{% endif %}", "{\"a\": 1}", NULL), "x.jinja, line 2: 'b' is undefined");
+    assert_string_equal(give("a\n{{ m.x.y }}", "{\"m\": {}}", NULL),
+                        "x.jinja, line 2: 'dict object' has no attribute 'x'");
+    assert_string_equal(give("{% if a %}\n{{ b() }}{% endif %}", "{\"a\": 1}", NULL),
+                        "x.jinja, line 2: 'b' is undefined");
     assert_string_equal(give("\n{{ raise_exception('Turns:\\nmust alternate!') }}", "{}", NULL),
                         "x.jinja, line 2: Turns:\nmust alternate!");
-    assert_string_equal(give("{% macro f(x) %}\n{{ x + 1 }}{% endmacro %}\n\n{{ f('a') }}", "{}", NULL),
-                        "x.jinja, line 2: can only concatenate str (not \"int\") to str; `~` joins anything");
     assert_string_equal(
-        give("{% for a in [1] %}\n\n{% if a %}", "{}", NULL),
-        "x.jinja, line 3: unexpected end of template: 'elif', 'else' or 'endif' is missing for the 'if' of line 3");
-    assert_string_equal(
-        give("{{ [1] | map('upper') }}", "{}", NULL),
-        "x.jinja, line 1: what a filter lets through one by one (a generator) has no text: put `| list` or `| join` "
-        "behind it");
+        give("{% macro f(x) %}\n{{ x + 1 }}{% endmacro %}\n\n{{ f('a') }}", "{}", NULL),
+        "x.jinja, line 2: can only concatenate str (not \"int\") to str; `~` joins anything");
+    assert_string_equal(give("{% for a in [1] %}\n\n{% if a %}", "{}", NULL),
+                        "x.jinja, line 3: unexpected end of template: 'elif', 'else' or 'endif' is "
+                        "missing for the 'if' of line 3");
+    assert_string_equal(give("{{ [1] | map('upper') }}", "{}", NULL),
+                        "x.jinja, line 1: what a filter lets through one by one (a generator) has "
+                        "no text: put `| list` or `| join` "
+                        "behind it");
 }
 
 /* What Python has and templates here do not is refused by name. */
 static void what_is_not_built_is_refused(void **state) {
     (void)state;
-    static const char *const expressions[] = {"s.encode()", "s | wordwrap(5)",   "s | urlize",  "[1] | random",
-                                              "s | pprint", "lipsum()",          "(-8) ** 0.5", "2 ** 99999",
-                                              "'\\ud800'",  "'\\N{DEGREE SIGN}'"};
+    static const char *const expressions[] = {
+        "s.encode()", "s | wordwrap(5)", "s | urlize", "[1] | random", "s | pprint",
+        "lipsum()",   "(-8) ** 0.5",     "2 ** 99999", "'\\ud800'",    "'\\N{DEGREE SIGN}'"};
     for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++) {
         char text[64];
         snprintf(text, sizeof text, "{{ %s }}", expressions[i]);
         assert_true(strncmp(give(text, "{\"s\": \"abc\"}", NULL), "x.jinja, line 1: ", 17) == 0);
     }
-    assert_true(strstr(give("{% autoescape true %}{% endautoescape %}", "{}", NULL), "autoescape is not built"));
+    assert_true(strstr(give("{% autoescape true %}{% endautoescape %}", "{}", NULL),
+                       "autoescape is not built"));
 }
 
 /* The bounds are options; each is met before anything grows beyond it. */
 static void bounds_are_kept(void **state) {
     (void)state;
-    sw_jinja_options few_steps = {.max_steps = 1000}, little_text = {.max_output = 100}, little_memory = {.max_memory = 1 << 20};
+    sw_jinja_options few_steps = {.max_steps = 1000}, little_text = {.max_output = 100},
+                     little_memory = {.max_memory = 1 << 20};
     const char *loop = "{% for i in range(1000) %}{{ i }}{% endfor %}";
     assert_true(strstr(give(loop, "{}", &few_steps), "more than 1000 steps"));
     assert_true(strstr(give(loop, "{}", &little_text), "MiB of text"));
-    assert_true(
-        strstr(give("{% for i in range(9999) %}{% set x = [i] * 1000 %}{% endfor %}", "{}", &little_memory), "1 MiB of memory"));
-    assert_string_equal(give("{{ 'x' * 90 }}", "{}", &little_text), give("{{ 'x' * 90 }}", "{}", NULL));
+    assert_true(strstr(give("{% for i in range(9999) %}{% set x = [i] * 1000 %}{% endfor %}", "{}",
+                            &little_memory),
+                       "1 MiB of memory"));
+    assert_string_equal(give("{{ 'x' * 90 }}", "{}", &little_text),
+                        give("{{ 'x' * 90 }}", "{}", NULL));
 }
 
 /* A text or list that grows in a loop costs its length, not its square. */
 static void gathering_is_linear(void **state) {
     (void)state;
     const char *text =
-        "{% set ns = namespace(s='', l=[]) %}{% for i in range(50000) %}{% set ns.s = ns.s + 'a line of thirty characters.' %}"
+        "{% set ns = namespace(s='', l=[]) %}{% for i in range(50000) %}{% set ns.s = ns.s + 'a "
+        "line of thirty characters.' %}"
         "{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.s | length }} {{ ns.l | length }}";
     sw_jinja_options options = {.max_memory = 40 << 20, .max_steps = 2000000};
     assert_string_equal(give(text, "{}", &options), "1400000 50000");
@@ -288,19 +307,27 @@ static void gathering_is_linear(void **state) {
 /* What was joined to a text in place is not seen by those that had it before. */
 static void texts_that_share_memory_stay_apart(void **state) {
     (void)state;
-    const char *text =
-        "{% set long = 'x' * 70 %}{% set a = long ~ '1' %}{% set b = a ~ '2' %}{% set c = a ~ '3' %}{% set d = b ~ '4' %}"
-        "{{ a[69:] }} {{ b[69:] }} {{ c[69:] }} {{ d[69:] }}{% set l = range(9)|list + [1] %}{% set m = l + [2] %}"
-        "{% set n = l + [3] %} {{ l[9:] }}{{ m[9:] }}{{ n[9:] }}";
+    const char *text = "{% set long = 'x' * 70 %}{% set a = long ~ '1' %}{% set b = a ~ '2' %}{% "
+                       "set c = a ~ '3' %}{% set d = b ~ '4' %}"
+                       "{{ a[69:] }} {{ b[69:] }} {{ c[69:] }} {{ d[69:] }}{% set l = "
+                       "range(9)|list + [1] %}{% set m = l + [2] %}"
+                       "{% set n = l + [3] %} {{ l[9:] }}{{ m[9:] }}{{ n[9:] }}";
     assert_string_equal(give(text, "{}", NULL), "x1 x12 x13 x124 [1][1, 2][1, 3]");
 }
 
 static void the_time_is_the_given_one(void **state) {
     (void)state;
-    struct tm now = {.tm_year = 124, .tm_mon = 6, .tm_mday = 4, .tm_hour = 9, .tm_min = 5, .tm_wday = 4, .tm_yday = 185};
+    struct tm now = {.tm_year = 124,
+                     .tm_mon = 6,
+                     .tm_mday = 4,
+                     .tm_hour = 9,
+                     .tm_min = 5,
+                     .tm_wday = 4,
+                     .tm_yday = 185};
     sw_jinja_options options = {.now = &now, .microsecond = 42};
-    assert_string_equal(give("{{ strftime_now('%d %b %Y, %A %H:%M:%S.%f|%z%Z|%%|%-d|é') }}", "{}", &options),
-                        "04 Jul 2024, Thursday 09:05:00.000042||%|4|é");
+    assert_string_equal(
+        give("{{ strftime_now('%d %b %Y, %A %H:%M:%S.%f|%z%Z|%%|%-d|é') }}", "{}", &options),
+        "04 Jul 2024, Thursday 09:05:00.000042||%|4|é");
     assert_string_equal(give("[{{ strftime_now('') }}]", "{}", &options), "[]");
     assert_true(strstr(give("{{ strftime_now('%9999999d') }}", "{}", &options), "strftime_now"));
 }
@@ -309,18 +336,19 @@ static void a_template_knows_what_it_speaks_of(void **state) {
     (void)state;
     sw_jinja *template;
     sw_error err;
-    const char *text =
-        "tool_calls {# tools #}{% for m in messages %}{{ m.content or m['reasoning_content'] }}{{ m.get('name') }}{% endfor %}";
+    const char *text = "tool_calls {# tools #}{% for m in messages %}{{ m.content or "
+                       "m['reasoning_content'] }}{{ m.get('name') }}{% endfor %}";
     assert_int_equal(sw_jinja_parse("t", text, (int64_t)strlen(text), &template, &err), SW_OK);
     assert_true(sw_jinja_mentions(template, "messages") && sw_jinja_mentions(template, "content"));
-    assert_true(sw_jinja_mentions(template, "reasoning_content") && sw_jinja_mentions(template, "name"));
-    assert_false(sw_jinja_mentions(template, "tool_calls") || sw_jinja_mentions(template, "tools") ||
-                 sw_jinja_has_generation(template));
+    assert_true(sw_jinja_mentions(template, "reasoning_content") &&
+                sw_jinja_mentions(template, "name"));
+    assert_false(sw_jinja_mentions(template, "tool_calls") ||
+                 sw_jinja_mentions(template, "tools") || sw_jinja_has_generation(template));
     sw_jinja_free(template);
 }
 
-/* A generation mark goes with what a macro, a set block or a call gives, also when that is joined and printed twice; what changes
- * the text loses it, and that is told. */
+/* A generation mark goes with what a macro, a set block or a call gives, also when that is joined
+ * and printed twice; what changes the text loses it, and that is told. */
 static void marks_follow_their_text(void **state) {
     (void)state;
     static const struct {
@@ -329,18 +357,31 @@ static void marks_follow_their_text(void **state) {
         sw_span spans[3];
         int lost;
     } cases[] = {
-        {"a{% macro f() %}bc{% generation %}de{% endgeneration %}f{% endmacro %}{{ f() }}g", 1, {{3, 5}}, 0},
+        {"a{% macro f() %}bc{% generation %}de{% endgeneration %}f{% endmacro %}{{ f() }}g",
+         1,
+         {{3, 5}},
+         0},
         {"{% set x %}a{% generation %}bc{% endgeneration %}{% endset %}{{ x ~ 'd' ~ x }}{{ x }}",
          3,
          {{1, 3}, {5, 7}, {8, 10}},
          0},
-        {"é{% generation %}ü{% generation %}x{% endgeneration %}{% endgeneration %}", 1, {{2, 5}}, 0},
-        {"{% macro f() %}[{{ caller() }}]{% endmacro %}{% call f() %}{% generation %}a{% endgeneration %}{% endcall %}",
+        {"é{% generation %}ü{% generation %}x{% endgeneration %}{% endgeneration %}",
+         1,
+         {{2, 5}},
+         0},
+        {"{% macro f() %}[{{ caller() }}]{% endmacro %}{% call f() %}{% generation %}a{% "
+         "endgeneration %}{% endcall %}",
          1,
          {{1, 2}},
          0},
-        {"{% generation %}{% endgeneration %}{% generation %}a{% endgeneration %}", 2, {{0, 0}, {0, 1}}, 0},
-        {"a\n{% filter upper %}{% generation %}b{% endgeneration %}{% endfilter %}", 0, {{0, 0}}, 2},
+        {"{% generation %}{% endgeneration %}{% generation %}a{% endgeneration %}",
+         2,
+         {{0, 0}, {0, 1}},
+         0},
+        {"a\n{% filter upper %}{% generation %}b{% endgeneration %}{% endfilter %}",
+         0,
+         {{0, 0}},
+         2},
         {"{% set x %}{% generation %}b{% endgeneration %}{% endset %}", 0, {{0, 0}}, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -348,7 +389,9 @@ static void marks_follow_their_text(void **state) {
         sw_error err;
         sw_jinja_rendering out = {0};
         json_t *variables = json_object();
-        assert_int_equal(sw_jinja_parse("t", cases[i].text, (int64_t)strlen(cases[i].text), &template, &err), SW_OK);
+        assert_int_equal(
+            sw_jinja_parse("t", cases[i].text, (int64_t)strlen(cases[i].text), &template, &err),
+            SW_OK);
         assert_int_equal(sw_jinja_render(template, variables, NULL, &out, &err), SW_OK);
         assert_int_equal(out.n_generation, cases[i].n);
         for (int k = 0; k < out.n_generation; k++) {
@@ -374,7 +417,10 @@ static void *render_often(void *argument) {
     void *failed = NULL;
     for (int i = 0; i < 200 && !failed; i++) {
         sw_status status = sw_jinja_render(with->template, with->variables, NULL, &out, &err);
-        failed = status == SW_OK && out.bytes == 17 && memcmp(out.text, "user:hi|bot:[3]|\n", 17) == 0 ? NULL : (void *)1;
+        failed =
+            status == SW_OK && out.bytes == 17 && memcmp(out.text, "user:hi|bot:[3]|\n", 17) == 0
+                ? NULL
+                : (void *)1;
     }
     sw_jinja_rendering_free(&out);
     return failed;
@@ -383,12 +429,14 @@ static void *render_often(void *argument) {
 /* One template, several threads. */
 static void threads_share_a_template(void **state) {
     (void)state;
-    const char *text = "{% for m in messages %}{{ m.role }}:{{ m.content }}|{% endfor %}{{ '\\n' }}";
+    const char *text =
+        "{% for m in messages %}{{ m.role }}:{{ m.content }}|{% endfor %}{{ '\\n' }}";
     sw_jinja *template;
     sw_error err;
     assert_int_equal(sw_jinja_parse("t", text, (int64_t)strlen(text), &template, &err), SW_OK);
-    json_t *variables =
-        json_loads("{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}, {\"role\": \"bot\", \"content\": [3]}]}", 0, NULL);
+    json_t *variables = json_loads("{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}, "
+                                   "{\"role\": \"bot\", \"content\": [3]}]}",
+                                   0, NULL);
     shared with = {template, variables};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)

@@ -12,10 +12,12 @@ static sw_mix *mix_of(const double *weights, int n) {
     return mix;
 }
 
-/* Of the first j rows each source has its share, up to as many rows as there are sources; and its rows come in their order. */
+/* Of the first j rows each source has its share, up to as many rows as there are sources; and its
+ * rows come in their order. */
 static void shares_hold_at_every_row_and_no_row_is_left_out(void **state) {
     (void)state;
-    const double weights[][4] = {{1, 1, 0, 0}, {3, 1, 0, 0}, {0.7, 0.2, 0.1, 0}, {1, 2, 3, 4}, {1e-9, 1, 1e9, 0}};
+    const double weights[][4] = {
+        {1, 1, 0, 0}, {3, 1, 0, 0}, {0.7, 0.2, 0.1, 0}, {1, 2, 3, 4}, {1e-9, 1, 1e9, 0}};
     for (int w = 0; w < 5; w++) {
         sw_mix *mix = mix_of(weights[w], 4);
         double sum = weights[w][0] + weights[w][1] + weights[w][2] + weights[w][3];
@@ -49,7 +51,8 @@ static void weights_that_are_none_are_refused(void **state) {
     }
 }
 
-/* Two sources of 3 and 5 rows, 1 to 3: each goes through its own rows, all of them once in each of its epochs. */
+/* Two sources of 3 and 5 rows, 1 to 3: each goes through its own rows, all of them once in each of
+ * its epochs. */
 static void each_source_has_epochs_of_its_own(void **state) {
     int64_t ids[11];
     const double mix[] = {1, 3};
@@ -62,8 +65,12 @@ static void each_source_has_epochs_of_its_own(void **state) {
     for (int shuffle = 0; shuffle < 2; shuffle++) {
         sw_dataset *dataset;
         sw_error err = {0};
-        sw_dataset_options options = {
-            .paths = paths, .n_paths = 2, .mix = mix, .sequence_length = 2, .shuffle = shuffle, .seed = 5};
+        sw_dataset_options options = {.paths = paths,
+                                      .n_paths = 2,
+                                      .mix = mix,
+                                      .sequence_length = 2,
+                                      .shuffle = shuffle,
+                                      .seed = 5};
         if (sw_dataset_open(&options, &dataset, &err) != SW_OK)
             fail_msg("%s", err.message);
         assert_int_equal(sw_dataset_describe(dataset).n_rows, 8);
@@ -71,14 +78,17 @@ static void each_source_has_epochs_of_its_own(void **state) {
         for (int64_t j = 0; j < 60; j++) {
             int32_t tokens[2], targets[2];
             assert_int_equal(sw_dataset_row(dataset, j, tokens, targets, NULL, NULL), SW_OK);
-            int source = tokens[0] >= 100, row = (tokens[0] - 100 * source) / 2, n_rows = source ? 5 : 3;
+            int source = tokens[0] >= 100, row = (tokens[0] - 100 * source) / 2,
+                n_rows = source ? 5 : 3;
             assert_int_equal(targets[1], tokens[0] + 2);
             if (!shuffle)
                 assert_int_equal(row, n[source] % n_rows);
             seen[source][row]++;
             n[source]++;
-            for (int r = 0; r < n_rows; r++) /* within an epoch of the source none is ahead by more than one */
-                assert_true(seen[source][r] - n[source] / n_rows <= 1 && seen[source][r] >= n[source] / n_rows);
+            for (int r = 0; r < n_rows;
+                 r++) /* within an epoch of the source none is ahead by more than one */
+                assert_true(seen[source][r] - n[source] / n_rows <= 1 &&
+                            seen[source][r] >= n[source] / n_rows);
         }
         assert_int_equal(n[0], 15);
         assert_int_equal(n[1], 45);
@@ -90,7 +100,8 @@ static void each_source_has_epochs_of_its_own(void **state) {
 static void documents_do_not_span_sources(void **state) {
     int64_t ids[8] = {0, 1, 2, 3, 4, 5, 6, 7}, lengths[] = {2, 12, 2};
     const double mix[] = {1, 1};
-    const char *paths[] = {write_npy(*state, "a.npy", SW_U8, ids, 8), write_npy(*state, "b.npy", SW_U8, ids, 8)};
+    const char *paths[] = {write_npy(*state, "a.npy", SW_U8, ids, 8),
+                           write_npy(*state, "b.npy", SW_U8, ids, 8)};
     sw_dataset *dataset;
     sw_error err = {0};
     sw_dataset_options options = {.paths = paths,
@@ -113,8 +124,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_hold_at_every_row_and_no_row_is_left_out),
         cmocka_unit_test(weights_that_are_none_are_refused),
-        cmocka_unit_test_setup_teardown(each_source_has_epochs_of_its_own, make_scratch, remove_scratch),
-        cmocka_unit_test_setup_teardown(documents_do_not_span_sources, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(each_source_has_epochs_of_its_own, make_scratch,
+                                        remove_scratch),
+        cmocka_unit_test_setup_teardown(documents_do_not_span_sources, make_scratch,
+                                        remove_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

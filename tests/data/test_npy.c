@@ -7,7 +7,8 @@
 static sw_status parse(int major, const char *dict, size_t n_data, sw_npy *npy, sw_error *err) {
     uint8_t bytes[1024] = {0};
     size_t first = npy_header(bytes, major, dict);
-    return sw_npy_parse("x.npy", bytes, (int64_t)(first + n_data), (int64_t)(first + n_data), npy, err);
+    return sw_npy_parse("x.npy", bytes, (int64_t)(first + n_data), (int64_t)(first + n_data), npy,
+                        err);
 }
 
 static void every_version_and_type_is_read(void **state) {
@@ -15,14 +16,19 @@ static void every_version_and_type_is_read(void **state) {
         const char *descr;
         sw_dtype dtype;
         size_t width;
-    } types[] = {{"|u1", SW_U8, 1}, {"<u2", SW_U16, 2}, {"<i4", SW_I32, 4}, {"<u4", SW_U32, 4}, {"<i8", SW_I64, 8}};
+    } types[] = {{"|u1", SW_U8, 1},
+                 {"<u2", SW_U16, 2},
+                 {"<i4", SW_I32, 4},
+                 {"<u4", SW_U32, 4},
+                 {"<i8", SW_I64, 8}};
     (void)state;
     for (int major = 1; major <= 3; major++)
         for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
             char dict[128];
             sw_npy npy;
             sw_error err;
-            snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (7,), }", types[i].descr);
+            snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (7,), }",
+                     types[i].descr);
             assert_int_equal(parse(major, dict, 7 * types[i].width, &npy, &err), SW_OK);
             assert_int_equal(npy.dtype, types[i].dtype);
             assert_int_equal(npy.n, 7);
@@ -34,7 +40,9 @@ static void keys_come_in_any_order_and_either_quotes(void **state) {
     (void)state;
     sw_npy npy;
     sw_error err;
-    assert_int_equal(parse(1, "{\"shape\":(3,),\"fortran_order\":False,\"descr\":\"<u2\"}", 6, &npy, &err), SW_OK);
+    assert_int_equal(
+        parse(1, "{\"shape\":(3,),\"fortran_order\":False,\"descr\":\"<u2\"}", 6, &npy, &err),
+        SW_OK);
     assert_int_equal(npy.n, 3);
     assert_int_equal(npy.dtype, SW_U16);
 }
@@ -56,15 +64,19 @@ static void what_is_not_a_plain_list_of_integers_is_refused_with_the_reason(void
         {"{'descr': '<u2', 'fortran_order': False, 'shape': (3, 1, 1,), }", "3 dimensions"},
         {"{'descr': '<u2', 'fortran_order': False, 'shape': (3), }", "','"},
         {"{'descr': '<u2', 'fortran_order': False, 'shape': (-3,), }", "number"},
-        {"{'descr': '<u2', 'fortran_order': False, 'shape': (99999999999999999999,), }", "more elements"},
-        {"{'descr': '<u2', 'fortran_order': False, 'shape': (9223372036854775807,), }", "9223372036854775807 elements"},
+        {"{'descr': '<u2', 'fortran_order': False, 'shape': (99999999999999999999,), }",
+         "more elements"},
+        {"{'descr': '<u2', 'fortran_order': False, 'shape': (9223372036854775807,), }",
+         "9223372036854775807 elements"},
         {"{'descr': '<u2', 'fortran_order': False, 'shape': (4,), }", "claims 4 elements"},
         {"{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }", "2 bytes after"},
         {"{'descr': '<u2', 'fortran_order': False, }", "'shape' is missing"},
         {"{'fortran_order': False, 'shape': (3,), }", "'descr' is missing"},
         {"{'descr': '<u2', 'shape': (3,), }", "'fortran_order' is missing"},
-        {"{'descr': '<u2', 'descr': '<u2', 'fortran_order': False, 'shape': (3,), }", "repeated key"},
-        {"{'descr': '<u2', 'colour': 1, 'fortran_order': False, 'shape': (3,), }", "unknown key 'colour'"},
+        {"{'descr': '<u2', 'descr': '<u2', 'fortran_order': False, 'shape': (3,), }",
+         "repeated key"},
+        {"{'descr': '<u2', 'colour': 1, 'fortran_order': False, 'shape': (3,), }",
+         "unknown key 'colour'"},
         {"{'descr': '<u2', 'fortran_order': False, 'shape': (3,), } x", "damaged"},
         {"{'descr': '<u2', 'fortran_order': False, 'shape': (3,", "damaged"},
         {"{'descr': '<u2", "damaged"},
@@ -76,22 +88,25 @@ static void what_is_not_a_plain_list_of_integers_is_refused_with_the_reason(void
         sw_error err = {0};
         assert_int_equal(parse(1, cases[i].dict, 6, &npy, &err), SW_BAD_FILE);
         if (!strstr(err.message, cases[i].says) || strncmp(err.message, "x.npy: ", 7) != 0)
-            fail_msg("%s\n  gave \"%s\", which lacks \"%s\"", cases[i].dict, err.message, cases[i].says);
+            fail_msg("%s\n  gave \"%s\", which lacks \"%s\"", cases[i].dict, err.message,
+                     cases[i].says);
     }
 }
 
-/* Any prefix of a good file is refused, never read beyond. Each is copied to its own allocation so that a checker sees an
- * overrun. */
+/* Any prefix of a good file is refused, never read beyond. Each is copied to its own allocation so
+ * that a checker sees an overrun. */
 static void every_truncation_is_refused(void **state) {
     (void)state;
     uint8_t whole[1024] = {0};
-    size_t n = npy_header(whole, 2, "{'descr': '<u4', 'fortran_order': False, 'shape': (5,), }") + 20;
+    size_t n =
+        npy_header(whole, 2, "{'descr': '<u4', 'fortran_order': False, 'shape': (5,), }") + 20;
     for (size_t cut = 0; cut < n; cut++) {
         uint8_t *bytes = malloc(cut + 1);
         memcpy(bytes, whole, cut);
         sw_npy npy;
         sw_error err;
-        assert_int_equal(sw_npy_parse("x", bytes, (int64_t)cut, (int64_t)cut, &npy, &err), SW_BAD_FILE);
+        assert_int_equal(sw_npy_parse("x", bytes, (int64_t)cut, (int64_t)cut, &npy, &err),
+                         SW_BAD_FILE);
         free(bytes);
     }
     sw_npy npy;
@@ -106,7 +121,8 @@ static void a_header_length_that_lies_is_refused(void **state) {
     assert_int_equal(sw_npy_parse("x", bytes, sizeof bytes, sizeof bytes, &npy, &err), SW_BAD_FILE);
     assert_non_null(strstr(err.message, "claims 4294967295 bytes"));
     /* A file that is large enough for such a header still does not get it. */
-    assert_int_equal(sw_npy_parse("x", bytes, sizeof bytes, INT64_C(1) << 40, &npy, &err), SW_BAD_FILE);
+    assert_int_equal(sw_npy_parse("x", bytes, sizeof bytes, INT64_C(1) << 40, &npy, &err),
+                     SW_BAD_FILE);
     bytes[6] = 4;
     assert_int_equal(sw_npy_parse("x", bytes, sizeof bytes, sizeof bytes, &npy, &err), SW_BAD_FILE);
     assert_non_null(strstr(err.message, "version 4.0"));

@@ -4,10 +4,11 @@
 #include "data/pattern.h"
 
 /* Names with what patterns, shells, formats and YAML are made of. */
-static const char *const odd[] = {"notes [2031]", "a*b",       "q?",        "[",     "[!a]",  "[]",    "back\\slash",
-                                  "\\*",          "quo'te\"s", "new\nline", "~",     "~root", "$HOME", "%s%n%d",
-                                  "{x,y}",        "a: b",      "#x",        " lead", "end ",  "-dash", "\xC3\xA9",
-                                  "\xFF\xFE",     "a%20b",     "`id`",      ";rm",   "a\tb",  "...",   "a\\"};
+static const char *const odd[] = {
+    "notes [2031]", "a*b",       "q?",        "[",     "[!a]",  "[]",    "back\\slash",
+    "\\*",          "quo'te\"s", "new\nline", "~",     "~root", "$HOME", "%s%n%d",
+    "{x,y}",        "a: b",      "#x",        " lead", "end ",  "-dash", "\xC3\xA9",
+    "\xFF\xFE",     "a%20b",     "`id`",      ";rm",   "a\tb",  "...",   "a\\"};
 enum { N_ODD = sizeof odd / sizeof *odd };
 
 static void join(char path[512], const char *folder, const char *name) {
@@ -23,7 +24,8 @@ static void put(const char *folder, const char *name) {
 }
 
 /* The pattern finds these files of the folder, in this order. */
-static void assert_found(const char *folder, const char *pattern, const char *const *names, size_t n) {
+static void assert_found(const char *folder, const char *pattern, const char *const *names,
+                         size_t n) {
     char text[512], path[512];
     sw_matches matches;
     sw_error err = {0};
@@ -67,7 +69,8 @@ static void a_folder_that_is_there_is_no_pattern(void **state) {
         assert_found(corpus, "[bc].*", (const char *const[]){"b.txt", "c.npy"}, 2);
         assert_found(corpus, "?.npy", (const char *const[]){"c.npy"}, 1);
         assert_found(corpus, "a.txt", (const char *const[]){"a.txt"}, 1);
-        assert_found(corpus, "stranger.txt", (const char *const[]){"stranger.txt"}, 1); /* a name, though nothing has it */
+        assert_found(corpus, "stranger.txt", (const char *const[]){"stranger.txt"},
+                     1); /* a name, though nothing has it */
         char none[512];
         sw_matches matches;
         sw_error err = {0};
@@ -87,7 +90,8 @@ static void names_that_look_like_patterns_are_names(void **state) {
         assert_found(s->folder, odd[i], &odd[i], 1);
 }
 
-/* What follows the first part that is not there is a pattern as a whole; a backslash takes what it says from a character. */
+/* What follows the first part that is not there is a pattern as a whole; a backslash takes what it
+ * says from a character. */
 static void the_rest_is_a_pattern(void **state) {
     scratch *s = *state;
     char folder[512], deeper[512];

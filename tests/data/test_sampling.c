@@ -24,19 +24,23 @@ static int32_t draw(const sw_sampling *sampling, const float *logits, int32_t n,
     return token;
 }
 
-/* Draw many times and compare counts with probabilities: six deviations of a binomial. A probability of 0 is never drawn. */
-static void assert_distribution(const sw_sampling *sampling, const float logits[N], const double probability[N]) {
+/* Draw many times and compare counts with probabilities: six deviations of a binomial. A
+ * probability of 0 is never drawn. */
+static void assert_distribution(const sw_sampling *sampling, const float logits[N],
+                                const double probability[N]) {
     int count[N] = {0};
     for (int64_t i = 0; i < N_DRAWS; i++)
         count[draw(sampling, logits, N, i)]++;
     for (int i = 0; i < N; i++) {
-        double expected = probability[i] * N_DRAWS, deviation = sqrt(N_DRAWS * probability[i] * (1 - probability[i]));
+        double expected = probability[i] * N_DRAWS,
+               deviation = sqrt(N_DRAWS * probability[i] * (1 - probability[i]));
         if (fabs(count[i] - expected) > 6 * deviation)
             fail_msg("token %d came %d times of %d, expected %.0f", i, count[i], N_DRAWS, expected);
     }
 }
 
-/* Logits whose softmax is 0.4 0.2 0.1 0.1 0.1 0.05 0.04 0.01, in an order of their own; token 2 is the most likely. */
+/* Logits whose softmax is 0.4 0.2 0.1 0.1 0.1 0.05 0.04 0.01, in an order of their own; token 2 is
+ * the most likely. */
 static const double probabilities[N] = {0.1, 0.05, 0.4, 0.01, 0.1, 0.2, 0.04, 0.1};
 static void make_logits(float logits[N]) {
     for (int i = 0; i < N; i++)
@@ -47,14 +51,16 @@ static void greedy_takes_the_largest_and_of_equals_the_lowest(void **state) {
     (void)state;
     const float logits[] = {-1, 3, 2, 3, 3, -7};
     for (int64_t i = 0; i < 10; i++)
-        assert_int_equal(draw(&(sw_sampling){.temperature = 0, .top_p = 1, .seed = 5}, logits, 6, i), 1);
+        assert_int_equal(
+            draw(&(sw_sampling){.temperature = 0, .top_p = 1, .seed = 5}, logits, 6, i), 1);
 }
 
 static void tokens_come_as_often_as_the_softmax_says(void **state) {
     (void)state;
     float logits[N];
     make_logits(logits);
-    assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 1, .seed = 1}, logits, probabilities);
+    assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 1, .seed = 1}, logits,
+                        probabilities);
 }
 
 /* Temperature 1/2 squares the odds. */
@@ -68,9 +74,11 @@ static void temperature_divides_the_logits(void **state) {
     for (int i = 0; i < N; i++)
         squared[i] /= total;
     assert_distribution(&(sw_sampling){.temperature = 0.5, .top_p = 1, .seed = 2}, logits, squared);
-    /* As it goes to 0, what is left is greedy; the smallest double divides to infinity and must not give a NaN. */
+    /* As it goes to 0, what is left is greedy; the smallest double divides to infinity and must not
+     * give a NaN. */
     for (int64_t i = 0; i < 100; i++)
-        assert_int_equal(draw(&(sw_sampling){.temperature = 5e-324, .top_p = 1, .seed = 2}, logits, N, i), 2);
+        assert_int_equal(
+            draw(&(sw_sampling){.temperature = 5e-324, .top_p = 1, .seed = 2}, logits, N, i), 2);
 }
 
 /* The third of k = 3 is one of three equals: the one with the lowest id, token 0. */
@@ -80,10 +88,14 @@ static void top_k_keeps_the_k_most_likely(void **state) {
     make_logits(logits);
     logits[4] = logits[7] = logits[0];
     const double kept[N] = {1 / 7., 0, 4 / 7., 0, 0, 2 / 7., 0, 0};
-    assert_distribution(&(sw_sampling){.temperature = 1, .top_k = 3, .top_p = 1, .seed = 3}, logits, kept);
-    assert_distribution(&(sw_sampling){.temperature = 1, .top_k = 1000, .top_p = 1, .seed = 3}, logits, probabilities);
+    assert_distribution(&(sw_sampling){.temperature = 1, .top_k = 3, .top_p = 1, .seed = 3}, logits,
+                        kept);
+    assert_distribution(&(sw_sampling){.temperature = 1, .top_k = 1000, .top_p = 1, .seed = 3},
+                        logits, probabilities);
     for (int64_t i = 0; i < 100; i++)
-        assert_int_equal(draw(&(sw_sampling){.temperature = 9, .top_k = 1, .top_p = 1, .seed = 3}, logits, N, i), 2);
+        assert_int_equal(
+            draw(&(sw_sampling){.temperature = 9, .top_k = 1, .top_p = 1, .seed = 3}, logits, N, i),
+            2);
 }
 
 /* 0.4 + 0.2 reach 0.55; 0.4 alone does not. */
@@ -94,22 +106,28 @@ static void top_p_keeps_the_fewest_that_reach_it(void **state) {
     const double kept[N] = {0, 0, 2 / 3., 0, 0, 1 / 3., 0, 0};
     assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 0.55, .seed = 4}, logits, kept);
     for (int64_t i = 0; i < 100; i++)
-        assert_int_equal(draw(&(sw_sampling){.temperature = 1, .top_p = 1e-9, .seed = 4}, logits, N, i), 2);
+        assert_int_equal(
+            draw(&(sw_sampling){.temperature = 1, .top_p = 1e-9, .seed = 4}, logits, N, i), 2);
     /* Of the two that top_k leaves, 2/3 and 1/3, the first alone reaches 0.6. */
     for (int64_t i = 0; i < 100; i++)
-        assert_int_equal(draw(&(sw_sampling){.temperature = 1, .top_k = 2, .top_p = 0.6, .seed = 4}, logits, N, i), 2);
+        assert_int_equal(draw(&(sw_sampling){.temperature = 1, .top_k = 2, .top_p = 0.6, .seed = 4},
+                              logits, N, i),
+                         2);
 }
 
-/* Of 0.4 0.2 0.1 0.1 0.1 0.05 0.04 0.01 those of at least a quarter of 0.4; one that is exactly there stays. */
+/* Of 0.4 0.2 0.1 0.1 0.1 0.05 0.04 0.01 those of at least a quarter of 0.4; one that is exactly
+ * there stays. */
 static void min_p_keeps_what_is_near_the_likeliest(void **state) {
     (void)state;
     float logits[N];
     make_logits(logits);
     const double kept[N] = {1 / 9., 0, 4 / 9., 0, 1 / 9., 2 / 9., 0, 1 / 9.};
-    assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 1, .seed = 12, .min_p = 0.2499}, logits, kept);
+    assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 1, .seed = 12, .min_p = 0.2499},
+                        logits, kept);
     const float even[N] = {0, 0, 0, 0, 0, 0, 0, -1};
     const double equal[N] = {1 / 7., 1 / 7., 1 / 7., 1 / 7., 1 / 7., 1 / 7., 1 / 7., 0};
-    assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 1, .seed = 13, .min_p = 1}, even, equal);
+    assert_distribution(&(sw_sampling){.temperature = 1, .top_p = 1, .seed = 13, .min_p = 1}, even,
+                        equal);
 }
 
 /* ---- the whole chain, beside one that is written after transformers' processors ---- */
@@ -131,10 +149,11 @@ static double softmax_sum(const candidate *c, int n) {
     return sum;
 }
 
-/* RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopK, TopP, MinP, softmax: probabilities [n] by id. The candidates
- * are sorted, likeliest first, and each filter sets scores to minus infinity. */
-static void reference(const sw_sampling *s, double penalty, const int32_t *said, int n_said, const float *logits, int n,
-                      double *probability) {
+/* RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopK, TopP, MinP, softmax:
+ * probabilities [n] by id. The candidates are sorted, likeliest first, and each filter sets scores
+ * to minus infinity. */
+static void reference(const sw_sampling *s, double penalty, const int32_t *said, int n_said,
+                      const float *logits, int n, double *probability) {
     candidate *c = malloc((size_t)n * sizeof *c);
     for (int i = 0; i < n; i++) {
         float score = logits[i];
@@ -171,8 +190,8 @@ static double random_between(uint32_t seed, uint32_t index, double low, double h
     return low + (high - low) * word[0] * 0x1p-32;
 }
 
-/* Random logits and settings: tokens come as often as the reference says, six deviations of a binomial, and those that it has
- * filtered out never. */
+/* Random logits and settings: tokens come as often as the reference says, six deviations of a
+ * binomial, and those that it has filtered out never. */
 static void the_whole_chain_is_that_of_transformers(void **state) {
     (void)state;
     enum { V = 24, N_CASES = 60, N_EACH = 1500, N_SAID = 9 };
@@ -195,14 +214,17 @@ static void the_whole_chain_is_that_of_transformers(void **state) {
         for (int64_t i = 0; i < N_EACH; i++)
             count[draw(&s, adjusted, V, i)]++;
         for (int i = 0; i < V; i++) {
-            double expected = probability[i] * N_EACH, deviation = sqrt(expected * (1 - probability[i]));
+            double expected = probability[i] * N_EACH,
+                   deviation = sqrt(expected * (1 - probability[i]));
             if (fabs(count[i] - expected) > 6 * deviation + 1e-9)
-                fail_msg("round %u: token %d came %d times of %d, expected %.1f", round, i, count[i], N_EACH, expected);
+                fail_msg("round %u: token %d came %d times of %d, expected %.1f", round, i,
+                         count[i], N_EACH, expected);
         }
     }
 }
 
-/* Positive logits are divided, negative ones multiplied, each once; the penalty holds for greedy choices too. */
+/* Positive logits are divided, negative ones multiplied, each once; the penalty holds for greedy
+ * choices too. */
 static void a_penalty_falls_once_on_what_was_said(void **state) {
     (void)state;
     const float logits[] = {3, -2, 0, 5, 1};
@@ -236,19 +258,21 @@ static void a_draw_depends_on_seed_and_index_alone(void **state) {
     float logits[N];
     make_logits(logits);
     int n_same_seed = 0, n_same_index = 0;
-    const sw_sampling one = {.temperature = 1, .top_p = 1, .seed = 10}, other = {.temperature = 1, .top_p = 1, .seed = 11};
+    const sw_sampling one = {.temperature = 1, .top_p = 1, .seed = 10},
+                      other = {.temperature = 1, .top_p = 1, .seed = 11};
     for (int64_t i = 999; i >= 0; i--) {
         assert_int_equal(draw(&one, logits, N, i), draw(&one, logits, N, i));
         n_same_seed += draw(&one, logits, N, i) == draw(&other, logits, N, i);
         n_same_index += draw(&one, logits, N, i) == draw(&one, logits, N, i + 1);
     }
-    /* Independent draws agree with the sum of squared probabilities, 0.2342: 234 of 1000, deviation 13. */
+    /* Independent draws agree with the sum of squared probabilities, 0.2342: 234 of 1000, deviation
+     * 13. */
     assert_in_range(n_same_seed, 234 - 80, 234 + 80);
     assert_in_range(n_same_index, 234 - 80, 234 + 80);
 }
 
-/* The ranking pops in order: with the k-th least likely kept last, every token of a large vocabulary is where a sort would put
- * it. */
+/* The ranking pops in order: with the k-th least likely kept last, every token of a large
+ * vocabulary is where a sort would put it. */
 static void the_ranking_of_a_large_vocabulary_is_that_of_a_sort(void **state) {
     (void)state;
     enum { V = 50000, K = 700 };
@@ -266,7 +290,8 @@ static void the_ranking_of_a_large_vocabulary_is_that_of_a_sort(void **state) {
         is_kept[i] = n_before < K;
     }
     for (int64_t i = 0; i < 300; i++)
-        assert_true(is_kept[draw(&(sw_sampling){.temperature = 1, .top_k = K, .top_p = 1, .seed = 6}, logits, V, i)]);
+        assert_true(is_kept[draw(
+            &(sw_sampling){.temperature = 1, .top_k = K, .top_p = 1, .seed = 6}, logits, V, i)]);
     free(is_kept);
     free(logits);
 }
@@ -278,7 +303,9 @@ static void logits_that_are_not_finite_are_an_error_with_the_id(void **state) {
         float logits[] = {0, 1, bad[i], 2};
         int32_t work[4], token;
         sw_error err;
-        assert_int_equal(sw_sample(&(sw_sampling){.temperature = 0, .top_p = 1}, logits, 4, 0, work, &token, &err), SW_BAD_FILE);
+        assert_int_equal(sw_sample(&(sw_sampling){.temperature = 0, .top_p = 1}, logits, 4, 0, work,
+                                   &token, &err),
+                         SW_BAD_FILE);
         assert_non_null(strstr(err.message, "token 2"));
     }
 }
@@ -288,9 +315,15 @@ static void settings_out_of_range_are_refused_by_name(void **state) {
     static const struct {
         sw_sampling sampling;
         const char *name;
-    } cases[] = {{{-1, 0, 1, 0}, "temperature"}, {{NAN, 0, 1, 0}, "temperature"}, {{INFINITY, 0, 1, 0}, "temperature"},
-                 {{1, -1, 1, 0}, "top_k"},       {{1, 0, 0, 0}, "top_p"},         {{1, 0, 1.5, 0}, "top_p"},
-                 {{1, 0, NAN, 0}, "top_p"},      {{1, 0, 1, 0, -0.1}, "min_p"},   {{1, 0, 1, 0, 1.1}, "min_p"},
+    } cases[] = {{{-1, 0, 1, 0}, "temperature"},
+                 {{NAN, 0, 1, 0}, "temperature"},
+                 {{INFINITY, 0, 1, 0}, "temperature"},
+                 {{1, -1, 1, 0}, "top_k"},
+                 {{1, 0, 0, 0}, "top_p"},
+                 {{1, 0, 1.5, 0}, "top_p"},
+                 {{1, 0, NAN, 0}, "top_p"},
+                 {{1, 0, 1, 0, -0.1}, "min_p"},
+                 {{1, 0, 1, 0, 1.1}, "min_p"},
                  {{1, 0, 1, 0, NAN}, "min_p"}};
     static const double penalties[] = {0, -1, NAN, INFINITY};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

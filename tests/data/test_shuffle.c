@@ -10,8 +10,8 @@ static void assert_bijection(uint64_t seed, int64_t epoch, int64_t n) {
         int64_t to = sw_shuffle(seed, epoch, n, i);
         assert_in_range(to, 0, n - 1);
         if (seen[to])
-            fail_msg("seed %llu, epoch %lld: two indices below %lld go to %lld", (unsigned long long)seed, (long long)epoch,
-                     (long long)n, (long long)to);
+            fail_msg("seed %llu, epoch %lld: two indices below %lld go to %lld",
+                     (unsigned long long)seed, (long long)epoch, (long long)n, (long long)to);
         seen[to] = 1;
     }
     free(seen);
@@ -69,7 +69,8 @@ static void all_orders_of_three_are_equally_likely(void **state) {
     (void)state;
     int count[27] = {0};
     for (int64_t epoch = 0; epoch < 6000; epoch++)
-        count[9 * sw_shuffle(5, epoch, 3, 0) + 3 * sw_shuffle(5, epoch, 3, 1) + sw_shuffle(5, epoch, 3, 2)]++;
+        count[9 * sw_shuffle(5, epoch, 3, 0) + 3 * sw_shuffle(5, epoch, 3, 1) +
+              sw_shuffle(5, epoch, 3, 2)]++;
     const int orders[] = {9 * 0 + 3 * 1 + 2, 9 * 0 + 3 * 2 + 1, 9 * 1 + 3 * 0 + 2,
                           9 * 1 + 3 * 2 + 0, 9 * 2 + 3 * 0 + 1, 9 * 2 + 3 * 1 + 0};
     for (int i = 0; i < 6; i++)
@@ -78,8 +79,10 @@ static void all_orders_of_three_are_equally_likely(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_small_size_is_permuted),           cmocka_unit_test(larger_sizes_are_permuted),
-        cmocka_unit_test(indices_beyond_32_bits_are_permuted),    cmocka_unit_test(epochs_and_seeds_have_orders_of_their_own),
+        cmocka_unit_test(every_small_size_is_permuted),
+        cmocka_unit_test(larger_sizes_are_permuted),
+        cmocka_unit_test(indices_beyond_32_bits_are_permuted),
+        cmocka_unit_test(epochs_and_seeds_have_orders_of_their_own),
         cmocka_unit_test(all_orders_of_three_are_equally_likely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

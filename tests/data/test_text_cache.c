@@ -1,4 +1,5 @@
-/* test_text_cache.c: text tokenized once: the same files from any number of processes, never stale, never half. */
+/* test_text_cache.c: text tokenized once: the same files from any number of processes, never stale,
+ * never half. */
 #include "chats.h"
 #include "scratch.h"
 
@@ -61,8 +62,9 @@ static void assert_same_file(const char *a, const char *b) {
 
 static void a_prompt_is_no_target_and_lengths_are_those_of_the_rows(void **state) {
     sw_arena arena = {0};
-    const char *path =
-        write_text(*state, "a.jsonl", "{\"text\": \"abc\"}\n\n{\"text\": \"\"}\n{\"prompt\": \"de\", \"completion\": \"f\"}\n");
+    const char *path = write_text(
+        *state, "a.jsonl",
+        "{\"text\": \"abc\"}\n\n{\"text\": \"\"}\n{\"prompt\": \"de\", \"completion\": \"f\"}\n");
     sw_text_options options = {.cache = scratch_path(*state, "cache")};
     sw_tokenized out = tokenize(&options, path, &arena);
     assert_int_equal(out.facts.n_samples, 3);
@@ -98,8 +100,10 @@ static void the_same_content_is_tokenized_once_under_any_name(void **state) {
     sw_arena arena = {0};
     const char *cache = scratch_path(*state, "cache");
     sw_text_options options = {.cache = cache};
-    sw_tokenized a = tokenize(&options, write_text(*state, "a.jsonl", "{\"text\": \"abc\"}"), &arena);
-    sw_tokenized b = tokenize(&options, write_text(*state, "b.jsonl", "{\"text\": \"abc\"}"), &arena);
+    sw_tokenized a =
+        tokenize(&options, write_text(*state, "a.jsonl", "{\"text\": \"abc\"}"), &arena);
+    sw_tokenized b =
+        tokenize(&options, write_text(*state, "b.jsonl", "{\"text\": \"abc\"}"), &arena);
     assert_string_equal(a.tokens, b.tokens);
     assert_int_equal(n_entries(cache), 1);
     tokenize(&options, write_text(*state, "a.jsonl", "{\"text\": \"abd\"}"), &arena);
@@ -118,11 +122,12 @@ static void another_tokenizer_or_chat_format_is_another_key(void **state) {
         fail_msg("%s", err.message);
     sw_chat *chat = open_chat(NULL, "chatml");
     sw_chat *other = open_chat(NULL, "zephyr");
-    const sw_text_options options[] = {{.cache = cache},
-                                       {.cache = cache, .chat = chat},
-                                       {.cache = cache, .chat = other},
-                                       {.cache = cache, .tokenizer = tokenizer, .tokenizer_file = TOKENIZER},
-                                       {.cache = cache, .tokenizer = tokenizer, .tokenizer_file = TOKENIZER, .chat = chat}};
+    const sw_text_options options[] = {
+        {.cache = cache},
+        {.cache = cache, .chat = chat},
+        {.cache = cache, .chat = other},
+        {.cache = cache, .tokenizer = tokenizer, .tokenizer_file = TOKENIZER},
+        {.cache = cache, .tokenizer = tokenizer, .tokenizer_file = TOKENIZER, .chat = chat}};
     for (int i = 0; i < 5; i++) {
         tokenize(&options[i], path, &arena);
         assert_int_equal(n_entries(cache), i + 1);
@@ -187,13 +192,16 @@ static void keep(scratch *s, kept *k, const char *cache) {
     sw_arena arena = {0};
     *k = (kept){.options = {.cache = scratch_path(s, cache), .tell = keep_line}};
     k->options.told = &k->told;
-    k->path = write_text(s, "a.jsonl", "{\"text\": \"abc\"}\n{\"prompt\": \"de\", \"completion\": \"fg\"}\n");
+    k->path = write_text(s, "a.jsonl",
+                         "{\"text\": \"abc\"}\n{\"prompt\": \"de\", \"completion\": \"fg\"}\n");
     sw_tokenized out = tokenize(&k->options, k->path, &arena);
-    snprintf(k->folder, sizeof k->folder, "%.*s", (int)(strrchr(out.tokens, '/') - out.tokens), out.tokens);
+    snprintf(k->folder, sizeof k->folder, "%.*s", (int)(strrchr(out.tokens, '/') - out.tokens),
+             out.tokens);
     sw_arena_free(&arena);
 }
 
-/* The entry is made anew, with a word that says `says` (NULL: none), and is then as it should be. */
+/* The entry is made anew, with a word that says `says` (NULL: none), and is then as it should
+ * be. */
 static void assert_mended(kept *k, const char *says) {
     sw_arena arena = {0};
     char *text;
@@ -201,7 +209,9 @@ static void assert_mended(kept *k, const char *says) {
     for (int i = 0; i < 2; i++) {
         k->told.text[0] = 0;
         sw_tokenized out = tokenize(&k->options, k->path, &arena);
-        if (i == 0 && says && !(strstr(k->told.text, "a.jsonl in the cache are damaged") && strstr(k->told.text, says)))
+        if (i == 0 && says &&
+            !(strstr(k->told.text, "a.jsonl in the cache are damaged") &&
+              strstr(k->told.text, says)))
             fail_msg("\"%s\" lacks \"%s\"", k->told.text, says);
         if ((i > 0 || !says) && k->told.text[0])
             fail_msg("told without need: %s", k->told.text);
@@ -264,9 +274,14 @@ static void a_bit_that_flips_anywhere_is_noticed(void **state) {
 static void an_entry_that_is_damaged_in_any_way_is_made_anew(void **state) {
     kept k;
     keep(*state, &k, "cache");
-    static const char *const ways[] = {
-        "truncate -s -1 %s",     "truncate -s 0 %s",       "printf x >> %s",     "printf '\\0' >> %s", "rm %s",
-        "rm %1$s && mkdir %1$s", "rm %1$s && mkfifo %1$s", "ln -sf /dev/zero %s"};
+    static const char *const ways[] = {"truncate -s -1 %s",
+                                       "truncate -s 0 %s",
+                                       "printf x >> %s",
+                                       "printf '\\0' >> %s",
+                                       "rm %s",
+                                       "rm %1$s && mkdir %1$s",
+                                       "rm %1$s && mkfifo %1$s",
+                                       "ln -sf /dev/zero %s"};
     for (int way = 0; way < 8; way++)
         for (int f = way % 2; f < N_ENTRY_FILES; f += 3) {
             in_entry(&k, ways[way], entry_files[f]);
@@ -289,7 +304,9 @@ static void an_entry_of_another_text_is_not_taken(void **state) {
     sw_arena arena = {0};
     keep(*state, &k, "cache");
     sw_text_options elsewhere = {.cache = scratch_path(*state, "other")};
-    tokenize(&elsewhere, write_text(*state, "b.jsonl", "{\"text\": \"xyz\"}\n{\"prompt\": \"de\", \"completion\": \"fg\"}\n"),
+    tokenize(&elsewhere,
+             write_text(*state, "b.jsonl",
+                        "{\"text\": \"xyz\"}\n{\"prompt\": \"de\", \"completion\": \"fg\"}\n"),
              &arena);
     in_entry(&k, "cp %s/*/* .", elsewhere.cache); /* all of it */
     assert_mended(&k, "checksums are not those of this text");
@@ -297,13 +314,14 @@ static void an_entry_of_another_text_is_not_taken(void **state) {
     assert_mended(&k, "tokens.npy is not what was written");
     in_entry(&k, "rm marks.npy");
     assert_mended(&k, "is not what was written");
-    /* Text of which all counts has no marks; some that lie beside its tokens are not taken either. */
+    /* Text of which all counts has no marks; some that lie beside its tokens are not taken
+     * either. */
     const char *plain = write_text(*state, "a.jsonl", "{\"text\": \"abc\"}\n");
     sw_tokenized out = tokenize(&k.options, plain, &arena);
     assert_null(out.marks);
     char command[512];
-    snprintf(command, sizeof command, "cp %s/marks.npy %.*s/", k.folder, (int)(strrchr(out.tokens, '/') - out.tokens),
-             out.tokens);
+    snprintf(command, sizeof command, "cp %s/marks.npy %.*s/", k.folder,
+             (int)(strrchr(out.tokens, '/') - out.tokens), out.tokens);
     assert_int_equal(system(command), 0);
     k.told.text[0] = 0;
     out = tokenize(&k.options, plain, &arena);
@@ -312,7 +330,8 @@ static void an_entry_of_another_text_is_not_taken(void **state) {
     sw_arena_free(&arena);
 }
 
-/* Many runs begin at once, over an entry that is damaged, or not there: all of them find the tokens, at any moment. */
+/* Many runs begin at once, over an entry that is damaged, or not there: all of them find the
+ * tokens, at any moment. */
 static void runs_that_begin_at_once_share_an_entry(void **state) {
     enum { N = 4, N_ROUNDS = 4 };
     kept k;
@@ -363,7 +382,8 @@ static void tokens_are_kept_elsewhere_where_the_cache_cannot_be_written(void **s
     other_place other = {.n_asked = 0};
     snprintf(other.folder, sizeof other.folder, "%s/run/cache", s->folder);
     const char *path = write_text(s, "a.jsonl", "{\"text\": \"abc\"}");
-    sw_text_options options = {.cache = scratch_path(s, "a.jsonl/below-a-file"), .fallback = give_place, .told = &other};
+    sw_text_options options = {
+        .cache = scratch_path(s, "a.jsonl/below-a-file"), .fallback = give_place, .told = &other};
     sw_tokenized out = tokenize(&options, path, &arena);
     assert_memory_equal(out.tokens, other.folder, strlen(other.folder));
     assert_non_null(strstr(other.why.text, "a.jsonl/below-a-file"));
@@ -388,7 +408,8 @@ static void neither_place_is_two_reasons(void **state) {
     other_place other = {.n_asked = 0};
     snprintf(other.folder, sizeof other.folder, "%s/a.jsonl/here", s->folder);
     const char *path = write_text(s, "a.jsonl", "{\"text\": \"abc\"}");
-    sw_text_options options = {.cache = scratch_path(s, "a.jsonl/there"), .fallback = give_place, .told = &other};
+    sw_text_options options = {
+        .cache = scratch_path(s, "a.jsonl/there"), .fallback = give_place, .told = &other};
     assert_int_equal(sw_text_tokenize(&options, &path, 1, &arena, &out, &err), SW_NO_SPACE);
     assert_non_null(strstr(err.message, "a.jsonl/there"));
     assert_non_null(strstr(err.message, "a.jsonl/here"));
@@ -435,8 +456,10 @@ static const char *write_large(scratch *s, int64_t n_rows, int64_t bad_row) {
     const char *path = scratch_path(s, "large.jsonl");
     FILE *file = fopen(path, "w");
     for (int64_t i = 0; i < n_rows; i++)
-        fprintf(file, i == bad_row ? "{\"txt\": %lld}\n" : "{\"prompt\": \"row %lld\", \"completion\": \"%0*d\"}\n", (long long)i,
-                (int)(i % 1000), 7);
+        fprintf(file,
+                i == bad_row ? "{\"txt\": %lld}\n"
+                             : "{\"prompt\": \"row %lld\", \"completion\": \"%0*d\"}\n",
+                (long long)i, (int)(i % 1000), 7);
     fclose(file);
     return path;
 }
@@ -446,7 +469,10 @@ static void any_number_of_processes_makes_the_same_files(void **state) {
     const char *path = write_large(*state, 60000, -1);
     progress told = {0};
     sw_text_options alone = {.cache = scratch_path(*state, "one")};
-    sw_text_options several = {.cache = scratch_path(*state, "three"), .n_workers = 3, .progress = note, .progress_to = &told};
+    sw_text_options several = {.cache = scratch_path(*state, "three"),
+                               .n_workers = 3,
+                               .progress = note,
+                               .progress_to = &told};
     sw_tokenized a = tokenize(&alone, path, &arena), b = tokenize(&several, path, &arena);
     assert_int_equal(a.facts.n_samples, 60000);
     assert_memory_equal(&a.facts, &b.facts, sizeof a.facts);
@@ -463,7 +489,8 @@ static void any_number_of_processes_makes_the_same_files(void **state) {
 static void a_bad_row_in_a_later_part_is_named_by_its_line(void **state) {
     const char *cache = scratch_path(*state, "cache");
     sw_text_options options = {.cache = cache, .n_workers = 3};
-    assert_refused(&options, write_large(*state, 60000, 50000), "line 50001: the key `txt` is unknown");
+    assert_refused(&options, write_large(*state, 60000, 50000),
+                   "line 50001: the key `txt` is unknown");
     assert_int_equal(n_entries(cache), 0);
     options.n_workers = 1;
     assert_refused(&options, write_large(*state, 60000, 0), "line 1: the key `txt` is unknown");
@@ -472,7 +499,8 @@ static void a_bad_row_in_a_later_part_is_named_by_its_line(void **state) {
 
 static void a_conversation_without_a_format_names_line_and_setting(void **state) {
     sw_text_options options = {.cache = scratch_path(*state, "cache")};
-    const char *path = write_text(*state, "a.jsonl", "\n{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}");
+    const char *path = write_text(*state, "a.jsonl",
+                                  "\n{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}");
     assert_refused(&options, path, "a.jsonl: line 2: a conversation needs a chat template");
     assert_refused(&options, path, "data.chat_format");
 }
@@ -480,9 +508,9 @@ static void a_conversation_without_a_format_names_line_and_setting(void **state)
 static void roles_out_of_order_are_named_by_line_and_message(void **state) {
     sw_chat *chat = open_chat(NULL, "mistral");
     sw_text_options options = {.cache = scratch_path(*state, "cache"), .chat = chat};
-    const char *path =
-        write_text(*state, "a.jsonl",
-                   "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}, {\"role\": \"user\", \"content\": \"y\"}]}");
+    const char *path = write_text(*state, "a.jsonl",
+                                  "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}, "
+                                  "{\"role\": \"user\", \"content\": \"y\"}]}");
     assert_refused(&options, path, "a.jsonl: line 1: ");
     assert_refused(&options, path, "message 2 is of role `user`");
     sw_chat_free(chat);
@@ -501,15 +529,18 @@ static void rows_of_conversations_are_told_about(void **state) {
     sw_dataset *dataset;
     sw_tokenizer *tokenizer;
     sw_error err = {0};
-    const char *paths[] = {JSONL "good/no-assistant.jsonl", JSONL "good/messages.jsonl", JSONL "good/empty-text.jsonl"};
+    const char *paths[] = {JSONL "good/no-assistant.jsonl", JSONL "good/messages.jsonl",
+                           JSONL "good/empty-text.jsonl"};
     assert_int_equal(sw_tokenizer_read(TOKENIZER, &tokenizer, &err), SW_OK);
     sw_chat *chat = open_chat(TOKENIZER, "llama3");
-    sw_dataset_options options = {
-        .paths = paths,
-        .n_paths = 3,
-        .packing = true,
-        .sequence_length = 8,
-        .text = {.tokenizer = tokenizer, .tokenizer_file = TOKENIZER, .chat = chat, .cache = scratch_path(*state, "cache")}};
+    sw_dataset_options options = {.paths = paths,
+                                  .n_paths = 3,
+                                  .packing = true,
+                                  .sequence_length = 8,
+                                  .text = {.tokenizer = tokenizer,
+                                           .tokenizer_file = TOKENIZER,
+                                           .chat = chat,
+                                           .cache = scratch_path(*state, "cache")}};
     if (sw_dataset_open(&options, &dataset, &err) != SW_OK)
         fail_msg("%s", err.message);
     sw_dataset_facts facts = sw_dataset_describe(dataset);
@@ -520,8 +551,10 @@ static void rows_of_conversations_are_told_about(void **state) {
     assert_int_equal(facts.text.n_ended, 4);
     assert_told(dataset, "6 samples");
     assert_told(dataset, "4 (67%) end in a supervised end of turn or text");
-    assert_told(dataset, "warning: 1 sample has nothing to train on; the first is line 1 of " JSONL "good/no-assistant.jsonl");
-    assert_told(dataset, "warning: 1 sample is empty; the first is line 1 of " JSONL "good/empty-text.jsonl");
+    assert_told(dataset, "warning: 1 sample has nothing to train on; the first is line 1 of " JSONL
+                         "good/no-assistant.jsonl");
+    assert_told(dataset, "warning: 1 sample is empty; the first is line 1 of " JSONL
+                         "good/empty-text.jsonl");
     sw_dataset_close(dataset);
     options.vocabulary = sw_tokenizer_n_ids(tokenizer) - 1;
     assert_int_equal(sw_dataset_open(&options, &dataset, &err), SW_BAD_FILE);
@@ -534,7 +567,8 @@ static void a_file_without_a_supervised_token_is_refused(void **state) {
     sw_dataset *dataset;
     sw_error err = {0};
     sw_chat *chat = open_chat(NULL, "chatml");
-    const char *path = write_text(*state, "a.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}");
+    const char *path =
+        write_text(*state, "a.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}");
     sw_dataset_options options = {.paths = &path,
                                   .n_paths = 1,
                                   .is_bytes = true,
@@ -545,8 +579,8 @@ static void a_file_without_a_supervised_token_is_refused(void **state) {
     sw_chat_free(chat);
 }
 
-/* A folder of text with a tokenizer: each file is a document, ended by the end-of-text token; together they are one entry of the
- * cache. Other files in the folder are left aside. */
+/* A folder of text with a tokenizer: each file is a document, ended by the end-of-text token;
+ * together they are one entry of the cache. Other files in the folder are left aside. */
 static void a_folder_of_text_is_documents_that_end(void **state) {
     scratch *s = *state;
     sw_dataset *dataset;
@@ -565,20 +599,23 @@ static void a_folder_of_text_is_documents_that_end(void **state) {
     static const char *const texts[] = {"The others wait.", "The first rank reads."};
     int64_t first_bytes = 0;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(sw_tokenizer_encode(tokenizer, words, texts[i], strlen(texts[i]), SW_ENCODE_SPECIALS, &expected, &err),
+        assert_int_equal(sw_tokenizer_encode(tokenizer, words, texts[i], strlen(texts[i]),
+                                             SW_ENCODE_SPECIALS, &expected, &err),
                          SW_OK);
         assert_true(sw_token_list_put(&expected, sw_tokenizer_eos_id(tokenizer)));
         first_bytes = i ? first_bytes : expected.n;
     }
     int64_t length = expected.n - 1;
-    sw_dataset_options options = {.paths = &folder,
-                                  .n_paths = 1,
-                                  .packing = true,
-                                  .sequence_length = length,
-                                  .text = {.tokenizer = tokenizer, .tokenizer_file = TOKENIZER, .cache = cache}};
+    sw_dataset_options options = {
+        .paths = &folder,
+        .n_paths = 1,
+        .packing = true,
+        .sequence_length = length,
+        .text = {.tokenizer = tokenizer, .tokenizer_file = TOKENIZER, .cache = cache}};
     if (sw_dataset_open(&options, &dataset, &err) != SW_OK)
         fail_msg("%s", err.message);
-    int32_t *tokens = calloc((size_t)length, 12), *targets = tokens + length, *start = targets + length;
+    int32_t *tokens = calloc((size_t)length, 12), *targets = tokens + length,
+            *start = targets + length;
     assert_int_equal(sw_dataset_describe(dataset).n_rows, 1);
     assert_int_equal(sw_dataset_describe(dataset).n_documents, 2);
     assert_int_equal(n_entries(cache), 1);
@@ -600,7 +637,8 @@ static void a_folder_of_text_is_documents_that_end(void **state) {
 static void a_document_too_long_is_named_by_its_line(void **state) {
     sw_dataset *dataset;
     sw_error err = {0};
-    const char *path = write_text(*state, "a.jsonl", "{\"text\": \"\"}\n\n{\"text\": \"abc\"}\n\n{\"text\": \"abcdef\"}\n");
+    const char *path = write_text(
+        *state, "a.jsonl", "{\"text\": \"\"}\n\n{\"text\": \"abc\"}\n\n{\"text\": \"abcdef\"}\n");
     sw_dataset_options options = {.paths = &path,
                                   .n_paths = 1,
                                   .is_bytes = true,
@@ -621,7 +659,9 @@ static void text_that_is_not_utf8_is_refused_by_name(void **state) {
     sw_tokenizer *tokenizer;
     sw_error err = {0};
     assert_int_equal(sw_tokenizer_read(TOKENIZER, &tokenizer, &err), SW_OK);
-    sw_text_options options = {.tokenizer = tokenizer, .tokenizer_file = TOKENIZER, .cache = scratch_path(*state, "cache")};
+    sw_text_options options = {.tokenizer = tokenizer,
+                               .tokenizer_file = TOKENIZER,
+                               .cache = scratch_path(*state, "cache")};
     assert_refused(&options, write_text(*state, "a.txt", "caf\xE9 au lait"), "a.txt: ");
     sw_tokenizer_free(tokenizer);
 }
@@ -630,9 +670,13 @@ static void text_that_is_not_utf8_is_refused_by_name(void **state) {
 static void padding_and_prompts_are_no_targets(void **state) {
     sw_dataset *dataset;
     sw_error err = {0};
-    const char *path = write_text(*state, "a.jsonl", "{\"prompt\": \"ab\", \"completion\": \"cd\"}");
-    sw_dataset_options options = {
-        .paths = &path, .n_paths = 1, .is_bytes = true, .sequence_length = 6, .text = {.cache = scratch_path(*state, "cache")}};
+    const char *path =
+        write_text(*state, "a.jsonl", "{\"prompt\": \"ab\", \"completion\": \"cd\"}");
+    sw_dataset_options options = {.paths = &path,
+                                  .n_paths = 1,
+                                  .is_bytes = true,
+                                  .sequence_length = 6,
+                                  .text = {.cache = scratch_path(*state, "cache")}};
     if (sw_dataset_open(&options, &dataset, &err) != SW_OK)
         fail_msg("%s", err.message);
     int32_t tokens[6], targets[6], start[6];

@@ -1,16 +1,19 @@
-/* Attention, forward and backward, of every kernel set and kind of numbers, against sums written out in double.
+/* Attention, forward and backward, of every kernel set and kind of numbers, against sums written
+ * out in double.
  *
- * What may differ follows from how much each sum holds. With u the rounding of the arithmetic (2^-24, or 2^-53), a sum of n
- * products differs by at most about n u times the sum of their absolute values. So with s = scale q.k:
+ * What may differ follows from how much each sum holds. With u the rounding of the arithmetic
+ * (2^-24, or 2^-53), a sum of n products differs by at most about n u times the sum of their
+ * absolute values. So with s = scale q.k:
  *
  *   a score      e_s = (D + 8) u |scale| |q|.|k|
- *   a weight     relative e_p = e_s + 4 u (|s| + |log_sum|) + that of the exponential, the largest of a row
+ *   a weight     relative e_p = e_s + 4 u (|s| + |log_sum|) + that of the exponential, the largest
+ *                of a row
  *   out          sum of p |v| (2 e_p + n u + h)
  *   dS           p (e_p |dp - delta| + (D + 8) u (|dout|.|v| + |dout|.|out|)) + h |dS|
  *   dV, dK, dQ   as the sums that they are
  *
- * where h is 2^-8 if weights and dS are rounded to bf16 before they are multiplied, else 0; and what is stored as bf16 is off by
- * 2^-8 of itself besides. All inputs are exact in every kind.
+ * where h is 2^-8 if weights and dS are rounded to bf16 before they are multiplied, else 0; and
+ * what is stored as bf16 is off by 2^-8 of itself besides. All inputs are exact in every kind.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +80,9 @@ static bool sees(const problem *p, int64_t b, int64_t t, int64_t key) {
 static double passed(const problem *p, int64_t b, int64_t h, int64_t t, int64_t key) {
     if (p->s.dropout == 0)
         return 1;
-    return sw_attention_keeps(SEED, STREAM, FIRST_ROW + b, h, t, key, p->s.dropout) ? 1 / (1 - p->s.dropout) : 0;
+    return sw_attention_keeps(SEED, STREAM, FIRST_ROW + b, h, t, key, p->s.dropout)
+               ? 1 / (1 - p->s.dropout)
+               : 0;
 }
 
 /* Head h of token t of row b of an array. */
@@ -127,14 +132,16 @@ static double dot(int64_t n, const double *x, const double *y, double *size) {
 }
 
 /* The row's scores, each e_s without u, and the largest e_p. Returns log_sum. */
-static double scores(const problem *p, int64_t b, int64_t t, int64_t h, const precision *r, double *score, double *error) {
+static double scores(const problem *p, int64_t b, int64_t t, int64_t h, const precision *r,
+                     double *score, double *error) {
     const int64_t D = p->s.D, group = h / (p->s.H / p->s.K);
     double most = -INFINITY, worst = 0, total = 0;
     for (int64_t u = 0; u < p->s.T; u++) {
         double size;
         if (!sees(p, b, t, u))
             continue;
-        score[u] = p->scale * dot(D, at(p->value[Q], p, Q, b, t, h), at(p->value[K], p, K, b, u, group), &size);
+        score[u] = p->scale * dot(D, at(p->value[Q], p, Q, b, t, h),
+                                  at(p->value[K], p, K, b, u, group), &size);
         most = fmax(most, score[u]);
         worst = fmax(worst, r->rounding * ((double)(D + 8) * p->scale * size + 4 * fabs(score[u])));
     }
@@ -150,7 +157,8 @@ static void forward(problem *p, const precision *r) {
     double *score = zeros(s->T, sizeof *score);
     for (int64_t row = 0; row < s->B * s->H * s->T; row++) {
         const int64_t b = row / (s->H * s->T), h = row / s->T % s->H, t = row % s->T;
-        double error, *out = at(p->value[OUT], p, OUT, b, t, h), *terms = at(p->terms[OUT], p, OUT, b, t, h),
+        double error, *out = at(p->value[OUT], p, OUT, b, t, h),
+                      *terms = at(p->terms[OUT], p, OUT, b, t, h),
                       *sums = at(p->sums[OUT], p, OUT, b, t, h);
         const double log_sum = scores(p, b, t, h, r, score, &error);
         double n = 0;
@@ -184,10 +192,12 @@ static void backward(problem *p, const precision *r) {
         memset(p->sums[i], 0, sizeof(double) * (size_t)p->n[i]);
     }
     for (int64_t row = 0; row < s->B * s->H * s->T; row++) {
-        const int64_t b = row / (s->H * s->T), h = row / s->T % s->H, t = row % s->T, group = h / (s->H / s->K);
+        const int64_t b = row / (s->H * s->T), h = row / s->T % s->H, t = row % s->T,
+                      group = h / (s->H / s->K);
         double error, delta_size;
         scores(p, b, t, h, r, score, &error);
-        const double *dout = at(p->value[DOUT], p, DOUT, b, t, h), *q = at(p->value[Q], p, Q, b, t, h);
+        const double *dout = at(p->value[DOUT], p, DOUT, b, t, h),
+                     *q = at(p->value[Q], p, Q, b, t, h);
         const double delta = dot(s->D, dout, at(p->value[OUT], p, OUT, b, t, h), &delta_size),
                      u8 = (double)(s->D + 8) * r->rounding;
         double *dq = at(p->value[DQ], p, DQ, b, t, h), *dq_terms = at(p->terms[DQ], p, DQ, b, t, h),
@@ -196,18 +206,24 @@ static void backward(problem *p, const precision *r) {
             double dp_size;
             if (!sees(p, b, t, u))
                 continue;
-            const double whole = exp(score[u] - p->value[LOG_SUM][row]), *k = at(p->value[K], p, K, b, u, group);
+            const double whole = exp(score[u] - p->value[LOG_SUM][row]),
+                         *k = at(p->value[K], p, K, b, u, group);
             const double m = passed(p, b, h, t, u), weight = m * whole;
             const double dp = m * dot(s->D, dout, at(p->value[V], p, V, b, u, group), &dp_size);
             const double ds = whole * (dp - delta),
-                         ds_error = whole * (error * fabs(dp - delta) + u8 * (m * dp_size + delta_size)) + r->product * fabs(ds),
+                         ds_error =
+                             whole * (error * fabs(dp - delta) + u8 * (m * dp_size + delta_size)) +
+                             r->product * fabs(ds),
                          p_error = weight * (error + r->product);
-            double *dk = at(p->value[DK], p, DK, b, u, group), *dk_terms = at(p->terms[DK], p, DK, b, u, group),
+            double *dk = at(p->value[DK], p, DK, b, u, group),
+                   *dk_terms = at(p->terms[DK], p, DK, b, u, group),
                    *dk_sums = at(p->sums[DK], p, DK, b, u, group);
-            double *dv = at(p->value[DV], p, DV, b, u, group), *dv_terms = at(p->terms[DV], p, DV, b, u, group),
+            double *dv = at(p->value[DV], p, DV, b, u, group),
+                   *dv_terms = at(p->terms[DV], p, DV, b, u, group),
                    *dv_sums = at(p->sums[DV], p, DV, b, u, group);
             for (int64_t d = 0; d < s->D; d++) {
-                dv[d] += weight * dout[d], dv_terms[d] += p_error * fabs(dout[d]), dv_sums[d] += weight * fabs(dout[d]);
+                dv[d] += weight * dout[d], dv_terms[d] += p_error * fabs(dout[d]),
+                    dv_sums[d] += weight * fabs(dout[d]);
                 dq[d] += p->scale * ds * k[d], dq_terms[d] += p->scale * ds_error * fabs(k[d]),
                     dq_sums[d] += p->scale * fabs(ds * k[d]);
                 dk[d] += p->scale * ds * q[d], dk_terms[d] += p->scale * ds_error * fabs(q[d]),
@@ -277,10 +293,12 @@ static int64_t place(const problem *p, const operands *o, int which, int64_t i) 
     return which == LOG_SUM ? i : i / p->stride[which] * o->stride[which] + i % p->stride[which];
 }
 
-static operands lay_out(const problem *p, sw_number_kind numbers, bool at_end, int64_t scratch_bytes) {
+static operands lay_out(const problem *p, sw_number_kind numbers, bool at_end,
+                        int64_t scratch_bytes) {
     const shape *s = &p->s;
     operands o = {0};
-    const int64_t width = (s->H + 2 * s->K) * s->D, offset[3] = {0, s->H * s->D, (s->H + s->K) * s->D};
+    const int64_t width = (s->H + 2 * s->K) * s->D,
+                  offset[3] = {0, s->H * s->D, (s->H + s->K) * s->D};
     for (int i = 0; i < N_ARRAYS; i++) {
         o.type[i] = i == LOG_SUM ? sw_real_type(numbers) : sw_activation_type(numbers);
         const size_t bytes = (size_t)sw_dtype_bytes(o.type[i]);
@@ -289,7 +307,8 @@ static operands lay_out(const problem *p, sw_number_kind numbers, bool at_end, i
         o.stride[i] = is_part ? width : p->stride[i];
         if (!is_part || i == first)
             o.memory[i] = fence(bytes * (size_t)(is_part ? s->B * s->T * width : p->n[i]), at_end);
-        o.at[i] = o.memory[is_part ? first : i].at + (is_part ? offset[i - first] * (int64_t)bytes : 0);
+        o.at[i] =
+            o.memory[is_part ? first : i].at + (is_part ? offset[i - first] * (int64_t)bytes : 0);
         for (int64_t j = 0; j < p->n[i] && i <= DOUT; j++)
             write_number(o.at[i], o.type[i], place(p, &o, i, j), p->value[i][j]);
     }
@@ -307,27 +326,32 @@ static void remove_fences(operands *o) {
             munmap(o->memory[i].pages, o->memory[i].n_bytes);
 }
 
-static void run(const sw_device *device, sw_number_kind numbers, const problem *p, sw_kernel kernel, operands *o) {
+static void run(const sw_device *device, sw_number_kind numbers, const problem *p, sw_kernel kernel,
+                operands *o) {
     const shape *s = &p->s;
     void *documents = p->documents ? o->memory[N_ARRAYS].at : NULL;
-    sw_kernel_call call = {.dim = {s->B, s->T, s->H, s->K, s->D, o->stride[Q], o->stride[K], s->span, s->is_full},
-                           .attribute = {p->scale, s->dropout, STREAM},
-                           .scalars = &(sw_scalars){.seed = SEED, .first_row = FIRST_ROW},
-                           .scratch = o->memory[N_ARRAYS + 1].at};
-    void *const forward_operands[] = {o->at[Q], o->at[K], o->at[V], o->at[OUT], o->at[LOG_SUM], documents};
+    sw_kernel_call call = {
+        .dim = {s->B, s->T, s->H, s->K, s->D, o->stride[Q], o->stride[K], s->span, s->is_full},
+        .attribute = {p->scale, s->dropout, STREAM},
+        .scalars = &(sw_scalars){.seed = SEED, .first_row = FIRST_ROW},
+        .scratch = o->memory[N_ARRAYS + 1].at};
+    void *const forward_operands[] = {o->at[Q],   o->at[K],       o->at[V],
+                                      o->at[OUT], o->at[LOG_SUM], documents};
     void *const backward_operands[] = {o->at[DOUT],    o->at[Q],  o->at[K],  o->at[V],  o->at[OUT],
                                        o->at[LOG_SUM], o->at[DQ], o->at[DK], o->at[DV], documents};
     if (kernel == SW_KERNEL_ATTENTION)
         memcpy(call.operand, forward_operands, sizeof forward_operands);
     else
         memcpy(call.operand, backward_operands, sizeof backward_operands);
-    memset(call.scratch, 0xff, (size_t)sw_kernel_scratch_bytes(kernel, call.dim, numbers, device->n_threads));
+    memset(call.scratch, 0xff,
+           (size_t)sw_kernel_scratch_bytes(kernel, call.dim, numbers, device->n_threads));
     sw_device_kernel(device, numbers, kernel)(device, &call);
 }
 
 static int64_t scratch_of(const problem *p, sw_number_kind numbers, int n_threads) {
     const shape *s = &p->s;
-    const int64_t dim[SW_MAX_DIMENSIONS] = {s->B, s->T, s->H, s->K, s->D, 0, 0, s->span, s->is_full};
+    const int64_t dim[SW_MAX_DIMENSIONS] = {s->B, s->T, s->H,    s->K,      s->D,
+                                            0,    0,    s->span, s->is_full};
     const int64_t a = sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, dim, numbers, n_threads),
                   b = sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION_GRAD, dim, numbers, n_threads);
     return a > b ? a : b;
@@ -340,10 +364,14 @@ typedef struct variant {
 } variant;
 
 static const variant variants[] = {
-    {SW_SET_BASELINE, SW_GEMM_PLAIN, SW_NUMBERS_F64},  {SW_SET_BASELINE, SW_GEMM_PLAIN, SW_NUMBERS_F32},
-    {SW_SET_BASELINE, SW_GEMM_PLAIN, SW_NUMBERS_BF16}, {SW_SET_V3, SW_GEMM_PLAIN, SW_NUMBERS_F32},
-    {SW_SET_V3, SW_GEMM_PLAIN, SW_NUMBERS_BF16},       {SW_SET_V4, SW_GEMM_PLAIN, SW_NUMBERS_F32},
-    {SW_SET_V4, SW_GEMM_PLAIN, SW_NUMBERS_BF16},       {SW_SET_V4, SW_GEMM_OWN_BF16, SW_NUMBERS_BF16},
+    {SW_SET_BASELINE, SW_GEMM_PLAIN, SW_NUMBERS_F64},
+    {SW_SET_BASELINE, SW_GEMM_PLAIN, SW_NUMBERS_F32},
+    {SW_SET_BASELINE, SW_GEMM_PLAIN, SW_NUMBERS_BF16},
+    {SW_SET_V3, SW_GEMM_PLAIN, SW_NUMBERS_F32},
+    {SW_SET_V3, SW_GEMM_PLAIN, SW_NUMBERS_BF16},
+    {SW_SET_V4, SW_GEMM_PLAIN, SW_NUMBERS_F32},
+    {SW_SET_V4, SW_GEMM_PLAIN, SW_NUMBERS_BF16},
+    {SW_SET_V4, SW_GEMM_OWN_BF16, SW_NUMBERS_BF16},
 };
 enum { N_VARIANTS = sizeof variants / sizeof *variants };
 
@@ -354,8 +382,10 @@ static bool runs_here(const variant *v) {
 static sw_device *open_device(const variant *v, int n_threads) {
     sw_device *device;
     sw_error err;
-    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.set = v->set, .gemm = v->gemm, .n_threads = n_threads}, &device, &err),
-                     SW_OK);
+    assert_int_equal(
+        sw_cpu_open(&(sw_cpu_options){.set = v->set, .gemm = v->gemm, .n_threads = n_threads},
+                    &device, &err),
+        SW_OK);
     return device;
 }
 
@@ -366,30 +396,39 @@ static precision precision_of(const variant *v) {
                        sw_activation_type(v->numbers) == SW_BF16 ? 0x1p-8 : 0};
 }
 
-/* Is array `which` within its bound? The largest share of the bound that was used goes to *worst. */
-static void compare(const problem *p, const operands *o, const precision *r, const variant *v, int which, double *worst) {
+/* Is array `which` within its bound? The largest share of the bound that was used goes to
+ * *worst. */
+static void compare(const problem *p, const operands *o, const precision *r, const variant *v,
+                    int which, double *worst) {
     for (int64_t i = 0; i < p->n[which]; i++) {
-        const double got = read_number(o->at[which], o->type[which], place(p, o, which, i)), expected = p->value[which][i];
-        const double bound =
-            1.05 * p->terms[which][i] + (which == LOG_SUM ? r->rounding : r->stored) * 1.01 * fabs(expected) + 1e-30;
+        const double got = read_number(o->at[which], o->type[which], place(p, o, which, i)),
+                     expected = p->value[which][i];
+        const double bound = 1.05 * p->terms[which][i] +
+                             (which == LOG_SUM ? r->rounding : r->stored) * 1.01 * fabs(expected) +
+                             1e-30;
         *worst = fmax(*worst, fabs(got - expected) / bound);
         if (!(fabs(got - expected) <= bound))
-            fail_msg("[B %ld T %ld H %ld K %ld D %ld span %ld%s%s%s dropout %g] array %d element %ld: %.9g instead of %.9g, %.3g "
+            fail_msg("[B %ld T %ld H %ld K %ld D %ld span %ld%s%s%s dropout %g] array %d element "
+                     "%ld: %.9g instead of %.9g, %.3g "
                      "is allowed "
                      "(%s, %s, kind %d)",
-                     (long)p->s.B, (long)p->s.T, (long)p->s.H, (long)p->s.K, (long)p->s.D, (long)p->s.span,
-                     p->s.is_packed ? " packed" : "", p->documents ? " documents" : "", p->s.is_full ? " full" : "", p->s.dropout,
-                     which, (long)i, got, expected, bound, sw_kernel_set_name(v->set), sw_gemm_kind_name(v->gemm), v->numbers);
+                     (long)p->s.B, (long)p->s.T, (long)p->s.H, (long)p->s.K, (long)p->s.D,
+                     (long)p->s.span, p->s.is_packed ? " packed" : "",
+                     p->documents ? " documents" : "", p->s.is_full ? " full" : "", p->s.dropout,
+                     which, (long)i, got, expected, bound, sw_kernel_set_name(v->set),
+                     sw_gemm_kind_name(v->gemm), v->numbers);
     }
 }
 
-static void try_shape(const shape *s, uint64_t seed, bool at_end, sw_device *const *devices, double *worst) {
+static void try_shape(const shape *s, uint64_t seed, bool at_end, sw_device *const *devices,
+                      double *worst) {
     problem p = make(s, seed, 4);
     for (int i = 0; i < N_VARIANTS; i++) {
         if (!devices[i])
             continue;
         const precision r = precision_of(&variants[i]);
-        operands o = lay_out(&p, variants[i].numbers, at_end, scratch_of(&p, variants[i].numbers, 1));
+        operands o =
+            lay_out(&p, variants[i].numbers, at_end, scratch_of(&p, variants[i].numbers, 1));
         forward(&p, &r);
         run(devices[i], variants[i].numbers, &p, SW_KERNEL_ATTENTION, &o);
         compare(&p, &o, &r, &variants[i], OUT, &worst[0]);
@@ -430,12 +469,14 @@ static int close_all(void **state) {
     return 0;
 }
 
-/* Tokens, heads, their sizes, spans, documents and packing, each of many values beside changing others. Nothing outside of the
- * operands is touched: each ends, or begins, at a page that may not be. */
+/* Tokens, heads, their sizes, spans, documents and packing, each of many values beside changing
+ * others. Nothing outside of the operands is touched: each ends, or begins, at a page that may not
+ * be. */
 static void results_are_within_their_bounds(void **state) {
     static const int64_t T[] = {1, 2, 3, 5, 12, 16, 17, 31, 33, 64, 97, 128, 191, 193, 260},
                          D[] = {64, 16, 24, 80, 128, 256, 1, 7, 2, 33},
-                         heads[][2] = {{1, 1}, {9, 3}, {12, 12}, {4, 1}, {2, 2}, {7, 1}, {6, 2}}, span[] = {0, 1, 0, 13, 200, 64};
+                         heads[][2] = {{1, 1}, {9, 3}, {12, 12}, {4, 1}, {2, 2}, {7, 1}, {6, 2}},
+                         span[] = {0, 1, 0, 13, 200, 64};
     const fixture *f = *state;
     double worst[5] = {0};
     for (int i = 0; i < 75; i++) { /* causal without dropout, then everything */
@@ -452,19 +493,24 @@ static void results_are_within_their_bounds(void **state) {
                          .dropout = i < 45 ? 0 : (const double[]){0.1, 0, 0.75}[i % 3]};
         try_shape(&s, (uint64_t)i, i % 2, f->device, worst);
     }
-    printf("shares of the bounds: out %.2f, log_sum %.2f, dq %.2f, dk %.2f, dv %.2f\n", worst[0], worst[1], worst[2], worst[3],
-           worst[4]);
+    printf("shares of the bounds: out %.2f, log_sum %.2f, dq %.2f, dk %.2f, dv %.2f\n", worst[0],
+           worst[1], worst[2], worst[3], worst[4]);
 }
 
 /* Many strips of keys and chunks of queries. */
 static void long_rows_are_within_their_bounds(void **state) {
     const fixture *f = *state;
     double worst[5] = {0};
-    try_shape(&(shape){.B = 1, .T = 1000, .H = 2, .K = 1, .D = 64, .is_packed = true}, 1, true, f->device, worst);
-    try_shape(&(shape){.B = 1, .T = 1000, .H = 1, .K = 1, .D = 32, .span = 300}, 2, false, f->device, worst);
-    try_shape(&(shape){.B = 1, .T = 809, .H = 2, .K = 2, .D = 16, .has_documents = true}, 3, true, f->device, worst);
-    try_shape(&(shape){.B = 1, .T = 809, .H = 2, .K = 1, .D = 16, .is_full = true, .dropout = 0.3}, 4, true, f->device, worst);
-    try_shape(&(shape){.B = 1, .T = 1000, .H = 1, .K = 1, .D = 32, .span = 250, .is_full = true}, 5, false, f->device, worst);
+    try_shape(&(shape){.B = 1, .T = 1000, .H = 2, .K = 1, .D = 64, .is_packed = true}, 1, true,
+              f->device, worst);
+    try_shape(&(shape){.B = 1, .T = 1000, .H = 1, .K = 1, .D = 32, .span = 300}, 2, false,
+              f->device, worst);
+    try_shape(&(shape){.B = 1, .T = 809, .H = 2, .K = 2, .D = 16, .has_documents = true}, 3, true,
+              f->device, worst);
+    try_shape(&(shape){.B = 1, .T = 809, .H = 2, .K = 1, .D = 16, .is_full = true, .dropout = 0.3},
+              4, true, f->device, worst);
+    try_shape(&(shape){.B = 1, .T = 1000, .H = 1, .K = 1, .D = 32, .span = 250, .is_full = true}, 5,
+              false, f->device, worst);
 }
 
 static bool same_results(const problem *p, const operands *a, const operands *b) {
@@ -478,24 +524,28 @@ static bool same_results(const problem *p, const operands *a, const operands *b)
     return true;
 }
 
-static void both_ways(const sw_device *device, sw_number_kind numbers, const problem *p, operands *o) {
+static void both_ways(const sw_device *device, sw_number_kind numbers, const problem *p,
+                      operands *o) {
     run(device, numbers, p, SW_KERNEL_ATTENTION, o);
     run(device, numbers, p, SW_KERNEL_ATTENTION_GRAD, o);
 }
 
 static void threads_change_no_bit(void **state) {
     const fixture *f = *state;
-    const shape shapes[] = {{.B = 3, .T = 130, .H = 9, .K = 3, .D = 64, .is_packed = true},
-                            {.B = 1, .T = 1030, .H = 2, .K = 1, .D = 24, .has_documents = true},
-                            {.B = 2, .T = 330, .H = 2, .K = 1, .D = 24, .is_full = true, .dropout = 0.2}};
+    const shape shapes[] = {
+        {.B = 3, .T = 130, .H = 9, .K = 3, .D = 64, .is_packed = true},
+        {.B = 1, .T = 1030, .H = 2, .K = 1, .D = 24, .has_documents = true},
+        {.B = 2, .T = 330, .H = 2, .K = 1, .D = 24, .is_full = true, .dropout = 0.2}};
     for (int i = 0; i < N_VARIANTS; i++)
         for (int j = 0; j < 3 && f->device[i]; j++) {
             problem p = make(&shapes[j], 9, 4);
-            operands alone = lay_out(&p, variants[i].numbers, true, scratch_of(&p, variants[i].numbers, 1));
+            operands alone =
+                lay_out(&p, variants[i].numbers, true, scratch_of(&p, variants[i].numbers, 1));
             both_ways(f->device[i], variants[i].numbers, &p, &alone);
             for (int n = 2; n <= 3; n++) {
                 sw_device *device = open_device(&variants[i], n);
-                operands together = lay_out(&p, variants[i].numbers, true, scratch_of(&p, variants[i].numbers, n));
+                operands together =
+                    lay_out(&p, variants[i].numbers, true, scratch_of(&p, variants[i].numbers, n));
                 both_ways(device, variants[i].numbers, &p, &together);
                 assert_true(same_results(&p, &alone, &together));
                 remove_fences(&together);
@@ -506,8 +556,8 @@ static void threads_change_no_bit(void **state) {
         }
 }
 
-/* Documents packed in a row see as much as the same documents each at the place where the row begins: what stands in the others
- * changes no bit. */
+/* Documents packed in a row see as much as the same documents each at the place where the row
+ * begins: what stands in the others changes no bit. */
 static void other_documents_change_no_bit(void **state) {
     const fixture *f = *state;
     for (int i = 0; i < 2 * N_VARIANTS; i++) {
@@ -516,7 +566,14 @@ static void other_documents_change_no_bit(void **state) {
         const sw_number_kind numbers = variants[i % N_VARIANTS].numbers;
         if (!device)
             continue;
-        problem p = make(&(shape){.B = 1, .T = 300, .H = 6, .K = 2, .D = 64, .has_documents = true, .is_full = is_full}, 4, 4),
+        problem p = make(&(shape){.B = 1,
+                                  .T = 300,
+                                  .H = 6,
+                                  .K = 2,
+                                  .D = 64,
+                                  .has_documents = true,
+                                  .is_full = is_full},
+                         4, 4),
                 q = p;
         int64_t begin = 0; /* of the last document that is not alone */
         for (int64_t t = 0; t < 300; t++)
@@ -532,7 +589,8 @@ static void other_documents_change_no_bit(void **state) {
             for (int64_t j = 0; j < p.n[which]; j++) {
                 const int64_t t = which == LOG_SUM ? j % 300 : j / p.stride[which];
                 if (t >= begin && p.documents[t] == begin)
-                    assert_true(read_number(a.at[which], a.type[which], j) == read_number(b.at[which], b.type[which], j));
+                    assert_true(read_number(a.at[which], a.type[which], j) ==
+                                read_number(b.at[which], b.type[which], j));
             }
         remove_fences(&a);
         remove_fences(&b);
@@ -547,7 +605,9 @@ static void what_is_not_finite_stays_in_its_row(void **state) {
         for (int j = 0; j < 3 && f->device[i]; j++) {
             const double spoilt = j == 0 ? (double)NAN : j == 1 ? INFINITY : -INFINITY;
             problem p = make(&(shape){.B = 2, .T = 70, .H = 4, .K = 2, .D = 64}, 4, 4);
-            operands clean = lay_out(&p, variants[i].numbers, true, scratch_of(&p, variants[i].numbers, 1)), dirty;
+            operands clean = lay_out(&p, variants[i].numbers, true,
+                                     scratch_of(&p, variants[i].numbers, 1)),
+                     dirty;
             both_ways(f->device[i], variants[i].numbers, &p, &clean);
             for (int which = Q; which <= DOUT; which++)
                 p.value[which][11 * p.stride[which] + which] = spoilt;

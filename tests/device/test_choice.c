@@ -1,4 +1,5 @@
-/* Who multiplies matrices: by the kernel set, by a machine file, by what runs here; and the machine file itself. */
+/* Who multiplies matrices: by the kernel set, by a machine file, by what runs here; and the machine
+ * file itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,7 +95,8 @@ static void a_file_of_another_machine_or_version_is_not_believed(void **state) {
     }
 }
 
-/* Without a file the choice can run, and is the same for fp32 each time; a broken one is as none. */
+/* Without a file the choice can run, and is the same for fp32 each time; a broken one is as
+ * none. */
 static void without_a_usable_file_the_cpu_decides(void **state) {
     (void)state;
     for (int broken = 0; broken < 2; broken++) {
@@ -136,10 +138,13 @@ static void bad_files_are_named(void **state) {
     static const char *const bad[][2] = {
         {"{\"format\": 2, \"cpu\": \"x\"}", "format 2"},
         {"{\"format\": 1, \"cpu\": 3}", "cpu"},
-        {"{\"format\": 1, \"cpu\": \"x\", \"version\": \"1\", \"kernel_set\": \"x86-64-v9\"}", "x86-64-v9"},
-        {"{\"format\": 1, \"cpu\": \"x\", \"version\": \"1\", \"kernel_set\": \"baseline\", \"roofs\": {\"fp32, 128 bits\": -1}}",
+        {"{\"format\": 1, \"cpu\": \"x\", \"version\": \"1\", \"kernel_set\": \"x86-64-v9\"}",
+         "x86-64-v9"},
+        {"{\"format\": 1, \"cpu\": \"x\", \"version\": \"1\", \"kernel_set\": \"baseline\", "
+         "\"roofs\": {\"fp32, 128 bits\": -1}}",
          "fp32, 128 bits"},
-        {"{\"format\": 1, \"cpu\": \"x\", \"version\": \"1\", \"kernel_set\": \"baseline\", \"roofs\": {}, \"products_of_fp32\": "
+        {"{\"format\": 1, \"cpu\": \"x\", \"version\": \"1\", \"kernel_set\": \"baseline\", "
+         "\"roofs\": {}, \"products_of_fp32\": "
          "{\"own\": "
          "1e20}}",
          "products_of_fp32.own"},
@@ -147,7 +152,9 @@ static void bad_files_are_named(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         sw_machine machine;
         sw_error err = {0};
-        assert_int_equal(sw_machine_parse("some.json", bad[i][0], (int64_t)strlen(bad[i][0]), &machine, &err), SW_BAD_FILE);
+        assert_int_equal(
+            sw_machine_parse("some.json", bad[i][0], (int64_t)strlen(bad[i][0]), &machine, &err),
+            SW_BAD_FILE);
         assert_non_null(strstr(err.message, "some.json"));
         if (!strstr(err.message, bad[i][1]))
             fail_msg("no %s in: %s", bad[i][1], err.message);

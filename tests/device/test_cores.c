@@ -1,5 +1,5 @@
-/* The cores that a process may use, and how ranks share them. Machines of other shapes are described to hwloc in words, in a
- * child process: it reads its environment once. */
+/* The cores that a process may use, and how ranks share them. Machines of other shapes are
+ * described to hwloc in words, in a child process: it reads its environment once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,8 @@ static int cores_of(const char *machine, int n, const int *cpus) {
         static sw_cores cores;
         setenv("HWLOC_SYNTHETIC", machine, 1);
         sw_cores_find(&cores);
-        _exit(cores.n_found == n && cores.n <= n && memcmp(cores.cpu, cpus, (size_t)n * sizeof *cpus) == 0);
+        _exit(cores.n_found == n && cores.n <= n &&
+              memcmp(cores.cpu, cpus, (size_t)n * sizeof *cpus) == 0);
     }
     int status = -1;
     assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
@@ -41,7 +42,8 @@ static void hardware_threads_that_share_a_core_count_once(void **state) {
     assert_true(cores_of("package:2 l3:2 core:2 pu:2", 8, (int[]){0, 2, 4, 6, 8, 10, 12, 14}));
 }
 
-/* Hardware threads numbered across packages, as many machines do: neighbours in the list still share a package. */
+/* Hardware threads numbered across packages, as many machines do: neighbours in the list still
+ * share a package. */
 static void cores_come_in_the_machine_s_order(void **state) {
     (void)state;
     assert_true(cores_of("package:2 core:2 pu:1(indexes=0,2,1,3)", 4, (int[]){0, 2, 1, 3}));
@@ -81,7 +83,8 @@ static void no_core_is_given_twice_and_none_when_they_are_too_few(void **state) 
                     cores.cpu[i] = i;
                 bool fits = n_ranks * n_threads <= cores.n;
                 for (int rank = 0; rank < n_ranks; rank++) {
-                    assert_int_equal(sw_cores_of_rank(&cores, n_ranks, n_threads, rank, cpus), fits);
+                    assert_int_equal(sw_cores_of_rank(&cores, n_ranks, n_threads, rank, cpus),
+                                     fits);
                     for (int t = 0; t < n_threads && fits; t++)
                         assert_int_equal(times[cpus[t]]++, 0);
                 }
@@ -126,7 +129,8 @@ static void the_older_groups_have_quotas_too(void **state) {
     expect_quota(state, INFINITY);
     put_file(state, "/sys/fs/cgroup/cpu/jobs/1/cpu.cfs_quota_us", "300000\n");
     expect_quota(state, 3);
-    put_file(state, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n"); /* of a period that is not told */
+    put_file(state, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+             "200000\n"); /* of a period that is not told */
     expect_quota(state, 3);
 }
 
@@ -160,7 +164,8 @@ static void look(void *arg, int64_t task, int worker) {
     sched_getaffinity(0, sizeof p->mask[worker], &p->mask[worker]);
 }
 
-static void threads_are_pinned_where_they_are_told_and_the_caller_is_freed_at_the_end(void **state) {
+static void
+threads_are_pinned_where_they_are_told_and_the_caller_is_freed_at_the_end(void **state) {
     (void)state;
     static sw_cores cores;
     cpu_set_t before, after;
@@ -173,7 +178,8 @@ static void threads_are_pinned_where_they_are_told_and_the_caller_is_freed_at_th
     places p;
     assert_int_equal(pthread_barrier_init(&p.all_here, NULL, 2), 0);
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.n_threads = 2, .cpus = cpus}, &device, &err), SW_OK);
+    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.n_threads = 2, .cpus = cpus}, &device, &err),
+                     SW_OK);
     sw_parallel(device, 2, look, &p); /* each task waits for the other, so each worker has one */
     for (int worker = 0; worker < 2; worker++)
         assert_true(CPU_COUNT(&p.mask[worker]) == 1 && CPU_ISSET(cpus[worker], &p.mask[worker]));

@@ -18,27 +18,33 @@ static const int64_t chunks[] = {70, 1, 7, 64, 69, 256};
 enum { N_CHUNKS = sizeof chunks / sizeof *chunks, LOGITS = 3, LOSS = 4, DX = 5, DHEAD = 6 };
 
 /* The case with a chunk, and every target (supervised 2), half of them (1) or none (0). */
-static device_case make(sw_arena *arena, sw_kernel kernel, const sw_device *oracle, int64_t chunk, int supervised) {
+static device_case make(sw_arena *arena, sw_kernel kernel, const sw_device *oracle, int64_t chunk,
+                        int supervised) {
     device_case c = device_make(arena, kernel, &shape, oracle, 5);
     c.dim[3] = chunk;
     c.operand[LOGITS].n = chunk * shape.V;
     c.operand[LOGITS].value = sw_arena_take(arena, sizeof(double) * (size_t)c.operand[LOGITS].n);
     for (int64_t t = 0; t < shape.n; t++)
-        c.operand[2].value[t] = supervised == 0 || (supervised == 1 && (t % 2 || t < 30)) ? -1 : (double)(t * 37 % shape.V);
+        c.operand[2].value[t] = supervised == 0 || (supervised == 1 && (t % 2 || t < 30))
+                                    ? -1
+                                    : (double)(t * 37 % shape.V);
     return c;
 }
 
 static void chunks_change_nothing(void **state) {
     (void)state;
-    sw_device *oracle = device_open(SW_SET_BASELINE, SW_GEMM_PLAIN), *device = device_open(sw_kernel_set_best(), SW_GEMM_BLAS);
+    sw_device *oracle = device_open(SW_SET_BASELINE, SW_GEMM_PLAIN),
+              *device = device_open(sw_kernel_set_best(), SW_GEMM_BLAS);
     for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++)
         for (int supervised = 0; supervised < 3; supervised++)
             for (int add = 0; add < 2; add++) {
                 sw_arena arena = {0};
                 double *whole[SW_MAX_OPERANDS], *got[SW_MAX_OPERANDS], *loss[SW_MAX_OPERANDS];
                 for (int i = 0; i < N_CHUNKS; i++) {
-                    device_case c = make(&arena, SW_KERNEL_CROSS_ENTROPY_GRAD, oracle, chunks[i], supervised);
-                    device_case forward = make(&arena, SW_KERNEL_CROSS_ENTROPY, oracle, chunks[i], supervised);
+                    device_case c =
+                        make(&arena, SW_KERNEL_CROSS_ENTROPY_GRAD, oracle, chunks[i], supervised);
+                    device_case forward =
+                        make(&arena, SW_KERNEL_CROSS_ENTROPY, oracle, chunks[i], supervised);
                     c.accumulate = add ? 1u << DHEAD : 0;
                     device_round(&c, (sw_number_kind)numbers);
                     device_round(&forward, (sw_number_kind)numbers);
@@ -48,12 +54,16 @@ static void chunks_change_nothing(void **state) {
                     assert_true(fabs(loss[LOSS][0] - now[0]) <= 1e-6 * fabs(now[0]));
                     if (i == 0)
                         continue;
-                    /* sums that are all but equal may round to neighbours: a whole unit of bf16 apart */
+                    /* sums that are all but equal may round to neighbours: a whole unit of bf16
+                     * apart */
                     const double bound = numbers == SW_NUMBERS_BF16 ? 0x1p-7 : 1e-6;
                     for (int o = LOSS; o <= DHEAD; o++)
-                        if (!(device_distance(&c, (sw_number_kind)numbers, o, got[o], whole[o]) <= bound))
-                            fail_msg("chunk %ld, supervised %d, operand %d: off by %g", (long)chunks[i], supervised, o,
-                                     device_distance(&c, (sw_number_kind)numbers, o, got[o], whole[o]));
+                        if (!(device_distance(&c, (sw_number_kind)numbers, o, got[o], whole[o]) <=
+                              bound))
+                            fail_msg(
+                                "chunk %ld, supervised %d, operand %d: off by %g", (long)chunks[i],
+                                supervised, o,
+                                device_distance(&c, (sw_number_kind)numbers, o, got[o], whole[o]));
                 }
                 sw_arena_free(&arena);
             }
@@ -84,7 +94,8 @@ static void no_targets_no_gradient(void **state) {
 
 _Alignas(64) static char workspace[SW_PRODUCT_WORKSPACE];
 
-/* Logits far apart neither overflow nor lose a target: loss = 200 where a wrong word leads by 200, 0 where the right one does. */
+/* Logits far apart neither overflow nor lose a target: loss = 200 where a wrong word leads by 200,
+ * 0 where the right one does. */
 static void large_logits_stay_finite(void **state) {
     (void)state;
     sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);
@@ -93,14 +104,16 @@ static void large_logits_stay_finite(void **state) {
     float logits[6], dx[2], dhead[3];
     double loss;
     const sw_scalars scalars = {.loss_scale = 1};
-    sw_kernel_call call = {.operand = {(void *)x, (void *)head, (void *)targets, logits, &loss, dx, dhead},
-                           .dim = {2, 3, 1, 2},
-                           .scratch = workspace,
-                           .scalars = &scalars};
+    sw_kernel_call call = {
+        .operand = {(void *)x, (void *)head, (void *)targets, logits, &loss, dx, dhead},
+        .dim = {2, 3, 1, 2},
+        .scratch = workspace,
+        .scalars = &scalars};
     sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_CROSS_ENTROPY_GRAD)(device, &call);
     assert_true(fabs(loss - 200) < 1e-4);
     assert_true(fabsf(dx[0] - 1) < 1e-6f && fabsf(dx[1]) < 1e-6f);
-    assert_true(fabsf(dhead[0] + 200) < 1e-3f && fabsf(dhead[1] - 200) < 1e-3f && fabsf(dhead[2]) < 1e-6f);
+    assert_true(fabsf(dhead[0] + 200) < 1e-3f && fabsf(dhead[1] - 200) < 1e-3f &&
+                fabsf(dhead[2]) < 1e-6f);
     device->close(device);
 }
 
@@ -116,8 +129,9 @@ static void not_a_number_reaches_the_loss(void **state) {
             const int32_t target = 69;
             double loss = 0;
             head[place] = sw_bits_float(place % 2 ? 0xffffffffu : 0x7fc00001u);
-            sw_kernel_call call = {
-                .operand = {x, head, (void *)&target, logits, &loss}, .dim = {1, 70, 1, 1}, .scratch = workspace};
+            sw_kernel_call call = {.operand = {x, head, (void *)&target, logits, &loss},
+                                   .dim = {1, 70, 1, 1},
+                                   .scratch = workspace};
             sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_CROSS_ENTROPY)(device, &call);
             assert_true(isnan(loss));
         }

@@ -1,4 +1,5 @@
-/* test_linear.c: several products of one x: weights that lie one after another, and weights that lie apart. */
+/* test_linear.c: several products of one x: weights that lie one after another, and weights that
+ * lie apart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +18,9 @@ static const int64_t OUTS[] = {64, 32, 32}; /* of IN columns: multiples of 256 e
 
 /* Weights [OUT, IN] in one piece, or each in a piece of its own; likewise their gradients. */
 typedef struct pieces {
-    float *x, *dy, *dx, *y, *weight, *gradient, *bias, *bias_gradient; /* dx and y of the kind's activations, the others fp32 */
-    uint16_t *narrow, *narrow_x, *narrow_dy;                           /* the weight, x and dy in bf16 */
+    float *x, *dy, *dx, *y, *weight, *gradient, *bias,
+        *bias_gradient; /* dx and y of the kind's activations, the others fp32 */
+    uint16_t *narrow, *narrow_x, *narrow_dy; /* the weight, x and dy in bf16 */
     float *scratch;
     int64_t gap; /* elements between one weight and the next */
 } pieces;
@@ -66,7 +68,8 @@ static pieces make(int64_t gap) {
 }
 
 static void free_pieces(pieces *p) {
-    float *all[] = {p->x, p->dy, p->dx, p->y, p->weight, p->gradient, p->bias, p->bias_gradient, p->scratch};
+    float *all[] = {
+        p->x, p->dy, p->dx, p->y, p->weight, p->gradient, p->bias, p->bias_gradient, p->scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(p->narrow);
@@ -75,12 +78,15 @@ static void free_pieces(pieces *p) {
 }
 
 /* `adds`: to what dx and the weights' gradients hold already. */
-static void run(const sw_device *device, sw_number_kind numbers, sw_kernel kernel, pieces *p, bool adds) {
+static void run(const sw_device *device, sw_number_kind numbers, sw_kernel kernel, pieces *p,
+                bool adds) {
     sw_kernel_call call = {.dim = {ROWS, IN, 0, OUTS[0], OUTS[1], OUTS[2]}, .scratch = p->scratch};
     int64_t at = 0, first = 0;
-    assert_true(sw_kernel_scratch_bytes(kernel, call.dim, numbers, 1) <= LARGEST * (int64_t)sizeof *p->scratch);
+    assert_true(sw_kernel_scratch_bytes(kernel, call.dim, numbers, 1) <=
+                LARGEST * (int64_t)sizeof *p->scratch);
     for (int i = 0; i < 3; at += OUTS[i] * IN + p->gap, first += OUTS[i++]) {
-        void *weight = numbers == SW_NUMBERS_BF16 ? (void *)(p->narrow + at) : (void *)(p->weight + at);
+        void *weight =
+            numbers == SW_NUMBERS_BF16 ? (void *)(p->narrow + at) : (void *)(p->weight + at);
         if (kernel == SW_KERNEL_LINEAR_GRAD_WEIGHT) {
             call.operand[2 + i] = p->gradient + at;
             call.operand[5 + i] = p->bias_gradient + first;
@@ -109,11 +115,14 @@ static void run(const sw_device *device, sw_number_kind numbers, sw_kernel kerne
 }
 
 static double element(sw_number_kind numbers, const float *array, int64_t i) {
-    return (double)(numbers == SW_NUMBERS_BF16 ? sw_bf16_to_float(((const uint16_t *)(const void *)array)[i]) : array[i]);
+    return (double)(numbers == SW_NUMBERS_BF16
+                        ? sw_bf16_to_float(((const uint16_t *)(const void *)array)[i])
+                        : array[i]);
 }
 
-/* Outputs and the gradients of weights are the same sums, bit for bit; a gradient of x, a sum over the outputs of all, is the
- * same up to the order of its terms; in bf16 it is rounded once or three times, and no sum on the way is twice the largest. */
+/* Outputs and the gradients of weights are the same sums, bit for bit; a gradient of x, a sum over
+ * the outputs of all, is the same up to the order of its terms; in bf16 it is rounded once or three
+ * times, and no sum on the way is twice the largest. */
 static void weights_apart_give_what_weights_together_give(void **state) {
     (void)state;
     for (int set = 0; set < SW_N_KERNEL_SETS; set++) {
@@ -126,12 +135,16 @@ static void weights_apart_give_what_weights_together_give(void **state) {
                 pieces *both[] = {&together, &apart};
                 for (int i = 0; i < 2; i++) {
                     run(device, (sw_number_kind)numbers, SW_KERNEL_LINEAR, both[i], adds);
-                    run(device, (sw_number_kind)numbers, SW_KERNEL_LINEAR_GRAD_INPUT, both[i], adds);
-                    run(device, (sw_number_kind)numbers, SW_KERNEL_LINEAR_GRAD_WEIGHT, both[i], adds);
+                    run(device, (sw_number_kind)numbers, SW_KERNEL_LINEAR_GRAD_INPUT, both[i],
+                        adds);
+                    run(device, (sw_number_kind)numbers, SW_KERNEL_LINEAR_GRAD_WEIGHT, both[i],
+                        adds);
                 }
-                const size_t bytes = (size_t)sw_dtype_bytes(sw_activation_type((sw_number_kind)numbers));
+                const size_t bytes =
+                    (size_t)sw_dtype_bytes(sw_activation_type((sw_number_kind)numbers));
                 assert_memory_equal(together.y, apart.y, ROWS * OUT * bytes);
-                assert_memory_equal(together.bias_gradient, apart.bias_gradient, OUT * sizeof(float));
+                assert_memory_equal(together.bias_gradient, apart.bias_gradient,
+                                    OUT * sizeof(float));
                 for (int64_t i = 0, first = 0; i < 3; first += OUTS[i++] * IN)
                     assert_memory_equal(together.gradient + first, apart.gradient + first + i * 512,
                                         (size_t)(OUTS[i] * IN) * sizeof(float));
@@ -143,7 +156,9 @@ static void weights_apart_give_what_weights_together_give(void **state) {
                     largest = fmax(largest, fabs(a));
                     difference = fmax(difference, fabs(a - b));
                 }
-                assert_true(difference <= (numbers == SW_NUMBERS_BF16 ? 4 * device_half_unit(2 * largest) : 1e-5));
+                assert_true(
+                    difference <=
+                    (numbers == SW_NUMBERS_BF16 ? 4 * device_half_unit(2 * largest) : 1e-5));
                 free_pieces(&together);
                 free_pieces(&apart);
             }
@@ -152,6 +167,7 @@ static void weights_apart_give_what_weights_together_give(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(weights_apart_give_what_weights_together_give)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_apart_give_what_weights_together_give)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* The elementary functions of the float kernels against the C library in double: over evenly spaced arguments, and over every
- * 4093rd of all floats (a prime, so that all exponents and low bits come). */
+/* The elementary functions of the float kernels against the C library in double: over evenly spaced
+ * arguments, and over every 4093rd of all floats (a prime, so that all exponents and low bits
+ * come). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +53,8 @@ static void turns_are_within_their_error(void **state) {
         float cosine, sine;
         real_turn((float)turns, &cosine, &sine);
         const double angle = 2 * M_PI * (double)(float)turns;
-        assert_true(fabs((double)cosine - cos(angle)) <= 1.5e-7 && fabs((double)sine - sin(angle)) <= 1.5e-7);
+        assert_true(fabs((double)cosine - cos(angle)) <= 1.5e-7 &&
+                    fabs((double)sine - sin(angle)) <= 1.5e-7);
     }
 }
 
@@ -60,7 +62,8 @@ static void sigmoid_and_its_rest_add_up(void **state) {
     (void)state;
     for (double x = -100; x <= 100; x += 0.003) {
         float rest;
-        const double held = fmin(fmax((double)(float)x, -80), 80), got = (double)real_sigmoid((float)x, &rest);
+        const double held = fmin(fmax((double)(float)x, -80), 80),
+                     got = (double)real_sigmoid((float)x, &rest);
         assert_true(fabs(got - 1 / (1 + exp(-held))) <= 4e-7 / (1 + exp(-held)));
         assert_true(fabs((double)rest - 1 / (1 + exp(held))) <= 4e-7 / (1 + exp(held)));
         assert_true(got >= 0x1p-126 && rest >= 0x1p-126f);
@@ -87,7 +90,8 @@ static bool next_float(uint64_t *bits, double least, double most, float *x) {
 
 static void holds_at(const char *function, float x, double got, double expected, double bound) {
     if (!(fabs(got - expected) <= bound))
-        fail_msg("%s(%a): %a, not %a: off by %g", function, (double)x, got, expected, got - expected);
+        fail_msg("%s(%a): %a, not %a: off by %g", function, (double)x, got, expected,
+                 got - expected);
 }
 
 static void exp_holds_over_the_floats(void **state) {
@@ -96,7 +100,8 @@ static void exp_holds_over_the_floats(void **state) {
     for (uint64_t bits = 0; next_float(&bits, -87, 88, &x);)
         holds_at("exp", x, (double)real_exp(x), exp((double)x), 1.5e-7 * exp((double)x));
     for (uint64_t bits = 0; next_float(&bits, -INFINITY, 88, &x);)
-        holds_at("exp_to_zero", x, (double)real_exp_to_zero(x), exp((double)x), x < -64 ? 0x1p-92 : 1.5e-7 * exp((double)x));
+        holds_at("exp_to_zero", x, (double)real_exp_to_zero(x), exp((double)x),
+                 x < -64 ? 0x1p-92 : 1.5e-7 * exp((double)x));
 }
 
 static void log_holds_over_the_floats(void **state) {
@@ -138,12 +143,14 @@ static void erfcx_holds_over_the_floats(void **state) {
     }
 }
 
-/* A square that is rounded moves its exponential the more, the larger it is. Beyond 12 both stay where they are. */
+/* A square that is rounded moves its exponential the more, the larger it is. Beyond 12 both stay
+ * where they are. */
 static void normal_distribution_holds_over_the_floats(void **state) {
     (void)state;
     float x, density;
     for (uint64_t bits = 0; next_float(&bits, -12, 12, &x);) {
-        const double wide = (double)x, part = erfc(-wide * M_SQRT1_2) / 2, bell = exp(-wide * wide / 2) / sqrt(2 * M_PI);
+        const double wide = (double)x, part = erfc(-wide * M_SQRT1_2) / 2,
+                     bell = exp(-wide * wide / 2) / sqrt(2 * M_PI);
         const double got = (double)real_normal(x, &density);
         holds_at("normal", x, got, part, (9e-7 + 3e-8 * wide * wide) * part);
         holds_at("normal density", x, (double)density, bell, (2e-7 + 3e-8 * wide * wide) * bell);

@@ -1,4 +1,5 @@
-/* Conversions of 16-bit numbers over all their values, the split master, and the exact sum with the kernel that feeds it. */
+/* Conversions of 16-bit numbers over all their values, the split master, and the exact sum with the
+ * kernel that feeds it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@ static void f16_survives_a_round_trip(void **state) {
         const float wide = sw_f16_to_float((uint16_t)bits);
         const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
         const double expected =
-            (bits >> 15 ? -1 : 1) * (exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, (int)exponent - 25));
+            (bits >> 15 ? -1 : 1) *
+            (exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, (int)exponent - 25));
         const uint16_t back = sw_float_to_f16(wide);
         if (exponent == 31 && fraction) {
             assert_true(isnan(wide) && isnan(sw_f16_to_float(back)));
@@ -58,15 +60,16 @@ static void f16_survives_a_round_trip(void **state) {
 static void rounding_to_16_bits_is_to_nearest_even(void **state) {
     (void)state;
     for (uint32_t bits = 0; bits < 0x7f7f; bits++) {
-        const double low = (double)sw_bf16_to_float((uint16_t)bits), high = (double)sw_bf16_to_float((uint16_t)(bits + 1)),
-                     half = (low + high) / 2;
+        const double low = (double)sw_bf16_to_float((uint16_t)bits),
+                     high = (double)sw_bf16_to_float((uint16_t)(bits + 1)), half = (low + high) / 2;
         const float middle = (float)half;
         assert_int_equal(sw_float_to_bf16(middle), bits + (bits & 1));
         assert_int_equal(sw_float_to_bf16(nextafterf(middle, 0)), bits);
         assert_int_equal(sw_float_to_bf16(nextafterf(middle, INFINITY)), bits + 1);
     }
     for (uint32_t bits = 0; bits < 0x7bff; bits++) {
-        const float middle = (sw_f16_to_float((uint16_t)bits) + sw_f16_to_float((uint16_t)(bits + 1))) / 2;
+        const float middle =
+            (sw_f16_to_float((uint16_t)bits) + sw_f16_to_float((uint16_t)(bits + 1))) / 2;
         assert_int_equal(sw_float_to_f16(middle), bits + (bits & 1));
         assert_int_equal(sw_float_to_f16(nextafterf(middle, 0)), bits);
         assert_int_equal(sw_float_to_f16(nextafterf(middle, INFINITY)), bits + 1);
@@ -74,7 +77,8 @@ static void rounding_to_16_bits_is_to_nearest_even(void **state) {
     }
 }
 
-/* Any 32 bits, numbers or not, come back; and the copy of a number is the bf16 nearest to it, ties away from zero. */
+/* Any 32 bits, numbers or not, come back; and the copy of a number is the bf16 nearest to it, ties
+ * away from zero. */
 static void split_masters_lose_nothing(void **state) {
     (void)state;
     sw_device *device = device_open(sw_kernel_set_best(), SW_GEMM_PLAIN);
@@ -84,17 +88,20 @@ static void split_masters_lose_nothing(void **state) {
     uint64_t seed = 7;
     for (int i = 0; i < N; i++)
         master[i] = (uint32_t)(next(&seed) >> 16);
-    sw_kernel_call split = {.operand = {master, copy, low}, .dim = {N}}, join = {.operand = {copy, low, back}, .dim = {N}};
+    sw_kernel_call split = {.operand = {master, copy, low}, .dim = {N}},
+                   join = {.operand = {copy, low, back}, .dim = {N}};
     sw_device_kernel(device, SW_NUMBERS_BF16, SW_KERNEL_SPLIT)(device, &split);
     sw_device_kernel(device, SW_NUMBERS_BF16, SW_KERNEL_JOIN)(device, &join);
     assert_memory_equal(back, master, sizeof *master * N);
     for (int i = 0; i < N; i++) {
         assert_int_equal(copy[i], sw_split_high(sw_bits_float(master[i])));
-        const double x = (double)sw_bits_float(master[i]), nearest = (double)sw_bf16_to_float(copy[i]);
+        const double x = (double)sw_bits_float(master[i]),
+                     nearest = (double)sw_bf16_to_float(copy[i]);
         if (!(fabs(x) < 3e38))
             continue;
         const double ulp = fabs((double)sw_bf16_to_float((uint16_t)(copy[i] + 1)) - nearest);
-        assert_true(fabs(x - nearest) < ulp / 2 || (fabs(x - nearest) <= ulp / 2 && fabs(nearest) >= fabs(x)));
+        assert_true(fabs(x - nearest) < ulp / 2 ||
+                    (fabs(x - nearest) <= ulp / 2 && fabs(nearest) >= fabs(x)));
     }
     free(master), free(back), free(copy), free(low);
     device->close(device);
@@ -154,8 +161,8 @@ static void non_finite_terms_are_never_lost(void **state) {
     }
 }
 
-/* Squares come in blocks of 256, so cuts at blocks change no bit; and every set gives the same sum, for products of floats are
- * exact. */
+/* Squares come in blocks of 256, so cuts at blocks change no bit; and every set gives the same sum,
+ * for products of floats are exact. */
 static void squares_do_not_depend_on_cuts(void **state) {
     (void)state;
     enum { BLOCKS = 24, N = BLOCKS * SW_BLOCK };
@@ -175,7 +182,8 @@ static void squares_do_not_depend_on_cuts(void **state) {
             sw_wide_sum sum = {0};
             for (int64_t from = 0; from < N; from += cut * SW_BLOCK) {
                 const int64_t rest = N - from;
-                sw_kernel_call call = {.operand = {x + from, &sum}, .dim = {rest < cut * SW_BLOCK ? rest : cut * SW_BLOCK}};
+                sw_kernel_call call = {.operand = {x + from, &sum},
+                                       .dim = {rest < cut * SW_BLOCK ? rest : cut * SW_BLOCK}};
                 sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_SQUARES)(device, &call);
             }
             if (set == 0 && cut == 1)

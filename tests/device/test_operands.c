@@ -1,6 +1,7 @@
-/* The table of kernels says what every call is given; whatever else is given is caught before anything runs. The right call of
- * each kernel is made from its row, and spoiled in every way. (That the rows are what kernels do is found out where those are
- * run: every case of tests/support/device_case.c is held to its row.) */
+/* The table of kernels says what every call is given; whatever else is given is caught before
+ * anything runs. The right call of each kernel is made from its row, and spoiled in every way.
+ * (That the rows are what kernels do is found out where those are run: every case of
+ * tests/support/device_case.c is held to its row.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +30,11 @@ static int64_t value_of(char *text) {
             if (strcmp(term, "D/2") == 0)
                 strcpy(term, "3");
             int64_t product = 1;
-            for (char *factor = strtok_r(term, "*", &inner); factor; factor = strtok_r(NULL, "*", &inner))
-                product *= strcmp(factor, "any") == 0 ? 1 : *factor >= '0' && *factor <= '9' ? *factor - '0' : 6;
+            for (char *factor = strtok_r(term, "*", &inner); factor;
+                 factor = strtok_r(NULL, "*", &inner))
+                product *= strcmp(factor, "any") == 0         ? 1
+                           : *factor >= '0' && *factor <= '9' ? *factor - '0'
+                                                              : 6;
             sum += product;
         }
         all *= sum;
@@ -63,7 +67,8 @@ static sw_given_call right(sw_kernel kernel, sw_number_kind numbers, sw_kernel_r
         call.operand[i] =
             (sw_given_operand){.buffer = i,
                                .offset = 1600,
-                               .bytes = elements_of(row->operand[i].shape) * sw_element_bytes(row->operand[i].element, numbers),
+                               .bytes = elements_of(row->operand[i].shape) *
+                                        sw_element_bytes(row->operand[i].element, numbers),
                                .element = row->operand[i].element,
                                .is_written = row->operand[i].is_written};
     return call;
@@ -76,7 +81,8 @@ static void passes(sw_kernel kernel, sw_number_kind numbers, const sw_given_call
 }
 
 /* It names the kernel, and what it is about. */
-static void fails(sw_kernel kernel, sw_number_kind numbers, const sw_given_call *call, const char *about, const char *what) {
+static void fails(sw_kernel kernel, sw_number_kind numbers, const sw_given_call *call,
+                  const char *about, const char *what) {
     sw_error err;
     if (sw_kernel_check(kernel, numbers, call, &err) != SW_BUG)
         fail_msg("%s: %s is not caught: %s", sw_kernel_name(kernel), what, about);
@@ -88,7 +94,8 @@ static void fails(sw_kernel kernel, sw_number_kind numbers, const sw_given_call 
 
 /* "operand 3, dx" */
 static const char *about(const sw_kernel_row *row, int i, char text[64]) {
-    snprintf(text, 64, "operand %d, %.*s", i, (int)row->operand[i].name.bytes, row->operand[i].name.text);
+    snprintf(text, 64, "operand %d, %.*s", i, (int)row->operand[i].name.bytes,
+             row->operand[i].name.text);
     return text;
 }
 
@@ -150,7 +157,8 @@ static void wrong_operands_are_caught(void **state) {
                 call = good;
                 call.operand[i].offset = -1;
                 fails(kernel, numbers, &call, about(&row, i, text), "before its buffer");
-                call = good; /* as in a value that is no part of a larger one, or of one with other rows */
+                call = good; /* as in a value that is no part of a larger one, or of one with other
+                                rows */
                 call.operand[i].bytes += 100 * 8 + 1;
                 fails(kernel, numbers, &call, about(&row, i, text), "too many bytes");
                 for (int e = 0; e < SW_N_ELEMENTS; e++) {
@@ -174,7 +182,8 @@ static void wrong_operands_are_caught(void **state) {
                 call.dim[d] = -1;
                 bool counts = false;
                 for (int i = 0; i < row.n_operands; i++)
-                    counts |= has(row.operand[i].shape, (char[]){row.dimension[d].text[0], '\0'}) && row.dimension[d].bytes == 1;
+                    counts |= has(row.operand[i].shape, (char[]){row.dimension[d].text[0], '\0'}) &&
+                              row.dimension[d].bytes == 1;
                 if (counts && strchr("nBTCVHKDPF", row.dimension[d].text[0]))
                     fails(kernel, numbers, &call, "", "a dimension below 0");
                 call.dim[d] = INT64_MAX / 2;
@@ -197,7 +206,8 @@ static bool lie_alike(const sw_kernel_row *row, int i, int k) {
     return a.bytes == b.bytes && memcmp(a.text, b.text, (size_t)a.bytes) == 0;
 }
 
-/* In place where the row allows it, and nowhere else: not shifted, not where it is added to, not over anything else. */
+/* In place where the row allows it, and nowhere else: not shifted, not where it is added to, not
+ * over anything else. */
 static void what_lies_over_another_operand_is_caught(void **state) {
     (void)state;
     char text[64];
@@ -219,9 +229,11 @@ static void what_lies_over_another_operand_is_caught(void **state) {
                     else
                         fails(kernel, numbers, &call, "lies over operand", "the same place");
                     call.operand[i].offset += sw_element_bytes(row.operand[i].element, numbers);
-                    if (call.operand[other].bytes > sw_element_bytes(row.operand[i].element, numbers))
+                    if (call.operand[other].bytes >
+                        sw_element_bytes(row.operand[i].element, numbers))
                         fails(kernel, numbers, &call, "lies over operand", "shifted by an element");
-                    call.operand[i].offset = call.operand[other].offset + call.operand[other].bytes - 1;
+                    call.operand[i].offset =
+                        call.operand[other].offset + call.operand[other].bytes - 1;
                     fails(kernel, numbers, &call, "lies over operand", "the last byte");
                     call.operand[i].offset = call.operand[other].offset + call.operand[other].bytes;
                     passes(kernel, numbers, &call);
@@ -229,7 +241,8 @@ static void what_lies_over_another_operand_is_caught(void **state) {
                     call.operand[i].buffer = other;
                     call.accumulate = 1u << i;
                     if (row.operand[i].may_accumulate)
-                        fails(kernel, numbers, &call, about(&row, i, text), "in place, and added to");
+                        fails(kernel, numbers, &call, about(&row, i, text),
+                              "in place, and added to");
                 }
         }
 }
@@ -243,18 +256,23 @@ static void parts_lie_beside_one_another(void **state) {
     call.dim[2] = stride;
     for (int i = 1; i <= 4; i++) { /* gate, up, and their gradients over them */
         const int64_t offset = i % 2 ? 0 : width;
-        call.operand[i] = (sw_given_operand){
-            .buffer = 1, .offset = offset, .bytes = all - offset, .element = SW_ELEMENT_A, .is_written = i > 2};
+        call.operand[i] = (sw_given_operand){.buffer = 1,
+                                             .offset = offset,
+                                             .bytes = all - offset,
+                                             .element = SW_ELEMENT_A,
+                                             .is_written = i > 2};
     }
     passes(SW_KERNEL_SWIGLU_GRAD, SW_NUMBERS_F32, &call);
     call.operand[4].offset = width - 4; /* dup begins in the last column of dgate */
     fails(SW_KERNEL_SWIGLU_GRAD, SW_NUMBERS_F32, &call, "operand 3, dgate", "a column in common");
     call.operand[4].offset = width + 4; /* and ends in the first of its next row */
     call.operand[4].bytes = all - width - 4;
-    fails(SW_KERNEL_SWIGLU_GRAD, SW_NUMBERS_F32, &call, "operand 4, dup", "a row that does not fit");
+    fails(SW_KERNEL_SWIGLU_GRAD, SW_NUMBERS_F32, &call, "operand 4, dup",
+          "a row that does not fit");
     call.operand[4].offset = 0;
     call.operand[4].bytes = all;
-    fails(SW_KERNEL_SWIGLU_GRAD, SW_NUMBERS_F32, &call, "it lies over operand 4, dup", "both gradients in one place");
+    fails(SW_KERNEL_SWIGLU_GRAD, SW_NUMBERS_F32, &call, "it lies over operand 4, dup",
+          "both gradients in one place");
     call.dim[2] = 5; /* rows of 6 that begin after 5 */
     fails(SW_KERNEL_SWIGLU_GRAD, SW_NUMBERS_F32, &call, "operand 1, gate", "rows over one another");
 }
@@ -265,11 +283,13 @@ static void a_product_has_its_weight(void **state) {
     sw_kernel_row row;
     sw_given_call call = right(SW_KERNEL_LINEAR, SW_NUMBERS_BF16, &row);
     call.operand[3].buffer = -1; /* the third weight */
-    fails(SW_KERNEL_LINEAR, SW_NUMBERS_BF16, &call, "operand 3, weight P[out2,in]: it is missing", "a weight too few");
+    fails(SW_KERNEL_LINEAR, SW_NUMBERS_BF16, &call, "operand 3, weight P[out2,in]: it is missing",
+          "a weight too few");
     call.dim[5] = 0; /* out2 */
     fails(SW_KERNEL_LINEAR, SW_NUMBERS_BF16, &call, "operand 6, bias P[out2]", "a bias of nothing");
     call.operand[6].buffer = -1;
-    call.operand[7].bytes = call.operand[8].bytes = 6 * 12 * 2; /* residual and y have two products left */
+    call.operand[7].bytes = call.operand[8].bytes =
+        6 * 12 * 2; /* residual and y have two products left */
     passes(SW_KERNEL_LINEAR, SW_NUMBERS_BF16, &call);
 }
 

@@ -1,4 +1,5 @@
-/* sw_parallel: every task once, on workers that exist, whatever the number of threads. Ranks run it AS_THREADS too. */
+/* sw_parallel: every task once, on workers that exist, whatever the number of threads. Ranks run it
+ * AS_THREADS too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +67,8 @@ static void every_task_runs_once_and_no_two_share_a_worker(void **state) {
         }
 }
 
-/* What tasks wrote is seen by the caller without further ado, and what the caller wrote is seen by tasks. */
+/* What tasks wrote is seen by the caller without further ado, and what the caller wrote is seen by
+ * tasks. */
 static void add_one(void *arg, int64_t task, int worker) {
     (void)worker;
     ((int64_t *)arg)[task]++;
@@ -148,8 +150,9 @@ static void a_device_alone_has_one_thread_and_the_same_kernels(void **state) {
     assert_ptr_equal(device->alone->alone, device->alone);
     for (int numbers = 0; numbers < SW_N_NUMBER_KINDS; numbers++)
         for (int kernel = 0; kernel < SW_N_KERNELS; kernel++)
-            assert_ptr_equal(sw_device_kernel(device->alone, (sw_number_kind)numbers, (sw_kernel)kernel),
-                             sw_device_kernel(device, (sw_number_kind)numbers, (sw_kernel)kernel));
+            assert_ptr_equal(
+                sw_device_kernel(device->alone, (sw_number_kind)numbers, (sw_kernel)kernel),
+                sw_device_kernel(device, (sw_number_kind)numbers, (sw_kernel)kernel));
     run_and_check(device->alone, MOST_TASKS);
     device->close(device);
 }
@@ -158,7 +161,8 @@ static void too_many_threads_are_refused(void **state) {
     (void)state;
     sw_device *device;
     sw_error err;
-    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.n_threads = SW_MAX_THREADS + 1}, &device, &err), SW_BAD_CONFIG);
+    assert_int_equal(sw_cpu_open(&(sw_cpu_options){.n_threads = SW_MAX_THREADS + 1}, &device, &err),
+                     SW_BAD_CONFIG);
     assert_int_equal(sw_cpu_open(&(sw_cpu_options){.n_threads = -1}, &device, &err), SW_BAD_CONFIG);
     assert_null(device);
 }

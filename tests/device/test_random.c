@@ -1,4 +1,5 @@
-/* Dropout and normal numbers: functions of an index, whatever is computed beside it, with the distribution that they promise. */
+/* Dropout and normal numbers: functions of an index, whatever is computed beside it, with the
+ * distribution that they promise. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,9 +17,11 @@
 
 enum { N = 1 << 20 };
 
-static void normals(const sw_device *device, int64_t n, int64_t stream, int64_t first, uint64_t seed, double std, float *y) {
+static void normals(const sw_device *device, int64_t n, int64_t stream, int64_t first,
+                    uint64_t seed, double std, float *y) {
     const sw_scalars scalars = {.seed = seed};
-    sw_kernel_call call = {.operand = {y}, .dim = {n, stream, first}, .attribute = {std}, .scalars = &scalars};
+    sw_kernel_call call = {
+        .operand = {y}, .dim = {n, stream, first}, .attribute = {std}, .scalars = &scalars};
     sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_NORMAL)(device, &call);
 }
 
@@ -66,12 +69,14 @@ static void normals_follow_the_recipe(void **state) {
         normals(device, 300, stream, firsts[f], 99, 0.02, y);
         for (int i = 0; i < 300; i++) {
             const uint64_t index = (uint64_t)(firsts[f] + i), c = index / 4;
-            const uint32_t counter[4] = {(uint32_t)c, (uint32_t)(c >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
+            const uint32_t counter[4] = {(uint32_t)c, (uint32_t)(c >> 32), (uint32_t)stream,
+                                         (uint32_t)(stream >> 32)};
             uint32_t word[4];
             sw_philox(counter, sw_philox_key(99, SW_PURPOSE_INIT), word);
             const int pair = index % 4 / 2 * 2;
             const double u = word[pair] * 0x1p-32 + 0x1p-33, t = (int32_t)word[pair + 1] * 0x1p-32;
-            const double expected = 0.02 * sqrt(-2 * log(u)) * (index % 2 ? sin(2 * M_PI * t) : cos(2 * M_PI * t));
+            const double expected =
+                0.02 * sqrt(-2 * log(u)) * (index % 2 ? sin(2 * M_PI * t) : cos(2 * M_PI * t));
             assert_true(fabs((double)y[i] - expected) < 0.02 * 4e-4);
         }
     }
@@ -89,7 +94,8 @@ static void any_cut_gives_the_same_numbers(void **state) {
         normals(device, n, 4, 100, 5, 1, whole);
         uint64_t seed = 77;
         for (int at = 0; at < n;) {
-            const int piece = 1 + (int)((device_random(&seed) + 1) * 300), size = piece < n - at ? piece : n - at;
+            const int piece = 1 + (int)((device_random(&seed) + 1) * 300),
+                      size = piece < n - at ? piece : n - at;
             normals(device, size, 4, 100 + at, 5, 1, pieces + at);
             at += size;
         }
@@ -102,10 +108,13 @@ static void any_cut_gives_the_same_numbers(void **state) {
     }
 }
 
-static void drop(const sw_device *device, int64_t B, int64_t T, int64_t C, int64_t first_row, double probability, const float *x,
-                 float *y) {
+static void drop(const sw_device *device, int64_t B, int64_t T, int64_t C, int64_t first_row,
+                 double probability, const float *x, float *y) {
     const sw_scalars scalars = {.seed = 31, .first_row = first_row};
-    sw_kernel_call call = {.operand = {(void *)x, y}, .dim = {B, T, C, 2}, .attribute = {probability}, .scalars = &scalars};
+    sw_kernel_call call = {.operand = {(void *)x, y},
+                           .dim = {B, T, C, 2},
+                           .attribute = {probability},
+                           .scalars = &scalars};
     sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_DROPOUT)(device, &call);
 }
 
@@ -125,7 +134,8 @@ static void dropout_keeps_what_philox_keeps(void **state) {
             for (int r = 0; r < 3; r++) {
                 drop(device, B, T, C, rows[r], probabilities[p], x, y);
                 for (int i = 0; i < B * T * C; i++) {
-                    const bool keeps = sw_dropout_keeps(31, 2, rows[r] + i / (T * C), i % (T * C), probabilities[p]);
+                    const bool keeps = sw_dropout_keeps(31, 2, rows[r] + i / (T * C), i % (T * C),
+                                                        probabilities[p]);
                     assert_true(y[i] == (keeps ? (float)(1 / (1 - probabilities[p])) : 0));
                 }
             }
@@ -161,14 +171,16 @@ static void dropout_keeps_its_share(void **state) {
         int64_t kept = 0;
         for (int i = 0; i < N; i++)
             kept += y[i] != 0;
-        assert_true(fabs((double)kept / N - (1 - probabilities[p])) < 5 * sqrt(probabilities[p] * (1 - probabilities[p]) / N));
+        assert_true(fabs((double)kept / N - (1 - probabilities[p])) <
+                    5 * sqrt(probabilities[p] * (1 - probabilities[p]) / N));
     }
     free(x), free(y);
     device->close(device);
 }
 
-/* Which weights are dropped is a share `p` of them, and knows nothing of its neighbours in any direction: of the key, the query,
- * the head, the row, the call and the seed. Bounds are five standard errors. */
+/* Which weights are dropped is a share `p` of them, and knows nothing of its neighbours in any
+ * direction: of the key, the query, the head, the row, the call and the seed. Bounds are five
+ * standard errors. */
 static void attention_drops_a_share_of_its_weights_at_random(void **state) {
     (void)state;
     enum { KEYS = 512, QUERIES = 512 };
@@ -193,16 +205,19 @@ static void attention_drops_a_share_of_its_weights_at_random(void **state) {
         for (int64_t t = 0; t < QUERIES; t++)
             for (int64_t j = 0; j < KEYS; j++)
                 n_both += dropped[t][j] &&
-                          !sw_attention_keeps(1234 + neighbours[i].seed, 7 + neighbours[i].stream, 99 + neighbours[i].row,
-                                              3 + neighbours[i].head, t + neighbours[i].query, j + neighbours[i].key, p);
+                          !sw_attention_keeps(1234 + neighbours[i].seed, 7 + neighbours[i].stream,
+                                              99 + neighbours[i].row, 3 + neighbours[i].head,
+                                              t + neighbours[i].query, j + neighbours[i].key, p);
         const double share = (double)n_both / n, bound = 5 * sqrt(p * p * (1 - p * p) / n);
         if (!(fabs(share - p * p) < bound))
-            fail_msg("a weight and its neighbour by %s are both dropped in %.5f of all places, not %.5f", neighbours[i].name,
-                     share, p * p);
+            fail_msg(
+                "a weight and its neighbour by %s are both dropped in %.5f of all places, not %.5f",
+                neighbours[i].name, share, p * p);
     }
 }
 
-/* With equal scores and values of 1, what comes out is the share of weights that are kept / (1 - p): 1 on average, for any p. */
+/* With equal scores and values of 1, what comes out is the share of weights that are kept / (1 -
+ * p): 1 on average, for any p. */
 static void attention_keeps_its_expectation(void **state) {
     (void)state;
     enum { B = 4, T = 256, H = 4, D = 8 };
@@ -218,7 +233,8 @@ static void attention_keeps_its_expectation(void **state) {
                                    .attribute = {1, p / 10.0, 1},
                                    .scalars = &scalars};
             void *scratch = NULL;
-            const int64_t bytes = sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, call.dim, SW_NUMBERS_F32, 1);
+            const int64_t bytes =
+                sw_kernel_scratch_bytes(SW_KERNEL_ATTENTION, call.dim, SW_NUMBERS_F32, 1);
             assert_int_equal(posix_memalign(&scratch, 64, (size_t)bytes), 0);
             call.scratch = scratch;
             sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_ATTENTION)(device, &call);
@@ -230,7 +246,8 @@ static void attention_keeps_its_expectation(void **state) {
             /* the mean of T weights, each 1 / (1 - p) with probability 1 - p */
             const double n = B * T * H, variance = p / (10.0 - p) / T;
             assert_true(fabs(sum / n - 1) < 5 * sqrt(variance / n));
-            assert_true(fabs(squares / n - sum * sum / n / n - variance) < 5 * variance * sqrt(2 / n) + 1e-3 * variance);
+            assert_true(fabs(squares / n - sum * sum / n / n - variance) <
+                        5 * variance * sqrt(2 / n) + 1e-3 * variance);
             free(scratch);
             device->close(device);
         }

@@ -1,4 +1,5 @@
-/* The double kernels of the baseline set, the oracle of all others, against formulas written out plainly. */
+/* The double kernels of the baseline set, the oracle of all others, against formulas written out
+ * plainly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,8 +59,30 @@ static const device_shape shapes[] = {
      .layout = 1,
      .packed = 1,
      .span = 500},
-    {.n = 3, .C = 2, .V = 5, .B = 2, .T = 70, .H = 4, .K = 2, .D = 6, .in = 2, .out = 3, .mask = SW_MASK_FULL, .dropout = 0.4},
-    {.n = 3, .C = 2, .V = 5, .B = 2, .T = 90, .H = 2, .K = 1, .D = 6, .in = 2, .out = 3, .packed = 1, .dropout = 0.1},
+    {.n = 3,
+     .C = 2,
+     .V = 5,
+     .B = 2,
+     .T = 70,
+     .H = 4,
+     .K = 2,
+     .D = 6,
+     .in = 2,
+     .out = 3,
+     .mask = SW_MASK_FULL,
+     .dropout = 0.4},
+    {.n = 3,
+     .C = 2,
+     .V = 5,
+     .B = 2,
+     .T = 90,
+     .H = 2,
+     .K = 1,
+     .D = 6,
+     .in = 2,
+     .out = 3,
+     .packed = 1,
+     .dropout = 0.1},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -129,7 +152,8 @@ static void embedding_gradient_adds_rows_of_a_token(void **state) {
 static void positions_are_added_row_by_row(void **state) {
     (void)state;
     for (int s = 0; s < N_SHAPES; s++) {
-        run r = run_case(SW_KERNEL_ADD_POSITIONS, s, 1u << 3), g = run_case(SW_KERNEL_ADD_POSITIONS_GRAD, s, 1u << 2);
+        run r = run_case(SW_KERNEL_ADD_POSITIONS, s, 1u << 3),
+            g = run_case(SW_KERNEL_ADD_POSITIONS_GRAD, s, 1u << 2);
         const int64_t B = shapes[s].B, T = shapes[s].T, C = shapes[s].C;
         for (int64_t i = 0; i < B * T * C; i++)
             near(r.result[2][i], r.in[0][i] + r.in[1][i % (T * C)]);
@@ -148,7 +172,8 @@ static void positions_are_added_row_by_row(void **state) {
 static void positions_restart_where_documents_begin(void **state) {
     (void)state;
     for (int s = 0; s < N_SHAPES; s++) {
-        run r = run_case(SW_KERNEL_ADD_POSITIONS, s, 0), g = run_case(SW_KERNEL_ADD_POSITIONS_GRAD, s, 0);
+        run r = run_case(SW_KERNEL_ADD_POSITIONS, s, 0),
+            g = run_case(SW_KERNEL_ADD_POSITIONS_GRAD, s, 0);
         const int64_t B = shapes[s].B, T = shapes[s].T, C = shapes[s].C;
         double *sum = calloc((size_t)((T + 2) * C), sizeof *sum);
         for (int64_t i = 0; i < B * T * C; i++) {
@@ -170,10 +195,11 @@ static double linear_element(const run *r, int64_t row, int64_t column) {
     int64_t o = column, part = 0;
     for (; o >= outs[part]; part++)
         o -= outs[part];
-    double sum =
-        (r->c.absent >> (4 + part) & 1 ? 0 : r->in[4 + part][o]) + (r->c.absent >> 7 & 1 ? 0 : r->in[7][row * out + column]);
+    double sum = (r->c.absent >> (4 + part) & 1 ? 0 : r->in[4 + part][o]) +
+                 (r->c.absent >> 7 & 1 ? 0 : r->in[7][row * out + column]);
     for (int64_t k = 0; k < in; k++)
-        sum += r->in[0][row * in + k] * r->in[1 + part][dim[2] == 0 ? o * in + k : k * outs[part] + o];
+        sum +=
+            r->in[0][row * in + k] * r->in[1 + part][dim[2] == 0 ? o * in + k : k * outs[part] + o];
     return sum;
 }
 
@@ -181,7 +207,9 @@ static void linear_is_x_times_weight_plus_bias_and_its_first_heads_are_turned(vo
     (void)state;
     for (int s = 0; s < N_SHAPES; s++)
         for (uint32_t without = 0; without < 8; without++) { /* biases, residual, table */
-            run r = run_case(SW_KERNEL_LINEAR, s, (without & 1) * (7u << 4) | (without >> 1 & 1) << 7 | without >> 2 << 9);
+            run r =
+                run_case(SW_KERNEL_LINEAR, s,
+                         (without & 1) * (7u << 4) | (without >> 1 & 1) << 7 | without >> 2 << 9);
             const int64_t out = r.c.dim[3] + r.c.dim[4] + r.c.dim[5], D = r.c.dim[7], half = D / 2;
             const int64_t n_turned = without & 4 ? 0 : r.c.dim[6] * D;
             for (int64_t i = 0; i < r.c.dim[0] * out; i++) {
@@ -191,7 +219,8 @@ static void linear_is_x_times_weight_plus_bias_and_its_first_heads_are_turned(vo
                     const int64_t channel = column % D;
                     const bool is_first = channel < half;
                     const double *turn = r.in[9] + (row % r.c.dim[8] * half + channel % half) * 2;
-                    const double other = linear_element(&r, row, is_first ? column + half : column - half);
+                    const double other =
+                        linear_element(&r, row, is_first ? column + half : column - half);
                     expected = expected * turn[0] + (is_first ? -other : other) * turn[1];
                 }
                 near(r.result[8][i], expected);
@@ -233,7 +262,8 @@ static void layernorm_gives_mean_zero_and_deviation_one(void **state) {
             near(r.result[4][row], mean);
             near(r.result[5][row], 1 / sqrt(variance + 1e-5));
             for (int64_t c = 0; c < C; c++)
-                near(r.result[3][row * C + c], (x[c] - mean) / sqrt(variance + 1e-5) * r.in[1][c] + r.in[2][c]);
+                near(r.result[3][row * C + c],
+                     (x[c] - mean) / sqrt(variance + 1e-5) * r.in[1][c] + r.in[2][c]);
         }
         sw_arena_free(&r.arena);
     }
@@ -246,7 +276,8 @@ static void rotary_turns_channel_i_with_channel_i_plus_half(void **state) {
         const int64_t T = shapes[s].T, H = shapes[s].H, D = shapes[s].D;
         for (int64_t t = 0; t < T; t++)
             for (int64_t i = 0; i < D / 2; i++) {
-                const double *scaling = table.c.attribute, f = pow(10000, -2.0 * (double)i / (double)D);
+                const double *scaling = table.c.attribute,
+                             f = pow(10000, -2.0 * (double)i / (double)D);
                 const double measure = shapes[s].ramp == 1 ? (double)i : f;
                 const double along = (measure - scaling[2]) / (scaling[3] - scaling[2]);
                 const double kept = shapes[s].ramp == 0 || along < 0 ? 0 : along > 1 ? 1 : along;
@@ -256,14 +287,15 @@ static void rotary_turns_channel_i_with_channel_i_plus_half(void **state) {
             }
         const int64_t stride = r.c.dim[4];
         for (int64_t i = 0; i < shapes[s].B * T * stride; i++) {
-            const int64_t t = i / stride % T, d = i % stride % D, pair = (t * (D / 2) + d % (D / 2)) * 2;
+            const int64_t t = i / stride % T, d = i % stride % D,
+                          pair = (t * (D / 2) + d % (D / 2)) * 2;
             if (i % stride >= H * D) {
                 near(r.result[2][i], r.in[0][i]);
                 continue;
             }
             const double cosine = r.in[1][pair], sine = r.c.attribute[0] * r.in[1][pair + 1];
-            near(r.result[2][i],
-                 d < D / 2 ? r.in[0][i] * cosine - r.in[0][i + D / 2] * sine : r.in[0][i] * cosine + r.in[0][i - D / 2] * sine);
+            near(r.result[2][i], d < D / 2 ? r.in[0][i] * cosine - r.in[0][i + D / 2] * sine
+                                           : r.in[0][i] * cosine + r.in[0][i - D / 2] * sine);
         }
         sw_arena_free(&table.arena);
         sw_arena_free(&r.arena);
@@ -282,8 +314,8 @@ static bool sees(const run *r, bool apart, int64_t b, int64_t t, int64_t key) {
 
 static double passed(const run *r, int64_t b, int64_t h, int64_t t, int64_t key) {
     const double p = r->c.attribute[1];
-    const bool keeps =
-        sw_attention_keeps(r->c.scalars.seed, (int64_t)r->c.attribute[2], r->c.scalars.first_row + b, h, t, key, p);
+    const bool keeps = sw_attention_keeps(r->c.scalars.seed, (int64_t)r->c.attribute[2],
+                                          r->c.scalars.first_row + b, h, t, key, p);
     return keeps ? 1 / (1 - p) : 0;
 }
 
@@ -308,7 +340,8 @@ static void attention_is_a_softmax_average(void **state) {
                         double dot = 0;
                         for (int64_t d = 0; d < D; d++)
                             dot += q[d] * k[d];
-                        total += weight[j] = sees(&r, apart, b, t, j) ? exp(dot * 1.25 / sqrt((double)D)) : 0;
+                        total += weight[j] =
+                            sees(&r, apart, b, t, j) ? exp(dot * 1.25 / sqrt((double)D)) : 0;
                     }
                     near(r.result[4][(b * H + h) * T + t], log(total));
                     for (int64_t j = 0; j < T; j++)
@@ -333,7 +366,8 @@ static void activations_follow_their_formulas(void **state) {
         for (int64_t i = 0; i < gelu.c.dim[0]; i++) {
             const int64_t at = i / F * stride + i % F;
             const double x = gelu.in[0][i], gate = swiglu.in[0][at];
-            near(gelu.result[1][i], 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
+            near(gelu.result[1][i],
+                 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
             near(swiglu.result[2][i], gate / (1 + exp(-gate)) * swiglu.in[1][at]);
             near(sum.result[2][i], sum.in[0][i] + sum.in[1][i]);
         }
@@ -382,7 +416,8 @@ static double expected_activation(sw_activation function, double x) {
     return 0;
 }
 
-/* From -40 to 40, in double and in the float kernels; NaN comes through, for a step that makes one must be noticed. */
+/* From -40 to 40, in double and in the float kernels; NaN comes through, for a step that makes one
+ * must be noticed. */
 static void every_activation_follows_its_formula(void **state) {
     (void)state;
     enum { N = 8001 };
@@ -399,8 +434,10 @@ static void every_activation_follows_its_formula(void **state) {
         for (int i = 0; i < N; i++) {
             const double expected = expected_activation((sw_activation)function, wide[i]);
             near(wide_y[i], expected);
-            if (!(fabs((double)narrow_y[i] - expected) <= 1e-6 * fmax(fabs(expected), fabs(wide[i]) < 1 ? 0.5 : 1)))
-                fail_msg("activation %d of %g: %.9g instead of %.9g", function, wide[i], (double)narrow_y[i], expected);
+            if (!(fabs((double)narrow_y[i] - expected) <=
+                  1e-6 * fmax(fabs(expected), fabs(wide[i]) < 1 ? 0.5 : 1)))
+                fail_msg("activation %d of %g: %.9g instead of %.9g", function, wide[i],
+                         (double)narrow_y[i], expected);
         }
         narrow[0] = NAN;
         sw_device_kernel(device, SW_NUMBERS_F32, SW_KERNEL_ACTIVATION)(device, &in_float);
@@ -412,7 +449,8 @@ static void every_activation_follows_its_formula(void **state) {
 static void cross_entropy_is_log_sum_exp_minus_the_target(void **state) {
     (void)state;
     for (int s = 0; s < N_SHAPES; s++) {
-        run r = run_case(SW_KERNEL_CROSS_ENTROPY, s, 0), g = run_case(SW_KERNEL_CROSS_ENTROPY_GRAD, s, 0);
+        run r = run_case(SW_KERNEL_CROSS_ENTROPY, s, 0),
+            g = run_case(SW_KERNEL_CROSS_ENTROPY_GRAD, s, 0);
         const int64_t n = shapes[s].n, V = shapes[s].V, C = shapes[s].C;
         double loss = 0;
         for (int64_t t = 0; t < n; t++) {
@@ -452,11 +490,13 @@ static void adamw_follows_its_formula(void **state) {
     run r = run_case(SW_KERNEL_ADAMW, 2, 0);
     const double lr = 0.01, beta1 = 0.9, beta2 = 0.95, t = 3;
     for (int64_t i = 0; i < r.c.dim[0]; i++) {
-        const double g = 0.7 * r.in[2][i], m = beta1 * r.in[3][i] + (1 - beta1) * g, v = beta2 * r.in[4][i] + (1 - beta2) * g * g;
+        const double g = 0.7 * r.in[2][i], m = beta1 * r.in[3][i] + (1 - beta1) * g,
+                     v = beta2 * r.in[4][i] + (1 - beta2) * g * g;
         const double p = r.in[0][i] * (1 - lr * 0.1);
         near(r.result[3][i], m);
         near(r.result[4][i], v);
-        near(r.result[0][i], p - lr / (1 - pow(beta1, t)) * m / (sqrt(v) / sqrt(1 - pow(beta2, t)) + 1e-6));
+        near(r.result[0][i],
+             p - lr / (1 - pow(beta1, t)) * m / (sqrt(v) / sqrt(1 - pow(beta2, t)) + 1e-6));
     }
     sw_arena_free(&r.arena);
 }
@@ -466,7 +506,8 @@ static void sgd_follows_torch(void **state) {
     for (uint32_t plain = 0; plain < 2; plain++) {
         run r = run_case(SW_KERNEL_SGD, 2, plain << 3);
         for (int64_t i = 0; i < r.c.dim[0]; i++) {
-            const double g = 0.7 * r.in[2][i] + 0.1 * r.in[0][i], buffer = plain ? g : 0.9 * r.in[3][i] + g;
+            const double g = 0.7 * r.in[2][i] + 0.1 * r.in[0][i],
+                         buffer = plain ? g : 0.9 * r.in[3][i] + g;
             near(r.result[0][i], r.in[0][i] - 0.01 * buffer);
             if (!plain)
                 near(r.result[3][i], buffer);

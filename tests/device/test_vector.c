@@ -1,4 +1,5 @@
-/* What the tuned kernels do with one vector, tried in its AVX2 form: the exponential against the C library, and lanes. */
+/* What the tuned kernels do with one vector, tried in its AVX2 form: the exponential against the C
+ * library, and lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

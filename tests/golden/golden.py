@@ -13,21 +13,31 @@ import re
 import shutil
 import sys
 
-sys.path[:0] = [str(pathlib.Path(os.environ["SW_SOURCE"]) / "tests" / part) for part in ("run", "golden")]
+sys.path[:0] = [
+    str(pathlib.Path(os.environ["SW_SOURCE"]) / "tests" / part) for part in ("run", "golden")
+]
 import check
 import runs
 
-CASES = ["llama-untied", "llama-tied", "gpt2", "llama-schedule", "llama-masked", "llama-bf16", "qwen2", "mistral-window", "packed", "packed-gpt2",
-         "llama-lora", "lora-llama", "lora-gpt2"]
+CASES = [
+    "llama-untied", "llama-tied", "gpt2", "llama-schedule", "llama-masked", "llama-bf16", "qwen2",
+    "mistral-window", "packed", "packed-gpt2", "llama-lora", "lora-llama", "lora-gpt2"
+]
 
 
 def compare(case, *overrides):
     run = runs.train_well(case / "run.yaml", *overrides)
-    kernels = [override.partition("=")[2] for override in overrides if override.startswith("train.kernels=")]
-    runs.expect(run.events[0]["kernels"] in (kernels or [runs.kernel_sets()[1]]), f"{case.name} {' '.join(overrides)}: {run.events[0]}")
+    kernels = [
+        override.partition("=")[2] for override in overrides
+        if override.startswith("train.kernels=")
+    ]
+    runs.expect(run.events[0]["kernels"] in (kernels or [runs.kernel_sets()[1]]),
+                f"{case.name} {' '.join(overrides)}: {run.events[0]}")
     report = io.StringIO()
     with contextlib.redirect_stderr(report), contextlib.redirect_stdout(report):
-        verdict = check.main([str(case), str(run.folder / "metrics.jsonl"), str(run.folder / "model")])
+        verdict = check.main(
+            [str(case), str(run.folder / "metrics.jsonl"),
+             str(run.folder / "model")])
     runs.expect(verdict == 0, f"{case.name} {' '.join(overrides)}:\n{report.getvalue()}")
     run.forget()
 
@@ -70,8 +80,10 @@ def slow():
         case, older = runs.GOLDEN / name, with_older_config(runs.GOLDEN / name)
         for n_ranks in (1, 2, 3, 4):
             for stage in (0, 1, 2, 3):
-                yield (case, *settings(n_ranks, stage, f"shard.mode={'copy' if (n_ranks + stage) % 2 else 'view'}"))
-            yield (case, *settings(n_ranks, n_ranks - 1, "shard.accumulate=unsharded", "shard.recompute=block"))
+                yield (case, *settings(n_ranks, stage,
+                                       f"shard.mode={'copy' if (n_ranks + stage) % 2 else 'view'}"))
+            yield (case, *settings(n_ranks, n_ranks - 1, "shard.accumulate=unsharded",
+                                   "shard.recompute=block"))
         batch = int(re.search(r"batch_size: (\d+)", (case / "run.yaml").read_text()).group(1))
         for micro in (1, 4, batch):
             yield (case, *settings(3, 3, f"train.micro_batch_size={micro}"))

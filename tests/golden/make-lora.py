@@ -17,9 +17,11 @@ from safetensors.torch import save_file
 HERE = pathlib.Path(__file__).parent
 STEPS, BATCH, LENGTH, RATE, DECAY, BETAS, EPSILON = 4, 12, 64, 0.004, 0.1, (0.9, 0.95), 1e-6
 CASES = {
-    "lora-llama": dict(base="llama-schedule", rank=3, alpha=5, rslora=False, seed=1,
-                       targets=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]),
-    "lora-gpt2": dict(base="gpt2", rank=4, alpha=3, rslora=True, seed=2, targets=["c_attn", "c_proj", "c_fc"]),
+    "lora-llama": dict(
+        base="llama-schedule", rank=3, alpha=5, rslora=False, seed=1,
+        targets=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]),
+    "lora-gpt2": dict(base="gpt2", rank=4, alpha=3, rslora=True, seed=2,
+                      targets=["c_attn", "c_proj", "c_fc"]),
 }
 
 
@@ -31,12 +33,15 @@ def adapt(model, case):
     for name, module in model.named_modules():
         if name.split(".")[-1] not in case["targets"]:
             continue
-        out_in = module.weight.shape if isinstance(module, torch.nn.Linear) else module.weight.shape[::-1]
-        a, b = (0.1 * torch.randn(shape, generator=generator) for shape in ((case["rank"], out_in[1]), (out_in[0], case["rank"])))
-        a, b = (torch.nn.Parameter(x.double()) for x in (a, b)) # values that fp32 holds
+        out_in = module.weight.shape if isinstance(module,
+                                                   torch.nn.Linear) else module.weight.shape[::-1]
+        a, b = (0.1 * torch.randn(shape, generator=generator)
+                for shape in ((case["rank"], out_in[1]), (out_in[0], case["rank"])))
+        a, b = (torch.nn.Parameter(x.double()) for x in (a, b))  # values that fp32 holds
         parameters[f"base_model.model.{name}.lora_A.weight"] = a
         parameters[f"base_model.model.{name}.lora_B.weight"] = b
-        module.register_forward_hook(lambda _, inputs, y, a=a, b=b: y + scale * (inputs[0] @ a.T @ b.T))
+        module.register_forward_hook(lambda _, inputs, y, a=a, b=b: y + scale *
+                                     (inputs[0] @ a.T @ b.T))
     return parameters
 
 
@@ -46,21 +51,26 @@ def summary(tensors):
 
 def make(name, case):
     folder, base = HERE / name, HERE / case["base"]
-    model = transformers.AutoModelForCausalLM.from_pretrained(base / "model", dtype=torch.float64, attn_implementation="eager").eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(base / "model", dtype=torch.float64,
+                                                              attn_implementation="eager").eval()
     for p in model.parameters():
         p.requires_grad_(False)
     parameters = adapt(model, case)
     (folder / "adapter").mkdir(parents=True, exist_ok=True)
-    save_file({k: p.detach().float().contiguous() for k, p in parameters.items()}, folder / "adapter" / "adapter_model.safetensors")
-    config = {"base_model_name_or_path": f"../{case['base']}/model", "bias": "none", "fan_in_fan_out": "gpt2" in case["base"],
-              "lora_alpha": case["alpha"], "lora_dropout": 0.0, "peft_type": "LORA", "r": case["rank"], "task_type": "CAUSAL_LM",
-              "target_modules": case["targets"], "use_rslora": case["rslora"]}
+    save_file({k: p.detach().float().contiguous()
+               for k, p in parameters.items()}, folder / "adapter" / "adapter_model.safetensors")
+    config = {
+        "base_model_name_or_path": f"../{case['base']}/model", "bias": "none",
+        "fan_in_fan_out": "gpt2" in case["base"], "lora_alpha": case["alpha"], "lora_dropout": 0.0,
+        "peft_type": "LORA", "r": case["rank"], "task_type": "CAUSAL_LM",
+        "target_modules": case["targets"], "use_rslora": case["rslora"]
+    }
     (folder / "adapter" / "adapter_config.json").write_text(json.dumps(config, indent=1) + "\n")
     tokens = torch.from_numpy(numpy.load(base / "tokens.npy").astype(numpy.int64))
     moments = {k: (torch.zeros_like(p), torch.zeros_like(p)) for k, p in parameters.items()}
     steps = []
     for step in range(STEPS):
-        rows = [tokens[(step * BATCH + r) * LENGTH :][: LENGTH + 1] for r in range(BATCH)]
+        rows = [tokens[(step * BATCH + r) * LENGTH:][:LENGTH + 1] for r in range(BATCH)]
         batch = torch.stack(rows)
         logits = model(batch[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
@@ -76,12 +86,25 @@ def make(name, case):
                 m.mul_(BETAS[0]).add_((1 - BETAS[0]) * g)
                 v.mul_(BETAS[1]).add_((1 - BETAS[1]) * g * g)
                 t = step + 1
-                p.sub_(RATE / (1 - BETAS[0] ** t) * m / (v.sqrt() / math.sqrt(1 - BETAS[1] ** t) + EPSILON))
-        steps.append({"step": step, "loss": float(loss), "grad_norm": norm, "grad_norm_clipped": norm * factor, "learning_rate": RATE,
-                      "tokens": BATCH * LENGTH, "supervised_tokens": BATCH * LENGTH})
-    expect = {"case": name, "about": f"LoRA on every linear layer of {case['base']}", "made_with": {"torch": torch.__version__, "transformers": transformers.__version__},
-              "compare": {"with": "fp64", "loss": 1e-4, "grad_norm": 1e-4, "learning_rate": 1e-4, "parameters": 1e-3}, "zero_gradients": [],
-              "fp64": {"steps": steps, "gradients": first, "parameters": summary({k: p.detach() for k, p in parameters.items()})}}
+                p.sub_(RATE / (1 - BETAS[0]**t) * m /
+                       (v.sqrt() / math.sqrt(1 - BETAS[1]**t) + EPSILON))
+        steps.append({
+            "step": step, "loss": float(loss), "grad_norm": norm,
+            "grad_norm_clipped": norm * factor, "learning_rate": RATE, "tokens": BATCH * LENGTH,
+            "supervised_tokens": BATCH * LENGTH
+        })
+    expect = {
+        "case": name, "about": f"LoRA on every linear layer of {case['base']}",
+        "made_with": {"torch": torch.__version__,
+                      "transformers": transformers.__version__}, "compare": {
+                          "with": "fp64", "loss": 1e-4, "grad_norm": 1e-4, "learning_rate": 1e-4,
+                          "parameters": 1e-3
+                      }, "zero_gradients": [], "fp64": {
+                          "steps": steps, "gradients": first,
+                          "parameters": summary({k: p.detach()
+                                                 for k, p in parameters.items()})
+                      }
+    }
     (folder / "expect.json").write_text(json.dumps(expect, indent=1) + "\n")
     (folder / "run.yaml").write_text(f"""# {expect['about']}: see make-lora.py.
 model:

@@ -1,5 +1,5 @@
-/* test_golden_step.c: loss and gradients of a golden case's first step against PyTorch in 64-bit (tests/golden/README.md), with
- * every kernel set. */
+/* test_golden_step.c: loss and gradients of a golden case's first step against PyTorch in 64-bit
+ * (tests/golden/README.md), with every kernel set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +24,9 @@ typedef struct golden_case {
 } golden_case;
 
 static const golden_case CASES[] = {
-    {"llama-untied", 8, 2, 64, false}, {"llama-tied", 12, 1, 64, false},     {"gpt2", 12, 1, 64, false},
-    {"qwen2", 12, 3, 48, false},       {"mistral-window", 12, 2, 64, false}, {"packed", 12, 2, 64, true},
+    {"llama-untied", 8, 2, 64, false},    {"llama-tied", 12, 1, 64, false},
+    {"gpt2", 12, 1, 64, false},           {"qwen2", 12, 3, 48, false},
+    {"mistral-window", 12, 2, 64, false}, {"packed", 12, 2, 64, true},
     {"packed-gpt2", 24, 4, 32, true},
 };
 
@@ -33,8 +34,10 @@ static void path_of(const golden_case *golden, const char *file, char path[512])
     snprintf(path, 512, "%s/tests/golden/%s/%s", SW_SOURCE_FOLDER, golden->name, file);
 }
 
-/* The first n elements of an .npy file, version 1.0 and of one dimension: uint16 tokens, uint32 documents. */
-static void *read_array(const golden_case *golden, const char *name, int64_t n, size_t element_bytes) {
+/* The first n elements of an .npy file, version 1.0 and of one dimension: uint16 tokens, uint32
+ * documents. */
+static void *read_array(const golden_case *golden, const char *name, int64_t n,
+                        size_t element_bytes) {
     char path[512];
     path_of(golden, name, path);
     FILE *file = fopen(path, "rb");
@@ -74,7 +77,8 @@ static void read_weights(const golden_case *golden, graph_interpreter *it) {
         const sw_tensor_entry *tensor = sw_safetensors_find(file, p->name);
         assert_non_null(tensor);
         assert_int_equal(tensor->n_dimensions, p->n_dimensions);
-        assert_memory_equal(tensor->dimension, p->dimension, (size_t)p->n_dimensions * sizeof(int64_t));
+        assert_memory_equal(tensor->dimension, p->dimension,
+                            (size_t)p->n_dimensions * sizeof(int64_t));
         float *weights = malloc((size_t)p->n_elements * sizeof *weights);
         assert_int_equal(sw_safetensors_read(file, tensor, 0, p->n_elements, weights, &err), SW_OK);
         for (int64_t k = 0; k < p->n_elements; k++)
@@ -92,7 +96,8 @@ static sw_graph *step_graph(const golden_case *golden) {
     sw_error err = {0};
     assert_int_equal(sw_model_config_read(path, &config, &err), SW_OK);
     config.keeps_documents_apart = golden->is_packed;
-    assert_int_equal(sw_graph_create(golden->n_rows_at_once, golden->n_tokens, &graph, &err), SW_OK);
+    assert_int_equal(sw_graph_create(golden->n_rows_at_once, golden->n_tokens, &graph, &err),
+                     SW_OK);
     assert_int_equal(sw_model_trace(&config, SW_ENDS_IN_LOSS, graph, &err), SW_OK);
     assert_int_equal(sw_graph_join_products(graph, &err), SW_OK);
     assert_int_equal(sw_graph_differentiate(graph, &err), SW_OK);
@@ -101,19 +106,24 @@ static sw_graph *step_graph(const golden_case *golden) {
     return graph;
 }
 
-/* The loss of the step; `gradient` [n_parameters][n_elements] gets the sum over its micro-batches. */
-static double run_step(const golden_case *golden, graph_interpreter *it, double n_supervised, double **gradient) {
-    const int64_t n = golden->n_rows_at_once * golden->n_tokens, n_step = golden->n_rows * golden->n_tokens;
+/* The loss of the step; `gradient` [n_parameters][n_elements] gets the sum over its
+ * micro-batches. */
+static double run_step(const golden_case *golden, graph_interpreter *it, double n_supervised,
+                       double **gradient) {
+    const int64_t n = golden->n_rows_at_once * golden->n_tokens,
+                  n_step = golden->n_rows * golden->n_tokens;
     uint16_t *stream = read_array(golden, "tokens.npy", n_step + 1, sizeof *stream);
     int64_t *begins = read_documents(golden, n_step + 1);
-    int32_t *tokens = malloc((size_t)n * sizeof *tokens), *targets = malloc((size_t)n * sizeof *targets);
+    int32_t *tokens = malloc((size_t)n * sizeof *tokens),
+            *targets = malloc((size_t)n * sizeof *targets);
     int32_t *documents = malloc((size_t)n * sizeof *documents);
     double loss = 0;
     it->scalars.loss_scale = 1.0 / n_supervised;
     for (int64_t first = 0; first < n_step; first += n) {
         for (int64_t i = 0; i < n; i++) {
             tokens[i] = stream[first + i];
-            const bool begins_a_document = golden->is_packed && begins[first + i + 1] == first + i + 1;
+            const bool begins_a_document =
+                golden->is_packed && begins[first + i + 1] == first + i + 1;
             targets[i] = begins_a_document ? -1 : stream[first + i + 1];
             const int64_t row = first + i - i % golden->n_tokens, begin = begins[first + i];
             documents[i] = (int32_t)(begin > row ? begin - row : 0);
@@ -139,16 +149,20 @@ static double number(const json_t *object, const char *key) {
     return json_number_value(value);
 }
 
-static void assert_near(double got, double expected, double tolerance, double scale, const char *what) {
+static void assert_near(double got, double expected, double tolerance, double scale,
+                        const char *what) {
     if (!(fabs(got - expected) <= tolerance * scale))
-        fail_msg("%s: %.15g, expected %.15g (relative difference %.2g)", what, got, expected, fabs(got - expected) / scale);
+        fail_msg("%s: %.15g, expected %.15g (relative difference %.2g)", what, got, expected,
+                 fabs(got - expected) / scale);
 }
 
-static void check_case(const sw_device *device, const golden_case *golden, sw_number_kind numbers, double tolerance) {
+static void check_case(const sw_device *device, const golden_case *golden, sw_number_kind numbers,
+                       double tolerance) {
     char path[512];
     path_of(golden, "expect.json", path);
     json_t *expect = json_load_file(path, 0, NULL), *truth = json_object_get(expect, "fp64");
-    json_t *step = json_array_get(json_object_get(truth, "steps"), 0), *gradients = json_object_get(truth, "gradients");
+    json_t *step = json_array_get(json_object_get(truth, "steps"), 0),
+           *gradients = json_object_get(truth, "gradients");
     assert_non_null(step);
     sw_graph *graph = step_graph(golden);
     graph_interpreter it = graph_interpreter_create(graph, device, numbers);
@@ -156,8 +170,8 @@ static void check_case(const sw_device *device, const golden_case *golden, sw_nu
     for (int p = 0; p < graph->parameters.n; p++)
         gradient[p] = calloc((size_t)graph->parameters.item[p]->n_elements, sizeof **gradient);
     read_weights(golden, &it);
-    assert_near(run_step(golden, &it, number(step, "supervised_tokens"), gradient), number(step, "loss"), tolerance,
-                number(step, "loss"), "loss");
+    assert_near(run_step(golden, &it, number(step, "supervised_tokens"), gradient),
+                number(step, "loss"), tolerance, number(step, "loss"), "loss");
     double whole = number(step, "grad_norm");
     for (int p = 0; p < graph->parameters.n; p++) {
         const sw_parameter *parameter = graph->parameters.item[p];
@@ -169,7 +183,8 @@ static void check_case(const sw_device *device, const golden_case *golden, sw_nu
         }
         all += square;
         assert_near(sqrt(square), norm, tolerance, norm, parameter->name);
-        assert_near(sum, number(expected, "sum"), tolerance, norm * sqrt((double)parameter->n_elements), parameter->name);
+        assert_near(sum, number(expected, "sum"), tolerance,
+                    norm * sqrt((double)parameter->n_elements), parameter->name);
         free(gradient[p]);
     }
     assert_near(sqrt(all), whole, tolerance, whole, "grad_norm");

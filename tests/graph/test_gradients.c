@@ -1,7 +1,9 @@
-/* test_gradients.c: how gradients flow: sharing, pruning, tied and frozen parameters, in graphs that no model has.
+/* test_gradients.c: how gradients flow: sharing, pruning, tied and frozen parameters, in graphs
+ * that no model has.
  *
- * Gradients of sums are shared without a copy, and added to in place where that is safe. Each graph here is one in which a wrong
- * notion of "safe" gives a wrong number; the numbers come from central differences in double. */
+ * Gradients of sums are shared without a copy, and added to in place where that is safe. Each graph
+ * here is one in which a wrong notion of "safe" gives a wrong number; the numbers come from central
+ * differences in double. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +38,8 @@ static sw_unit *root(sw_graph *g) {
 }
 
 static sw_parameter *matrix(sw_graph *g, const char *name) {
-    return sw_parameter_declare(g, root(g), name, 2, (int64_t[]){CHANNELS, CHANNELS}, SW_INIT_NORMAL, 0.1);
+    return sw_parameter_declare(g, root(g), name, 2, (int64_t[]){CHANNELS, CHANNELS},
+                                SW_INIT_NORMAL, 0.1);
 }
 
 static sw_value *linear(sw_graph *g, sw_value *x, const char *name) {
@@ -44,16 +47,20 @@ static sw_value *linear(sw_graph *g, sw_value *x, const char *name) {
 }
 
 static sw_value *norm(sw_graph *g, sw_value *x, const char *name) {
-    return sw_rmsnorm(g, x, sw_parameter_declare(g, root(g), name, 1, (int64_t[]){CHANNELS}, SW_INIT_ONES, 0), 1e-2);
+    return sw_rmsnorm(
+        g, x, sw_parameter_declare(g, root(g), name, 1, (int64_t[]){CHANNELS}, SW_INIT_ONES, 0),
+        1e-2);
 }
 
 static sw_value *begin(sw_graph *g) {
-    sw_parameter *table = sw_parameter_declare(g, root(g), "table", 2, (int64_t[]){VOCABULARY, CHANNELS}, SW_INIT_NORMAL, 0.1);
+    sw_parameter *table = sw_parameter_declare(
+        g, root(g), "table", 2, (int64_t[]){VOCABULARY, CHANNELS}, SW_INIT_NORMAL, 0.1);
     return sw_embedding(g, sw_tokens(g), table);
 }
 
 static void end(sw_graph *g, sw_value *x) {
-    sw_parameter *head = sw_parameter_declare(g, root(g), "head", 2, (int64_t[]){VOCABULARY, CHANNELS}, SW_INIT_NORMAL, 0.1);
+    sw_parameter *head = sw_parameter_declare(
+        g, root(g), "head", 2, (int64_t[]){VOCABULARY, CHANNELS}, SW_INIT_NORMAL, 0.1);
     sw_cross_entropy(g, x, head, sw_targets(g));
 }
 
@@ -161,7 +168,8 @@ static void one_matrix_used_twice(sw_graph *g, const void *about) {
 static void one_norm_used_thrice(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = begin(g);
-    sw_parameter *w = sw_parameter_declare(g, root(g), "w", 1, (int64_t[]){CHANNELS}, SW_INIT_ONES, 0);
+    sw_parameter *w =
+        sw_parameter_declare(g, root(g), "w", 1, (int64_t[]){CHANNELS}, SW_INIT_ONES, 0);
     for (int i = 0; i < 3; i++)
         x = sw_add(g, x, sw_rmsnorm(g, x, w, 1e-2));
     end(g, x);
@@ -192,8 +200,12 @@ static const graph_recorder UNUSUAL[] = {twice_itself,
                                          a_branch_that_the_loss_does_not_see};
 
 static gradient_check check_of(graph_recorder record, const void *about) {
-    return (gradient_check){
-        .record = record, .about = about, .n_rows = 2, .n_tokens = 5, .n_vocabulary = VOCABULARY, .deviation = 0.6};
+    return (gradient_check){.record = record,
+                            .about = about,
+                            .n_rows = 2,
+                            .n_tokens = 5,
+                            .n_vocabulary = VOCABULARY,
+                            .deviation = 0.6};
 }
 
 static void sharing_gradients_changes_no_number(void **state) {
@@ -218,8 +230,8 @@ static sw_value *gated(sw_graph *g, sw_value *x, const char *name) {
     return sw_swiglu_packed(g, sw_linear_several(g, x, 2, weights, NULL, SW_IN_OUT));
 }
 
-/* A graph of n operations, each on values chosen at random among all before it: x + y, norms, gelu, linears, dropout. What is
- * left unread is summed into the end, so that everything counts. */
+/* A graph of n operations, each on values chosen at random among all before it: x + y, norms, gelu,
+ * linears, dropout. What is left unread is summed into the end, so that everything counts. */
 static void random_graph(sw_graph *g, const void *about) {
     uint64_t seed = *(const uint64_t *)about;
     enum { N = 14 };
@@ -248,7 +260,8 @@ static void random_graph(sw_graph *g, const void *about) {
             value[i] = sw_rotary(g, value[a], CHANNELS, 30);
             break;
         case 5:
-            value[i] = sw_rotary_packed(g, value[a], 1, 4, &(sw_rotary_scaling){.theta = 30, .factor = 1, .amplitude = 1});
+            value[i] = sw_rotary_packed(
+                g, value[a], 1, 4, &(sw_rotary_scaling){.theta = 30, .factor = 1, .amplitude = 1});
             break;
         case 6:
             value[i] = gated(g, value[a], name);
@@ -291,7 +304,8 @@ static int count_gradients_of(const sw_graph *g, const char *name, sw_access acc
     for (int i = 0; i < g->ops.n; i++)
         for (int k = 0; k < g->ops.item[i]->n_operands; k++) {
             const sw_operand *operand = &g->ops.item[i]->operand[k];
-            n += operand->kind == SW_OPERAND_GRADIENT && operand->access == access && !strcmp(operand->parameter->name, name);
+            n += operand->kind == SW_OPERAND_GRADIENT && operand->access == access &&
+                 !strcmp(operand->parameter->name, name);
         }
     return n;
 }
@@ -325,7 +339,8 @@ static void an_unseen_parameter_gets_a_gradient_of_zeros(void **state) {
     sw_graph_free(g);
 }
 
-/* In h = x + f(norm(x)), x's gradient is h's, and the norm's is added into it: no sum and no copy in backward. */
+/* In h = x + f(norm(x)), x's gradient is h's, and the norm's is added into it: no sum and no copy
+ * in backward. */
 static void a_pre_norm_residual_needs_no_sum_in_backward(void **state) {
     (void)state;
     gradient_check check = check_of(usual_residuals, NULL);
@@ -351,7 +366,8 @@ static void frozen_below(sw_graph *g, const void *about) {
     sw_parameter_freeze(w2); /* after its use is recorded: as good as before */
 }
 
-static void frozen_parameters_have_no_gradient_and_nothing_flows_below_the_last_trained_one(void **state) {
+static void
+frozen_parameters_have_no_gradient_and_nothing_flows_below_the_last_trained_one(void **state) {
     (void)state;
     gradient_check check = check_of(frozen_below, NULL);
     sw_graph *g = gradient_check_graph(&check, true);
@@ -360,8 +376,10 @@ static void frozen_parameters_have_no_gradient_and_nothing_flows_below_the_last_
     assert_int_equal(count_gradients_of(g, "table", SW_WRITE), 0);
     assert_int_equal(count(g, SW_KERNEL_EMBEDDING_GRAD, SW_PHASE_BACKWARD), 0);
     assert_int_equal(count(g, SW_KERNEL_ACTIVATION_GRAD, SW_PHASE_BACKWARD), 0);
-    assert_int_equal(count(g, SW_KERNEL_LINEAR_GRAD_INPUT, SW_PHASE_BACKWARD), 1);  /* through "frozen above" */
-    assert_int_equal(count(g, SW_KERNEL_LINEAR_GRAD_WEIGHT, SW_PHASE_BACKWARD), 1); /* of "trained" */
+    assert_int_equal(count(g, SW_KERNEL_LINEAR_GRAD_INPUT, SW_PHASE_BACKWARD),
+                     1); /* through "frozen above" */
+    assert_int_equal(count(g, SW_KERNEL_LINEAR_GRAD_WEIGHT, SW_PHASE_BACKWARD),
+                     1); /* of "trained" */
     sw_graph_free(g);
     gradient_check_run(device, &check);
 }
@@ -370,7 +388,8 @@ static void frozen_but_bias(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = begin(g);
     sw_parameter *w = matrix(g, "w"),
-                 *bias = sw_parameter_declare(g, root(g), "bias", 1, (int64_t[]){CHANNELS}, SW_INIT_ZEROS, 0);
+                 *bias = sw_parameter_declare(g, root(g), "bias", 1, (int64_t[]){CHANNELS},
+                                              SW_INIT_ZEROS, 0);
     sw_parameter_freeze(w);
     sw_parameter_freeze(g->parameters.item[0]);
     end(g, sw_linear(g, x, w, bias, SW_OUT_IN));
@@ -382,9 +401,11 @@ static void a_bias_can_be_trained_alone(void **state) {
     gradient_check_run(device, &check);
 }
 
-/* A rule that asks twice for the place of one value's gradient, as that of an operation on (x, x) would. */
+/* A rule that asks twice for the place of one value's gradient, as that of an operation on (x, x)
+ * would. */
 static void two_targets(sw_differentiation *d, sw_op *op) {
-    sw_operand first = sw_gradient_target(d, op->operand[0].value), second = sw_gradient_target(d, op->operand[1].value);
+    sw_operand first = sw_gradient_target(d, op->operand[0].value),
+               second = sw_gradient_target(d, op->operand[1].value);
     assert_int_equal(first.access, SW_WRITE);
     assert_int_equal(second.access, SW_WRITE);
     assert_ptr_not_equal(first.value, second.value);
@@ -395,7 +416,8 @@ static const sw_family product = {.name = "product", .gradient = two_targets};
 static void product_with_itself(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = begin(g), *y = sw_value_create(g, SW_VALUE_REAL, 2, x->dimension);
-    sw_op_emit(g, &product, SW_KERNEL_ADD, 3, (sw_operand[]){sw_reads(x), sw_reads(x), sw_writes(y)});
+    sw_op_emit(g, &product, SW_KERNEL_ADD, 3,
+               (sw_operand[]){sw_reads(x), sw_reads(x), sw_writes(y)});
     end(g, y);
 }
 
@@ -412,7 +434,8 @@ static const sw_family without_rule = {.name = "rounding"};
 static void through_no_rule(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = begin(g), *y = sw_value_create(g, SW_VALUE_REAL, 2, x->dimension);
-    sw_op_emit(g, &without_rule, SW_KERNEL_ACTIVATION, 2, (sw_operand[]){sw_reads(x), sw_writes(y)});
+    sw_op_emit(g, &without_rule, SW_KERNEL_ACTIVATION, 2,
+               (sw_operand[]){sw_reads(x), sw_writes(y)});
     end(g, y);
 }
 
@@ -431,7 +454,8 @@ static void an_operation_without_a_gradient_rule_is_refused_where_one_is_needed(
     sw_graph_free(g);
 }
 
-/* Of swiglu and attention, which write the gradients of all their inputs, only some may be wanted. */
+/* Of swiglu and attention, which write the gradients of all their inputs, only some may be
+ * wanted. */
 static void frozen_branches(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = begin(g), *trained = linear(g, x, "trained"), *frozen = linear(g, x, "frozen");
@@ -469,7 +493,8 @@ static void with_everything_frozen_the_loss_is_computed_and_nothing_else(void **
     sw_graph_free(g);
 }
 
-/* Loss and gradients are computed in one operation; the forward one would do the projection a second time. */
+/* Loss and gradients are computed in one operation; the forward one would do the projection a
+ * second time. */
 static void the_loss_is_computed_once(void **state) {
     (void)state;
     gradient_check check = check_of(twice_itself, NULL);
@@ -477,10 +502,12 @@ static void the_loss_is_computed_once(void **state) {
     int n_running = 0;
     for (int i = 0; i < g->ops.n; i++) {
         const sw_op *op = g->ops.item[i];
-        n_running += !op->is_dropped && (op->kernel == SW_KERNEL_CROSS_ENTROPY || op->kernel == SW_KERNEL_CROSS_ENTROPY_GRAD);
+        n_running += !op->is_dropped && (op->kernel == SW_KERNEL_CROSS_ENTROPY ||
+                                         op->kernel == SW_KERNEL_CROSS_ENTROPY_GRAD);
     }
     assert_int_equal(n_running, 1);
-    assert_int_equal(sw_graph_port(g, SW_PORT_LOSS)->producer->kernel, SW_KERNEL_CROSS_ENTROPY_GRAD);
+    assert_int_equal(sw_graph_port(g, SW_PORT_LOSS)->producer->kernel,
+                     SW_KERNEL_CROSS_ENTROPY_GRAD);
     sw_graph_free(g);
 }
 
@@ -491,7 +518,8 @@ int main(void) {
         cmocka_unit_test(a_parameter_used_three_times_is_written_once_and_updated_twice),
         cmocka_unit_test(an_unseen_parameter_gets_a_gradient_of_zeros),
         cmocka_unit_test(a_pre_norm_residual_needs_no_sum_in_backward),
-        cmocka_unit_test(frozen_parameters_have_no_gradient_and_nothing_flows_below_the_last_trained_one),
+        cmocka_unit_test(
+            frozen_parameters_have_no_gradient_and_nothing_flows_below_the_last_trained_one),
         cmocka_unit_test(a_bias_can_be_trained_alone),
         cmocka_unit_test(one_kernel_never_gets_one_gradient_twice),
         cmocka_unit_test(an_operation_without_a_gradient_rule_is_refused_where_one_is_needed),

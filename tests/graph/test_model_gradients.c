@@ -1,4 +1,5 @@
-/* test_model_gradients.c: whole models against central differences in double, after every combination of passes. */
+/* test_model_gradients.c: whole models against central differences in double, after every
+ * combination of passes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,6 +33,7 @@ static void models_have_right_gradients_whatever_the_passes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(models_have_right_gradients_whatever_the_passes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_have_right_gradients_whatever_the_passes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_no_memory.c: recording and every pass, with each allocation failing in turn: an error, no crash or half-made graph. */
+/* test_no_memory.c: recording and every pass, with each allocation failing in turn: an error, no
+ * crash or half-made graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +10,8 @@
 #include "graph/graph.h"
 #include "support/small_models.h"
 
-/* The library's graphs allocate through calloc alone; this one stands before libc's. Sanitizers bring their own, so there the
- * test only walks the way on which nothing fails. */
+/* The library's graphs allocate through calloc alone; this one stands before libc's. Sanitizers
+ * bring their own, so there the test only walks the way on which nothing fails. */
 #ifdef SW_SANITIZED
 #define CAN_FAIL 0
 #endif

@@ -1,8 +1,9 @@
-/* test_operation_gradients.c: the gradient rule of every operation against central differences in double.
+/* test_operation_gradients.c: the gradient rule of every operation against central differences in
+ * double.
  *
- * Each graph is embedding → (what the operation needs) → the operation → head and loss, so that the operation's gradients with
- * respect to its inputs are seen through the parameters before it, and those with respect to its own parameters directly. Shapes
- * are odd on purpose. */
+ * Each graph is embedding → (what the operation needs) → the operation → head and loss, so that the
+ * operation's gradients with respect to its inputs are seen through the parameters before it, and
+ * those with respect to its own parameters directly. Shapes are odd on purpose. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,10 +36,12 @@ static sw_unit *root(sw_graph *g) {
 }
 
 static sw_parameter *matrix(sw_graph *g, const char *name, int64_t rows, int64_t columns) {
-    return sw_parameter_declare(g, root(g), name, 2, (int64_t[]){rows, columns}, SW_INIT_NORMAL, 0.1);
+    return sw_parameter_declare(g, root(g), name, 2, (int64_t[]){rows, columns}, SW_INIT_NORMAL,
+                                0.1);
 }
 
-static sw_parameter *vector(sw_graph *g, const char *name, int64_t length, sw_initializer initializer) {
+static sw_parameter *vector(sw_graph *g, const char *name, int64_t length,
+                            sw_initializer initializer) {
     return sw_parameter_declare(g, root(g), name, 1, &length, initializer, 0.1);
 }
 
@@ -95,28 +98,35 @@ static void positions(void **state) {
 static void record_linear(sw_graph *g, const void *about) {
     (void)about;
     sw_value *x = sw_linear(g, begin(g), matrix(g, "out_in", 5, CHANNELS), NULL, SW_OUT_IN);
-    x = sw_linear(g, x, matrix(g, "out_in_bias", 9, 5), vector(g, "bias", 9, SW_INIT_ZEROS), SW_OUT_IN);
+    x = sw_linear(g, x, matrix(g, "out_in_bias", 9, 5), vector(g, "bias", 9, SW_INIT_ZEROS),
+                  SW_OUT_IN);
     x = sw_linear(g, x, matrix(g, "in_out", 9, 17), NULL, SW_IN_OUT);
-    end(g, sw_linear(g, x, matrix(g, "in_out_bias", 17, 6), vector(g, "bias2", 6, SW_INIT_ZEROS), SW_IN_OUT));
+    end(g, sw_linear(g, x, matrix(g, "in_out_bias", 17, 6), vector(g, "bias2", 6, SW_INIT_ZEROS),
+                     SW_IN_OUT));
 }
 static void linear_in_both_layouts_with_and_without_bias(void **state) {
     (void)state;
     check(record_linear);
 }
 
-/* Two, three and one product of one x, with biases on some, in both layouts; the last as wide as x, plus it. */
+/* Two, three and one product of one x, with biases on some, in both layouts; the last as wide as x,
+ * plus it. */
 static void record_several(sw_graph *g, const void *about) {
     const sw_weight_layout layout = *(const sw_weight_layout *)about;
-    const int64_t outs[] = {5, 7, 2, 3, CHANNELS}, ins[] = {CHANNELS, CHANNELS, CHANNELS, CHANNELS, 5};
-    const char *names[] = {"a", "b", "c", "d", "e"}, *biases[] = {"bias a", "bias b", "bias c", "bias d", "bias e"};
+    const int64_t outs[] = {5, 7, 2, 3, CHANNELS},
+                  ins[] = {CHANNELS, CHANNELS, CHANNELS, CHANNELS, 5};
+    const char *names[] = {"a", "b", "c", "d", "e"},
+               *biases[] = {"bias a", "bias b", "bias c", "bias d", "bias e"};
     sw_value *x = begin(g);
     sw_parameter *w[5], *b[5];
     for (int i = 0; i < 5; i++) {
-        w[i] = layout == SW_OUT_IN ? matrix(g, names[i], outs[i], ins[i]) : matrix(g, names[i], ins[i], outs[i]);
+        w[i] = layout == SW_OUT_IN ? matrix(g, names[i], outs[i], ins[i])
+                                   : matrix(g, names[i], ins[i], outs[i]);
         b[i] = i % 2 ? NULL : vector(g, biases[i], outs[i], SW_INIT_ZEROS);
     }
     sw_value *two = sw_linear_several(g, x, 2, w + 2, NULL, layout);
-    sw_value *three = sw_linear_several(g, sw_add(g, x, sw_linear_several(g, two, 1, w + 4, b + 4, layout)), 3, w, b, layout);
+    sw_value *three = sw_linear_several(
+        g, sw_add(g, x, sw_linear_several(g, two, 1, w + 4, b + 4, layout)), 3, w, b, layout);
     sw_parameter *last[] = {matrix(g, "last", CHANNELS, 14)};
     end(g, sw_add(g, x, sw_linear_several(g, three, 1, last, NULL, SW_OUT_IN)));
 }
@@ -137,8 +147,10 @@ static void several_products_of_one_value(void **state) {
 
 static void record_partly_frozen(sw_graph *g, const void *about) {
     const int frozen = *(const int *)about;
-    sw_parameter *w[] = {matrix(g, "a", 5, CHANNELS), matrix(g, "b", 7, CHANNELS), matrix(g, "c", 2, CHANNELS)};
-    sw_parameter *b[] = {vector(g, "bias a", 5, SW_INIT_ZEROS), vector(g, "bias b", 7, SW_INIT_ZEROS), NULL};
+    sw_parameter *w[] = {matrix(g, "a", 5, CHANNELS), matrix(g, "b", 7, CHANNELS),
+                         matrix(g, "c", 2, CHANNELS)};
+    sw_parameter *b[] = {vector(g, "bias a", 5, SW_INIT_ZEROS),
+                         vector(g, "bias b", 7, SW_INIT_ZEROS), NULL};
     for (int i = 0; i < 5; i++)
         if (frozen >> i & 1)
             sw_parameter_freeze(i < 3 ? w[i] : b[i - 3]);
@@ -167,8 +179,8 @@ static void rmsnorm(void **state) {
 
 static void record_layernorm(sw_graph *g, const void *about) {
     (void)about;
-    sw_value *x =
-        sw_layernorm(g, begin(g), vector(g, "norm", CHANNELS, SW_INIT_ONES), vector(g, "bias", CHANNELS, SW_INIT_ZEROS), 1e-2);
+    sw_value *x = sw_layernorm(g, begin(g), vector(g, "norm", CHANNELS, SW_INIT_ONES),
+                               vector(g, "bias", CHANNELS, SW_INIT_ZEROS), 1e-2);
     x = sw_linear(g, x, matrix(g, "between", CHANNELS, CHANNELS), NULL, SW_OUT_IN);
     end(g, sw_layernorm(g, x, vector(g, "norm2", CHANNELS, SW_INIT_ONES), NULL, 1e-2));
 }
@@ -179,7 +191,8 @@ static void layernorm_with_and_without_bias(void **state) {
 
 static void record_positions_within(sw_graph *g, const void *about) {
     (void)about;
-    end(g, sw_add_positions_within(g, begin(g), matrix(g, "positions", 23, CHANNELS), sw_documents(g)));
+    end(g, sw_add_positions_within(g, begin(g), matrix(g, "positions", 23, CHANNELS),
+                                   sw_documents(g)));
 }
 static void positions_that_restart(void **state) {
     (void)state;
@@ -188,7 +201,8 @@ static void positions_that_restart(void **state) {
 
 static void record_rmsnorm_heads(sw_graph *g, const void *about) {
     (void)about;
-    sw_value *x = sw_rmsnorm_heads(g, begin(g), vector(g, "norm", CHANNELS / 3, SW_INIT_ONES), 1e-2);
+    sw_value *x =
+        sw_rmsnorm_heads(g, begin(g), vector(g, "norm", CHANNELS / 3, SW_INIT_ONES), 1e-2);
     x = sw_linear(g, x, matrix(g, "between", CHANNELS, CHANNELS), NULL, SW_OUT_IN);
     end(g, sw_rmsnorm_heads(g, x, vector(g, "norm_of_one", CHANNELS, SW_INIT_ONES), 1e-2));
 }
@@ -244,7 +258,8 @@ static const heads HEADS[] = {{1, 1, 5}, {3, 3, 4}, {4, 2, 3}, {6, 1, 2}};
 static void record_attention(sw_graph *g, const void *about) {
     const heads *h = about;
     sw_value *x = begin(g);
-    sw_value *q = sw_linear(g, x, matrix(g, "q", h->query * h->channels, CHANNELS), NULL, SW_OUT_IN);
+    sw_value *q =
+        sw_linear(g, x, matrix(g, "q", h->query * h->channels, CHANNELS), NULL, SW_OUT_IN);
     sw_value *k = sw_linear(g, x, matrix(g, "k", h->key * h->channels, CHANNELS), NULL, SW_OUT_IN);
     sw_value *v = sw_linear(g, x, matrix(g, "v", h->key * h->channels, CHANNELS), NULL, SW_OUT_IN);
     end(g, sw_attention(g, q, k, v, h->query, h->key));
@@ -252,7 +267,9 @@ static void record_attention(sw_graph *g, const void *about) {
 
 static void record_packed(sw_graph *g, const void *about) {
     const heads *h = about;
-    sw_value *x = sw_linear(g, begin(g), matrix(g, "qkv", (h->query + 2 * h->key) * h->channels, CHANNELS), NULL, SW_OUT_IN);
+    sw_value *x =
+        sw_linear(g, begin(g), matrix(g, "qkv", (h->query + 2 * h->key) * h->channels, CHANNELS),
+                  NULL, SW_OUT_IN);
     end(g, sw_attention_packed(g, x, h->query, h->key));
 }
 
@@ -260,14 +277,16 @@ static void attention_separate_and_packed(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof HEADS / sizeof *HEADS; i++)
         for (int packed = 0; packed < 2; packed++)
-            gradient_check_run(device,
-                               &(gradient_check){.record = packed ? record_packed : record_attention,
-                                                 .about = &HEADS[i],
-                                                 .n_rows = 2,
-                                                 .n_tokens = packed ? 70 : 9, /* more than one block of queries; a part of one */
-                                                 .n_vocabulary = VOCABULARY,
-                                                 .reuse_in_place = true,
-                                                 .deviation = 0.7});
+            gradient_check_run(
+                device,
+                &(gradient_check){
+                    .record = packed ? record_packed : record_attention,
+                    .about = &HEADS[i],
+                    .n_rows = 2,
+                    .n_tokens = packed ? 70 : 9, /* more than one block of queries; a part of one */
+                    .n_vocabulary = VOCABULARY,
+                    .reuse_in_place = true,
+                    .deviation = 0.7});
 }
 
 /* A span, documents, a scale, a mask, dropout, and all of them. */
@@ -283,20 +302,28 @@ typedef struct view {
 static void record_view(sw_graph *g, const void *about) {
     const view *v = about;
     const heads *h = v->heads;
-    const sw_attention_options options = {v->span, v->scale, v->apart ? sw_documents(g) : NULL, v->mask, v->dropout};
-    sw_value *x = sw_linear(g, begin(g), matrix(g, "qkv", (h->query + 2 * h->key) * h->channels, CHANNELS), NULL, SW_OUT_IN);
+    const sw_attention_options options = {v->span, v->scale, v->apart ? sw_documents(g) : NULL,
+                                          v->mask, v->dropout};
+    sw_value *x =
+        sw_linear(g, begin(g), matrix(g, "qkv", (h->query + 2 * h->key) * h->channels, CHANNELS),
+                  NULL, SW_OUT_IN);
     x = sw_attention_packed_with(g, x, h->query, h->key, &options);
-    sw_value *q = sw_linear(g, x, matrix(g, "q", h->query * h->channels, h->query * h->channels), NULL, SW_OUT_IN);
-    sw_value *k = sw_linear(g, x, matrix(g, "k", h->key * h->channels, h->query * h->channels), NULL, SW_OUT_IN);
+    sw_value *q = sw_linear(g, x, matrix(g, "q", h->query * h->channels, h->query * h->channels),
+                            NULL, SW_OUT_IN);
+    sw_value *k = sw_linear(g, x, matrix(g, "k", h->key * h->channels, h->query * h->channels),
+                            NULL, SW_OUT_IN);
     end(g, sw_attention_with(g, q, k, k, h->query, h->key, &options));
 }
 
 static void attention_within_masks_spans_and_documents_with_dropout(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof HEADS / sizeof *HEADS; i++) {
-        const view views[] = {{&HEADS[i], 5, 0, false, SW_MASK_CAUSAL, 0}, {&HEADS[i], 0, 0.3, true, SW_MASK_CAUSAL, 0},
-                              {&HEADS[i], 3, 1, true, SW_MASK_CAUSAL, 0},  {&HEADS[i], 0, 0, false, SW_MASK_FULL, 0},
-                              {&HEADS[i], 4, 0, true, SW_MASK_FULL, 0},    {&HEADS[i], 0, 0, false, SW_MASK_CAUSAL, 0.3},
+        const view views[] = {{&HEADS[i], 5, 0, false, SW_MASK_CAUSAL, 0},
+                              {&HEADS[i], 0, 0.3, true, SW_MASK_CAUSAL, 0},
+                              {&HEADS[i], 3, 1, true, SW_MASK_CAUSAL, 0},
+                              {&HEADS[i], 0, 0, false, SW_MASK_FULL, 0},
+                              {&HEADS[i], 4, 0, true, SW_MASK_FULL, 0},
+                              {&HEADS[i], 0, 0, false, SW_MASK_CAUSAL, 0.3},
                               {&HEADS[i], 4, 1, true, SW_MASK_FULL, 0.6}};
         for (size_t j = 0; j < sizeof views / sizeof *views; j++)
             gradient_check_run(device, &(gradient_check){.record = record_view,
@@ -309,18 +336,21 @@ static void attention_within_masks_spans_and_documents_with_dropout(void **state
     }
 }
 
-/* A rotation that is part of a product's store: its gradient is part of the store of attention's where queries and keys lie side
- * by side, in order, and attention alone reads them; else an operation. */
+/* A rotation that is part of a product's store: its gradient is part of the store of attention's
+ * where queries and keys lie side by side, in order, and attention alone reads them; else an
+ * operation. */
 enum { ATTENTION_ALONE, READ_TWICE, BEHIND_A_SUM, OTHER_HEADS, OTHER_SPLIT, N_TURNED };
 static void record_turned(sw_graph *g, const void *about) {
     const int how = *(const int *)about;
     const sw_rotary_scaling scaling = {.theta = 100, .factor = 1, .amplitude = 1};
-    sw_value *x = begin(g), *y = sw_linear(g, x, matrix(g, "qkv", 32, CHANNELS), vector(g, "bias", 32, SW_INIT_ZEROS), SW_OUT_IN);
+    sw_value *x = begin(g), *y = sw_linear(g, x, matrix(g, "qkv", 32, CHANNELS),
+                                           vector(g, "bias", 32, SW_INIT_ZEROS), SW_OUT_IN);
     if (how == BEHIND_A_SUM)
         y = sw_add(g, sw_linear(g, x, matrix(g, "residual", 32, CHANNELS), NULL, SW_OUT_IN),
                    sw_linear(g, x, matrix(g, "joined", CHANNELS, 32), NULL, SW_IN_OUT));
     y = sw_rotary_packed(g, y, how == OTHER_HEADS ? 5 : 6, 4, &scaling);
-    sw_value *out = how == OTHER_SPLIT ? sw_attention_packed(g, y, 2, 1) : sw_attention_packed(g, y, 4, 2);
+    sw_value *out =
+        how == OTHER_SPLIT ? sw_attention_packed(g, y, 2, 1) : sw_attention_packed(g, y, 4, 2);
     if (how == READ_TWICE)
         out = sw_add(g, sw_linear(g, out, matrix(g, "o", 32, 16), NULL, SW_OUT_IN), y);
     end(g, out);

@@ -98,8 +98,9 @@ static int last_read_in_backward(const sw_graph *graph, const sw_unit *unit) {
     for (int i = 0; i < graph->ops.n; i++)
         for (int k = 0; k < graph->ops.item[i]->n_operands; k++) {
             const sw_operand *operand = &graph->ops.item[i]->operand[k];
-            if (graph->ops.item[i]->phase == SW_PHASE_BACKWARD && operand->kind == SW_OPERAND_VALUE &&
-                operand->access == SW_READ && operand->value->producer && operand->value->producer->phase == SW_PHASE_FORWARD &&
+            if (graph->ops.item[i]->phase == SW_PHASE_BACKWARD &&
+                operand->kind == SW_OPERAND_VALUE && operand->access == SW_READ &&
+                operand->value->producer && operand->value->producer->phase == SW_PHASE_FORWARD &&
                 operand->value->producer->unit == unit)
                 last = i;
         }
@@ -131,7 +132,8 @@ static void with_recompute_only_inputs_of_blocks_live_on(void **state) {
 static bool is_read(const sw_graph *graph, const sw_value *value) {
     for (int i = 0; i < graph->ops.n; i++)
         for (int k = 0; k < graph->ops.item[i]->n_operands; k++)
-            if (graph->ops.item[i]->operand[k].value == value && graph->ops.item[i]->operand[k].access == SW_READ)
+            if (graph->ops.item[i]->operand[k].value == value &&
+                graph->ops.item[i]->operand[k].access == SW_READ)
                 return true;
     return false;
 }
@@ -150,7 +152,8 @@ static void every_recomputed_operation_is_needed(void **state) {
                 continue;
             bool is_needed = false;
             for (int k = 0; k < op->n_operands; k++)
-                is_needed |= op->operand[k].kind == SW_OPERAND_VALUE && op->operand[k].access != SW_READ &&
+                is_needed |= op->operand[k].kind == SW_OPERAND_VALUE &&
+                             op->operand[k].access != SW_READ &&
                              is_read(graph, op->operand[k].value);
             assert_true(is_needed);
             n_sums += op->kernel == SW_KERNEL_ADD;
@@ -160,8 +163,10 @@ static void every_recomputed_operation_is_needed(void **state) {
     }
 }
 
-/* Bytes of forward values of blocks that backward reads, and the arithmetic of what is made again. */
-static void count_kept(const sw_graph *graph, sw_number_kind numbers, double *bytes, double *flops) {
+/* Bytes of forward values of blocks that backward reads, and the arithmetic of what is made
+ * again. */
+static void count_kept(const sw_graph *graph, sw_number_kind numbers, double *bytes,
+                       double *flops) {
     bool *is_kept = calloc((size_t)graph->values.n, sizeof *is_kept);
     *bytes = *flops = 0;
     for (int i = 0; i < graph->ops.n; i++) {
@@ -171,8 +176,9 @@ static void count_kept(const sw_graph *graph, sw_number_kind numbers, double *by
         *flops += op->is_recomputed ? op_flops : 0;
         for (int k = 0; k < op->n_operands && op->phase == SW_PHASE_BACKWARD; k++) {
             const sw_operand *operand = &op->operand[k];
-            if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ || is_kept[operand->value->id] ||
-                !operand->value->producer || operand->value->producer->phase != SW_PHASE_FORWARD)
+            if (operand->kind != SW_OPERAND_VALUE || operand->access != SW_READ ||
+                is_kept[operand->value->id] || !operand->value->producer ||
+                operand->value->producer->phase != SW_PHASE_FORWARD)
                 continue;
             is_kept[operand->value->id] = true;
             *bytes += (double)sw_value_bytes(operand->value, numbers);
@@ -181,7 +187,8 @@ static void count_kept(const sw_graph *graph, sw_number_kind numbers, double *by
     free(is_kept);
 }
 
-/* Norms, activations and rotations are made again, matrix products never; what is made again costs at most 20 flops a byte. */
+/* Norms, activations and rotations are made again, matrix products never; what is made again costs
+ * at most 20 flops a byte. */
 static void selective_recompute_keeps_less_for_little_arithmetic(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++)
@@ -203,18 +210,21 @@ static void selective_recompute_keeps_less_for_little_arithmetic(void **state) {
                 sw_graph *graph = gradient_check_graph(&check, true);
                 count_kept(graph, check.numbers, &bytes[recompute], &flops[recompute]);
                 for (int i = 0; i < graph->ops.n && recompute == RECOMPUTE_SELECTIVELY; i++)
-                    assert_false(graph->ops.item[i]->is_recomputed && graph->ops.item[i]->kernel == SW_KERNEL_LINEAR);
+                    assert_false(graph->ops.item[i]->is_recomputed &&
+                                 graph->ops.item[i]->kernel == SW_KERNEL_LINEAR);
                 sw_graph_free(graph);
             }
             assert_true(flops[RECOMPUTE_NOTHING] == 0);
-            assert_true(flops[RECOMPUTE_SELECTIVELY] > 0 && flops[RECOMPUTE_SELECTIVELY] < flops[RECOMPUTE_BLOCKS]);
+            assert_true(flops[RECOMPUTE_SELECTIVELY] > 0 &&
+                        flops[RECOMPUTE_SELECTIVELY] < flops[RECOMPUTE_BLOCKS]);
             assert_true(bytes[RECOMPUTE_SELECTIVELY] < bytes[RECOMPUTE_NOTHING]);
-            assert_true(flops[RECOMPUTE_SELECTIVELY] <= 20 * (bytes[RECOMPUTE_NOTHING] - bytes[RECOMPUTE_SELECTIVELY]));
+            assert_true(flops[RECOMPUTE_SELECTIVELY] <=
+                        20 * (bytes[RECOMPUTE_NOTHING] - bytes[RECOMPUTE_SELECTIVELY]));
         }
 }
 
-/* What a block of a real model keeps of a token, in channels of activations and in statistics (log sums; a norm that is made
- * again makes its root mean squares or deviations again).
+/* What a block of a real model keeps of a token, in channels of activations and in statistics (log
+ * sums; a norm that is made again makes its root mean squares or deviations again).
  *
  *   Llama   x, q k v turned, attention's out, x after attention, gate and up; not: norms, SwiGLU
  *   Qwen3   x, q and k as projected, v, ...; not: their norms, turned
@@ -224,8 +234,9 @@ static void selective_recompute_keeps_what_is_dear(void **state) {
     const struct {
         sw_architecture architecture;
         double channels, statistics;
-    } blocks[] = {
-        {SW_LLAMA, 3 * 576 + 960 + 2 * 1536, 9}, {SW_QWEN3, 3 * 576 + 960 + 2 * 1536, 9}, {SW_GPT2, 3 * 576 + 1728 + 1536, 9}};
+    } blocks[] = {{SW_LLAMA, 3 * 576 + 960 + 2 * 1536, 9},
+                  {SW_QWEN3, 3 * 576 + 960 + 2 * 1536, 9},
+                  {SW_GPT2, 3 * 576 + 1728 + 1536, 9}};
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
         for (int numbers = SW_NUMBERS_F32; numbers <= SW_NUMBERS_BF16; numbers++) {
             double bytes[2], flops;
@@ -253,11 +264,13 @@ static void selective_recompute_keeps_what_is_dear(void **state) {
                 sw_graph_free(graph);
             }
             double channel = (double)sw_dtype_bytes(sw_activation_type((sw_number_kind)numbers));
-            assert_true(bytes[1] - bytes[0] == 128 * (blocks[b].channels * channel + blocks[b].statistics * 4));
+            assert_true(bytes[1] - bytes[0] ==
+                        128 * (blocks[b].channels * channel + blocks[b].statistics * 4));
         }
 }
 
-/* Every dropout of backward, recomputed or gradient, has the stream of a forward one; forward ones have streams of their own. */
+/* Every dropout of backward, recomputed or gradient, has the stream of a forward one; forward ones
+ * have streams of their own. */
 static void dropout_streams_are_per_call_and_survive_recompute(void **state) {
     (void)state;
     gradient_check check = model_check(5);
@@ -266,7 +279,8 @@ static void dropout_streams_are_per_call_and_survive_recompute(void **state) {
     int n_uses[16][3] = {{0}};
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
-        const bool is_attention = op->kernel == SW_KERNEL_ATTENTION || op->kernel == SW_KERNEL_ATTENTION_GRAD;
+        const bool is_attention =
+            op->kernel == SW_KERNEL_ATTENTION || op->kernel == SW_KERNEL_ATTENTION_GRAD;
         const int when = op->phase == SW_PHASE_FORWARD ? 0 : op->is_recomputed ? 1 : 2;
         if (is_attention)
             assert_true(op->attribute[1] == SMALL_MODELS[5].dropout.attention);
@@ -282,35 +296,41 @@ static void dropout_streams_are_per_call_and_survive_recompute(void **state) {
     sw_graph_free(graph);
 }
 
-/* A block that ends in a norm hands on a value that its own backward reads too, and a block within one is recomputed with it. */
+/* A block that ends in a norm hands on a value that its own backward reads too, and a block within
+ * one is recomputed with it. */
 static sw_value *inner_block(sw_graph *g, void *self, sw_value *x) {
-    return sw_rmsnorm(g, sw_gelu(g, sw_linear(g, x, self, NULL, SW_OUT_IN)), g->parameters.item[1], 1e-2);
+    return sw_rmsnorm(g, sw_gelu(g, sw_linear(g, x, self, NULL, SW_OUT_IN)), g->parameters.item[1],
+                      1e-2);
 }
 
 static sw_value *outer_block(sw_graph *g, void *self, sw_value *x) {
     sw_parameter *weight = self;
     x = sw_gelu(g, sw_add(g, x, sw_linear(g, x, weight, NULL, SW_OUT_IN)));
-    return sw_call(g, g->units.item[weight->unit->id + 1], inner_block, g->parameters.item[weight->id + 1], x);
+    return sw_call(g, g->units.item[weight->unit->id + 1], inner_block,
+                   g->parameters.item[weight->id + 1], x);
 }
 
 static void record_nested(sw_graph *g, const void *about) {
     (void)about;
     const int64_t square[] = {12, 12};
     sw_unit *root = sw_unit_declare(g, NULL, "root");
-    sw_parameter *table = sw_parameter_declare(g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
+    sw_parameter *table = sw_parameter_declare(
+        g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
     sw_parameter_declare(g, root, "shared norm", 1, square, SW_INIT_ONES, 0);
     sw_value *x = sw_embedding(g, sw_tokens(g), table), *first = NULL;
     for (int i = 0; i < 3; i++) {
         const char digit = (char)('0' + i);
         sw_unit *outer = sw_unit_declare(g, root, (char[]){'o', digit, 0}),
                 *inner = sw_unit_declare(g, outer, (char[]){'i', digit, 0});
-        sw_parameter *w = sw_parameter_declare(g, outer, (char[]){'a', digit, 0}, 2, square, SW_INIT_NORMAL, 0.1);
+        sw_parameter *w =
+            sw_parameter_declare(g, outer, (char[]){'a', digit, 0}, 2, square, SW_INIT_NORMAL, 0.1);
         sw_parameter_declare(g, inner, (char[]){'b', digit, 0}, 2, square, SW_INIT_NORMAL, 0.1);
         x = sw_call(g, outer, outer_block, w, x);
         first = i == 0 ? x : first;
     }
-    x = sw_add(g, x, sw_gelu(g, first));                                     /* the first block's output is read long after */
-    x = sw_call(g, g->units.item[1], outer_block, g->parameters.item[2], x); /* and the first block is called again */
+    x = sw_add(g, x, sw_gelu(g, first)); /* the first block's output is read long after */
+    x = sw_call(g, g->units.item[1], outer_block, g->parameters.item[2],
+                x); /* and the first block is called again */
     sw_cross_entropy(g, x, table, sw_targets(g));
 }
 
@@ -331,7 +351,8 @@ static void nested_repeated_and_long_lived_blocks_recompute_the_same_bits(void *
     free_step(&plain);
 }
 
-/* A random graph in blocks: each operation reads values chosen among all before it, inside or outside its own block. */
+/* A random graph in blocks: each operation reads values chosen among all before it, inside or
+ * outside its own block. */
 enum { RANDOM_BLOCKS = 4, RANDOM_OPS = 5 };
 
 typedef struct random_blocks {
@@ -362,9 +383,11 @@ static sw_value *random_operation(sw_graph *g, random_blocks *r) {
     case 6:
         return sw_attention(g, a, b, a, 3, 3);
     case 7:
-        return sw_rotary_packed(g, a, 1, 6, &(sw_rotary_scaling){.theta = 30, .factor = 1, .amplitude = 1});
+        return sw_rotary_packed(g, a, 1, 6,
+                                &(sw_rotary_scaling){.theta = 30, .factor = 1, .amplitude = 1});
     case 8:
-        return sw_swiglu_packed(g, sw_linear_several(g, a, 2, &g->parameters.item[2], NULL, SW_OUT_IN));
+        return sw_swiglu_packed(
+            g, sw_linear_several(g, a, 2, &g->parameters.item[2], NULL, SW_OUT_IN));
     default:
         return sw_add(g, a, b);
     }
@@ -380,13 +403,15 @@ static sw_value *random_block(sw_graph *g, void *self, sw_value *x) {
 static void record_random_blocks(sw_graph *g, const void *about) {
     random_blocks r = {.seed = *(const uint64_t *)about, .n = 1};
     sw_unit *root = sw_unit_declare(g, NULL, "root");
-    sw_parameter *table = sw_parameter_declare(g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
+    sw_parameter *table = sw_parameter_declare(
+        g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
     sw_parameter *norm = sw_parameter_declare(g, root, "norm", 1, (int64_t[]){12}, SW_INIT_ONES, 0);
     sw_parameter_declare(g, root, "weight", 2, (int64_t[]){12, 12}, SW_INIT_NORMAL, 0.1);
     sw_parameter_declare(g, root, "second weight", 2, (int64_t[]){12, 12}, SW_INIT_NORMAL, 0.1);
     sw_value *x = r.value[0] = sw_embedding(g, sw_tokens(g), table), *sum = x;
     for (int i = 0; i < RANDOM_BLOCKS; i++) {
-        x = sw_call(g, sw_unit_declare(g, root, (char[]){'b', (char)('0' + i), 0}), random_block, &r, x);
+        x = sw_call(g, sw_unit_declare(g, root, (char[]){'b', (char)('0' + i), 0}), random_block,
+                    &r, x);
         r.value[r.n] = random_operation(g, &r); /* of the root, between two blocks */
         sum = sw_add(g, sw_rmsnorm(g, sum, norm, 1e-2), r.value[r.n++]);
     }
@@ -408,18 +433,20 @@ static void random_blocks_recompute_the_same_bits(void **state) {
             bool same = memcmp(&plain.loss, &other.loss, sizeof plain.loss) == 0 && plain.loss > 0;
             for (int i = 0; i < 4; i++)
                 same = same && memcmp(plain.it.gradients[i], other.it.gradients[i],
-                                      (size_t)plain.graph->parameters.item[i]->n_elements * sizeof(float)) == 0;
+                                      (size_t)plain.graph->parameters.item[i]->n_elements *
+                                          sizeof(float)) == 0;
             if (!same)
-                fail_msg("seed %d, passes %d: loss %.9g, expected %.9g, or gradients differ", (int)seed, passes, other.loss,
-                         plain.loss);
+                fail_msg("seed %d, passes %d: loss %.9g, expected %.9g, or gradients differ",
+                         (int)seed, passes, other.loss, plain.loss);
             free_step(&other);
         }
         free_step(&plain);
     }
 }
 
-/* A unit within a block is recomputed with the block; and nothing is made again before it is wanted: what a clone writes is read
- * by the next clone, or by the operation for whose sake it was made. */
+/* A unit within a block is recomputed with the block; and nothing is made again before it is
+ * wanted: what a clone writes is read by the next clone, or by the operation for whose sake it was
+ * made. */
 static void clones_stand_where_they_are_wanted(void **state) {
     (void)state;
     gradient_check check = model_check(0);
@@ -439,7 +466,8 @@ static void clones_stand_where_they_are_wanted(void **state) {
         for (int j = i + 1; j <= wanted_by; j++)
             for (int k = 0; k < graph->ops.item[j]->n_operands; k++)
                 for (int o = 0; o < op->n_operands; o++)
-                    is_read_soon |= op->operand[o].access == SW_WRITE && op->operand[o].kind == SW_OPERAND_VALUE &&
+                    is_read_soon |= op->operand[o].access == SW_WRITE &&
+                                    op->operand[o].kind == SW_OPERAND_VALUE &&
                                     graph->ops.item[j]->operand[k].value == op->operand[o].value;
         assert_true(is_read_soon);
     }
@@ -447,7 +475,8 @@ static void clones_stand_where_they_are_wanted(void **state) {
     sw_graph_free(graph);
 }
 
-/* Values that share bytes are never alive together: no operation reads a value after another took its bytes. */
+/* Values that share bytes are never alive together: no operation reads a value after another took
+ * its bytes. */
 static void in_place_takes_only_bytes_that_nobody_reads_again(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++)
@@ -456,7 +485,8 @@ static void in_place_takes_only_bytes_that_nobody_reads_again(void **state) {
             check.recompute = recompute;
             check.reuse_in_place = true;
             sw_graph *graph = gradient_check_graph(&check, true);
-            const sw_value **holder = calloc((size_t)graph->values.n, sizeof *holder); /* whose numbers stand there now */
+            const sw_value **holder =
+                calloc((size_t)graph->values.n, sizeof *holder); /* whose numbers stand there now */
             int n_shared = 0;
             for (int i = 0; i < graph->ops.n; i++) {
                 const sw_op *op = graph->ops.item[i];
@@ -464,15 +494,18 @@ static void in_place_takes_only_bytes_that_nobody_reads_again(void **state) {
                     continue;
                 for (int k = 0; k < op->n_operands; k++) {
                     const sw_operand *operand = &op->operand[k];
-                    if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_WRITE && !operand->value->is_input)
+                    if (operand->kind == SW_OPERAND_VALUE && operand->access != SW_WRITE &&
+                        !operand->value->is_input)
                         assert_ptr_equal(holder[operand->value->storage->id], operand->value);
                 }
                 for (int k = 0; k < op->n_operands; k++)
-                    if (op->operand[k].kind == SW_OPERAND_VALUE && op->operand[k].access == SW_WRITE) {
+                    if (op->operand[k].kind == SW_OPERAND_VALUE &&
+                        op->operand[k].access == SW_WRITE) {
                         const sw_value *value = op->operand[k].value;
                         assert_ptr_equal(value->storage->storage, value->storage);
                         assert_int_equal(value->storage->n_elements, value->n_elements);
-                        assert_false(value->storage != value && (value->storage->is_input || value->storage->is_constant));
+                        assert_false(value->storage != value &&
+                                     (value->storage->is_input || value->storage->is_constant));
                         n_shared += value->storage != value;
                         holder[value->storage->id] = value;
                     }
@@ -483,15 +516,18 @@ static void in_place_takes_only_bytes_that_nobody_reads_again(void **state) {
         }
 }
 
-/* The gradient of the gate is wanted by nobody, so its bytes are free at once; yet two outputs of one kernel need two places. */
+/* The gradient of the gate is wanted by nobody, so its bytes are free at once; yet two outputs of
+ * one kernel need two places. */
 static void record_swiglu_with_a_frozen_gate(sw_graph *g, const void *about) {
     (void)about;
     const int64_t square[] = {12, 12};
     sw_unit *root = sw_unit_declare(g, NULL, "root");
-    sw_parameter *table = sw_parameter_declare(g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
+    sw_parameter *table = sw_parameter_declare(
+        g, root, "table", 2, (int64_t[]){SMALL_MODEL_VOCABULARY, 12}, SW_INIT_NORMAL, 0.1);
     sw_parameter *gate = sw_parameter_declare(g, root, "gate", 2, square, SW_INIT_NORMAL, 0.1);
     sw_parameter *up = sw_parameter_declare(g, root, "up", 2, square, SW_INIT_NORMAL, 0.1);
-    sw_parameter *head = sw_parameter_declare(g, root, "head", 2, table->dimension, SW_INIT_NORMAL, 0.1);
+    sw_parameter *head =
+        sw_parameter_declare(g, root, "head", 2, table->dimension, SW_INIT_NORMAL, 0.1);
     sw_parameter_freeze(table);
     sw_parameter_freeze(gate);
     sw_value *x = sw_embedding(g, sw_tokens(g), table);
@@ -517,7 +553,8 @@ static void two_outputs_of_one_operation_never_share_bytes(void **state) {
     sw_graph_free(graph);
 }
 
-/* RMSNORM_GRAD may write over dy, not over x: where one value is both, it may not write over that. */
+/* RMSNORM_GRAD may write over dy, not over x: where one value is both, it may not write over
+ * that. */
 static void an_input_read_in_another_role_too_is_not_written_over(void **state) {
     (void)state;
     sw_graph *g;
@@ -527,7 +564,8 @@ static void an_input_read_in_another_role_too_is_not_written_over(void **state) 
     assert_int_equal(sw_graph_create(SMALL_MODEL_ROWS, SMALL_MODEL_TOKENS, &g, &err), SW_OK);
     sw_unit *root = sw_unit_declare(g, NULL, "root");
     sw_parameter *table = sw_parameter_declare(g, root, "table", 2, shape, SW_INIT_NORMAL, 0.1);
-    sw_value *x = sw_embedding(g, sw_tokens(g), table), *dx = sw_value_create(g, SW_VALUE_REAL, 2, shape);
+    sw_value *x = sw_embedding(g, sw_tokens(g), table),
+             *dx = sw_value_create(g, SW_VALUE_REAL, 2, shape);
     sw_op_emit(g, &family, SW_KERNEL_RMSNORM_GRAD, 5,
                (sw_operand[]){sw_reads(x), sw_reads(x), sw_nothing(), sw_nothing(), sw_writes(dx)});
     assert_int_equal(sw_graph_reuse_in_place(g, &err), SW_OK);
@@ -555,7 +593,8 @@ static void outputs_and_inputs_keep_their_bytes(void **state) {
     }
 }
 
-/* h = x + f: f is not read again, its bytes become the sum's; a rotation turns its input where it lies. */
+/* h = x + f: f is not read again, its bytes become the sum's; a rotation turns its input where it
+ * lies. */
 static void residual_sums_and_rotations_need_no_bytes_of_their_own(void **state) {
     (void)state;
     gradient_check check = model_check(0);
@@ -571,7 +610,8 @@ static void residual_sums_and_rotations_need_no_bytes_of_their_own(void **state)
     sw_graph_free(graph);
 }
 
-/* What generation and evaluation run: no backward keeps anything, so a GELU, for one, is computed where its input lies. */
+/* What generation and evaluation run: no backward keeps anything, so a GELU, for one, is computed
+ * where its input lies. */
 static void a_forward_graph_reuses_more(void **state) {
     (void)state;
     gradient_check check = model_check(3);
@@ -595,7 +635,8 @@ static void without_dropout_a_model_is_the_one_that_has_none(void **state) {
     const int models[] = {2, 5, 10};
     for (int i = 0; i < 3; i++) {
         double loss[2];
-        for (int recorded = 0; recorded < 2; recorded++) { /* with dropout and taken out; or recorded with none */
+        for (int recorded = 0; recorded < 2;
+             recorded++) { /* with dropout and taken out; or recorded with none */
             sw_model_config config = SMALL_MODELS[models[i]];
             if (recorded)
                 sw_model_drop(&config, 0);
@@ -650,7 +691,8 @@ static void a_printed_operation_names_phase_unit_kernel_shapes_and_gradient(void
     sw_graph_free(graph);
 }
 
-/* 2 n in out for each matrix product, forward once and backward twice; attention by its visible pairs. */
+/* 2 n in out for each matrix product, forward once and backward twice; attention by its visible
+ * pairs. */
 static void costs_follow_from_shapes(void **state) {
     (void)state;
     gradient_check check = model_check(0);
@@ -678,7 +720,8 @@ static void costs_follow_from_shapes(void **state) {
             break;
         }
     }
-    /* two layers; n = 12 tokens; four projections of 12 x 12, three of 12 x 20; two rows, two heads of 6, pairs of 6 tokens */
+    /* two layers; n = 12 tokens; four projections of 12 x 12, three of 12 x 20; two rows, two heads
+     * of 6, pairs of 6 tokens */
     assert_true(products[0] == 2 * 2 * 12 * (4 * 12 * 12 + 3 * 12 * 20));
     assert_true(products[1] == 2 * products[0]);
     assert_true(attention[0] == 2 * 2 * (2 * 2 * 2 * 6 * (6 * 7 / 2)));
@@ -686,8 +729,8 @@ static void costs_follow_from_shapes(void **state) {
     sw_graph_free(graph);
 }
 
-/* A sum or a rotation that becomes part of a product's store, and of the gradient before it, is counted there; a rotation turns
- * queries and keys, not the values that lie beside them. */
+/* A sum or a rotation that becomes part of a product's store, and of the gradient before it, is
+ * counted there; a rotation turns queries and keys, not the values that lie beside them. */
 static void joined_products_cost_what_their_parts_did(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++) {
@@ -704,7 +747,8 @@ static void joined_products_cost_what_their_parts_did(void **state) {
             }
             sw_graph_free(graph);
         }
-        if (model == 0) /* two layers; 12 tokens; two query and two key heads of 6, 3 flops a channel; forward and backward */
+        if (model == 0) /* two layers; 12 tokens; two query and two key heads of 6, 3 flops a
+                           channel; forward and backward */
             assert_true(rotations[0] == 2 * 12 * (2 + 2) * 6 * 3 * 2 && rotations[1] == 0);
         if (total[0] != total[1])
             fail_msg("%s: %.0f flops, joined %.0f", SMALL_MODEL_NAMES[model], total[0], total[1]);

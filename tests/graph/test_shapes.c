@@ -1,4 +1,5 @@
-/* test_shapes.c: what cannot be recorded is refused with operation, argument and shapes by name, and NULL flows to the end. */
+/* test_shapes.c: what cannot be recorded is refused with operation, argument and shapes by name,
+ * and NULL flows to the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@ static sw_unit *root(sw_graph *g) {
 }
 
 static sw_parameter *matrix(sw_graph *g, const char *name, int64_t rows, int64_t columns) {
-    return sw_parameter_declare(g, root(g), name, 2, (int64_t[]){rows, columns}, SW_INIT_NORMAL, 0.1);
+    return sw_parameter_declare(g, root(g), name, 2, (int64_t[]){rows, columns}, SW_INIT_NORMAL,
+                                0.1);
 }
 
 static sw_parameter *vector(sw_graph *g, const char *name, int64_t length) {
@@ -88,7 +90,8 @@ static sw_value *rotary_theta(sw_graph *g) {
     return sw_rotary(g, rows(g, C), 4, 0);
 }
 static sw_value *rotary_ramp(sw_graph *g) {
-    return sw_rotary_scaled(g, rows(g, C), 4, &(sw_rotary_scaling){100, 2, SW_RAMP_BY_PAIR, 3, 3, 1});
+    return sw_rotary_scaled(g, rows(g, C), 4,
+                            &(sw_rotary_scaling){100, 2, SW_RAMP_BY_PAIR, 3, 3, 1});
 }
 static sw_value *several_of_none(sw_graph *g) {
     return sw_linear_several(g, rows(g, C), 0, NULL, NULL, SW_OUT_IN);
@@ -97,26 +100,32 @@ static sw_value *several_of_four(sw_graph *g) {
     return sw_linear_several(g, rows(g, C), 4, NULL, NULL, SW_OUT_IN);
 }
 static sw_value *several_of_other_width(sw_graph *g) {
-    return sw_linear_several(g, rows(g, C), 2, (sw_parameter *[]){matrix(g, "v", 5, C), matrix(g, "w", 5, 7)}, NULL, SW_OUT_IN);
+    return sw_linear_several(g, rows(g, C), 2,
+                             (sw_parameter *[]){matrix(g, "v", 5, C), matrix(g, "w", 5, 7)}, NULL,
+                             SW_OUT_IN);
 }
 static sw_value *several_bias(sw_graph *g) {
-    sw_parameter *weights[] = {matrix(g, "v", 5, C), matrix(g, "w", 4, C)}, *biases[] = {NULL, vector(g, "b", 5)};
+    sw_parameter *weights[] = {matrix(g, "v", 5, C), matrix(g, "w", 4, C)},
+                 *biases[] = {NULL, vector(g, "b", 5)};
     return sw_linear_several(g, rows(g, C), 2, weights, biases, SW_OUT_IN);
 }
 static sw_value *several_of_one_weight(sw_graph *g) {
     sw_parameter *w = matrix(g, "w", 5, C);
     return sw_linear_several(g, rows(g, C), 2, (sw_parameter *[]){w, w}, NULL, SW_OUT_IN);
 }
-static sw_value *as_it_is(sw_graph *g, void *self, sw_value *x, sw_parameter *weight, sw_weight_layout layout, sw_value *y) {
+static sw_value *as_it_is(sw_graph *g, void *self, sw_value *x, sw_parameter *weight,
+                          sw_weight_layout layout, sw_value *y) {
     (void)g, (void)self, (void)x, (void)weight, (void)layout;
     return y;
 }
 static sw_value *several_with_adapters(sw_graph *g) {
     g->linear_hook = as_it_is;
-    return sw_linear_several(g, rows(g, C), 1, (sw_parameter *[]){matrix(g, "w", 5, C)}, NULL, SW_OUT_IN);
+    return sw_linear_several(g, rows(g, C), 1, (sw_parameter *[]){matrix(g, "w", 5, C)}, NULL,
+                             SW_OUT_IN);
 }
 static sw_value *rotary_packed(sw_graph *g) {
-    return sw_rotary_packed(g, rows(g, C), 4, 4, &(sw_rotary_scaling){.theta = 100, .factor = 1, .amplitude = 1});
+    return sw_rotary_packed(g, rows(g, C), 4, 4,
+                            &(sw_rotary_scaling){.theta = 100, .factor = 1, .amplitude = 1});
 }
 static sw_value *swiglu_packed(sw_graph *g) {
     return sw_swiglu_packed(g, rows(g, C + 1));
@@ -128,13 +137,15 @@ static sw_value *attention_span(sw_graph *g) {
     return sw_attention_packed_with(g, rows(g, C), 1, 1, &(sw_attention_options){.span = -1});
 }
 static sw_value *attention_documents(sw_graph *g) {
-    return sw_attention_packed_with(g, rows(g, C), 1, 1, &(sw_attention_options){.documents = rows(g, C)});
+    return sw_attention_packed_with(g, rows(g, C), 1, 1,
+                                    &(sw_attention_options){.documents = rows(g, C)});
 }
 static sw_value *activation_unknown(sw_graph *g) {
     return sw_activate(g, rows(g, C), SW_N_ACTIVATIONS);
 }
 static sw_value *attention_mask(sw_graph *g) {
-    return sw_attention_packed_with(g, rows(g, C), 1, 1, &(sw_attention_options){.mask = (sw_attention_mask)7});
+    return sw_attention_packed_with(g, rows(g, C), 1, 1,
+                                    &(sw_attention_options){.mask = (sw_attention_mask)7});
 }
 static sw_value *attention_dropout(sw_graph *g) {
     return sw_attention_packed_with(g, rows(g, C), 1, 1, &(sw_attention_options){.dropout = 1});
@@ -214,8 +225,10 @@ static sw_value *use_weight(sw_graph *g, void *self, sw_value *x) {
 }
 static sw_value *parameter_of_a_neighbour(sw_graph *g) {
     sw_value *x = rows(g, C);
-    sw_unit *first = sw_unit_declare(g, root(g), "layers.0"), *second = sw_unit_declare(g, root(g), "layers.1");
-    return sw_call(g, second, use_weight, sw_parameter_declare(g, first, "w", 2, (int64_t[]){C, C}, SW_INIT_ZEROS, 0), x);
+    sw_unit *first = sw_unit_declare(g, root(g), "layers.0"),
+            *second = sw_unit_declare(g, root(g), "layers.1");
+    return sw_call(g, second, use_weight,
+                   sw_parameter_declare(g, first, "w", 2, (int64_t[]){C, C}, SW_INIT_ZEROS, 0), x);
 }
 static sw_value *error_within_a_unit(sw_graph *g) {
     sw_value *x = rows(g, C);
@@ -223,7 +236,8 @@ static sw_value *error_within_a_unit(sw_graph *g) {
 }
 static sw_value *unit_called_from_elsewhere(sw_graph *g) {
     sw_value *x = rows(g, C);
-    sw_unit *outer = sw_unit_declare(g, root(g), "outer"), *inner = sw_unit_declare(g, outer, "inner");
+    sw_unit *outer = sw_unit_declare(g, root(g), "outer"),
+            *inner = sw_unit_declare(g, outer, "inner");
     return sw_call(g, inner, use_weight, matrix(g, "w", C, C), x);
 }
 
@@ -231,7 +245,8 @@ static const struct {
     sw_value *(*record)(sw_graph *g);
     const char *message; /* a part of it */
 } REFUSED[] = {
-    {embedding_of_reals, "embedding: tokens must be token ids (sw_tokens, sw_targets, sw_documents), not [16, 12] of reals"},
+    {embedding_of_reals, "embedding: tokens must be token ids (sw_tokens, sw_targets, "
+                         "sw_documents), not [16, 12] of reals"},
     {embedding_of_a_vector, "embedding: table v is [4], but [any, any] is needed"},
     {positions_too_few, "add_positions: table wpe has 5 positions, a row has 8 tokens"},
     {positions_of_other_width, "add_positions: table wpe is [8, 13], but [any, 12] is needed"},
@@ -261,13 +276,16 @@ static const struct {
     {attention_span, "attention: a span of -1 and a scale of 0; both must be 0 or more"},
     {attention_documents, "attention: documents must be token ids"},
     {attention_mask, "attention: there is no mask number 7"},
-    {attention_dropout, "attention: the probability of dropout is 1; it must be at least 0 and below 1"},
+    {attention_dropout,
+     "attention: the probability of dropout is 1; it must be at least 0 and below 1"},
     {activation_unknown, "activation: there is no function 15"},
     {attention_heads, "attention: 4 query heads cannot share 3 key/value heads evenly"},
     {attention_channels, "attention: the 12 channels of q do not divide into 5 heads"},
     {attention_keys, "attention: k [16, 12] and v [16, 12] must have 6 channels, 2 heads of q's 3"},
-    {attention_positions, "attention: q is [7, 12]; its first dimension must be the 2 x 8 positions of the micro-batch"},
-    {packed_heads, "attention_packed: 13 channels do not divide into 2 query, 2 key and 2 value heads"},
+    {attention_positions,
+     "attention: q is [7, 12]; its first dimension must be the 2 x 8 positions of the micro-batch"},
+    {packed_heads,
+     "attention_packed: 13 channels do not divide into 2 query, 2 key and 2 value heads"},
     {swiglu_shapes, "swiglu: the shapes [16, 12] and [16, 13] differ"},
     {add_shapes, "add: the shapes [16, 12] and [7, 12] differ"},
     {gelu_of_nothing, "activation: x is NULL"},
@@ -282,10 +300,13 @@ static const struct {
     {two_roots, "unit second has no parent, but the graph has its root already (root)"},
     {five_dimensions, "parameter w has 5 dimensions; 1 to 4 are possible"},
     {dimension_of_zero, "parameter w: each dimension must be at least 1"},
-    {dimensions_that_overflow, "parameter w: each dimension must be at least 1, and their product below 2^59"},
-    {parameter_of_a_neighbour, "unit layers.1: linear uses parameter w of unit layers.0, which does not enclose it"},
+    {dimensions_that_overflow,
+     "parameter w: each dimension must be at least 1, and their product below 2^59"},
+    {parameter_of_a_neighbour,
+     "unit layers.1: linear uses parameter w of unit layers.0, which does not enclose it"},
     {error_within_a_unit, "unit layers.7: linear: weight w is [12, 5], but [any, 12] is needed"},
-    {unit_called_from_elsewhere, "call: unit inner was declared below outer, but is called inside root"},
+    {unit_called_from_elsewhere,
+     "call: unit inner was declared below outer, but is called inside root"},
 };
 
 static void what_does_not_fit_is_refused_by_name(void **state) {
@@ -302,7 +323,8 @@ static void what_does_not_fit_is_refused_by_name(void **state) {
     }
 }
 
-/* A model is written without a check between its operations: the first error stays, and nothing is recorded after it. */
+/* A model is written without a check between its operations: the first error stays, and nothing is
+ * recorded after it. */
 static void null_flows_to_the_end_and_the_first_error_stays(void **state) {
     (void)state;
     sw_graph *g;
@@ -333,7 +355,8 @@ static void null_flows_to_the_end_and_the_first_error_stays(void **state) {
 
 static void a_micro_batch_must_have_rows_and_tokens(void **state) {
     (void)state;
-    static const int64_t shapes[][2] = {{0, 8}, {8, 0}, {-1, 4}, {INT64_C(1) << 40, INT64_C(1) << 40}, {1 << 16, 1 << 16}};
+    static const int64_t shapes[][2] = {
+        {0, 8}, {8, 0}, {-1, 4}, {INT64_C(1) << 40, INT64_C(1) << 40}, {1 << 16, 1 << 16}};
     for (int i = 0; i < 5; i++) {
         sw_graph *g;
         sw_error err = {0};

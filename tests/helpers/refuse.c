@@ -1,11 +1,14 @@
-/* refuse.c: runs a command, some of whose system calls fail: by whichever process of it, from whatever library they come.
+/* refuse.c: runs a command, some of whose system calls fail: by whichever process of it, from
+ * whatever library they come.
  *
  *     refuse CALL:ERRNO:FIRST:COUNT ... -- COMMAND ...
  *
- * Of all calls of that name in the command and in what it starts, counted together from 1, the FIRST-th and those after it fail
- * with that errno, COUNT in all; 0: for ever. ERRNO is a number; 0: none fails. When the command has ended, "CALL COUNT" of each
- * goes to the file that the variable REFUSE_COUNTS names, and the exit code is the command's (128 + its signal). 77: the kernel,
- * or a sandbox, does not let calls be looked at (seccomp's notifications, of Linux 5.6 and later); the reason is on stderr.
+ * Of all calls of that name in the command and in what it starts, counted together from 1, the
+ * FIRST-th and those after it fail with that errno, COUNT in all; 0: for ever. ERRNO is a number;
+ * 0: none fails. When the command has ended, "CALL COUNT" of each goes to the file that the
+ * variable REFUSE_COUNTS names, and the exit code is the command's (128 + its signal). 77: the
+ * kernel, or a sandbox, does not let calls be looked at (seccomp's notifications, of Linux 5.6 and
+ * later); the reason is on stderr.
  *
  * The kernel stops who makes such a call and asks here; nothing else of the command is touched.
  */
@@ -33,7 +36,8 @@
 
 enum { LEFT_OUT = 77, USAGE = 99, MOST = 64 };
 
-/* Newer architectures have only those that begin at an open folder; a number that no call has is never met. */
+/* Newer architectures have only those that begin at an open folder; a number that no call has is
+ * never met. */
 #ifndef SYS_access
 enum {
     SYS_access = -1,
@@ -49,13 +53,14 @@ enum {
 
 /* clang-format off */
 #define CALLS(X) \
-    X(access) X(brk) X(clock_getres) X(clock_gettime) X(clone) X(clone3) X(close) X(faccessat2) X(fallocate) X(fcntl) \
-    X(flock) X(fsync) X(ftruncate) X(futex) X(getcwd) X(getdents64) X(getrandom) X(ioctl) X(io_uring_enter) \
-    X(io_uring_setup) X(lseek) X(madvise) X(memfd_create) X(mkdir) X(mmap) X(mprotect) X(munmap) X(newfstatat) X(openat) \
-    X(pidfd_open) X(poll) X(prctl) X(pread64) X(prlimit64) X(pwrite64) X(read) X(readlink) X(recvfrom) X(recvmsg) \
-    X(rename) X(renameat2) X(rmdir) X(rt_sigaction) X(rt_sigpending) X(rt_sigprocmask) X(sched_getaffinity) \
-    X(sched_setaffinity) X(sendmsg) X(sendto) X(sigaltstack) X(socketpair) X(statfs) X(symlink) X(sysinfo) X(uname) \
-    X(unlink) X(unlinkat) X(wait4) X(write)
+    X(access) X(brk) X(clock_getres) X(clock_gettime) X(clone) X(clone3) X(close) X(faccessat2) \
+    X(fallocate) X(fcntl) X(flock) X(fsync) X(ftruncate) X(futex) X(getcwd) X(getdents64) \
+    X(getrandom) X(ioctl) X(io_uring_enter) X(io_uring_setup) X(lseek) X(madvise) X(memfd_create) \
+    X(mkdir) X(mmap) X(mprotect) X(munmap) X(newfstatat) X(openat) X(pidfd_open) X(poll) X(prctl) \
+    X(pread64) X(prlimit64) X(pwrite64) X(read) X(readlink) X(recvfrom) X(recvmsg) X(rename) \
+    X(renameat2) X(rmdir) X(rt_sigaction) X(rt_sigpending) X(rt_sigprocmask) X(sched_getaffinity) \
+    X(sched_setaffinity) X(sendmsg) X(sendto) X(sigaltstack) X(socketpair) X(statfs) X(symlink) \
+    X(sysinfo) X(uname) X(unlink) X(unlinkat) X(wait4) X(write)
 /* clang-format on */
 static const struct {
     const char *name;
@@ -74,7 +79,8 @@ typedef struct rule {
 
 /* What the process that will be the command tells of its listener, without a call. */
 typedef struct meeting {
-    _Atomic int listener; /* 0: not there yet; the descriptor + 1; below 0: it cannot be had, for the reason -errno */
+    _Atomic int listener; /* 0: not there yet; the descriptor + 1; below 0: it cannot be had, for
+                             the reason -errno */
     _Atomic int may_go;
 } meeting;
 
@@ -94,16 +100,19 @@ static bool read_rule(const char *text, rule *r) {
 static int install(const rule *rules, int n_rules) {
     struct sock_filter code[2 * MOST + 2];
     unsigned short n = 0;
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    code[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < n_rules; i++) {
-        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)rules[i].number, 0, 1);
+        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                                 (unsigned)rules[i].number, 0, 1);
         code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
     }
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {n, code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return -1;
-    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                        &program);
 }
 
 static void become(meeting *m, const rule *rules, int n_rules, char **command) {
@@ -130,7 +139,8 @@ static bool answer(int listener, rule *rules, int n_rules) {
         if (rules[i].number != asked.data.nr)
             continue;
         int64_t now = ++rules[i].seen;
-        if (rules[i].error && now >= rules[i].first && (!rules[i].count || now - rules[i].first < rules[i].count)) {
+        if (rules[i].error && now >= rules[i].first &&
+            (!rules[i].count || now - rules[i].first < rules[i].count)) {
             told.flags = 0;
             told.error = -rules[i].error;
         }
@@ -157,7 +167,8 @@ static void hand_on(int number) {
 static int leave_out(const char *what, int error) {
     kill(command_pid, SIGKILL);
     waitpid(command_pid, NULL, 0);
-    fprintf(stderr, "refuse: the calls of a command cannot be looked at here: %s: %s\n", what, strerror(error));
+    fprintf(stderr, "refuse: the calls of a command cannot be looked at here: %s: %s\n", what,
+            strerror(error));
     return LEFT_OUT;
 }
 

@@ -1,4 +1,5 @@
-/* A program as it was built with the headers of 0.1.0: tests/abi/0.1.0. What it does must be the same with today's library. */
+/* A program as it was built with the headers of 0.1.0: tests/abi/0.1.0. What it does must be the
+ * same with today's library. */
 #include <shardwise.h>
 
 #include <math.h>
@@ -26,12 +27,14 @@ static void attention_reads_what_it_knew(void) {
     holds(sw_graph_create(1, 4, &graph, &err) == SW_OK, "sw_graph_create");
     sw_unit *unit = sw_unit_declare(graph, NULL, "root");
     int64_t table[] = {5, 8}, wide[] = {24, 8};
-    sw_parameter *embedding = sw_parameter_declare(graph, unit, "table", 2, table, SW_INIT_NORMAL, 0.02);
+    sw_parameter *embedding =
+        sw_parameter_declare(graph, unit, "table", 2, table, SW_INIT_NORMAL, 0.02);
     sw_parameter *weight = sw_parameter_declare(graph, unit, "qkv", 2, wide, SW_INIT_NORMAL, 0.02);
     sw_value *x = sw_embedding(graph, sw_tokens(graph), embedding);
     sw_value *y = sw_attention_with(graph, x, x, x, 2, 2, &mine.options);
     holds(y != NULL, "sw_attention_with");
-    holds(sw_attention_packed_with(graph, sw_linear(graph, y, weight, NULL, SW_OUT_IN), 2, 2, &mine.options) != NULL,
+    holds(sw_attention_packed_with(graph, sw_linear(graph, y, weight, NULL, SW_OUT_IN), 2, 2,
+                                   &mine.options) != NULL,
           "sw_attention_packed_with");
     holds(sw_graph_status(graph, &err) == SW_OK, err.message);
     sw_graph_free(graph);

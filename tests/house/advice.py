@@ -30,10 +30,13 @@ ALLOWED = {
     ("src/data/jinja/text_methods.c", "removesuffix"): "a method of Python's strings",
     ("src/tokenizer/pretokenize.c", "Removed"): "a word of tokenizer.json",
 }
-WORDS = re.compile(r"remov|delet|overwr|eras(e|ing)\b|\bwip(e|ing)\b|discard|\brm\b|unlink|destroy|clean up|get rid|throw away", re.IGNORECASE)
+WORDS = re.compile(
+    r"remov|delet|overwr|eras(e|ing)\b|\bwip(e|ing)\b|discard|\brm\b|unlink|destroy|clean up|get rid|throw away",
+    re.IGNORECASE)
 TEXT = r'"(?:\\.|[^"\\\n])*"'
 TEXTS = re.compile(rf"{TEXT}(?:\s*(?:PRI\w+\s*)?{TEXT})*")  # neighbours are one
-CODE = re.compile(rf"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*include[^\n]*|{TEXT}|'(?:\\.|[^'\\])+'", re.DOTALL | re.MULTILINE)
+CODE = re.compile(rf"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*include[^\n]*|{TEXT}|'(?:\\.|[^'\\])+'",
+                  re.DOTALL | re.MULTILINE)
 
 
 def strings(text):
@@ -45,7 +48,8 @@ def strings(text):
 def main():
     wrong, used, n = [], set(), 0
     root = pathlib.Path(sys.argv[1])
-    for path in sorted(path for folder in ("src", "include") for path in (root / folder).rglob("*.[ch]")):
+    for path in sorted(path for folder in ("src", "include")
+                       for path in (root / folder).rglob("*.[ch]")):
         name = str(path.relative_to(root))
         for text in strings(path.read_text()):
             n += 1
@@ -54,8 +58,12 @@ def main():
             found = [key for key in ALLOWED if key[0] == name and key[1] in text]
             used.update(found)
             if not found:
-                wrong.append(f"{name}: {text!r}: could somebody lose something by this? If not, say why in {__file__}")
-    wrong += [f"{file}: {text!r} is allowed, and not there" for file, text in sorted(set(ALLOWED) - used)]
+                wrong.append(
+                    f"{name}: {text!r}: could somebody lose something by this? If not, say why in {__file__}"
+                )
+    wrong += [
+        f"{file}: {text!r} is allowed, and not there" for file, text in sorted(set(ALLOWED) - used)
+    ]
     print("\n".join(wrong) or f"{n} strings, {len(used)} kinds of them speak of removing")
     return 1 if wrong or n < 2000 else 0
 

@@ -45,7 +45,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 def main():
     source = pathlib.Path(sys.argv[1])
     order = list(MAY_SEE)
-    wrong = [f"MAY_SEE: {room} comes before {seen}, which it may see" for room in order for seen in MAY_SEE[room].split() if order.index(seen) > order.index(room)]
+    wrong = [
+        f"MAY_SEE: {room} comes before {seen}, which it may see" for room in order
+        for seen in MAY_SEE[room].split() if order.index(seen) > order.index(room)
+    ]
     n_files, used = 0, set()
     for path in sorted(source.rglob("*.[ch]")):
         n_files += 1
@@ -63,8 +66,13 @@ def main():
             elif seen not in allowed:
                 wrong.append(f'{path}: includes "{included}"; {folder}/ may see {sorted(allowed)}')
             elif included not in ONLY_HEADERS.get((folder, seen), {included}):
-                wrong.append(f'{path}: includes "{included}"; of {seen}/, {folder}/ may see {sorted(ONLY_HEADERS[folder, seen])}')
-    wrong += [f"MAY_SEE: {folder} may see {seen}, and does not" for folder in order for seen in MAY_SEE[folder].split() if (folder, seen) not in used]
+                wrong.append(
+                    f'{path}: includes "{included}"; of {seen}/, {folder}/ may see {sorted(ONLY_HEADERS[folder, seen])}'
+                )
+    wrong += [
+        f"MAY_SEE: {folder} may see {seen}, and does not" for folder in order
+        for seen in MAY_SEE[folder].split() if (folder, seen) not in used
+    ]
     print("\n".join(wrong) or f"{n_files} files in order")
     return 1 if wrong or n_files == 0 else 0
 

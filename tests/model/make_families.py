@@ -26,55 +26,83 @@ import transformers
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 ROWS, TOKENS, VOCABULARY, DEVIATION = 2, 20, 23, 0.3
-LLAMA = dict(hidden_size=24, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-             max_position_embeddings=64, vocab_size=VOCABULARY, rope_theta=100.0, bos_token_id=None, eos_token_id=None)
-GPT2 = dict(n_embd=24, n_layer=2, n_head=3, n_positions=32, vocab_size=VOCABULARY, bos_token_id=None, eos_token_id=None,
-            attn_pdrop=0.0, resid_pdrop=0.0, embd_pdrop=0.0)
-LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+LLAMA = dict(hidden_size=24, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, vocab_size=VOCABULARY,
+             rope_theta=100.0, bos_token_id=None, eos_token_id=None)
+GPT2 = dict(n_embd=24, n_layer=2, n_head=3, n_positions=32, vocab_size=VOCABULARY,
+            bos_token_id=None, eos_token_id=None, attn_pdrop=0.0, resid_pdrop=0.0, embd_pdrop=0.0)
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 
 MODELS = {
-    "llama, biases, head_dim": dict(model_type="llama", **LLAMA, attention_bias=True, mlp_bias=True, head_dim=10),
-    "llama, linear": dict(model_type="llama", **LLAMA, rope_scaling=dict(type="linear", factor=3.0)),
-    "llama, dynamic": dict(model_type="llama", **LLAMA, rope_scaling=dict(type="dynamic", factor=3.0)),
+    "llama, biases, head_dim": dict(model_type="llama", **LLAMA, attention_bias=True, mlp_bias=True,
+                                    head_dim=10),
+    "llama, linear": dict(model_type="llama", **LLAMA, rope_scaling=dict(type="linear",
+                                                                         factor=3.0)),
+    "llama, dynamic": dict(model_type="llama", **LLAMA,
+                           rope_scaling=dict(type="dynamic", factor=3.0)),
     "llama, llama3": dict(model_type="llama", **LLAMA, rope_scaling=LLAMA3),
     "llama, yarn": dict(model_type="llama", **LLAMA, rope_scaling=YARN),
-    "llama, yarn with mscale": dict(model_type="llama", **LLAMA, rope_scaling=dict(YARN, mscale=1.0, mscale_all_dim=0.5, beta_fast=4.0)),
-    "llama, yarn, exact ends": dict(model_type="llama", **LLAMA, rope_scaling=dict(YARN, truncate=False, attention_factor=1.3)),
+    "llama, yarn with mscale": dict(
+        model_type="llama", **LLAMA, rope_scaling=dict(YARN, mscale=1.0, mscale_all_dim=0.5,
+                                                       beta_fast=4.0)),
+    "llama, yarn, exact ends": dict(model_type="llama", **LLAMA,
+                                    rope_scaling=dict(YARN, truncate=False, attention_factor=1.3)),
     "mistral, span": dict(model_type="mistral", **LLAMA, sliding_window=5),
     "mistral, no span": dict(model_type="mistral", **LLAMA, sliding_window=None, head_dim=8),
     "qwen2": dict(model_type="qwen2", **LLAMA, tie_word_embeddings=True, sliding_window=3),
-    "qwen2, span above": dict(model_type="qwen2", **LLAMA, use_sliding_window=True, sliding_window=3, max_window_layers=1),
+    "qwen2, span above": dict(model_type="qwen2", **LLAMA, use_sliding_window=True,
+                              sliding_window=3, max_window_layers=1),
     "qwen3": dict(model_type="qwen3", **LLAMA, tie_word_embeddings=True, head_dim=8),
-    "qwen3, bias, span, yarn": dict(model_type="qwen3", **LLAMA, head_dim=12, attention_bias=True, use_sliding_window=True, sliding_window=4,
-                                    max_window_layers=0, rope_scaling=YARN),
+    "qwen3, bias, span, yarn": dict(model_type="qwen3", **LLAMA, head_dim=12, attention_bias=True,
+                                    use_sliding_window=True, sliding_window=4, max_window_layers=0,
+                                    rope_scaling=YARN),
     "gpt2, unscaled": dict(model_type="gpt2", **GPT2, scale_attn_weights=False, n_inner=30),
-    "gpt2, by layer": dict(model_type="gpt2", **GPT2, scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True),
+    "gpt2, by layer": dict(model_type="gpt2", **GPT2, scale_attn_by_inverse_layer_idx=True,
+                           reorder_and_upcast_attn=True),
 }
 MODELS |= {
     "llama, full mask": dict(model_type="llama", **LLAMA, is_causal=False),
     "llama, padding": dict(model_type="llama", **LLAMA, pad_token_id=5),
-    "llama, tied, padding from the end": dict(model_type="llama", **LLAMA, tie_word_embeddings=True, pad_token_id=-2),
-    "mistral, full mask, span, padding": dict(model_type="mistral", **LLAMA, sliding_window=5, is_causal=False, pad_token_id=0),
-    "qwen2, full mask, span above": dict(model_type="qwen2", **LLAMA, use_sliding_window=True, sliding_window=3, max_window_layers=1,
-                                         is_causal=False),
-    "qwen3, full mask": dict(model_type="qwen3", **LLAMA, head_dim=8, is_causal=False, pad_token_id=22),
-    "gpt2, full mask, padding that is none": dict(model_type="gpt2", **GPT2, is_causal=False, pad_token_id=5),
+    "llama, tied, padding from the end": dict(model_type="llama", **LLAMA, tie_word_embeddings=True,
+                                              pad_token_id=-2),
+    "mistral, full mask, span, padding": dict(model_type="mistral", **LLAMA, sliding_window=5,
+                                              is_causal=False, pad_token_id=0),
+    "qwen2, full mask, span above": dict(model_type="qwen2", **LLAMA, use_sliding_window=True,
+                                         sliding_window=3, max_window_layers=1, is_causal=False),
+    "qwen3, full mask": dict(model_type="qwen3", **LLAMA, head_dim=8, is_causal=False,
+                             pad_token_id=22),
+    "gpt2, full mask, padding that is none": dict(model_type="gpt2", **GPT2, is_causal=False,
+                                                  pad_token_id=5),
 }
-for activation in ("gelu gelu_10 gelu_fast gelu_new gelu_pytorch_tanh hardswish laplace leaky_relu linear mish quick_gelu relu relu2 relu6 "
-                   "sigmoid silu tanh").split():
+for activation in (
+        "gelu gelu_10 gelu_fast gelu_new gelu_pytorch_tanh hardswish laplace leaky_relu linear mish quick_gelu relu relu2 relu6 "
+        "sigmoid silu tanh").split():
     MODELS[f"gpt2, {activation}"] = dict(model_type="gpt2", **GPT2, activation_function=activation)
 
 SCALINGS = [
-    (128, 500000.0, 131072, dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192)),
-    (64, 500000.0, 131072, dict(rope_type="llama3", factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192)),
+    (128, 500000.0, 131072,
+     dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+          original_max_position_embeddings=8192)),
+    (64, 500000.0, 131072,
+     dict(rope_type="llama3", factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0,
+          original_max_position_embeddings=8192)),
     (128, 10000.0, 4096, dict(rope_type="linear", factor=2.5)),
     (128, 10000.0, 4096, dict(rope_type="dynamic", factor=2.0)),
-    (128, 1000000.0, 131072, dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32768)),
-    (64, 10000.0, 163840, dict(rope_type="yarn", factor=40.0, original_max_position_embeddings=4096, mscale=0.707, mscale_all_dim=0.707)),
-    (64, 10000.0, 65536, dict(rope_type="yarn", factor=16.0, original_max_position_embeddings=4096, mscale=1.0, mscale_all_dim=0.5)),
-    (80, 10000.0, 65536, dict(rope_type="yarn", factor=16.0, original_max_position_embeddings=4096, truncate=False, beta_fast=16.0, beta_slow=2.0)),
-    (16, 10000.0, 64, dict(rope_type="yarn", factor=16.0, original_max_position_embeddings=4, attention_factor=0.8)),
+    (128, 1000000.0, 131072,
+     dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32768)),
+    (64, 10000.0, 163840,
+     dict(rope_type="yarn", factor=40.0, original_max_position_embeddings=4096, mscale=0.707,
+          mscale_all_dim=0.707)),
+    (64, 10000.0, 65536,
+     dict(rope_type="yarn", factor=16.0, original_max_position_embeddings=4096, mscale=1.0,
+          mscale_all_dim=0.5)),
+    (80, 10000.0, 65536,
+     dict(rope_type="yarn", factor=16.0, original_max_position_embeddings=4096, truncate=False,
+          beta_fast=16.0, beta_slow=2.0)),
+    (16, 10000.0, 64,
+     dict(rope_type="yarn", factor=16.0, original_max_position_embeddings=4, attention_factor=0.8)),
 ]
 
 MASK = (1 << 64) - 1
@@ -97,15 +125,19 @@ def fill(name, parameter):
     n = parameter.numel()
     total = sum(uniform(seed, 4 * np.arange(n) + part) for part in range(4))
     is_norm = parameter.dim() == 1 and not name.endswith("bias")
-    return torch.from_numpy(float(is_norm) + DEVIATION * np.sqrt(3) * (total - 2)).reshape(parameter.shape)
+    return torch.from_numpy(float(is_norm) + DEVIATION * np.sqrt(3) * (total - 2)).reshape(
+        parameter.shape)
 
 
 def configuration(settings):
-    return transformers.AutoConfig.for_model(settings["model_type"], **{k: v for k, v in settings.items() if k != "model_type"})
+    return transformers.AutoConfig.for_model(
+        settings["model_type"], **{k: v
+                                   for k, v in settings.items() if k != "model_type"})
 
 
 def run(config):
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float64, attn_implementation="eager").eval()
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float64,
+                                                          attn_implementation="eager").eval()
     names = {}
     for name, parameter in model.named_parameters():
         parameter.data = fill(name, parameter)
@@ -116,34 +148,45 @@ def run(config):
     targets[index % 5 == 3] = -1
     logits = model(tokens.reshape(ROWS, TOKENS)).logits
     assert logits.dtype == torch.float64
-    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), targets, ignore_index=-1, reduction="sum")
+    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), targets,
+                                             ignore_index=-1, reduction="sum")
     loss.backward()
     gradients = {name: [p.grad.norm().item(), p.grad.sum().item()] for name, p in names.items()}
     return {"loss": loss.item(), "gradients": gradients}
 
 
 def scaling(head, theta, positions, settings):
-    config = transformers.LlamaConfig(hidden_size=2 * head, num_attention_heads=2, head_dim=head, max_position_embeddings=positions,
+    config = transformers.LlamaConfig(hidden_size=2 * head, num_attention_heads=2, head_dim=head,
+                                      max_position_embeddings=positions,
                                       rope_parameters=dict(settings, rope_theta=theta))
     inverse, amplitude = ROPE_INIT_FUNCTIONS[settings["rope_type"]](config, None)
     assert inverse.dtype == torch.float64
-    return {"head_dim": head, "rope_theta": theta, "max_position_embeddings": positions, "rope_scaling": settings,
-            "frequencies": inverse.tolist(), "amplitude": amplitude}
+    return {
+        "head_dim": head, "rope_theta": theta, "max_position_embeddings": positions,
+        "rope_scaling": settings, "frequencies": inverse.tolist(), "amplitude": amplitude
+    }
 
 
 def check(build):
     """Both what a person may have written and what transformers saves of it, rewritten by us, gives the losses of families.json."""
     here, folder = pathlib.Path(__file__).resolve().parent, pathlib.Path(tempfile.mkdtemp())
     program = folder / "rewrite_config"
-    subprocess.run(["cc", "-D_GNU_SOURCE", f"-I{here.parents[1]}/src", f"-I{here.parents[1]}/include", here / "rewrite_config.c",
-                    f"{build}/libshardwise.a", "-ljansson", "-lyaml", "-lm", "-ldl", "-pthread", "-o", program], check=True)
-    known = {model["name"]: model["loss"] for model in json.loads((here / "families.json").read_text())["models"]}
+    subprocess.run([
+        "cc", "-D_GNU_SOURCE", f"-I{here.parents[1]}/src", f"-I{here.parents[1]}/include",
+        here / "rewrite_config.c", f"{build}/libshardwise.a", "-ljansson", "-lyaml", "-lm", "-ldl",
+        "-pthread", "-o", program
+    ], check=True)
+    known = {
+        model["name"]: model["loss"]
+        for model in json.loads((here / "families.json").read_text())["models"]
+    }
     for name, settings in MODELS.items():
         for is_saved in (False, True):
             (folder / "config.json").write_text(json.dumps(settings))
             if is_saved:
                 configuration(settings).save_pretrained(folder)
-            ours = subprocess.run([program, folder], check=True, stdout=subprocess.PIPE, text=True).stdout
+            ours = subprocess.run([program, folder], check=True, stdout=subprocess.PIPE,
+                                  text=True).stdout
             (folder / "config.json").write_text(ours)
             loss = run(transformers.AutoConfig.from_pretrained(folder))["loss"]
             assert abs(loss - known[name]) < 1e-9 * loss, (name, is_saved, loss, known[name])
@@ -154,10 +197,17 @@ def main():
     np.seterr(over="ignore")
     if sys.argv[1:2] == ["--check"]:
         return check(sys.argv[2])
-    models = [dict(name=name, config=settings, **run(configuration(settings))) for name, settings in MODELS.items()]
+    models = [
+        dict(name=name, config=settings, **run(configuration(settings)))
+        for name, settings in MODELS.items()
+    ]
     document = {
         "made_by": f"make_families.py with torch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}",
-        "rows": ROWS, "tokens": TOKENS, "deviation": DEVIATION, "models": models, "scalings": [scaling(*s) for s in SCALINGS],
+        "rows": ROWS,
+        "tokens": TOKENS,
+        "deviation": DEVIATION,
+        "models": models,
+        "scalings": [scaling(*s) for s in SCALINGS],
     }
     json.dump(document, sys.stdout, indent=1)
     print()

@@ -8,7 +8,8 @@ int main(int argc, char **argv) {
     sw_model_config config;
     sw_error err = {0};
     char *text;
-    if (argc != 2 || sw_model_config_read(argv[1], &config, &err) || sw_model_config_write(&config, SW_F32, &text, &err)) {
+    if (argc != 2 || sw_model_config_read(argv[1], &config, &err) ||
+        sw_model_config_write(&config, SW_F32, &text, &err)) {
         fprintf(stderr, "rewrite_config FOLDER: %s\n", err.message);
         return 1;
     }

@@ -1,4 +1,5 @@
-/* test_documents.c: documents that share a row do not see each other: a row of two is two rows of one. */
+/* test_documents.c: documents that share a row do not see each other: a row of two is two rows of
+ * one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +23,9 @@ typedef struct step {
 } step;
 
 /* One step over `n_rows` rows of `n_tokens`, in double. */
-static step run(const sw_device *device, const sw_model_config *config, int recompute, int64_t n_rows, int64_t n_tokens,
-                const int32_t *tokens, const int32_t *targets, const int32_t *documents) {
+static step run(const sw_device *device, const sw_model_config *config, int recompute,
+                int64_t n_rows, int64_t n_tokens, const int32_t *tokens, const int32_t *targets,
+                const int32_t *documents) {
     const gradient_check check = {.record = small_model_record,
                                   .about = config,
                                   .n_rows = n_rows,
@@ -46,10 +48,12 @@ static void free_step(step *s) {
 }
 
 /* 4 and 5 tokens, of which 3 and 4 are supervised. */
-static const int32_t TOKENS[ROW] = {3, 1, 4, 1, 5, 9, 2, 6, 5}, TARGETS[ROW] = {1, 4, 1, -1, 9, 2, 6, 5, -1},
+static const int32_t TOKENS[ROW] = {3, 1, 4, 1, 5, 9, 2, 6, 5},
+                     TARGETS[ROW] = {1, 4, 1, -1, 9, 2, 6, 5, -1},
                      DOCUMENTS[ROW] = {0, 0, 0, 0, FIRST, FIRST, FIRST, FIRST, FIRST};
 
-/* The same in two rows, the first one padded with a token that counts nothing and is of another document. */
+/* The same in two rows, the first one padded with a token that counts nothing and is of another
+ * document. */
 static const int32_t APART_TOKENS[2 * SECOND] = {3, 1, 4, 1, 0, 5, 9, 2, 6, 5},
                                       APART_TARGETS[2 * SECOND] = {1, 4, 1, -1, -1, 9, 2, 6, 5, -1},
                                       APART_DOCUMENTS[2 * SECOND] = {0, 0, 0, 0, 4};
@@ -62,7 +66,8 @@ static void a_row_of_two_documents_is_two_rows(void **state) {
             config.keeps_documents_apart = true;
             sw_model_drop(&config, 0);
             step packed = run(device, &config, recompute, 1, ROW, TOKENS, TARGETS, DOCUMENTS);
-            step apart = run(device, &config, recompute, 2, SECOND, APART_TOKENS, APART_TARGETS, APART_DOCUMENTS);
+            step apart = run(device, &config, recompute, 2, SECOND, APART_TOKENS, APART_TARGETS,
+                             APART_DOCUMENTS);
             assert_true(packed.loss > 1 && fabs(packed.loss - apart.loss) <= 1e-12 * apart.loss);
             for (int p = 0; p < packed.graph->parameters.n; p++) {
                 const int64_t n = packed.graph->parameters.item[p]->n_elements;

@@ -1,5 +1,5 @@
-/* test_families.c: every family and flag against `transformers` in 64-bit (make_families.py): losses, gradients, rotary
- * frequencies. */
+/* test_families.c: every family and flag against `transformers` in 64-bit (make_families.py):
+ * losses, gradients, rotary frequencies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,8 @@ static sw_model_config written_and_read(const char *name, const sw_model_config 
     return back;
 }
 
-static void assert_near(const char *model, const char *what, double got, double expected, double scale) {
+static void assert_near(const char *model, const char *what, double got, double expected,
+                        double scale) {
     if (!(fabs(got - expected) <= 1e-9 * scale))
         fail_msg("%s, %s: %.15g, expected %.15g", model, what, got, expected);
 }
@@ -121,12 +122,15 @@ static void every_family_and_flag_is_that_of_transformers(void **state) {
     }
 }
 
-/* Radians per token of pair i, and the amplitude, as the table of the kernel has them at the second position. */
-static void table_of(const sw_rotary_scaling *scaling, int64_t head_channels, double *frequency, double *amplitude) {
+/* Radians per token of pair i, and the amplitude, as the table of the kernel has them at the second
+ * position. */
+static void table_of(const sw_rotary_scaling *scaling, int64_t head_channels, double *frequency,
+                     double *amplitude) {
     double table[2 * 256 * 2];
     sw_kernel_call call = {.operand = {table},
                            .dim = {2, head_channels, scaling->ramp},
-                           .attribute = {scaling->theta, scaling->factor, scaling->from, scaling->to, scaling->amplitude}};
+                           .attribute = {scaling->theta, scaling->factor, scaling->from,
+                                         scaling->to, scaling->amplitude}};
     assert_true(head_channels <= 512);
     sw_device_kernel(device, SW_NUMBERS_F64, SW_KERNEL_ROTARY_TABLE)(device, &call);
     for (int64_t i = 0; i < head_channels / 2; i++) {
@@ -141,13 +145,16 @@ static void rotary_scalings_are_those_of_transformers(void **state) {
     const json_t *scalings = json_object_get(families, "scalings");
     assert_true(json_array_size(scalings) >= 9);
     for (size_t i = 0; i < json_array_size(scalings); i++) {
-        const json_t *scaling = json_array_get(scalings, i), *expected = json_object_get(scaling, "frequencies");
+        const json_t *scaling = json_array_get(scalings, i),
+                     *expected = json_object_get(scaling, "frequencies");
         sw_model_config c = {0};
         json_t *config = json_pack(
-            "{s:s,s:i,s:i,s:i,s:i,s:i,s:O,s:O,s:O,s:O}", "model_type", "llama", "hidden_size", 8, "num_hidden_layers", 1,
-            "num_attention_heads", 1, "intermediate_size", 8, "vocab_size", 9, "head_dim", json_object_get(scaling, "head_dim"),
-            "rope_theta", json_object_get(scaling, "rope_theta"), "max_position_embeddings",
-            json_object_get(scaling, "max_position_embeddings"), "rope_scaling", json_object_get(scaling, "rope_scaling"));
+            "{s:s,s:i,s:i,s:i,s:i,s:i,s:O,s:O,s:O,s:O}", "model_type", "llama", "hidden_size", 8,
+            "num_hidden_layers", 1, "num_attention_heads", 1, "intermediate_size", 8, "vocab_size",
+            9, "head_dim", json_object_get(scaling, "head_dim"), "rope_theta",
+            json_object_get(scaling, "rope_theta"), "max_position_embeddings",
+            json_object_get(scaling, "max_position_embeddings"), "rope_scaling",
+            json_object_get(scaling, "rope_scaling"));
         assert_non_null(config);
         c = parse("scaling", config);
         json_decref(config);
@@ -157,21 +164,25 @@ static void rotary_scalings_are_those_of_transformers(void **state) {
         assert_int_equal(json_array_size(expected), c.head_channels / 2);
         for (int64_t k = 0; k < c.head_channels / 2; k++) {
             const double f = json_number_value(json_array_get(expected, (size_t)k));
-            assert_near("frequency", json_string_value(json_object_get(json_object_get(scaling, "rope_scaling"), "rope_type")),
+            assert_near("frequency",
+                        json_string_value(
+                            json_object_get(json_object_get(scaling, "rope_scaling"), "rope_type")),
                         frequency[k], f, f);
             assert_near("amplitude", "of a pair", amplitude[k], number(scaling, "amplitude"), 1);
         }
     }
 }
 
-/* An explicit attention factor wins; else the ratio of both mscale fields if neither is zero; else 0.1 ln(factor) + 1. */
+/* An explicit attention factor wins; else the ratio of both mscale fields if neither is zero; else
+ * 0.1 ln(factor) + 1. */
 static void yarn_takes_its_amplitude_from_the_right_fields(void **state) {
     (void)state;
     static const struct {
         double factor, attention_factor, mscale, mscale_all, expected;
     } cases[] = {
-        {16, 0, 0, 0, 1.277259},  {64, 0, 0, 0, 1.415888},   {64, 1, 0, 0, 1},        {16, 0, 1, 1, 1},
-        {40, 0, 0.707, 0.707, 1}, {16, 0, 1, 0.5, 1.121751}, {16, 0, 1, 0, 1.277259}, {0.5, 0, 0, 0, 1},
+        {16, 0, 0, 0, 1.277259}, {64, 0, 0, 0, 1.415888},  {64, 1, 0, 0, 1},
+        {16, 0, 1, 1, 1},        {40, 0, 0.707, 0.707, 1}, {16, 0, 1, 0.5, 1.121751},
+        {16, 0, 1, 0, 1.277259}, {0.5, 0, 0, 0, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sw_model_config c = {.head_channels = 128,
@@ -191,11 +202,15 @@ static void yarn_takes_its_amplitude_from_the_right_fields(void **state) {
 /* High frequencies stay, low ones are divided, those between blend. */
 static void llama3_scales_pair_by_pair(void **state) {
     (void)state;
-    static const double between[] = {0.828168, 0.643743, 0.493507, 0.371122, 0.271425, 0.190211}; /* pairs 29 .. 34 */
-    const sw_model_config c = {
-        .head_channels = 128,
-        .rope_theta = 500000,
-        .rope = {.type = SW_ROPE_LLAMA3, .factor = 8, .original_positions = 8192, .low_factor = 1, .high_factor = 4}};
+    static const double between[] = {0.828168, 0.643743, 0.493507,
+                                     0.371122, 0.271425, 0.190211}; /* pairs 29 .. 34 */
+    const sw_model_config c = {.head_channels = 128,
+                               .rope_theta = 500000,
+                               .rope = {.type = SW_ROPE_LLAMA3,
+                                        .factor = 8,
+                                        .original_positions = 8192,
+                                        .low_factor = 1,
+                                        .high_factor = 4}};
     double frequency[64], amplitude[64];
     const sw_rotary_scaling rotary = sw_model_rotary(&c);
     table_of(&rotary, 128, frequency, amplitude);

@@ -30,9 +30,11 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-static const char llama_sizes[] = "\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
-                                  "\"intermediate_size\":48,\"vocab_size\":100";
-static const char gpt2_sizes[] = "\"model_type\":\"gpt2\",\"n_embd\":32,\"n_layer\":2,\"n_head\":4,\"vocab_size\":100";
+static const char llama_sizes[] =
+    "\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+    "\"intermediate_size\":48,\"vocab_size\":100";
+static const char gpt2_sizes[] =
+    "\"model_type\":\"gpt2\",\"n_embd\":32,\"n_layer\":2,\"n_head\":4,\"vocab_size\":100";
 static const char no_dropout[] = "\"attn_pdrop\":0.0,\"resid_pdrop\":0,\"embd_pdrop\":0.0";
 
 static void write_text(const char *text) {
@@ -43,7 +45,8 @@ static void write_text(const char *text) {
 }
 
 /* {sizes, more} */
-static sw_status read_with(const char *sizes, const char *more, sw_model_config *config, sw_error *err) {
+static sw_status read_with(const char *sizes, const char *more, sw_model_config *config,
+                           sw_error *err) {
     char text[2048];
     snprintf(text, sizeof text, "{%s%s%s}", sizes, *more ? "," : "", more);
     write_text(text);
@@ -64,7 +67,8 @@ static void refused(const char *sizes, const char *more, const char *words) {
     sw_error err = {0};
     sw_status status = read_with(sizes, more, &config, &err);
     if (status != SW_BAD_FILE || !strstr(err.message, path) || !strstr(err.message, words))
-        fail_msg("%s: expected a refusal with \"%s\", got %s: %s", more, words, sw_status_name(status), err.message);
+        fail_msg("%s: expected a refusal with \"%s\", got %s: %s", more, words,
+                 sw_status_name(status), err.message);
 }
 
 static void absent_keys_of_llama_have_hugging_faces_defaults(void **state) {
@@ -89,23 +93,28 @@ static void absent_keys_of_llama_have_hugging_faces_defaults(void **state) {
 
 static void null_is_absent_and_unknown_keys_are_passed_over(void **state) {
     (void)state;
-    sw_model_config c =
-        good(llama_sizes, "\"head_dim\":null,\"num_key_value_heads\":null,\"rope_scaling\":null,\"rope_theta\":null,"
-                          "\"quantization_config\":null,\"sliding_window\":null,\"rms_norm_eps\":null,\"my_note\":{\"a\":[1,2]},"
-                          "\"use_cache\":true,\"pretraining_tp\":1,\"torch_dtype\":\"float16\"");
+    sw_model_config c = good(
+        llama_sizes,
+        "\"head_dim\":null,\"num_key_value_heads\":null,\"rope_scaling\":null,\"rope_theta\":null,"
+        "\"quantization_config\":null,\"sliding_window\":null,\"rms_norm_eps\":null,\"my_note\":{"
+        "\"a\":[1,2]},"
+        "\"use_cache\":true,\"pretraining_tp\":1,\"torch_dtype\":\"float16\"");
     assert_int_equal(c.head_channels, 8);
     assert_int_equal(c.kv_heads, 4);
     assert_true(c.rope_theta == 10000);
     assert_true(c.norm_epsilon == 1e-6);
 }
 
-/* B53: a setting that no one reads is at least named. Keys that are null, or were looked at, are not. */
+/* B53: a setting that no one reads is at least named. Keys that are null, or were looked at, are
+ * not. */
 static void keys_without_effect_are_listed(void **state) {
     (void)state;
     char keys[256], few[16];
     sw_error err = {0};
-    good(llama_sizes, "\"head_dim\":null,\"rope_tetha\":5,\"rope_parameters\":{\"rope_theta\":7},\"hidden_act\":\"silu\","
-                      "\"eos_token_id\":[2,3],\"my_note\":{\"a\":[1,2]},\"attention_dropout\":0,\"tie_word_embeddings\":true,"
+    good(llama_sizes, "\"head_dim\":null,\"rope_tetha\":5,\"rope_parameters\":{\"rope_theta\":7},"
+                      "\"hidden_act\":\"silu\","
+                      "\"eos_token_id\":[2,3],\"my_note\":{\"a\":[1,2]},\"attention_dropout\":0,"
+                      "\"tie_word_embeddings\":true,"
                       "\"use_cache\":true,\"is_encoder_decoder\":false,\"n_embd\":64");
     assert_int_equal(sw_model_config_unread(folder, keys, sizeof keys, &err), SW_OK);
     assert_string_equal(keys, "rope_tetha, my_note, use_cache, n_embd");
@@ -120,35 +129,49 @@ static void keys_without_effect_are_listed(void **state) {
 /* B55 */
 static void head_dim_need_not_divide_the_hidden_size(void **state) {
     (void)state;
-    sw_model_config c = good("\"model_type\":\"llama\",\"hidden_size\":40,\"num_hidden_layers\":1,\"num_attention_heads\":8,"
+    sw_model_config c = good("\"model_type\":\"llama\",\"hidden_size\":40,\"num_hidden_layers\":1,"
+                             "\"num_attention_heads\":8,"
                              "\"intermediate_size\":16,\"vocab_size\":9",
                              "\"head_dim\":8,\"num_key_value_heads\":2");
     assert_int_equal(c.head_channels, 8);
     assert_int_equal(c.kv_heads, 2);
-    refused(
-        "\"model_type\":\"llama\",\"hidden_size\":40,\"num_hidden_layers\":1,\"num_attention_heads\":8,\"intermediate_size\":16,"
-        "\"vocab_size\":9",
-        "\"head_dim\":null", "head_dim is 5, which is odd");
+    refused("\"model_type\":\"llama\",\"hidden_size\":40,\"num_hidden_layers\":1,\"num_attention_"
+            "heads\":8,\"intermediate_size\":16,"
+            "\"vocab_size\":9",
+            "\"head_dim\":null", "head_dim is 5, which is odd");
 }
 
 static void rotary_settings_are_read_in_both_spellings(void **state) {
     (void)state;
     assert_true(good(llama_sizes, "\"rope_theta\":500").rope_theta == 500);
-    assert_true(good(llama_sizes, "\"rope_theta\":500.5,\"rope_scaling\":{\"type\":\"default\"}").rope_theta == 500.5);
-    assert_true(good(llama_sizes, "\"rope_parameters\":{\"rope_theta\":1e6,\"rope_type\":\"default\"}").rope_theta == 1e6);
-    assert_true(good(llama_sizes, "\"rope_theta\":7.0,\"rope_parameters\":{\"rope_theta\":7}").rope_theta == 7);
-    assert_true(good(llama_sizes, "\"rope_parameters\":{\"partial_rotary_factor\":1.0,\"factor\":null}").rope_theta == 10000);
+    assert_true(good(llama_sizes, "\"rope_theta\":500.5,\"rope_scaling\":{\"type\":\"default\"}")
+                    .rope_theta == 500.5);
+    assert_true(
+        good(llama_sizes, "\"rope_parameters\":{\"rope_theta\":1e6,\"rope_type\":\"default\"}")
+            .rope_theta == 1e6);
+    assert_true(
+        good(llama_sizes, "\"rope_theta\":7.0,\"rope_parameters\":{\"rope_theta\":7}").rope_theta ==
+        7);
+    assert_true(
+        good(llama_sizes, "\"rope_parameters\":{\"partial_rotary_factor\":1.0,\"factor\":null}")
+            .rope_theta == 10000);
     refused(llama_sizes, "\"rope_theta\":7.0,\"rope_parameters\":{\"rope_theta\":8}",
             "rope_theta and rope_parameters.rope_theta differ");
-    refused(llama_sizes, "\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":2.0}", "rope_scaling.rope_type \"longrope\"");
-    refused(llama_sizes, "\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2.0}", "rope_scaling.type \"ntk\"");
+    refused(llama_sizes, "\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":2.0}",
+            "rope_scaling.rope_type \"longrope\"");
+    refused(llama_sizes, "\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2.0}",
+            "rope_scaling.type \"ntk\"");
     refused(llama_sizes, "\"rope_scaling\":{\"type\":\"linear\",\"rope_type\":\"yarn\"}",
             "rope_type and rope_scaling.type differ");
-    refused(llama_sizes, "\"rope_parameters\":{\"partial_rotary_factor\":0.5}", "partial_rotary_factor");
-    refused(llama_sizes, "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1}}", "rope_parameters.full_attention");
+    refused(llama_sizes, "\"rope_parameters\":{\"partial_rotary_factor\":0.5}",
+            "partial_rotary_factor");
+    refused(llama_sizes, "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1}}",
+            "rope_parameters.full_attention");
     refused(llama_sizes, "\"rope_scaling\":{\"factor\":2.0}", "rope_scaling.factor");
-    refused(llama_sizes, "\"rope_scaling\":{\"type rope_theta\":2.0}", "rope_scaling.type rope_theta");
-    refused(llama_sizes, "\"rope_scaling\":\"linear\"", "rope_scaling is a string, an object is needed");
+    refused(llama_sizes, "\"rope_scaling\":{\"type rope_theta\":2.0}",
+            "rope_scaling.type rope_theta");
+    refused(llama_sizes, "\"rope_scaling\":\"linear\"",
+            "rope_scaling is a string, an object is needed");
     refused(llama_sizes, "\"rope_parameters\":{\"rope_theta\":\"1\"}",
             "rope_parameters.rope_theta is a string, a number is needed");
     refused(llama_sizes, "\"rope_theta\":0", "rope_theta is 0");
@@ -180,17 +203,22 @@ static void arithmetic_that_is_not_built_is_refused_by_name(void **state) {
         snprintf(more, sizeof more, "%s,%s", no_dropout, gpt2[i][0]);
         refused(gpt2_sizes, more, gpt2[i][1]);
     }
-    good(llama_sizes, "\"hidden_act\":\"swish\",\"attention_bias\":false,\"attention_dropout\":0.0,\"pretraining_tp\":1");
+    good(llama_sizes, "\"hidden_act\":\"swish\",\"attention_bias\":false,\"attention_dropout\":0.0,"
+                      "\"pretraining_tp\":1");
     refused(llama_sizes, "\"sliding_window\":16,\"use_sliding_window\":false", "sliding_window 16");
-    good(llama_sizes, "\"sliding_window\":2048,\"use_sliding_window\":false"); /* as many as there are positions */
+    good(llama_sizes, "\"sliding_window\":2048,\"use_sliding_window\":false"); /* as many as there
+                                                                                  are positions */
 }
 
 static void assert_same_rope(const sw_rope_scaling *a, const sw_rope_scaling *b) {
     assert_int_equal(a->type, b->type);
     assert_int_equal(a->original_positions, b->original_positions);
-    assert_true(a->factor == b->factor && a->low_factor == b->low_factor && a->high_factor == b->high_factor);
-    assert_true(a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->attention_factor == b->attention_factor);
-    assert_true(a->mscale == b->mscale && a->mscale_all == b->mscale_all && a->is_exact == b->is_exact);
+    assert_true(a->factor == b->factor && a->low_factor == b->low_factor &&
+                a->high_factor == b->high_factor);
+    assert_true(a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow &&
+                a->attention_factor == b->attention_factor);
+    assert_true(a->mscale == b->mscale && a->mscale_all == b->mscale_all &&
+                a->is_exact == b->is_exact);
 }
 
 static void rotary_scaling_is_read_whole_or_refused(void **state) {
@@ -199,15 +227,18 @@ static void rotary_scaling_is_read_whole_or_refused(void **state) {
     assert_true(c.rope.type == SW_ROPE_LINEAR && c.rope.factor == 2 && c.rope_theta == 10000);
     c = good(llama_sizes, "\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":4.0}");
     assert_true(c.rope.type == SW_ROPE_DYNAMIC && c.rope.factor == 4);
-    static const char llama3[] = "\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
-                                 "\"original_max_position_embeddings\":512";
+    static const char llama3[] =
+        "\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+        "\"original_max_position_embeddings\":512";
     static const char yarn[] = "\"rope_type\":\"yarn\",\"original_max_position_embeddings\":512";
     char more[512];
     snprintf(more, sizeof more, "\"rope_theta\":500000.0,\"rope_scaling\":{%s}", llama3);
     c = good(llama_sizes, more);
-    assert_true(c.rope.type == SW_ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.low_factor == 1 && c.rope.high_factor == 4);
+    assert_true(c.rope.type == SW_ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.low_factor == 1 &&
+                c.rope.high_factor == 4);
     assert_true(c.rope_theta == 500000 && c.rope.original_positions == 512);
-    snprintf(more, sizeof more, "\"rope_parameters\":{\"rope_theta\":5e5,%s},\"rope_scaling\":{%s}", llama3, llama3);
+    snprintf(more, sizeof more, "\"rope_parameters\":{\"rope_theta\":5e5,%s},\"rope_scaling\":{%s}",
+             llama3, llama3);
     sw_model_config both = good(llama_sizes, more);
     assert_same_rope(&both.rope, &c.rope);
     assert_true(both.rope_theta == 500000);
@@ -215,17 +246,20 @@ static void rotary_scaling_is_read_whole_or_refused(void **state) {
     refused(llama_sizes, more, "rope_parameters and rope_scaling differ");
     snprintf(more, sizeof more, "\"rope_scaling\":{%s}", yarn);
     c = good(llama_sizes, more); /* the factor is what the positions say: 2048 / 512 */
-    assert_true(c.rope.type == SW_ROPE_YARN && c.rope.factor == 4 && c.rope.beta_fast == 32 && c.rope.beta_slow == 1);
+    assert_true(c.rope.type == SW_ROPE_YARN && c.rope.factor == 4 && c.rope.beta_fast == 32 &&
+                c.rope.beta_slow == 1);
     assert_true(c.rope.attention_factor == 0 && !c.rope.is_exact);
-    snprintf(
-        more, sizeof more,
-        "\"rope_scaling\":{%s,\"factor\":16.0,\"attention_factor\":1.5,\"truncate\":false,\"mscale\":0.7,\"mscale_all_dim\":0.5,"
-        "\"beta_fast\":16,\"beta_slow\":2}",
-        yarn);
+    snprintf(more, sizeof more,
+             "\"rope_scaling\":{%s,\"factor\":16.0,\"attention_factor\":1.5,\"truncate\":false,"
+             "\"mscale\":0.7,\"mscale_all_dim\":0.5,"
+             "\"beta_fast\":16,\"beta_slow\":2}",
+             yarn);
     c = good(llama_sizes, more);
-    assert_true(c.rope.factor == 16 && c.rope.attention_factor == 1.5 && c.rope.is_exact && c.rope.mscale == 0.7);
+    assert_true(c.rope.factor == 16 && c.rope.attention_factor == 1.5 && c.rope.is_exact &&
+                c.rope.mscale == 0.7);
     assert_true(c.rope.mscale_all == 0.5 && c.rope.beta_fast == 16 && c.rope.beta_slow == 2);
-    c = good(llama_sizes, "\"original_max_position_embeddings\":256,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":8.0}");
+    c = good(llama_sizes, "\"original_max_position_embeddings\":256,\"rope_scaling\":{\"type\":"
+                          "\"yarn\",\"factor\":8.0}");
     assert_int_equal(c.rope.original_positions, 256);
     static const char *const wrong[][2] = {
         {"\"type\":\"linear\"", "rope_scaling.factor is missing"},
@@ -233,15 +267,19 @@ static void rotary_scaling_is_read_whole_or_refused(void **state) {
         {"\"type\":\"linear\",\"factor\":2,\"beta_fast\":3", "rope_scaling.beta_fast (it is set)"},
         {"\"type\":\"dynamic\",\"factor\":2,\"original_max_position_embeddings\":3",
          "original_max_position_embeddings (it is set)"},
-        {"\"type\":\"llama3\",\"factor\":2,\"high_freq_factor\":3", "rope_scaling.low_freq_factor is missing"},
-        {"\"type\":\"llama3\",\"factor\":2,\"low_freq_factor\":3,\"high_freq_factor\":3", "high_freq_factor is 3"},
-        {"\"type\":\"yarn\",\"factor\":2,\"attention_factor\":0", "rope_scaling.attention_factor 0"},
+        {"\"type\":\"llama3\",\"factor\":2,\"high_freq_factor\":3",
+         "rope_scaling.low_freq_factor is missing"},
+        {"\"type\":\"llama3\",\"factor\":2,\"low_freq_factor\":3,\"high_freq_factor\":3",
+         "high_freq_factor is 3"},
+        {"\"type\":\"yarn\",\"factor\":2,\"attention_factor\":0",
+         "rope_scaling.attention_factor 0"},
         {"\"type\":\"yarn\",\"factor\":2,\"attention_factor\":-1", "attention_factor is -1"},
         {"\"type\":\"yarn\",\"factor\":2,\"beta_slow\":64", "beta_fast is 32"},
         {"\"type\":\"yarn\",\"factor\":2,\"beta_slow\":0", "beta_slow is 0"},
         {"\"type\":\"yarn\",\"factor\":2,\"truncate\":1", "rope_scaling.truncate is an integer"},
         {"\"type\":\"yarn\",\"factor\":\"2\"", "rope_scaling.factor is a string"},
-        {"\"type\":\"yarn\",\"factor\":2,\"original_max_position_embeddings\":-5", "original_max_position_embeddings is -5"},
+        {"\"type\":\"yarn\",\"factor\":2,\"original_max_position_embeddings\":-5",
+         "original_max_position_embeddings is -5"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(more, sizeof more, "\"rope_scaling\":{%s}", wrong[i][0]);
@@ -249,8 +287,9 @@ static void rotary_scaling_is_read_whole_or_refused(void **state) {
     }
 }
 
-static const char sizes_of[] = "\"model_type\":\"%s\",\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":32,"
-                               "\"intermediate_size\":48,\"vocab_size\":100";
+static const char sizes_of[] =
+    "\"model_type\":\"%s\",\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":32,"
+    "\"intermediate_size\":48,\"vocab_size\":100";
 
 static void families_have_their_own_defaults(void **state) {
     (void)state;
@@ -297,34 +336,45 @@ static void qwen_has_its_span_in_the_upper_layers(void **state) {
     char qwen[512];
     for (int i = 0; i < 2; i++) {
         snprintf(qwen, sizeof qwen, sizes_of, i ? "qwen3" : "qwen2");
-        sw_model_config c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5,\"max_window_layers\":3");
+        sw_model_config c =
+            good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5,\"max_window_layers\":3");
         assert_true(c.span == 5 && c.full_layers == 3);
         c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5,\"max_window_layers\":0");
         assert_true(c.span == 5 && c.full_layers == 0);
-        c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5"); /* 28 layers without, and there are four */
+        c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5"); /* 28 layers without,
+                                                                               and there are four */
         assert_true(c.span == 0 && c.full_layers == 0);
-        c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":null,\"max_window_layers\":0");
+        c = good(qwen,
+                 "\"use_sliding_window\":true,\"sliding_window\":null,\"max_window_layers\":0");
         assert_true(c.span == 0);
         c = good(qwen, "\"use_sliding_window\":false,\"sliding_window\":5,\"max_window_layers\":0");
         assert_true(c.span == 0);
-        c = good(qwen,
-                 "\"use_sliding_window\":true,\"sliding_window\":5,\"layer_types\":[\"full_attention\",\"sliding_attention\","
-                 "\"sliding_attention\",\"sliding_attention\"]");
+        c = good(qwen, "\"use_sliding_window\":true,\"sliding_window\":5,\"layer_types\":[\"full_"
+                       "attention\",\"sliding_attention\","
+                       "\"sliding_attention\",\"sliding_attention\"]");
         assert_true(c.span == 5 && c.full_layers == 1);
         refused(qwen,
-                "\"use_sliding_window\":true,\"sliding_window\":5,\"layer_types\":[\"sliding_attention\",\"full_attention\","
+                "\"use_sliding_window\":true,\"sliding_window\":5,\"layer_types\":[\"sliding_"
+                "attention\",\"full_attention\","
                 "\"sliding_attention\",\"sliding_attention\"]",
                 "layer_types with full_attention above sliding_attention");
-        refused(qwen, "\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\",\"sliding_attention\"]",
+        refused(qwen,
+                "\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\","
+                "\"sliding_attention\"]",
                 "layer_types with sliding_attention and no sliding_window");
-        refused(qwen, "\"layer_types\":[\"full_attention\"]", "layer_types has 1 entry for 4 layers");
-        refused(qwen, "\"layer_types\":[\"full_attention\",\"chunked_attention\",\"full_attention\",\"full_attention\"]",
+        refused(qwen, "\"layer_types\":[\"full_attention\"]",
+                "layer_types has 1 entry for 4 layers");
+        refused(qwen,
+                "\"layer_types\":[\"full_attention\",\"chunked_attention\",\"full_attention\","
+                "\"full_attention\"]",
                 "layer_types chunked_attention");
-        refused(qwen, "\"layer_types\":[1,2,3,4]", "layer_types holds an integer, strings are needed");
+        refused(qwen, "\"layer_types\":[1,2,3,4]",
+                "layer_types holds an integer, strings are needed");
     }
 }
 
-/* Every name that transformers knows, apart from those with parameters of their own and sqrtsoftplus. */
+/* Every name that transformers knows, apart from those with parameters of their own and
+ * sqrtsoftplus. */
 static void activations_of_gpt2_go_by_their_names(void **state) {
     (void)state;
     static const struct {
@@ -360,7 +410,8 @@ static void activations_of_gpt2_go_by_their_names(void **state) {
     }
     assert_int_equal(good(gpt2_sizes, no_dropout).activation, SW_GELU_TANH);
     snprintf(more, sizeof more,
-             "%s,\"scale_attn_weights\":false,\"scale_attn_by_inverse_layer_idx\":true,\"reorder_and_upcast_attn\":true",
+             "%s,\"scale_attn_weights\":false,\"scale_attn_by_inverse_layer_idx\":true,\"reorder_"
+             "and_upcast_attn\":true",
              no_dropout);
     sw_model_config c = good(gpt2_sizes, more);
     assert_true(c.unscaled_attention && c.scales_by_layer && c.upcasts_attention);
@@ -381,18 +432,21 @@ static void gpt2_is_read_under_both_sets_of_names(void **state) {
     assert_int_equal(c.eos_token, -1); /* 50256 is beyond this vocabulary */
     char more[512];
     snprintf(more, sizeof more,
-             "%s,\"n_inner\":50,\"n_positions\":64,\"activation_function\":\"gelu_pytorch_tanh\",\"tie_word_embeddings\":false",
+             "%s,\"n_inner\":50,\"n_positions\":64,\"activation_function\":\"gelu_pytorch_tanh\","
+             "\"tie_word_embeddings\":false",
              no_dropout);
     c = good(gpt2_sizes, more);
     assert_int_equal(c.ffn, 50);
     assert_int_equal(c.max_positions, 64);
     assert_false(c.tied);
-    c = good("\"model_type\":\"gpt2\",\"hidden_size\":32,\"num_hidden_layers\":3,\"num_attention_heads\":4,\"vocab_size\":100",
+    c = good("\"model_type\":\"gpt2\",\"hidden_size\":32,\"num_hidden_layers\":3,\"num_attention_"
+             "heads\":4,\"vocab_size\":100",
              no_dropout);
     assert_int_equal(c.layers, 3);
-    refused("\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":4,\"vocab_size\":100", no_dropout, "n_embd is missing");
-    refused("\"model_type\":\"gpt2\",\"n_embd\":32,\"n_layer\":2,\"n_head\":3,\"vocab_size\":100", no_dropout,
-            "n_embd 32 is no multiple of n_head 3");
+    refused("\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":4,\"vocab_size\":100", no_dropout,
+            "n_embd is missing");
+    refused("\"model_type\":\"gpt2\",\"n_embd\":32,\"n_layer\":2,\"n_head\":3,\"vocab_size\":100",
+            no_dropout, "n_embd 32 is no multiple of n_head 3");
 }
 
 /* Hugging Face's default is 0.1 where nothing is written. */
@@ -408,24 +462,29 @@ static void dropout_of_gpt2_is_what_the_file_means(void **state) {
         {"\"attn_pdrop\":null,\"resid_pdrop\":1", {0.1, 1, 0.1}},
     };
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
-        const sw_model_dropout d = good(gpt2_sizes, written[i].text).dropout, *e = &written[i].dropout;
-        assert_true(d.embedding == e->embedding && d.residual == e->residual && d.attention == e->attention);
+        const sw_model_dropout d = good(gpt2_sizes, written[i].text).dropout,
+                               *e = &written[i].dropout;
+        assert_true(d.embedding == e->embedding && d.residual == e->residual &&
+                    d.attention == e->attention);
     }
 }
 
-/* What only training draws is read whatever it is: a model that cannot be trained as it stands is still a model. */
+/* What only training draws is read whatever it is: a model that cannot be trained as it stands is
+ * still a model. */
 static void dropout_refuses_nothing_but_training(void **state) {
     (void)state;
     const struct {
         const char *sizes, *text, *message;
-    } cases[] = {{gpt2_sizes, "\"attn_pdrop\":1", "attn_pdrop is 1, for training a number from 0 to below 1 is needed"},
+    } cases[] = {{gpt2_sizes, "\"attn_pdrop\":1",
+                  "attn_pdrop is 1, for training a number from 0 to below 1 is needed"},
                  {gpt2_sizes, "\"resid_pdrop\":-0.5", "resid_pdrop is -0.5"},
                  {gpt2_sizes, "\"embd_pdrop\":2", "embd_pdrop is 2"},
                  {llama_sizes, "\"attention_dropout\":1.5", "attention_dropout is 1.5"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sw_model_config c = good(cases[i].sizes, cases[i].text);
         sw_error err = {0};
-        assert_int_equal(sw_model_config_check_training(&c, SW_SPELL_HUGGING_FACE, &err), SW_BAD_FILE);
+        assert_int_equal(sw_model_config_check_training(&c, SW_SPELL_HUGGING_FACE, &err),
+                         SW_BAD_FILE);
         if (!strstr(err.message, cases[i].message))
             fail_msg("'%s' is not in '%s'", cases[i].message, err.message);
         sw_model_drop(&c, 0);
@@ -435,7 +494,8 @@ static void dropout_refuses_nothing_but_training(void **state) {
     assert_true(good(llama_sizes, "\"attention_dropout\":null").dropout.attention == 0);
 }
 
-/* The row of padding learns nothing from being looked up: of Llama and its relatives; counted from the end if it is negative. */
+/* The row of padding learns nothing from being looked up: of Llama and its relatives; counted from
+ * the end if it is negative. */
 static void padding_is_what_torch_takes_it_for(void **state) {
     (void)state;
     const struct {
@@ -451,9 +511,11 @@ static void padding_is_what_torch_takes_it_for(void **state) {
                  {"\"pad_token_id\":100", false, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sw_model_config c = good(llama_sizes, cases[i].text);
-        assert_true(c.has_pad_token == cases[i].is_there && (!c.has_pad_token || c.pad_token == cases[i].id));
+        assert_true(c.has_pad_token == cases[i].is_there &&
+                    (!c.has_pad_token || c.pad_token == cases[i].id));
     }
-    refused("\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+    refused("\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_"
+            "heads\":4,"
             "\"intermediate_size\":48,\"vocab_size\":-9223372036854775808",
             "\"pad_token_id\":0", "vocab_size is -9223372036854775808");
 }
@@ -484,14 +546,17 @@ static void tokens_are_numbers_lists_or_none(void **state) {
 
 static void one_type_is_not_taken_for_another(void **state) {
     (void)state;
-    static const char without_hidden[] =
-        "\"model_type\":\"llama\",\"num_hidden_layers\":2,\"num_attention_heads\":4,\"intermediate_size\":48,"
-        "\"vocab_size\":100";
+    static const char without_hidden[] = "\"model_type\":\"llama\",\"num_hidden_layers\":2,\"num_"
+                                         "attention_heads\":4,\"intermediate_size\":48,"
+                                         "\"vocab_size\":100";
     refused(without_hidden, "", "hidden_size is missing");
     refused(without_hidden, "\"hidden_size\":null", "hidden_size is missing");
-    refused(without_hidden, "\"hidden_size\":\"32\"", "hidden_size is a string, an integer is needed");
-    refused(without_hidden, "\"hidden_size\":32.0", "hidden_size is a fraction, an integer is needed");
-    refused(without_hidden, "\"hidden_size\":true", "hidden_size is true or false, an integer is needed");
+    refused(without_hidden, "\"hidden_size\":\"32\"",
+            "hidden_size is a string, an integer is needed");
+    refused(without_hidden, "\"hidden_size\":32.0",
+            "hidden_size is a fraction, an integer is needed");
+    refused(without_hidden, "\"hidden_size\":true",
+            "hidden_size is true or false, an integer is needed");
     refused(without_hidden, "\"hidden_size\":18446744073709551624", "line 1, column");
     refused(without_hidden, "\"hidden_size\":0", "hidden_size is 0");
     refused(without_hidden, "\"hidden_size\":-32", "hidden_size is -32");
@@ -500,8 +565,10 @@ static void one_type_is_not_taken_for_another(void **state) {
     refused(llama_sizes, "\"rms_norm_eps\":NaN", "not valid JSON");
     refused(llama_sizes, "\"rms_norm_eps\":\"1e-5\"", "rms_norm_eps is a string");
     refused(llama_sizes, "\"rms_norm_eps\":1e999", "not valid JSON");
-    refused(llama_sizes, "\"tie_word_embeddings\":1", "tie_word_embeddings is an integer, true or false is needed");
-    refused(llama_sizes, "\"num_key_value_heads\":3", "num_attention_heads 4 is no multiple of num_key_value_heads 3");
+    refused(llama_sizes, "\"tie_word_embeddings\":1",
+            "tie_word_embeddings is an integer, true or false is needed");
+    refused(llama_sizes, "\"num_key_value_heads\":3",
+            "num_attention_heads 4 is no multiple of num_key_value_heads 3");
     refused(llama_sizes, "\"num_key_value_heads\":0", "num_key_value_heads is 0");
     refused(llama_sizes, "\"x\":\"\xff\"", "not valid JSON");
 }
@@ -518,8 +585,11 @@ static void an_unknown_model_type_names_the_nearest(void **state) {
 
 static void things_that_are_no_configuration_are_refused(void **state) {
     (void)state;
-    static const char *const texts[] = {
-        "", "[]", "3", "\"x\"", "{", "{} {}", "{}\n", "model_type: llama", "{\"a\":1,}", "\xef\xbb\xbf{}"};
+    static const char *const texts[] = {"",           "[]",
+                                        "3",          "\"x\"",
+                                        "{",          "{} {}",
+                                        "{}\n",       "model_type: llama",
+                                        "{\"a\":1,}", "\xef\xbb\xbf{}"};
     sw_model_config config;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         sw_error err = {0};
@@ -566,27 +636,33 @@ static void assert_same_config(const sw_model_config *a, const sw_model_config *
     assert_int_equal(a->vocabulary, b->vocabulary);
     assert_int_equal(a->max_positions, b->max_positions);
     assert_int_equal(a->tied, b->tied);
-    assert_true(a->rope_theta == b->rope_theta && a->norm_epsilon == b->norm_epsilon && a->init_std == b->init_std);
-    assert_true(a->dropout.embedding == b->dropout.embedding && a->dropout.residual == b->dropout.residual &&
+    assert_true(a->rope_theta == b->rope_theta && a->norm_epsilon == b->norm_epsilon &&
+                a->init_std == b->init_std);
+    assert_true(a->dropout.embedding == b->dropout.embedding &&
+                a->dropout.residual == b->dropout.residual &&
                 a->dropout.attention == b->dropout.attention);
-    assert_true(a->has_pad_token == b->has_pad_token && (!a->has_pad_token || a->pad_token == b->pad_token));
+    assert_true(a->has_pad_token == b->has_pad_token &&
+                (!a->has_pad_token || a->pad_token == b->pad_token));
     assert_int_equal(a->mask, b->mask);
     assert_int_equal(a->bos_token, b->bos_token);
     assert_int_equal(a->eos_token, b->eos_token);
-    assert_true(a->qkv_bias == b->qkv_bias && a->o_bias == b->o_bias && a->mlp_bias == b->mlp_bias && a->qk_norm == b->qk_norm);
+    assert_true(a->qkv_bias == b->qkv_bias && a->o_bias == b->o_bias &&
+                a->mlp_bias == b->mlp_bias && a->qk_norm == b->qk_norm);
     assert_int_equal(a->span, b->span);
     assert_int_equal(a->full_layers, b->full_layers);
     assert_same_rope(&a->rope, &b->rope);
     assert_int_equal(a->activation, b->activation);
-    assert_true(a->unscaled_attention == b->unscaled_attention && a->scales_by_layer == b->scales_by_layer &&
+    assert_true(a->unscaled_attention == b->unscaled_attention &&
+                a->scales_by_layer == b->scales_by_layer &&
                 a->upcasts_attention == b->upcasts_attention);
 }
 
 /* What transformers 5 wrote and the same in the spelling of 4. */
 static void the_golden_configurations_read_alike_in_both_spellings(void **state) {
     (void)state;
-    static const char *const names[] = {"llama-untied",   "llama-tied", "llama-bf16",     "llama-masked",
-                                        "llama-schedule", "qwen2",      "mistral-window", "packed"};
+    static const char *const names[] = {"llama-untied",   "llama-tied",     "llama-bf16",
+                                        "llama-masked",   "llama-schedule", "qwen2",
+                                        "mistral-window", "packed"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char name[64];
         sw_model_config newer, older;
@@ -607,20 +683,28 @@ static void what_is_written_reads_back(void **state) {
     const sw_model_config configs[] = {
         {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0.02, 1, -1},
         {SW_LLAMA, 1, 64, 4, 4, 16, 100, 32000, 2048, false, 1.0 / 3, 1e-6, 0, -1, 2},
-        {SW_GPT2, 3, 48, 3, 3, 16, 192, 263, 64, true, 10000, 1e-5, 0.02, 0, 0, .dropout = {0.1, 0.1, 0}},
+        {SW_GPT2, 3, 48, 3, 3, 16, 192, 263, 64, true, 10000, 1e-5, 0.02, 0, 0,
+         .dropout = {0.1, 0.1, 0}},
         {SW_GPT2, 3, 48, 3, 3, 16, 50, 263, 64, false, 10000, 1, 0.5, 7, 8},
-        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 8192, true, 500000.0, 1e-5, 0.02, 1, -1, true, true, true,
-         .rope = {SW_ROPE_LLAMA3, .factor = 8, .original_positions = 512, .low_factor = 1, .high_factor = 4.5}},
-        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0.02, 1, -1, .rope = {SW_ROPE_LINEAR, .factor = 2.5}},
-        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0.02, 1, -1, .rope = {SW_ROPE_DYNAMIC, .factor = 2}},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 8192, true, 500000.0, 1e-5, 0.02, 1, -1, true, true,
+         true,
+         .rope = {SW_ROPE_LLAMA3, .factor = 8, .original_positions = 512, .low_factor = 1,
+                  .high_factor = 4.5}},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0.02, 1, -1,
+         .rope = {SW_ROPE_LINEAR, .factor = 2.5}},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 500000.0, 1e-5, 0.02, 1, -1,
+         .rope = {SW_ROPE_DYNAMIC, .factor = 2}},
         {SW_MISTRAL, 2, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, 1, -1, .span = 16},
         {SW_MISTRAL, 2, 40, 8, 8, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, 1, -1},
-        {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, -1, .qkv_bias = true, .span = 5, .full_layers = 2},
+        {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, -1, .qkv_bias = true,
+         .span = 5, .full_layers = 2},
         {SW_QWEN2, 4, 40, 8, 2, 6, 100, 257, 64, false, 1e6, 1e-5, 0.02, -1, -1, .qkv_bias = true},
-        {SW_QWEN3, 4, 40, 8, 2, 12, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, 3, true, true, .qk_norm = true,
-         .rope = {SW_ROPE_YARN, .factor = 4, .original_positions = 16, .beta_fast = 32, .beta_slow = 1}},
-        {SW_QWEN3, 4, 40, 8, 2, 12, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, 3, .qk_norm = true, .span = 7,
-         .rope = {SW_ROPE_YARN, 4, 16, 0, 0, 16, 2, 1.25, 0.7, 0.3, true}},
+        {SW_QWEN3, 4, 40, 8, 2, 12, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, 3, true, true,
+         .qk_norm = true,
+         .rope = {SW_ROPE_YARN, .factor = 4, .original_positions = 16, .beta_fast = 32,
+                  .beta_slow = 1}},
+        {SW_QWEN3, 4, 40, 8, 2, 12, 100, 257, 64, true, 1e6, 1e-5, 0.02, -1, 3, .qk_norm = true,
+         .span = 7, .rope = {SW_ROPE_YARN, 4, 16, 0, 0, 16, 2, 1.25, 0.7, 0.3, true}},
         {SW_GPT2,
          3,
          48,
@@ -644,9 +728,11 @@ static void what_is_written_reads_back(void **state) {
          .pad_token = 9,
          .dropout = {0.1, 0.25, 0.3},
          .mask = SW_MASK_FULL},
-        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 1e4, 1e-5, 0.02, 1, -1, .dropout = {.attention = 0.15},
-         .mask = SW_MASK_FULL, .has_pad_token = true, .pad_token = 256},
-        {SW_MISTRAL, 2, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, 1, -1, .span = 16, .mask = SW_MASK_FULL},
+        {SW_LLAMA, 2, 40, 8, 2, 8, 100, 257, 64, true, 1e4, 1e-5, 0.02, 1, -1,
+         .dropout = {.attention = 0.15}, .mask = SW_MASK_FULL, .has_pad_token = true,
+         .pad_token = 256},
+        {SW_MISTRAL, 2, 40, 8, 2, 6, 100, 257, 64, true, 1e6, 1e-5, 0.02, 1, -1, .span = 16,
+         .mask = SW_MASK_FULL},
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         char *text;
@@ -687,21 +773,26 @@ static void a_check_speaks_the_words_of_its_file(void **state) {
 
 static void names_in_files_have_their_relatives(void **state) {
     (void)state;
-    sw_model_config gpt2 = {.architecture = SW_GPT2, .tied = true}, llama = {.architecture = SW_LLAMA, .tied = true};
+    sw_model_config gpt2 = {.architecture = SW_GPT2, .tied = true},
+                    llama = {.architecture = SW_LLAMA, .tied = true};
     char buffer[128];
     const char *must_equal;
-    assert_string_equal(sw_model_alternative_name(&gpt2, "transformer.h.0.ln_1.weight", 0, buffer, sizeof buffer),
-                        "h.0.ln_1.weight");
-    assert_string_equal(sw_model_alternative_name(&gpt2, "wte.weight", 0, buffer, sizeof buffer), "transformer.wte.weight");
+    assert_string_equal(
+        sw_model_alternative_name(&gpt2, "transformer.h.0.ln_1.weight", 0, buffer, sizeof buffer),
+        "h.0.ln_1.weight");
+    assert_string_equal(sw_model_alternative_name(&gpt2, "wte.weight", 0, buffer, sizeof buffer),
+                        "transformer.wte.weight");
     assert_null(sw_model_alternative_name(&gpt2, "wte.weight", 1, buffer, sizeof buffer));
     assert_null(sw_model_alternative_name(&llama, "model.norm.weight", 0, buffer, sizeof buffer));
     assert_true(sw_model_ignores_tensor(&gpt2, "h.3.attn.bias", &must_equal));
     assert_null(must_equal);
     assert_true(sw_model_ignores_tensor(&gpt2, "transformer.h.3.attn.masked_bias", &must_equal));
     assert_false(sw_model_ignores_tensor(&gpt2, "transformer.h.3.attn.c_attn.bias", &must_equal));
-    assert_true(sw_model_ignores_tensor(&llama, "model.layers.0.self_attn.rotary_emb.inv_freq", &must_equal));
+    assert_true(sw_model_ignores_tensor(&llama, "model.layers.0.self_attn.rotary_emb.inv_freq",
+                                        &must_equal));
     assert_null(must_equal);
-    assert_false(sw_model_ignores_tensor(&llama, "model.layers.0.self_attn.q_proj.bias", &must_equal));
+    assert_false(
+        sw_model_ignores_tensor(&llama, "model.layers.0.self_attn.q_proj.bias", &must_equal));
     assert_true(sw_model_ignores_tensor(&llama, "lm_head.weight", &must_equal));
     assert_string_equal(must_equal, "model.embed_tokens.weight");
     llama.tied = false;

@@ -1,5 +1,5 @@
-/* test_lora.c: adapters in the graph: what they are called and where they lie, what trains, and their gradients by central
- * differences in double. */
+/* test_lora.c: adapters in the graph: what they are called and where they lie, what trains, and
+ * their gradients by central differences in double. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,10 @@
 #include "support/gradient_check.h"
 #include "support/small_models.h"
 
-static const char *const llama_some[] = {"q_proj", "v_proj"}, *const llama_mlp[] = {"gate_proj", "up_proj", "down_proj"},
-                         *const gpt2_some[] = {"c_attn", "mlp.c_proj"}, *const all[] = {SW_LORA_ALL},
+static const char *const llama_some[] = {"q_proj", "v_proj"},
+                         *const llama_mlp[] = {"gate_proj", "up_proj", "down_proj"},
+                         *const gpt2_some[] = {"c_attn", "mlp.c_proj"},
+                         *const all[] = {SW_LORA_ALL},
                          *const one_layer[] = {"*.0.*", "*.1.*o_proj", "*.1.*c_fc"};
 
 typedef struct lora_case {
@@ -26,7 +28,8 @@ typedef struct lora_case {
 
 static void record(sw_graph *graph, const void *about) {
     const lora_case *c = about;
-    sw_lora_trace(c->model, &c->lora, SW_ENDS_IN_LOSS, graph, NULL, NULL); /* the graph keeps the error */
+    sw_lora_trace(c->model, &c->lora, SW_ENDS_IN_LOSS, graph, NULL,
+                  NULL); /* the graph keeps the error */
 }
 
 static void adapters_have_right_gradients_whatever_the_passes(void **state) {
@@ -37,7 +40,8 @@ static void adapters_have_right_gradients_whatever_the_passes(void **state) {
     for (int model = 0; model < N_SMALL_MODELS; model++)
         for (int passes = 0; passes < 4; passes++) {
             bool is_llama = SMALL_MODELS[model].architecture != SW_GPT2;
-            lora_case c = {&SMALL_MODELS[model], {.rank = 1 + passes, .alpha = 3, .is_rank_stabilised = passes & 1}};
+            lora_case c = {&SMALL_MODELS[model],
+                           {.rank = 1 + passes, .alpha = 3, .is_rank_stabilised = passes & 1}};
             c.lora.dropout = passes > 1 ? 0.3 : 0;
             c.lora.targets = passes == 0 ? is_llama ? llama_some : gpt2_some : all;
             c.lora.n_targets = passes == 0 ? 2 : 1;
@@ -64,7 +68,8 @@ static sw_graph *trace(const sw_model_config *config, const sw_lora *lora, sw_lo
     return graph;
 }
 
-/* PEFT's: A [rank, in] and B [out, rank] for either layout of the weight, in the weight's unit; nothing else trains. */
+/* PEFT's: A [rank, in] and B [out, rank] for either layout of the weight, in the weight's unit;
+ * nothing else trains. */
 static void adapters_are_those_of_peft(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++) {
@@ -93,10 +98,12 @@ static void adapters_are_those_of_peft(void **state) {
             assert_string_equal(b->name, name);
             assert_int_equal(layer->layout, is_llama ? SW_OUT_IN : SW_IN_OUT);
             int64_t out = w->dimension[is_llama ? 0 : 1], in = w->dimension[is_llama ? 1 : 0];
-            assert_true(a->dimension[0] == 3 && a->dimension[1] == in && b->dimension[0] == out && b->dimension[1] == 3);
+            assert_true(a->dimension[0] == 3 && a->dimension[1] == in && b->dimension[0] == out &&
+                        b->dimension[1] == 3);
             assert_true(a->unit == w->unit && b->unit == w->unit);
             assert_true(a->decays && b->decays);
-            assert_true(a->initializer == SW_INIT_UNIFORM && fabs(a->std * sqrt(3) - 1 / sqrt((double)in)) < 1e-15);
+            assert_true(a->initializer == SW_INIT_UNIFORM &&
+                        fabs(a->std * sqrt(3) - 1 / sqrt((double)in)) < 1e-15);
             assert_int_equal(b->initializer, SW_INIT_ZEROS);
         }
         sw_graph_free(graph);
@@ -143,16 +150,19 @@ static void targets_are_ends_of_names_or_patterns(void **state) {
 
 static void a_target_that_is_no_layer_is_named_with_those_that_are(void **state) {
     (void)state;
-    static const char *const wrong[] = {"lm_head", "q", "embed_tokens", "*norm", "model.layers.9.self_attn.q_proj"};
+    static const char *const wrong[] = {"lm_head", "q", "embed_tokens", "*norm",
+                                        "model.layers.9.self_attn.q_proj"};
     for (int i = 0; i < 5; i++) {
         const char *targets[] = {"q_proj", wrong[i]};
         sw_lora lora = {.rank = 2, .alpha = 2, .n_targets = 2, .targets = targets};
         sw_graph *graph;
         sw_error err = {0};
         assert_int_equal(sw_graph_create(1, 4, &graph, &err), SW_OK);
-        assert_int_equal(sw_lora_trace(&SMALL_MODELS[0], &lora, SW_ENDS_IN_LOSS, graph, NULL, &err), SW_BAD_CONFIG);
+        assert_int_equal(sw_lora_trace(&SMALL_MODELS[0], &lora, SW_ENDS_IN_LOSS, graph, NULL, &err),
+                         SW_BAD_CONFIG);
         assert_non_null(strstr(err.message, wrong[i]));
-        assert_non_null(strstr(err.message, "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj"));
+        assert_non_null(
+            strstr(err.message, "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj"));
         sw_graph_free(graph);
     }
 }
@@ -178,7 +188,8 @@ static void layers_without_a_target_are_left_alone(void **state) {
 static bool is_kept(const sw_graph *graph, const sw_value *value) {
     for (int i = 0; i < graph->ops.n; i++)
         for (int k = 0; k < graph->ops.item[i]->n_operands; k++)
-            if (graph->ops.item[i]->phase == SW_PHASE_BACKWARD && graph->ops.item[i]->operand[k].value == value)
+            if (graph->ops.item[i]->phase == SW_PHASE_BACKWARD &&
+                graph->ops.item[i]->operand[k].value == value)
                 return true;
     return false;
 }
@@ -187,8 +198,9 @@ static bool is_kept(const sw_graph *graph, const sw_value *value) {
 static const sw_value *input_of(const sw_graph *graph, const char *ending) {
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
-        const sw_parameter *weight =
-            op->kernel == SW_KERNEL_LINEAR && op->phase == SW_PHASE_FORWARD ? op->operand[1].parameter : NULL;
+        const sw_parameter *weight = op->kernel == SW_KERNEL_LINEAR && op->phase == SW_PHASE_FORWARD
+                                         ? op->operand[1].parameter
+                                         : NULL;
         if (weight && strlen(weight->name) > strlen(ending) &&
             !strcmp(weight->name + strlen(weight->name) - strlen(ending), ending))
             return op->operand[0].value;
@@ -197,15 +209,20 @@ static const sw_value *input_of(const sw_graph *graph, const char *ending) {
     return NULL;
 }
 
-/* What a frozen weight's gradient would have needed: the x of a layer is kept for its adapter alone. */
+/* What a frozen weight's gradient would have needed: the x of a layer is kept for its adapter
+ * alone. */
 static void frozen_weights_have_no_gradient_and_keep_no_input(void **state) {
     (void)state;
     sw_error err = {0};
     for (int mlp = 0; mlp < 2; mlp++) {
-        sw_lora lora = {.rank = 2, .alpha = 4, .n_targets = mlp ? 3 : 2, .targets = mlp ? llama_mlp : llama_some};
+        sw_lora lora = {.rank = 2,
+                        .alpha = 4,
+                        .n_targets = mlp ? 3 : 2,
+                        .targets = mlp ? llama_mlp : llama_some};
         sw_lora_layers layers;
         sw_graph *graph = trace(&SMALL_MODELS[0], &lora, &layers);
-        const sw_value *of_queries = input_of(graph, "q_proj.weight"), *of_gate = input_of(graph, "gate_proj.weight"),
+        const sw_value *of_queries = input_of(graph, "q_proj.weight"),
+                       *of_gate = input_of(graph, "gate_proj.weight"),
                        *of_down = input_of(graph, "down_proj.weight");
         int n_products = 0;
         assert_int_equal(sw_graph_differentiate(graph, &err), SW_OK);
@@ -213,7 +230,8 @@ static void frozen_weights_have_no_gradient_and_keep_no_input(void **state) {
             const sw_op *op = graph->ops.item[i];
             n_products += op->kernel == SW_KERNEL_LINEAR_GRAD_WEIGHT;
             for (int k = 0; k < op->n_operands; k++)
-                assert_false(op->operand[k].kind == SW_OPERAND_GRADIENT && !op->operand[k].parameter->is_trainable);
+                assert_false(op->operand[k].kind == SW_OPERAND_GRADIENT &&
+                             !op->operand[k].parameter->is_trainable);
         }
         assert_int_equal(n_products, 2 * layers.list.n); /* of A and of B */
         assert_int_equal(is_kept(graph, of_queries), !mlp);

@@ -1,4 +1,5 @@
-/* test_trace.c: what the builders record: parameters as in Hugging Face files, units, initialisation, both ends. */
+/* test_trace.c: what the builders record: parameters as in Hugging Face files, units,
+ * initialisation, both ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,10 +34,12 @@ static const sw_parameter *find(const sw_graph *graph, const char *name) {
     return NULL;
 }
 
-/* Names and shapes are those of files that `transformers` wrote; nothing is missing and nothing surplus. */
+/* Names and shapes are those of files that `transformers` wrote; nothing is missing and nothing
+ * surplus. */
 static void parameters_are_those_of_the_files(void **state) {
     (void)state;
-    static const char *const cases[] = {"llama-untied", "llama-tied", "gpt2", "llama-schedule", "qwen2", "mistral-window"};
+    static const char *const cases[] = {"llama-untied",   "llama-tied", "gpt2",
+                                        "llama-schedule", "qwen2",      "mistral-window"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[512];
         sw_model_config config;
@@ -44,7 +47,8 @@ static void parameters_are_those_of_the_files(void **state) {
         sw_error err = {0};
         snprintf(path, sizeof path, "%s/tests/golden/%s/model", SW_SOURCE_FOLDER, cases[i]);
         assert_int_equal(sw_model_config_read(path, &config, &err), SW_OK);
-        snprintf(path, sizeof path, "%s/tests/golden/%s/model/model.safetensors", SW_SOURCE_FOLDER, cases[i]);
+        snprintf(path, sizeof path, "%s/tests/golden/%s/model/model.safetensors", SW_SOURCE_FOLDER,
+                 cases[i]);
         assert_int_equal(sw_safetensors_open(path, &file, &err), SW_OK);
         sw_graph *graph = trace(&config, SW_ENDS_IN_LOSS);
         assert_int_equal(sw_safetensors_count(file), graph->parameters.n);
@@ -52,14 +56,16 @@ static void parameters_are_those_of_the_files(void **state) {
             const sw_tensor_entry *tensor = sw_safetensors_at(file, k);
             const sw_parameter *p = find(graph, tensor->name);
             assert_int_equal(p->n_dimensions, tensor->n_dimensions);
-            assert_memory_equal(p->dimension, tensor->dimension, (size_t)p->n_dimensions * sizeof(int64_t));
+            assert_memory_equal(p->dimension, tensor->dimension,
+                                (size_t)p->n_dimensions * sizeof(int64_t));
         }
         sw_graph_free(graph);
         sw_safetensors_close(file);
     }
 }
 
-/* One unit per block, and the root for what encloses them: embedding, positions, final norm, head. */
+/* One unit per block, and the root for what encloses them: embedding, positions, final norm,
+ * head. */
 static void each_block_is_a_unit_and_the_rest_is_the_roots(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++) {
@@ -91,9 +97,11 @@ static void a_tied_head_is_the_embedding_and_no_parameter_of_its_own(void **stat
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         sw_graph *graph = trace(&SMALL_MODELS[model], SW_ENDS_IN_LOSS);
-        const sw_parameter *head = sw_graph_port(graph, SW_PORT_LOSS)->producer->operand[1].parameter;
-        const char *embedding =
-            SMALL_MODELS[model].architecture != SW_GPT2 ? "model.embed_tokens.weight" : "transformer.wte.weight";
+        const sw_parameter *head =
+            sw_graph_port(graph, SW_PORT_LOSS)->producer->operand[1].parameter;
+        const char *embedding = SMALL_MODELS[model].architecture != SW_GPT2
+                                    ? "model.embed_tokens.weight"
+                                    : "transformer.wte.weight";
         assert_string_equal(head->name, SMALL_MODELS[model].tied ? embedding : "lm_head.weight");
         sw_graph_free(graph);
     }
@@ -107,9 +115,14 @@ static void norms_start_at_one_biases_at_zero_matrices_normal(void **state) {
         for (int i = 0; i < graph->parameters.n; i++) {
             const sw_parameter *p = graph->parameters.item[i];
             bool is_bias = strstr(p->name, ".bias"), is_residual = strstr(p->name, "c_proj");
-            assert_int_equal(p->initializer, p->n_dimensions == 2 ? SW_INIT_NORMAL : is_bias ? SW_INIT_ZEROS : SW_INIT_ONES);
-            if (p->n_dimensions == 2) /* GPT-2 scales the projections into the residual stream by 1 / sqrt(2 layers) */
-                assert_true(p->std == (is_residual ? config->init_std / sqrt(2.0 * (double)config->layers) : config->init_std));
+            assert_int_equal(p->initializer, p->n_dimensions == 2 ? SW_INIT_NORMAL
+                                             : is_bias            ? SW_INIT_ZEROS
+                                                                  : SW_INIT_ONES);
+            if (p->n_dimensions ==
+                2) /* GPT-2 scales the projections into the residual stream by 1 / sqrt(2 layers) */
+                assert_true(p->std == (is_residual
+                                           ? config->init_std / sqrt(2.0 * (double)config->layers)
+                                           : config->init_std));
         }
         sw_graph_free(graph);
     }
@@ -122,8 +135,8 @@ static int count(const sw_graph *graph, sw_kernel kernel) {
     return n;
 }
 
-/* Of GPT-2 on the embedding, on attention's output, on the MLP's output; of all on attention's weights. With probability 0,
- * nothing is recorded. */
+/* Of GPT-2 on the embedding, on attention's output, on the MLP's output; of all on attention's
+ * weights. With probability 0, nothing is recorded. */
 static void dropout_is_recorded_where_it_is_asked_for(void **state) {
     (void)state;
     for (int model = 0; model < N_SMALL_MODELS; model++)
@@ -133,9 +146,11 @@ static void dropout_is_recorded_where_it_is_asked_for(void **state) {
                 sw_model_drop(&config, 0.25);
             const sw_model_dropout *d = &config.dropout;
             assert_true(config.architecture == SW_GPT2 || (d->embedding == 0 && d->residual == 0));
-            assert_true(!all || (d->attention == 0.25 && (config.architecture != SW_GPT2 || d->embedding == 0.25)));
+            assert_true(!all || (d->attention == 0.25 &&
+                                 (config.architecture != SW_GPT2 || d->embedding == 0.25)));
             sw_graph *graph = trace(&config, SW_ENDS_IN_LOSS);
-            assert_int_equal(count(graph, SW_KERNEL_DROPOUT), (d->embedding > 0) + (d->residual > 0 ? 2 * config.layers : 0));
+            assert_int_equal(count(graph, SW_KERNEL_DROPOUT),
+                             (d->embedding > 0) + (d->residual > 0 ? 2 * config.layers : 0));
             for (int i = 0; i < graph->ops.n; i++)
                 if (graph->ops.item[i]->kernel == SW_KERNEL_ATTENTION)
                     assert_true(graph->ops.item[i]->attribute[1] == d->attention);
@@ -143,7 +158,8 @@ static void dropout_is_recorded_where_it_is_asked_for(void **state) {
         }
 }
 
-/* Logits at a position are those from which the loss takes that position's part: -log softmax(logits)[target]. */
+/* Logits at a position are those from which the loss takes that position's part: -log
+ * softmax(logits)[target]. */
 static void logits_at_a_position_agree_with_the_loss(void **state) {
     (void)state;
     sw_device *device;
@@ -152,10 +168,12 @@ static void logits_at_a_position_agree_with_the_loss(void **state) {
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         sw_model_config config = SMALL_MODELS[model];
         sw_model_drop(&config, 0);
-        sw_graph *with_loss = trace(&config, SW_ENDS_IN_LOSS), *with_logits = trace(&config, SW_ENDS_IN_LOGITS);
+        sw_graph *with_loss = trace(&config, SW_ENDS_IN_LOSS),
+                 *with_logits = trace(&config, SW_ENDS_IN_LOGITS);
         assert_null(sw_graph_port(with_loss, SW_PORT_LOGITS));
         assert_null(sw_graph_port(with_logits, SW_PORT_LOSS));
-        assert_true(sw_graph_port(with_logits, SW_PORT_LOGITS)->is_output && sw_graph_port(with_loss, SW_PORT_LOSS)->is_output);
+        assert_true(sw_graph_port(with_logits, SW_PORT_LOGITS)->is_output &&
+                    sw_graph_port(with_loss, SW_PORT_LOSS)->is_output);
         assert_int_equal(sw_graph_reuse_in_place(with_logits, &err), SW_OK);
         graph_interpreter a = graph_interpreter_create(with_loss, device, SW_NUMBERS_F64);
         graph_interpreter b = graph_interpreter_create(with_logits, device, SW_NUMBERS_F64);
@@ -173,9 +191,11 @@ static void logits_at_a_position_agree_with_the_loss(void **state) {
         double loss = graph_interpreter_run(&a), sum = 0;
         graph_interpreter_run(&b);
         for (int v = 0; v < SMALL_MODEL_VOCABULARY; v++)
-            sum += exp(graph_interpreter_value(&b, sw_graph_port(with_logits, SW_PORT_LOGITS), SMALL_MODEL_VOCABULARY + v));
+            sum += exp(graph_interpreter_value(&b, sw_graph_port(with_logits, SW_PORT_LOGITS),
+                                               SMALL_MODEL_VOCABULARY + v));
         double expected =
-            log(sum) - graph_interpreter_value(&b, sw_graph_port(with_logits, SW_PORT_LOGITS), SMALL_MODEL_VOCABULARY + TARGET);
+            log(sum) - graph_interpreter_value(&b, sw_graph_port(with_logits, SW_PORT_LOGITS),
+                                               SMALL_MODEL_VOCABULARY + TARGET);
         assert_true(fabs(loss - expected) < 1e-12 * expected);
         graph_interpreter_free(&a);
         graph_interpreter_free(&b);
@@ -190,8 +210,10 @@ static void a_row_longer_than_max_positions_is_refused(void **state) {
     for (int model = 0; model < N_SMALL_MODELS; model++) {
         sw_graph *graph;
         sw_error err = {0};
-        assert_int_equal(sw_graph_create(1, SMALL_MODELS[model].max_positions + 1, &graph, &err), SW_OK);
-        assert_int_equal(sw_model_trace(&SMALL_MODELS[model], SW_ENDS_IN_LOSS, graph, &err), SW_BAD_CONFIG);
+        assert_int_equal(sw_graph_create(1, SMALL_MODELS[model].max_positions + 1, &graph, &err),
+                         SW_OK);
+        assert_int_equal(sw_model_trace(&SMALL_MODELS[model], SW_ENDS_IN_LOSS, graph, &err),
+                         SW_BAD_CONFIG);
         assert_non_null(strstr(err.message, "sequence_length is 10"));
         assert_non_null(strstr(err.message, "9 positions (max_positions)"));
         sw_graph_free(graph);

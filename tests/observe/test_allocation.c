@@ -1,4 +1,5 @@
-/* test_allocation.c: what a step calls of data/, observe/ and optim/ allocates nothing. The program's own malloc counts. */
+/* test_allocation.c: what a step calls of data/, observe/ and optim/ allocates nothing. The
+ * program's own malloc counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,8 +51,12 @@ void *realloc(void *memory, size_t bytes) {
 static void a_step_allocates_nothing(void **state) {
     (void)state;
     const char *path = GOLDEN "tokens.npy";
-    const sw_dataset_options options = {
-        .paths = &path, .n_paths = 1, .labels_mask = GOLDEN "labels-mask.npy", .sequence_length = 32, .shuffle = true, .seed = 1};
+    const sw_dataset_options options = {.paths = &path,
+                                        .n_paths = 1,
+                                        .labels_mask = GOLDEN "labels-mask.npy",
+                                        .sequence_length = 32,
+                                        .shuffle = true,
+                                        .seed = 1};
     const sw_schedule schedule = {SW_SCHEDULE_COSINE, 1e-3, 2, 20, 0.1, 0};
     const sw_sampling sampling = {.temperature = 0.8, .top_k = 50, .top_p = 0.9, .seed = 1};
     static float logits[V];
@@ -70,8 +75,10 @@ static void a_step_allocates_nothing(void **state) {
     const int64_t before = n_allocations;
     int n_failed = 0;
     for (int64_t step = 0; step < 20; step++) {
-        sw_step_metrics m = {
-            .step = step + 1, .loss = 1.0 / 3, .learning_rate = sw_learning_rate(&schedule, step), .skipped = "no"};
+        sw_step_metrics m = {.step = step + 1,
+                             .loss = 1.0 / 3,
+                             .learning_rate = sw_learning_rate(&schedule, step),
+                             .skipped = "no"};
         int32_t tokens[32], targets[32], token;
         int64_t n_supervised;
         sw_resident resident;

@@ -1,4 +1,5 @@
-/* test_metrics.c: lines of metrics.jsonl and events.jsonl, read back with a JSON library that is not ours. */
+/* test_metrics.c: lines of metrics.jsonl and events.jsonl, read back with a JSON library that is
+ * not ours. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -99,8 +100,9 @@ static void a_step_has_exactly_the_keys_of_the_contract(void **state) {
                                        "reduce_bytes",
                                        "flops_per_second",
                                        "memory"};
-    static const char *const classes[] = {"parameters", "gradients", "optimizer", "activations", "gather",
-                                          "reduce",     "logits",    "scratch",   "transport"};
+    static const char *const classes[] = {"parameters",  "gradients", "optimizer",
+                                          "activations", "gather",    "reduce",
+                                          "logits",      "scratch",   "transport"};
     const size_t n_keys = sizeof keys / sizeof keys[0];
     sw_json_line line;
     sw_step_metrics m = ordinary_step();
@@ -153,7 +155,8 @@ static void what_is_not_finite_is_null(void **state) {
     (void)state;
     sw_json_line line;
     sw_step_metrics m = ordinary_step();
-    m.loss = NAN, m.grad_norm = INFINITY, m.grad_norm_clipped = -INFINITY, m.skipped = "the loss is not finite";
+    m.loss = NAN, m.grad_norm = INFINITY, m.grad_norm_clipped = -INFINITY,
+    m.skipped = "the loss is not finite";
     sw_metrics_format(&m, &line);
     json_t *object = parse_line(line.text, line.n);
     assert_true(json_is_null(json_object_get(object, "loss")));
@@ -187,13 +190,15 @@ static void a_file_that_cannot_be_written_is_an_error_with_its_name(void **state
     (void)state;
     sw_json_lines *metrics;
     sw_error err;
-    assert_int_equal(sw_json_lines_open("/no-such-folder/metrics.jsonl", &metrics, &err), SW_NO_SPACE);
+    assert_int_equal(sw_json_lines_open("/no-such-folder/metrics.jsonl", &metrics, &err),
+                     SW_NO_SPACE);
     assert_non_null(strstr(err.message, "/no-such-folder/metrics.jsonl"));
     assert_int_equal(sw_json_lines_open("/dev/full", &metrics, &err), SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "/dev/full"));
 }
 
-/* The disk takes the first half of a line: nothing of it stays, and the file still ends with a whole line. */
+/* The disk takes the first half of a line: nothing of it stays, and the file still ends with a
+ * whole line. */
 static void half_a_line_is_taken_back(void **state) {
     (void)state;
     sw_json_lines *metrics;
@@ -232,7 +237,8 @@ static void an_event_says_when_what_and_why(void **state) {
                                  sw_detail_text("unicode", "s\xc3\xa9 \xf0\x9f\x98\x80"),
                                  sw_detail_text("not_utf8", "a\xff\xc3(\xe2\x82"),
                                  sw_detail_text("none", NULL)};
-    assert_int_equal(sw_events_write(events, "skip", 17, "the norm is not finite", details, 6, NULL), SW_OK);
+    assert_int_equal(
+        sw_events_write(events, "skip", 17, "the norm is not finite", details, 6, NULL), SW_OK);
     sw_json_lines_close(events);
 
     char text[SW_JSON_LINE_BYTES];
@@ -243,18 +249,22 @@ static void an_event_says_when_what_and_why(void **state) {
     assert_int_equal(json_object_size(object), 10);
     assert_string_equal(json_string_value(json_object_get(object, "event")), "skip");
     assert_int_equal(integer_of(object, "step"), 17);
-    assert_string_equal(json_string_value(json_object_get(object, "reason")), "the norm is not finite");
+    assert_string_equal(json_string_value(json_object_get(object, "reason")),
+                        "the norm is not finite");
     assert_string_equal(json_string_value(json_object_get(object, "path")), "a\"b\\c\n\x01\x7f");
     assert_int_equal(integer_of(object, "in_a_row"), 3);
     assert_true(real_of(object, "factor") == 0.5);
-    assert_string_equal(json_string_value(json_object_get(object, "unicode")), "s\xc3\xa9 \xf0\x9f\x98\x80");
-    /* One replacement character, ef bf bd, for each byte that is none: ff; c3 before '('; e2 and 82 that lack a third. */
+    assert_string_equal(json_string_value(json_object_get(object, "unicode")),
+                        "s\xc3\xa9 \xf0\x9f\x98\x80");
+    /* One replacement character, ef bf bd, for each byte that is none: ff; c3 before '('; e2 and 82
+     * that lack a third. */
     assert_string_equal(json_string_value(json_object_get(object, "not_utf8")),
                         "a\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd");
     assert_true(json_is_null(json_object_get(object, "none")));
 
     struct tm utc = {0};
-    const char *rest = strptime(json_string_value(json_object_get(object, "time")), "%Y-%m-%dT%H:%M:%S.", &utc);
+    const char *rest =
+        strptime(json_string_value(json_object_get(object, "time")), "%Y-%m-%dT%H:%M:%S.", &utc);
     assert_non_null(rest);
     assert_int_equal(strlen(rest), 4);
     assert_int_equal(rest[3], 'Z');
@@ -300,8 +310,8 @@ static void expect_text(const char *wanted) {
 /* A run that goes on after step 20: what later steps left is gone, and what was not finished. */
 static void lines_of_later_steps_are_cut_off(void **state) {
     static const char first[] = "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 2}\n";
-    static const char *const rest[] = {"", "{\"step\": 21, \"loss\": 3}\n{\"step\": 22}\n", "{\"step\": 30, \"lo", "{",
-                                       "{\"step\": 20"};
+    static const char *const rest[] = {"", "{\"step\": 21, \"loss\": 3}\n{\"step\": 22}\n",
+                                       "{\"step\": 30, \"lo", "{", "{\"step\": 20"};
     (void)state;
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
         char text[256];
@@ -343,7 +353,8 @@ static void a_list_of_reals_reads_back_as_the_same_numbers(void **state) {
         assert_int_equal(json_array_size(list), n);
         for (int i = 0; i < n; i++) {
             const json_t *item = json_array_get(list, (size_t)i);
-            assert_true(isfinite(values[i]) ? json_number_value(item) == values[i] : json_is_null(item));
+            assert_true(isfinite(values[i]) ? json_number_value(item) == values[i]
+                                            : json_is_null(item));
         }
         assert_int_equal(json_integer_value(json_object_get(root, "after")), 1);
         json_decref(root);

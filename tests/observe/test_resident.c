@@ -1,4 +1,5 @@
-/* test_resident.c: memory of a process, measured on one that grows; limits of a machine, read from folders made for it. */
+/* test_resident.c: memory of a process, measured on one that grows; limits of a machine, read from
+ * folders made for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,8 @@ static void touched_memory_is_resident_and_released_memory_stays_in_the_peak(voi
     const int64_t bytes = 64 * MIB;
     sw_resident before, during, after;
     assert_int_equal(sw_resident_read(0, &before, NULL), SW_OK);
-    char *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory =
+        mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
     memset(memory, 1, (size_t)bytes);
     assert_int_equal(sw_resident_read(getpid(), &during, NULL), SW_OK);
@@ -49,7 +51,8 @@ static void shared_memory_counts_once_over_all_who_map_it(void **state) {
     if (mine.proportional < 0)
         skip(); /* the kernel does not tell */
     assert_int_equal(pipe(ready) | pipe(done), 0);
-    char *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char *memory =
+        mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
     pid_t child = fork();
     if (child == 0) {
@@ -90,7 +93,9 @@ static void assert_available(void **state, int64_t bytes, const char *limit) {
 }
 
 static void without_groups_the_kernels_estimate_counts(void **state) {
-    put_file(state, "/proc/meminfo", "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8000000 kB\n");
+    put_file(
+        state, "/proc/meminfo",
+        "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8000000 kB\n");
     assert_available(state, INT64_C(8000000) * 1024, "MemAvailable of /proc/meminfo");
 }
 
@@ -102,7 +107,8 @@ static void the_tightest_group_above_the_process_binds(void **state) {
     put_file(state, "/sys/fs/cgroup/a/memory.max", "1000000\n");
     put_file(state, "/sys/fs/cgroup/a/memory.current", "400000\n");
     put_file(state, "/sys/fs/cgroup/a/memory.stat",
-             "anon 100000\nfile 300000\ninactive_anon 7\nactive_anon 9\ninactive_file 200000\nactive_file 50000\n");
+             "anon 100000\nfile 300000\ninactive_anon 7\nactive_anon 9\ninactive_file "
+             "200000\nactive_file 50000\n");
     assert_available(state, 1000000 - (400000 - 250000), "/sys/fs/cgroup/a/memory.max");
     put_file(state, "/sys/fs/cgroup/a/b/memory.max", "800\n");
     assert_available(state, 300, "/sys/fs/cgroup/a/b/memory.max");
@@ -110,7 +116,8 @@ static void the_tightest_group_above_the_process_binds(void **state) {
     assert_available(state, 0, "/sys/fs/cgroup/a/b/memory.max");
 }
 
-/* Beyond memory.high a group is slowed down until it barely moves: it limits a run as memory.max does. */
+/* Beyond memory.high a group is slowed down until it barely moves: it limits a run as memory.max
+ * does. */
 static void a_group_that_is_slowed_down_is_full(void **state) {
     put_file(state, "/proc/meminfo", "MemAvailable:    8000000 kB\n");
     put_file(state, "/proc/self/cgroup", "0::/a\n");
@@ -122,11 +129,13 @@ static void a_group_that_is_slowed_down_is_full(void **state) {
     assert_available(state, 300000, "/sys/fs/cgroup/a/memory.high");
     put_file(state, "/sys/fs/cgroup/a/memory.max", "600000\n");
     assert_available(state, 200000, "/sys/fs/cgroup/a/memory.max");
-    put_file(state, "/sys/fs/cgroup/a/memory.stat", "slab_reclaimable 50000\nslab_unreclaimable 7\ninactive_file 1000\n");
+    put_file(state, "/sys/fs/cgroup/a/memory.stat",
+             "slab_reclaimable 50000\nslab_unreclaimable 7\ninactive_file 1000\n");
     assert_available(state, 251000, "/sys/fs/cgroup/a/memory.max");
 }
 
-/* A limit of a group above that is not mounted here still binds: the kernel tells the least of all of them. */
+/* A limit of a group above that is not mounted here still binds: the kernel tells the least of all
+ * of them. */
 static void a_limit_above_the_mount_binds(void **state) {
     put_file(state, "/proc/meminfo", "MemAvailable:    8000000 kB\n");
     put_file(state, "/proc/self/cgroup", "4:memory:/\n");
@@ -139,18 +148,22 @@ static void a_limit_above_the_mount_binds(void **state) {
 
 static void the_older_groups_are_read_too(void **state) {
     put_file(state, "/proc/meminfo", "MemAvailable:    8000000 kB\n");
-    put_file(state, "/proc/self/cgroup", "9:name=systemd:/\n4:hugetlb,memory:/jobs/1\n1:cpu:/\n0::/\n");
-    put_file(state, "/sys/fs/cgroup/memory/jobs/1/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+    put_file(state, "/proc/self/cgroup",
+             "9:name=systemd:/\n4:hugetlb,memory:/jobs/1\n1:cpu:/\n0::/\n");
+    put_file(state, "/sys/fs/cgroup/memory/jobs/1/memory.limit_in_bytes",
+             "9223372036854771712\n"); /* none */
     put_file(state, "/sys/fs/cgroup/memory/jobs/1/memory.usage_in_bytes", "900\n");
     assert_available(state, INT64_C(8000000) * 1024, "MemAvailable of /proc/meminfo");
     put_file(state, "/sys/fs/cgroup/memory/jobs/1/memory.limit_in_bytes", "2000000\n");
     put_file(state, "/sys/fs/cgroup/memory/jobs/1/memory.usage_in_bytes", "1500000\n");
-    put_file(state, "/sys/fs/cgroup/memory/jobs/1/memory.stat",
-             "inactive_file 1\nactive_file 1\ntotal_inactive_file 600000\ntotal_active_file 100000\n");
+    put_file(
+        state, "/sys/fs/cgroup/memory/jobs/1/memory.stat",
+        "inactive_file 1\nactive_file 1\ntotal_inactive_file 600000\ntotal_active_file 100000\n");
     assert_available(state, 2000000 - 800000, "/sys/fs/cgroup/memory/jobs/1/memory.limit_in_bytes");
 }
 
-/* In a container the group's name may be the host's; the container's own limit lies at the mount. */
+/* In a container the group's name may be the host's; the container's own limit lies at the
+ * mount. */
 static void in_a_container_the_mount_is_the_group(void **state) {
     put_file(state, "/proc/meminfo", "MemAvailable:    8000000 kB\n");
     put_file(state, "/proc/self/cgroup", "0::/system.slice/docker-0123.scope\n");

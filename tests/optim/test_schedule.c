@@ -85,8 +85,10 @@ static void wsd_decays_in_the_last_share_of_the_steps(void **state) {
     const double expected[] = {0.8, 0.6, 0.4, 0.2, 0.0};
     for (int64_t i = 0; i < 5; i++)
         assert_true(fabs(sw_learning_rate(&schedule, 16 + i) - expected[i]) < 1e-15);
-    /* A decay longer than what the warm-up leaves begins at the warm-up's end; none at all is constant. */
-    const sw_schedule all = {SW_SCHEDULE_WSD, 1.0, 10, 20, 0.5, 1.0}, none = {SW_SCHEDULE_WSD, 1.0, 0, 20, 0.5, 0.0};
+    /* A decay longer than what the warm-up leaves begins at the warm-up's end; none at all is
+     * constant. */
+    const sw_schedule all = {SW_SCHEDULE_WSD, 1.0, 10, 20, 0.5, 1.0},
+                      none = {SW_SCHEDULE_WSD, 1.0, 0, 20, 0.5, 0.0};
     assert_near(sw_learning_rate(&all, 10), 1.0);
     assert_near(sw_learning_rate(&all, 15), 0.75);
     assert_near(sw_learning_rate(&none, 19), 1.0);
@@ -109,7 +111,8 @@ static void bias_correction_is_one_minus_the_power(void **state) {
     (void)state;
     assert_near(sw_bias_correction(0.9, 1), 1.0 - 0.9);
     assert_near(sw_bias_correction(0.5, 3), 0.875);
-    assert_near(sw_bias_correction(0.95, 10), 0.40126306076162109); /* 1 - 0.95^10 by exact fractions */
+    assert_near(sw_bias_correction(0.95, 10),
+                0.40126306076162109); /* 1 - 0.95^10 by exact fractions */
     assert_near(sw_bias_correction(0.999, 1000000), 1.0);
     assert_near(sw_bias_correction(0.0, 1), 1.0);
 }

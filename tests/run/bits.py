@@ -27,7 +27,9 @@ SETTINGS = {
 def check_memory(run, what):
     for line in run.metrics:
         memory = line["memory"]
-        runs.expect(memory["planned"] == memory["peak"], f"{what}: step {line['step']}: planned {memory['planned']}, peak {memory['peak']}")
+        runs.expect(
+            memory["planned"] == memory["peak"],
+            f"{what}: step {line['step']}: planned {memory['planned']}, peak {memory['peak']}")
 
 
 def check_formulas(case, row, run, shapes, is_sharded):
@@ -46,27 +48,32 @@ def check_formulas(case, row, run, shapes, is_sharded):
         n_slots = -(-n_micro_batches // row["shard.ranks"])
         found = (line["gather_bytes"], line["reduce_bytes"])
         wanted = (sharding.gather_bytes(n_slots), sharding.reduce_bytes(n_slots, is_sharded))
-        runs.expect(found == wanted, f"{case.name} {row}: step {line['step']} moves {found}, the formulas say {wanted}")
+        runs.expect(
+            found == wanted,
+            f"{case.name} {row}: step {line['step']} moves {found}, the formulas say {wanted}")
         states = sharding.states(is_sharded, case.n_moments)
         planned = {key: line["memory"]["planned"][key] for key in states}
-        runs.expect(planned == states, f"{case.name} {row}: states take {planned}, the formulas say {states}")
+        runs.expect(planned == states,
+                    f"{case.name} {row}: states take {planned}, the formulas say {states}")
     full = -(-case.batch // case.micro)
     plan, n_slots = run.plan, -(-full // row["shard.ranks"])
     runs.expect(
-        (plan["gather_bytes"], plan["reduce_bytes"]) == (sharding.gather_bytes(n_slots), sharding.reduce_bytes(n_slots, is_sharded)),
+        (plan["gather_bytes"], plan["reduce_bytes"]) == (sharding.gather_bytes(n_slots),
+                                                         sharding.reduce_bytes(n_slots,
+                                                                               is_sharded)),
         f"{case.name} {row}: plan.json and the formulas differ",
     )
 
 
 def outcome(run):
-    return [
-        (line["loss"], line["grad_norm"], line["supervised_tokens"], line.get("validation_loss")) for line in run.metrics
-    ], run.weights()
+    return [(line["loss"], line["grad_norm"], line["supervised_tokens"],
+             line.get("validation_loss")) for line in run.metrics], run.weights()
 
 
 def one(case, row, is_sharded, outcomes, shapes):
     accumulate = "sharded" if is_sharded else "unsharded"
-    run = runs.train_well(case.config, *(f"{key}={value}" for key, value in row.items()), f"shard.accumulate={accumulate}")
+    run = runs.train_well(case.config, *(f"{key}={value}" for key, value in row.items()),
+                          f"shard.accumulate={accumulate}")
     outcomes.append((row, outcome(run)))
     check_memory(run, f"{case.name} {row} {accumulate}")
     check_formulas(case, row, run, shapes, is_sharded)
@@ -77,14 +84,17 @@ def compare(case, outcomes, what):
     reference_row, reference = outcomes[0]
     for row, found in outcomes[1:]:
         for name, mine, theirs in zip(("losses, norms or counts", "weights"), found, reference):
-            runs.expect(mine == theirs, f"{case.name}, {what}: {name} of {row} are not those of {reference_row}")
+            runs.expect(mine == theirs,
+                        f"{case.name}, {what}: {name} of {row} are not those of {reference_row}")
 
 
 def check_case(case, seed, with_unsharded):
     alone = runs.train_well(case.config, "shard.ranks=1", "shard.stage=0")
     shapes = {name: shape for name, (shape, _) in alone.tensors().items()}
     losses = [line["loss"] for line in alone.metrics]
-    runs.expect(len(losses) == 3 and len(set(losses)) == 3, f"{case.name}: three steps with losses of their own are wanted, not {losses}")
+    runs.expect(
+        len(losses) == 3 and len(set(losses)) == 3,
+        f"{case.name}: three steps with losses of their own are wanted, not {losses}")
     outcomes = [({"alone": True}, outcome(alone))]
     rows = covering(SETTINGS, seed)
     runs.both(one, [(case, row, True, outcomes, shapes) for row in rows])

@@ -13,9 +13,10 @@ LENGTH = 24
 
 
 class Case:
-    def __init__(self, name, model, dtype="fp32", data="", train="steps: 3", batch=10, optimizer="", patterns=("*",), n_moments=2):
+    def __init__(self, name, model, dtype="fp32", data="", train="steps: 3", batch=10, optimizer="",
+                 patterns=("*", ), n_moments=2):
         tokens = runs.write_npy(runs.some_tokens(N_TOKENS, 257), name="tokens")
-        if len(patterns) and patterns != ("*",):
+        if len(patterns) and patterns != ("*", ):
             model += ", train: [" + ", ".join(f'"{pattern}"' for pattern in patterns) + "]"
         self.name, self.patterns, self.parameter_bytes = name, patterns, 4 if dtype == "fp32" else 2
         self.batch, self.micro, self.n_moments = batch, 2, n_moments
@@ -44,12 +45,13 @@ def held_out(n_rows):
 
 def fast_cases():
     return [
-        Case(
-            "llama-untied-dropout-validated", LLAMA + ", tied: false, dropout: 0.1", data=held_out(7), train="steps: 3, validate_every: 2"
-        ),
+        Case("llama-untied-dropout-validated", LLAMA + ", tied: false, dropout: 0.1",
+             data=held_out(7), train="steps: 3, validate_every: 2"),
         Case("gpt2-bf16", GPT2, dtype="bf16"),
-        # Joined two, two and three: the first and the last unit share a gradient buffer, and one is longer than the other.
-        Case("uneven-units", LLAMA.replace("layers: 3", "layers: 7") + ", tied: true"),
+        # Joined two, two and three: the first and the last unit share a gradient buffer, and one is
+        # longer than the other.
+        Case("uneven-units",
+             LLAMA.replace("layers: 3", "layers: 7") + ", tied: true"),
     ]
 
 
@@ -62,13 +64,19 @@ def slow_cases():
         Case("epochs", LLAMA + ", tied: true", train="epochs: 1", batch=18),  # 40 rows: 18, 18, 4
         Case("fewer-micro-batches-than-ranks", GPT2, batch=4),
         Case("tiny", TINY, dtype="bf16"),
-        Case("frozen-below", LLAMA + ", tied: false", patterns=("*layers.1.*", "lm_head.weight", "model.norm.weight")),
-        Case("frozen-within-blocks", LLAMA + ", tied: true, dropout: 0.1", dtype="bf16", patterns=("*q_proj*", "*norm*")),
-        Case("frozen-but-the-head", LLAMA + ", tied: false", patterns=("lm_head.weight",)),
-        Case("frozen-but-the-lowest-norm", LLAMA + ", tied: false", patterns=("*layers.0.input_layernorm.weight",), data=held_out(3)),
-        Case("frozen-but-positions", GPT2, dtype="bf16", patterns=("*wpe.weight",)),
-        Case("frozen-root", LLAMA + ", tied: true", patterns=("*layers.*",)),
-        Case("one-layer", LLAMA.replace("layers: 3", "layers: 1") + ", tied: false, dropout: 0.1", dtype="bf16", data=held_out(3)),
+        Case("frozen-below", LLAMA + ", tied: false",
+             patterns=("*layers.1.*", "lm_head.weight", "model.norm.weight")),
+        Case("frozen-within-blocks", LLAMA + ", tied: true, dropout: 0.1", dtype="bf16",
+             patterns=("*q_proj*", "*norm*")),
+        Case("frozen-but-the-head", LLAMA + ", tied: false", patterns=("lm_head.weight", )),
+        Case("frozen-but-the-lowest-norm", LLAMA + ", tied: false",
+             patterns=("*layers.0.input_layernorm.weight", ), data=held_out(3)),
+        Case("frozen-but-positions", GPT2, dtype="bf16", patterns=("*wpe.weight", )),
+        Case("frozen-root", LLAMA + ", tied: true", patterns=("*layers.*", )),
+        Case("one-layer",
+             LLAMA.replace("layers: 3", "layers: 1") + ", tied: false, dropout: 0.1", dtype="bf16",
+             data=held_out(3)),
         Case("sgd", LLAMA + ", tied: false", dtype="bf16", optimizer=", name: sgd", n_moments=0),
-        Case("sgd-momentum", GPT2, dtype="bf16", optimizer=", name: sgd, momentum: 0.9", n_moments=1),
+        Case("sgd-momentum", GPT2, dtype="bf16", optimizer=", name: sgd, momentum: 0.9",
+             n_moments=1),
     ]

@@ -9,7 +9,6 @@ MOUNT = pathlib.Path("/sys/fs/cgroup")
 
 class Group:
     """A group below the one that this process is in. `limit` in bytes."""
-
     def __init__(self, folder, is_version_1):
         self.folder, self.is_version_1 = folder, is_version_1
 
@@ -33,10 +32,9 @@ class Group:
 
     def run(self, arguments, **options):
         enter = 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"'
-        return subprocess.run(
-            ["sh", "-c", enter, "sh", str(self.folder), *map(str, arguments)],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, **options
-        )
+        return subprocess.run(["sh", "-c", enter, "sh",
+                               str(self.folder), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120, **options)
 
     def close(self):
         for attempt in range(100):  # a process that has ended leaves it a moment later

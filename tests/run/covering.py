@@ -20,7 +20,10 @@ def covering(settings, seed=1, tries=30):
     rows = []
     while missing:
         start = min(missing, key=repr)
-        candidates = [dict({key: chance.choice(settings[key]) for key in keys}, **dict(start)) for _ in range(tries)]
+        candidates = [
+            dict({key: chance.choice(settings[key])
+                  for key in keys}, **dict(start)) for _ in range(tries)
+        ]
         best = max(candidates, key=lambda row: len(pairs_of(row) & missing))
         missing -= pairs_of(best)
         rows.append(best)

@@ -67,10 +67,13 @@ def names_in(folder):
 
 
 def half_written(folder):
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if any(word in p.name for word in ("partial", "removed", "before")))
+    return sorted(
+        str(p.relative_to(folder)) for p in folder.rglob("*")
+        if any(word in p.name for word in ("partial", "removed", "before")))
 
 
-# What can be seen from outside, as functions of a run's folder: each is true once its instant has come.
+# What can be seen from outside, as functions of a run's folder: each is true once its instant has
+# come.
 def save_has_begun(folder):
     return any("partial" in name for name in names_in(folder / "steps"))
 
@@ -89,7 +92,9 @@ def wait_for_instant(chance, process, folder):
     """Until a random instant, or the end of the process; says which kind of instant."""
     kind = chance.choice(["time", "time", "save", "rename", "model"])
     save = lambda: save_has_begun(folder)  # noqa: E731
-    sight = {"save": save, "rename": checkpoint_is_in_place(folder), "model": model_is_written(folder)}.get(kind)
+    sight = {
+        "save": save, "rename": checkpoint_is_in_place(folder), "model": model_is_written(folder)
+    }.get(kind)
     until = time.monotonic() + (chance.uniform(0, 1.1 * FULL_SECONDS) if kind == "time" else HANG)
     while process.poll() is None and time.monotonic() < until and not (sight and sight()):
         time.sleep(0.0005)
@@ -165,17 +170,23 @@ def live(seed, n_kills):
         if kill:
             struck["supervisor" if kill[0] else "rank", kill[1]] += 1
         if kill and kill[0]:
-            runs.expect(code in (-signal.SIGKILL, 0) and not errors.strip(), f"{what}: {code} {errors}")
+            runs.expect(code in (-signal.SIGKILL, 0) and not errors.strip(),
+                        f"{what}: {code} {errors}")
             continue
         runs.expect(code == 0 or (kill and code == 5), f"{what}: exit code {code}: {errors}")
         runs.expect(not half_written(folder), f"{what}: half written: {half_written(folder)}")
         if code == 5:
-            runs.expect(len(errors.splitlines()) == 1 and STOPPED.search(errors), f"{what}: the message: {errors}")
+            runs.expect(
+                len(errors.splitlines()) == 1 and STOPPED.search(errors),
+                f"{what}: the message: {errors}")
         if code == 0:
             break
     run = runs.Run(folder, 0, "", "")
-    runs.expect(runs.told(run) == runs.told(straight), f"seed {seed}: losses or norms are not those of an undisturbed run")
-    runs.expect(run.weights() == straight.weights(), f"seed {seed}: the weights are not those of an undisturbed run")
+    runs.expect(
+        runs.told(run) == runs.told(straight),
+        f"seed {seed}: losses or norms are not those of an undisturbed run")
+    runs.expect(run.weights() == straight.weights(),
+                f"seed {seed}: the weights are not those of an undisturbed run")
     runs.expect(not half_written(folder), f"seed {seed}: half written: {half_written(folder)}")
     run.forget()
 
@@ -185,10 +196,15 @@ n_lives = 0
 while sum(struck.values()) < options.count and not runs._failures[20:]:
     missing = options.count - sum(struck.values())
     batch = max(1, min(8, -(-missing // KILLS_A_LIFE)))
-    runs.both(live, [(options.seed * 100000 + n_lives + i, min(KILLS_A_LIFE, missing)) for i in range(batch)])
+    runs.both(live, [(options.seed * 100000 + n_lives + i, min(KILLS_A_LIFE, missing))
+                     for i in range(batch)])
     n_lives += batch
-runs.expect(not {name for name in runs.shared_memory() - shared_before if "shardwise" in name}, "left in /dev/shm")
-print(f"{sum(struck.values())} kills in {n_lives} lives and {n_starts} starts, {time.monotonic() - began:.0f} s")
+runs.expect(not {name
+                 for name in runs.shared_memory() - shared_before if "shardwise" in name},
+            "left in /dev/shm")
+print(
+    f"{sum(struck.values())} kills in {n_lives} lives and {n_starts} starts, {time.monotonic() - began:.0f} s"
+)
 for (victim, instant), n in sorted(struck.items()):
     print(f"  {victim:10} {instant:8} {n}")
 runs.finish()

@@ -20,7 +20,8 @@ yaml = runs.write_yaml(
     f"data: {{train: [{tokens}], sequence_length: {LENGTH}}}\n"
     "train: {steps: 2, batch_size: 6, micro_batch_size: 1, reproducible: true, threads: 1}\noptimizer: {learning_rate: 1e-3}\n"
 )
-ONCE = ("--inject", "delay:rank=1,instruction=*,step=1,seconds=0.0001")  # both lanes come by, and one of them tells
+ONCE = ("--inject", "delay:rank=1,instruction=*,step=1,seconds=0.0001"
+        )  # both lanes come by, and one of them tells
 SHAPES = [
     ("shard.ranks=3", "shard.stage=0", "shard.mode=copy"),
     ("shard.ranks=2", "shard.stage=0", "shard.mode=copy", "checkpoint.every=1"),
@@ -30,7 +31,6 @@ SHAPES = [
     ("shard.ranks=3", "shard.stage=1", "shard.mode=copy", *ONCE),
 ]
 
-
 expected = runs.train_well(yaml, "shard.ranks=1")
 
 
@@ -38,18 +38,21 @@ def one(number):
     shape, seed = SHAPES[number % len(SHAPES)], FIRST_SEED * 1000 + number
     what = f"SW_YIELD_SEED={seed} shardwise train case.yaml {' '.join(shape)}"
     try:
-        run = runs.train(yaml, *shape, env={**os.environ, "SW_YIELD_SEED": str(seed)}, timeout=HANG_SECONDS)
+        run = runs.train(yaml, *shape, env={**os.environ, "SW_YIELD_SEED": str(seed)},
+                         timeout=HANG_SECONDS)
     except subprocess.TimeoutExpired:
         runs.complain(f"{what}: does not end")
         return
     if runs.expect(run.code == 0, f"{what}: exit code {run.code}: {run.errors.strip()}"):
         n_told = sum(event["event"] == "inject" for event in run.events)
-        runs.expect(n_told == ("--inject" in shape), f"{what}: a fault that strikes once was told of {n_told} times")
-        runs.expect(run.weights() == expected.weights() and runs.told(run) == runs.told(expected), f"{what}: not the numbers of one rank")
+        runs.expect(n_told == ("--inject" in shape),
+                    f"{what}: a fault that strikes once was told of {n_told} times")
+        runs.expect(run.weights() == expected.weights() and runs.told(run) == runs.told(expected),
+                    f"{what}: not the numbers of one rank")
     run.forget()
 
 
 began = time.monotonic()
-runs.both(one, [(number,) for number in range(N)])
+runs.both(one, [(number, ) for number in range(N)])
 print(f"{N} runs in {time.monotonic() - began:.1f} s")
 runs.finish()

@@ -20,8 +20,7 @@ def config(hidden=64, layers=2, more=""):
     return runs.write_yaml(
         f"model: {{architecture: llama, layers: {layers}, hidden: {hidden}, heads: 4, ffn: {2 * hidden}, vocab: 256, max_positions: 64}}\n"
         f"data: {{train: [{tokens}], sequence_length: {LENGTH}}}\ntrain: {{steps: 4, batch_size: 8, micro_batch_size: 2, threads: 1, restarts: 0{more}}}\n"
-        "checkpoint: {path: run, every: 2}\nlog: {every: 2}\n"
-    )
+        "checkpoint: {path: run, every: 2}\nlog: {every: 2}\n")
 
 
 def train(yaml, limit, *settings):
@@ -29,9 +28,14 @@ def train(yaml, limit, *settings):
     group.limit(limit)
     killed = group.killed()
     folder = runs.fresh()
-    done = group.run([runs.COMMAND, "train", yaml, f"checkpoint.path={folder}", "--quiet", *settings])
-    runs.expect(done.returncode in (0, 4), f"{limit / MIB:.1f} MiB, {settings}: exit code {done.returncode}: {done.stderr}")
-    runs.expect(group.killed() == killed, f"{limit / MIB:.1f} MiB, {settings}: a process was killed for want of memory: {done.stderr}")
+    done = group.run(
+        [runs.COMMAND, "train", yaml, f"checkpoint.path={folder}", "--quiet", *settings])
+    runs.expect(done.returncode in (0, 4),
+                f"{limit / MIB:.1f} MiB, {settings}: exit code {done.returncode}: {done.stderr}")
+    runs.expect(
+        group.killed() == killed,
+        f"{limit / MIB:.1f} MiB, {settings}: a process was killed for want of memory: {done.stderr}"
+    )
     return runs.Run(folder, done.returncode, done.stdout, done.stderr)
 
 
@@ -55,8 +59,11 @@ def bounds(hidden, n_ranks, *settings):
     need = need_of(plan(yaml, *settings))
     refused = train(yaml, need - MIB, *settings)
     what = f"{hidden}, {settings}, {need / MIB:.1f} MiB"
-    runs.expect(refused.code == 4 and not refused.folder.exists(), f"{what}: not refused: {refused.code}")
-    words = [f"{n_ranks} rank", " planned and ", " beside it for each process", group.limit_file.name]
+    runs.expect(refused.code == 4 and not refused.folder.exists(),
+                f"{what}: not refused: {refused.code}")
+    words = [
+        f"{n_ranks} rank", " planned and ", " beside it for each process", group.limit_file.name
+    ]
     runs.expect(all(word in refused.message for word in words), f"{what}: {refused.message}")
     for extra in range(0, 6 * MIB, MIB // 2):
         run = train(yaml, need + extra, *settings)
@@ -75,7 +82,8 @@ def advice_is_true(n_ranks, share):
         return
     changes = advice_in(run.message)
     if changes:
-        kept = [] if any(change.startswith("shard.ranks=") for change in changes) else [f"shard.ranks={n_ranks}"]
+        kept = [] if any(change.startswith("shard.ranks=")
+                         for change in changes) else [f"shard.ranks={n_ranks}"]
         followed = train(yaml, limit, *kept, *changes)
         runs.expect(followed.code == 0, f"{what}: {changes} does not fit: {followed.errors}")
     else:
@@ -93,8 +101,12 @@ def two_small_ranks_run():
 def texts(verb, model, *flags):
     data = runs.fresh("text").with_suffix(".txt")
     data.write_text("some plain text of a few lines\n" * 40)
-    arguments = {"generate": ["generate", model, "--prompt", "a", "--greedy"], "eval": ["eval", model, "--data", data]}[verb]
-    return lambda limit, *more: (group.limit(limit), group.run([runs.COMMAND, *arguments, *flags, *more]))[1]
+    arguments = {
+        "generate": ["generate", model, "--prompt", "a", "--greedy"],
+        "eval": ["eval", model, "--data", data]
+    }[verb]
+    return lambda limit, *more: (group.limit(limit),
+                                 group.run([runs.COMMAND, *arguments, *flags, *more]))[1]
 
 
 def verb_fits(verb, n_ranks):
@@ -113,42 +125,49 @@ def verb_fits(verb, n_ranks):
         killed = group.killed()
         done = start(limit)
         what = f"{verb}, {n_ranks} ranks, {limit / MIB} MiB"
-        runs.expect(done.returncode in (0, 4) and group.killed() == killed, f"{what}: {done.returncode} {done.stderr}")
+        runs.expect(done.returncode in (0, 4) and group.killed() == killed,
+                    f"{what}: {done.returncode} {done.stderr}")
         if done.returncode == 0:
             break
         n_refused += 1
-        runs.expect("the model does not fit" in done.stderr and "shard." not in done.stderr.split("·", 1)[-1], f"{what}: {done.stderr}")
+        runs.expect(
+            "the model does not fit" in done.stderr
+            and "shard." not in done.stderr.split("·", 1)[-1], f"{what}: {done.stderr}")
         advice = advice_in(done.stderr, r"(?:--[a-z-]+ \S+ )+")
         if advice:
             n_advised += 1
             kept = {} if "--ranks" in advice else {"--ranks": str(n_ranks)}
             flags = [word for pair in kept.items() for word in pair]
             followed = texts(verb, run.folder / "model", *flags)(limit, *advice)
-            runs.expect(followed.returncode == 0 and group.killed() == killed, f"{what}: {advice}: {followed.returncode} {followed.stderr}")
-    runs.expect(done.returncode == 0 and n_refused and n_advised, f"{verb}, {n_ranks} ranks: {n_refused} refused, {n_advised} with advice")
+            runs.expect(followed.returncode == 0 and group.killed() == killed,
+                        f"{what}: {advice}: {followed.returncode} {followed.stderr}")
+    runs.expect(done.returncode == 0 and n_refused and n_advised,
+                f"{verb}, {n_ranks} ranks: {n_refused} refused, {n_advised} with advice")
 
 
 def doctor_tells():
     group.limit(64 * MIB)
     done = group.run([runs.COMMAND, "doctor"])
     line = next((line for line in done.stdout.splitlines() if line.startswith("memory ")), "")
-    runs.expect(group.limit_file.name in line and "runs can take" in line, f"doctor in 64 MiB: {line}")
+    runs.expect(group.limit_file.name in line and "runs can take" in line,
+                f"doctor in 64 MiB: {line}")
 
 
 try:
     for test, *arguments in [
-        (two_small_ranks_run,),
+        (two_small_ranks_run, ),
         (bounds, 64, 1),
         (bounds, 64, 4),
         (bounds, 256, 2),
         (bounds, 256, 2, "shard.mode=copy"),
         (bounds, 192, 3, "shard.stage=0"),
         (bounds, 192, 2, "train.kernels=baseline"),
-        *((advice_is_true, n_ranks, share) for n_ranks in (1, 2, 4, 7) for share in (0.3, 0.55, 0.8, 0.95)),
+            *((advice_is_true, n_ranks, share) for n_ranks in (1, 2, 4, 7)
+              for share in (0.3, 0.55, 0.8, 0.95)),
         (verb_fits, "generate", 1),
         (verb_fits, "generate", 3),
         (verb_fits, "eval", 2),
-        (doctor_tells,),
+        (doctor_tells, ),
     ]:
         runs.both(test, [tuple(arguments)])
 finally:

@@ -30,7 +30,7 @@ class Unit:
         self.trains_input = False  # root: an embedding trains, so backward goes through all blocks
 
 
-def units_of(shapes, patterns=("*",), min_parameters=0):
+def units_of(shapes, patterns=("*", ), min_parameters=0):
     """The root first, then blocks in order. shapes: name -> dimensions."""
     root, blocks = Unit(True), {}
     for name, shape in shapes.items():
@@ -58,19 +58,22 @@ def units_of(shapes, patterns=("*",), min_parameters=0):
 
 class Sharding:
     """Elements of a rank's shards, and what follows from them."""
-
-    def __init__(self, units, n_ranks, stage, parameter_bytes, is_trap=False, reshard=True, prefetch=1):
+    def __init__(self, units, n_ranks, stage, parameter_bytes, is_trap=False, reshard=True,
+                 prefetch=1):
         cut = max(BLOCK, 4096 // parameter_bytes) if is_trap and stage == 3 else BLOCK
         self.units, self.n_ranks, self.stage, self.parameter_bytes, self.reshard = units, n_ranks, stage, parameter_bytes, reshard
         self.prefetch = prefetch
-        shard = lambda parameters: round_up(-(-sum(round_up(n, BLOCK) for n in parameters) // n_ranks), cut) if parameters else 0
+        shard = lambda parameters: round_up(
+            -(-sum(round_up(n, BLOCK) for n in parameters) // n_ranks), cut) if parameters else 0
         self.trainable = [shard(unit.trainable) for unit in units]
         self.frozen = [shard(unit.frozen) for unit in units]
 
     def _gathers(self, u):
         """Gathers of unit u a slot. Backward ends at the lowest unit that trains something; what lies below is used in forward only."""
-        stays = not self.reshard or self.units[u].is_root or u >= len(self.units) - 1 - self.prefetch
-        lowest = 0 if self.units[0].trains_input else next((v for v in range(1, len(self.units)) if self.trainable[v]), len(self.units))
+        stays = not self.reshard or self.units[u].is_root or u >= len(
+            self.units) - 1 - self.prefetch
+        lowest = 0 if self.units[0].trains_input else next(
+            (v for v in range(1, len(self.units)) if self.trainable[v]), len(self.units))
         return 1 if stays or u < lowest else 2
 
     def gather_bytes(self, n_slots):
@@ -79,7 +82,9 @@ class Sharding:
             return others * 4 * sum(self.trainable)
         if self.stage < 3:
             return others * self.parameter_bytes * sum(self.trainable)
-        each = [self._gathers(u) * (self.trainable[u] + self.frozen[u]) for u in range(len(self.units))]
+        each = [
+            self._gathers(u) * (self.trainable[u] + self.frozen[u]) for u in range(len(self.units))
+        ]
         return others * n_slots * self.parameter_bytes * sum(each)
 
     def reduce_bytes(self, n_slots, is_sharded):
@@ -91,6 +96,10 @@ class Sharding:
         mine, frozen = sum(self.trainable), sum(self.frozen)
         updated = mine * (n if stage == 0 else 1)
         parameters = (mine + frozen) * self.parameter_bytes * (1 if stage == 3 else n)
-        gradients = 4 * mine if is_sharded and stage >= 2 else 4 * mine * n + (4 * mine if is_sharded else 0)
+        gradients = 4 * mine if is_sharded and stage >= 2 else 4 * mine * n + (
+            4 * mine if is_sharded else 0)
         low = 2 if self.parameter_bytes == 2 else 0
-        return {"parameters": parameters, "gradients": gradients, "optimizer": updated * (4 * n_moments + low)}
+        return {
+            "parameters": parameters, "gradients": gradients,
+            "optimizer": updated * (4 * n_moments + low)
+        }

@@ -16,7 +16,6 @@ KINDS = ("gather", "sum", "publish", "acquire", "post", "forward", "backward", "
 UNITS = ("root", "layers.0", "layers.1")
 SECONDS = 0.03
 
-
 expected = runs.train_well(yaml, "shard.ranks=1")
 n_struck = 0
 
@@ -26,9 +25,11 @@ def one(number, stage, kind, unit):
     global n_struck
     fault = f"delay:rank={number % 3},instruction={kind}*{unit}*,step=2,seconds={SECONDS}"
     what = f"shard.mode=copy shard.stage={stage} --inject {fault}"
-    run = runs.train(yaml, "shard.ranks=3", "shard.mode=copy", f"shard.stage={stage}", "--inject", fault)
+    run = runs.train(yaml, "shard.ranks=3", "shard.mode=copy", f"shard.stage={stage}", "--inject",
+                     fault)
     runs.expect(run.code == 0, f"{what}: exit code {run.code}: {run.errors.strip()}")
-    runs.expect(run.weights() == expected.weights() and runs.told(run) == runs.told(expected), f"{what}: not the numbers of one rank")
+    runs.expect(run.weights() == expected.weights() and runs.told(run) == runs.told(expected),
+                f"{what}: not the numbers of one rank")
     n_struck += any(event["event"] == "inject" for event in run.events)
     run.forget()
 

@@ -14,9 +14,9 @@ ADAPTER_FILES = ["adapter_config.json", "adapter_model.safetensors"]
 def read(path):
     """name -> (dtype, shape, values as floats) of F32, F16 and BF16 tensors."""
     raw = path.read_bytes()
-    (size,) = struct.unpack("<Q", raw[:8])
+    (size, ) = struct.unpack("<Q", raw[:8])
     found = {}
-    for name, entry in json.loads(raw[8 : 8 + size]).items():
+    for name, entry in json.loads(raw[8:8 + size]).items():
         if name == "__metadata__":
             continue
         begin, end = (8 + size + offset for offset in entry["data_offsets"])
@@ -26,7 +26,8 @@ def read(path):
             wide[2::4], wide[3::4] = data[0::2], data[1::2]
             data = bytes(wide)
         code = "e" if dtype == "F16" else "f"
-        found[name] = (dtype, entry["shape"], struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data))
+        found[name] = (dtype, entry["shape"],
+                       struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data))
     return found
 
 
@@ -34,18 +35,23 @@ def write(path, tensors):
     """An fp32 file of name -> (dtype, shape, values)."""
     header, data = {}, b""
     for name, (_, shape, values) in tensors.items():
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(values)]}
+        header[name] = {
+            "dtype": "F32", "shape": shape,
+            "data_offsets": [len(data), len(data) + 4 * len(values)]
+        }
         data += struct.pack(f"<{len(values)}f", *values)
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 def shell(*arguments):
-    return subprocess.run([str(runs.COMMAND), *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+    return subprocess.run([str(runs.COMMAND), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=240)
 
 
 def base_of(case):
-    return (case / re.search(r"path: (\S+/model)", (case / "run.yaml").read_text()).group(1)).resolve()
+    return (case / re.search(r"path: (\S+/model)",
+                             (case / "run.yaml").read_text()).group(1)).resolve()
 
 
 def changed(adapter, config=None, tensors=None, name="changed"):

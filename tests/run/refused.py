@@ -18,7 +18,8 @@ import time
 
 import runs
 
-if re.search(r"^SW_SANITIZE:STRING=.", (runs.COMMAND.parent / "CMakeCache.txt").read_text(), re.MULTILINE):
+if re.search(r"^SW_SANITIZE:STRING=.", (runs.COMMAND.parent / "CMakeCache.txt").read_text(),
+             re.MULTILINE):
     print("left out: a sanitizer's own calls would be refused too, and it gives up")
     sys.exit(77)
 
@@ -28,8 +29,8 @@ SEED = int(os.environ.get("SW_SEED", "1"))
 SECONDS = float(os.environ.get("SW_SECONDS", "0")) or (420 if ALL else 40)
 LONGEST = 60  # seconds of one command, on a busy machine
 PATH = "EACCES EFAULT ELOOP ENAMETOOLONG ENOENT ENOMEM ENOTDIR"
-# As the manual pages have them (Linux man-pages 6), and what file systems and sandboxes give besides. brk and futex are left out: glibc itself ends a
-# process in which they fail.
+# As the manual pages have them (Linux man-pages 6), and what file systems and sandboxes give
+# besides. brk and futex are left out: glibc itself ends a process in which they fail.
 ERRORS = {
     "access": f"{PATH} EBADF EINVAL EIO EPERM EROFS ETXTBSY",
     "clone": "EAGAIN EINVAL ENOMEM ENOSPC EPERM EUSERS",
@@ -95,17 +96,18 @@ yaml = runs.write_yaml(
     "model: {architecture: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, max_positions: 32}\n"
     f"data: {{train: [{tokens}], validation: [{tokens}], validation_rows: 2, tokenizer: bytes, sequence_length: {LENGTH}}}\n"
     "train: {steps: 6, batch_size: 4, micro_batch_size: 1, threads: 2, restarts: 0}\nshard: {ranks: 2, deadline: 10}\n"
-    "checkpoint: {path: run, every: 2, keep: 1}\nlog: {every: 1}\n"
-)
+    "checkpoint: {path: run, every: 2, keep: 1}\nlog: {every: 1}\n")
 
 
 def train_in(folder, *settings):
-    return [str(runs.COMMAND), "train", str(yaml), f"checkpoint.path={folder}/run", "--quiet", *settings]
+    return [
+        str(runs.COMMAND), "train",
+        str(yaml), f"checkpoint.path={folder}/run", "--quiet", *settings
+    ]
 
 
 class Place:
     """A folder for one command, with a cache of its own."""
-
     def __init__(self, start=None):
         self.folder = runs.fresh("place")
         if start:
@@ -118,9 +120,10 @@ class Place:
         if counts:
             environment["REFUSE_COUNTS"] = str(counts)
         before = [str(REFUSE), *rules, "--"] if rules else []
-        process = subprocess.Popen(
-            [*before, *arguments], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
-        )
+        process = subprocess.Popen([*before, *arguments], cwd=self.folder, env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, errors="replace",
+                                   start_new_session=True)
         try:
             output, errors = process.communicate(timeout=LONGEST)
             return process.returncode, output, errors
@@ -136,9 +139,13 @@ class Place:
     def result(self):
         """What must not differ in the end: weights and losses of the run, and files that were written."""
         found = {}
-        for path in [*self.folder.glob("run/model/*"), *self.folder.glob("out*"), *self.folder.glob("out*/*")]:
+        for path in [
+                *self.folder.glob("run/model/*"), *self.folder.glob("out*"),
+                *self.folder.glob("out*/*")
+        ]:
             if path.is_file():
-                found[str(path.relative_to(self.folder))] = hashlib.md5(path.read_bytes()).hexdigest()
+                found[str(path.relative_to(self.folder))] = hashlib.md5(
+                    path.read_bytes()).hexdigest()
         metrics = self.folder / "run" / "metrics.jsonl"
         if metrics.exists():
             found["losses"] = re.findall(r'"step": (\d+), "loss": ([^,]+)', metrics.read_text())
@@ -150,18 +157,21 @@ class Place:
 
 class Case:
     """A command, where it begins, and what comes of it when nothing is refused."""
-
     def __init__(self, name, start, arguments):
         self.name, self.start, self.arguments = name, start, arguments
         place = self.begin()
         counts = runs.fresh("counts")
-        code, self.output, errors = place.run(arguments(place.folder), [f"{call}:0:1:0" for call in ERRORS], counts)
+        code, self.output, errors = place.run(arguments(place.folder),
+                                              [f"{call}:0:1:0" for call in ERRORS], counts)
         if code == 77:
             print(f"{errors.strip()}; what is refused is not tried")
             sys.exit(77)
         assert code == 0, f"{name}: {code} {errors}"
         self.result = place.result()
-        self.counts = {call: int(n) for call, n in (line.split() for line in counts.read_text().splitlines())}
+        self.counts = {
+            call: int(n)
+            for call, n in (line.split() for line in counts.read_text().splitlines())
+        }
         place.forget()
 
     def begin(self):
@@ -173,7 +183,8 @@ def what_cannot_be_looked_at_is_left_out():
     place = Place()
     rule = ["read:0:1:0", "--"]
     code, _, errors = place.run([str(REFUSE), *rule, str(runs.COMMAND), "--version"], rule[:1])
-    runs.expect(code == 77 and "cannot be looked at here" in errors, f"a listener that is refused: {code} {errors}")
+    runs.expect(code == 77 and "cannot be looked at here" in errors,
+                f"a listener that is refused: {code} {errors}")
     place.forget()
 
 
@@ -182,7 +193,9 @@ def counts_of_a_start():
     place, counts = Place(), runs.fresh("counts")
     place.run([str(runs.COMMAND), "--version"], [f"{call}:0:1:0" for call in ERRORS], counts)
     place.forget()
-    return {call: int(n) for call, n in (line.split() for line in counts.read_text().splitlines())} if counts.exists() else {}
+    return {call: int(n)
+            for call, n in (line.split() for line in counts.read_text().splitlines())
+            } if counts.exists() else {}
 
 
 # ---- what is refused ----
@@ -190,7 +203,9 @@ def counts_of_a_start():
 START = counts_of_a_start()
 # Other words for the reason than strerror's.
 SAID = [
-    (r"mmap|brk|mprotect|munmap|madvise|clone3?", r".*", r"no memory|no address space|could not be started|Resource temporarily unavailable|cannot be had|Cannot allocate memory|does not fit"),
+    (r"mmap|brk|mprotect|munmap|madvise|clone3?", r".*",
+     r"no memory|no address space|could not be started|Resource temporarily unavailable|cannot be had|Cannot allocate memory|does not fit"
+     ),
     (r".*", r"EEXIST", r"exists|File exists|No such file"),
     (r".*", r"ENOENT", r"is not there|No such file|shows no entries"),
     (r".*", r"EWOULDBLOCK|EAGAIN", r"a run is using it|Resource temporarily unavailable"),
@@ -198,12 +213,17 @@ SAID = [
     (r"wait4", r"ECHILD", r"SIGCHLD is ignored"),
     (r"sendto|sendmsg|recvfrom|recvmsg", r"EPIPE|ECONNRESET", r"went away"),
 ]
-LEADS_ELSEWHERE = {"newfstatat", "access", "faccessat2", "readlink"}  # to the answer that something is not there, whatever the reason
-HARD = re.compile(r"Assertion|This is a bug|SIGSEGV|SIGABRT|SIGBUS|terminate called|double free|corrupt|AddressSanitizer|runtime error")
+LEADS_ELSEWHERE = {"newfstatat", "access", "faccessat2",
+                   "readlink"}  # to the answer that something is not there, whatever the reason
+HARD = re.compile(
+    r"Assertion|This is a bug|SIGSEGV|SIGABRT|SIGBUS|terminate called|double free|corrupt|AddressSanitizer|runtime error"
+)
 
 
 def is_said(call, name, error, message):
-    return os.strerror(error) in message or any(re.fullmatch(c, call) and re.fullmatch(n, name) and re.search(said, message) for c, n, said in SAID)
+    return os.strerror(error) in message or any(
+        re.fullmatch(c, call) and re.fullmatch(n, name) and re.search(said, message)
+        for c, n, said in SAID)
 
 
 def judge(what, call, name, mode, code, output, errors):
@@ -221,17 +241,22 @@ def judge(what, call, name, mode, code, output, errors):
         return
     if call in LEADS_ELSEWHERE:
         return
-    runs.expect(is_said(call, name, getattr(errno, name), errors + output), f"{what}: {code}, and the reason is not told: {told[0][:400]}")
+    runs.expect(is_said(call, name, getattr(errno, name), errors + output),
+                f"{what}: {code}, and the reason is not told: {told[0][:400]}")
 
 
 def difference(found, wanted):
-    return {key: (found.get(key), wanted.get(key)) for key in {*found, *wanted} if found.get(key) != wanted.get(key)}
+    return {
+        key: (found.get(key), wanted.get(key))
+        for key in {*found, *wanted} if found.get(key) != wanted.get(key)
+    }
 
 
 def try_one(case, call, name, mode, chance):
     error = getattr(errno, name)
     before, n = START.get(call, 0), case.counts[call]
-    if n <= before or (call == "sched_getaffinity" and mode == "from"):  # hwloc asks for ever once it has begun to
+    if n <= before or (call == "sched_getaffinity"
+                       and mode == "from"):  # hwloc asks for ever once it has begun to
         return
     first = before + 1 if mode == "always" else chance.randint(before + 1, n)
     rule = f"{call}:{error}:{first}:{1 if mode == 'once' else 0}"
@@ -245,8 +270,12 @@ def try_one(case, call, name, mode, chance):
     if again == 2 and "is finished and has no checkpoint" in errors:  # it could save none, and left its model
         again = 0 if place.result() == case.result else again
     if runs.expect(again == 0, f"{what}: afterwards: {again} {errors[-500:]}"):
-        same = place.result() == case.result and (output == case.output or case.name in ("tokenize", "export", "train", "train on"))
-        runs.expect(same, f"{what}: afterwards it is not the same: {difference(place.result(), case.result)} {output[-300:]}")
+        same = place.result() == case.result and (output == case.output or case.name
+                                                  in ("tokenize", "export", "train", "train on"))
+        runs.expect(
+            same,
+            f"{what}: afterwards it is not the same: {difference(place.result(), case.result)} {output[-300:]}"
+        )
     place.forget()
 
 
@@ -261,22 +290,38 @@ def main():
     cases = [
         Case("train", None, train_in),
         Case("train on", begun, train_in),
-        Case("generate", done, lambda folder: [command, "generate", "run/model", "--prompt", "line", "--max-tokens", "6", "--greedy", "--ranks", "2"]),
-        Case("eval", done, lambda folder: [command, "eval", "run/model", "--data", str(tokens), "--sequence-length", "16", "--rows", "4", "--json"]),
-        Case("tokenize", done, lambda folder: [command, "tokenize", "--tokenizer", "run/model", str(tokens), "-o", "out.npy"]),
+        Case(
+            "generate", done, lambda folder: [
+                command, "generate", "run/model", "--prompt", "line", "--max-tokens", "6",
+                "--greedy", "--ranks", "2"
+            ]),
+        Case(
+            "eval", done, lambda folder: [
+                command, "eval", "run/model", "--data",
+                str(tokens), "--sequence-length", "16", "--rows", "4", "--json"
+            ]),
+        Case(
+            "tokenize", done, lambda folder:
+            [command, "tokenize", "--tokenizer", "run/model",
+             str(tokens), "-o", "out.npy"]),
         Case("verify", done, lambda folder: [command, "checkpoint", "verify", "run"]),
         Case("export", done, lambda folder: [command, "checkpoint", "export", "run", "out"]),
     ]
     chance = random.Random(SEED)
-    wanted = [(case, call, name, mode) for case in cases for call, names in ERRORS.items() for name in names.split() for mode in ("always", "once", "from")]
+    wanted = [(case, call, name, mode) for case in cases for call, names in ERRORS.items()
+              for name in names.split() for mode in ("always", "once", "from")]
     wanted = [item for item in wanted if item[0].counts[item[1]] > START.get(item[1], 0)]
     if not ALL:
         chance.shuffle(wanted)
     else:  # each call with each errno in a new run first
         chance.shuffle(wanted)
-        wanted.sort(key=lambda item: (item[0].name != "train" or item[3] == "from", item[3] == "from"))
+        wanted.sort(
+            key=lambda item: (item[0].name != "train" or item[3] == "from", item[3] == "from"))
     only = os.environ.get("SW_ONLY")
-    wanted = [item for item in wanted if not only or re.search(only, f"{item[0].name} {item[1]} {item[2]} {item[3]}")]
+    wanted = [
+        item for item in wanted
+        if not only or re.search(only, f"{item[0].name} {item[1]} {item[2]} {item[3]}")
+    ]
     until, tried = time.monotonic() + SECONDS, []
 
     def turn(index, item):

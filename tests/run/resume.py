@@ -29,7 +29,9 @@ SETTINGS = {
     "first.checkpoint.async": ["true", "false"],
     "first.shard.recompute": ["none", "block"],
     "second.shard.wrap": ["block", "{min_parameters: 9000}"],
-    "first.train.steps": [3, 4, 6],  # with every: 3, the last one is saved by the rhythm, or because it is the last
+    "first.train.steps": [
+        3, 4, 6
+    ],  # with every: 3, the last one is saved by the rhythm, or because it is the last
 }
 
 
@@ -38,7 +40,8 @@ def tokens(n_rows, seed=1):
 
 
 class Case:
-    def __init__(self, name, model=LLAMA, data="", dtype="fp32", optimizer="", train="steps: %d" % N_STEPS, n_rows=22):
+    def __init__(self, name, model=LLAMA, data="", dtype="fp32", optimizer="",
+                 train="steps: %d" % N_STEPS, n_rows=22):
         data = data or f"train: [{tokens(n_rows)}]"
         self.name = name
         self.config = runs.write_yaml(
@@ -47,7 +50,8 @@ class Case:
             "checkpoint: {path: run, every: 3}\nlog: {every: 1}\n",
             name,
         )
-        self.straight = runs.train_well(self.config, "shard.ranks=1", "shard.stage=0", "checkpoint.every=3")
+        self.straight = runs.train_well(self.config, "shard.ranks=1", "shard.stage=0",
+                                        "checkpoint.every=3")
 
 
 def cases():
@@ -57,11 +61,15 @@ def cases():
     return [
         Case("dropout", LLAMA + ", tied: false, dropout: 0.1"),
         Case("bf16", GPT2, dtype="bf16"),
-        Case("tiny", "architecture: llama, layers: 2, hidden: 8, heads: 2, ffn: 9, vocab: 257, max_positions: 16"),  # some ranks hold padding alone
+        Case(
+            "tiny",
+            "architecture: llama, layers: 2, hidden: 8, heads: 2, ffn: 9, vocab: 257, max_positions: 16"
+        ),  # some ranks hold padding alone
         Case("mixed", data=f"train: [{tokens(5)}, {tokens(7, 2)}], mix: [3, 1]", dtype="bf16"),
         Case("sgd", GPT2, optimizer=", name: sgd, momentum: 0.9"),
         Case("frozen", LLAMA + ', train: ["*layers.1.*", "*norm*"], dropout: 0.1', dtype="bf16"),
-        Case("adapters", f"path: {base}, train: lora, lora: {{rank: 4, dropout: 0.1}}", dtype="bf16"),
+        Case("adapters", f"path: {base}, train: lora, lora: {{rank: 4, dropout: 0.1}}",
+             dtype="bf16"),
     ]
 
 
@@ -71,14 +79,20 @@ def weights(run):
 
 
 def told(run):
-    return [(line["step"], line["loss"], line["grad_norm"], line["learning_rate"], line["supervised_tokens"]) for line in run.metrics]
+    return [(line["step"], line["loss"], line["grad_norm"], line["learning_rate"],
+             line["supervised_tokens"]) for line in run.metrics]
 
 
 def expect_same(run, straight, what):
-    runs.expect(told(run) == told(straight), f"{what}: losses, norms or counts are not those of the straight run")
-    runs.expect(weights(run) == weights(straight), f"{what}: the final weights are not those of the straight run")
+    runs.expect(
+        told(run) == told(straight),
+        f"{what}: losses, norms or counts are not those of the straight run")
+    runs.expect(
+        weights(run) == weights(straight),
+        f"{what}: the final weights are not those of the straight run")
     for line in run.metrics:
-        runs.expect(line["memory"]["planned"] == line["memory"]["peak"], f"{what}: step {line['step']}: {line['memory']}")
+        runs.expect(line["memory"]["planned"] == line["memory"]["peak"],
+                    f"{what}: step {line['step']}: {line['memory']}")
 
 
 def steps_left(folder):
@@ -93,29 +107,37 @@ def stopped_and_gone_on(case, row):
     run = runs.train_well(case.config, "checkpoint.every=3", *second, folder=stopped.folder)
     expect_same(run, case.straight, what)
     for path in sorted((case.straight.folder / "latest").glob("*.safetensors")):
-        runs.expect(path.read_bytes() == (run.folder / "latest" / path.name).read_bytes(), f"{what}: {path.name} of the last checkpoint differs")
+        runs.expect(path.read_bytes() == (run.folder / "latest" / path.name).read_bytes(),
+                    f"{what}: {path.name} of the last checkpoint differs")
     names = [event["event"] for event in run.events if event["event"] != "save"]
     runs.expect(names == ["start", "stop", "resume", "stop"], f"{what}: events {names}")
     saved = [event["step"] for event in run.events if event["event"] == "save"]
     end = row["first.train.steps"]
-    runs.expect(saved == sorted({3, end} | ({6} if end == 6 else set())) + [s for s in (6, 9) if s > end], f"{what}: saved {saved}")
-    runs.expect(steps_left(run.folder) == [f"{step:08d}" for step in saved[-3:]], f"{what}: steps/ holds {steps_left(run.folder)}")
-    runs.expect(str((run.folder / "latest").readlink()) == f"steps/{saved[-1]:08d}", f"{what}: latest is {(run.folder / 'latest').readlink()}")
+    runs.expect(
+        saved == sorted({3, end} | ({6} if end == 6 else set())) + [s for s in (6, 9) if s > end],
+        f"{what}: saved {saved}")
+    runs.expect(
+        steps_left(run.folder) == [f"{step:08d}" for step in saved[-3:]],
+        f"{what}: steps/ holds {steps_left(run.folder)}")
+    runs.expect(
+        str((run.folder / "latest").readlink()) == f"steps/{saved[-1]:08d}",
+        f"{what}: latest is {(run.folder / 'latest').readlink()}")
     run.forget()
 
 
 def continued(which):
     for case in cases():
         if which == "fast":
-            rows = covering(SETTINGS, len(case.name))[: 7 if case.name != "dropout" else None]
+            rows = covering(SETTINGS, len(case.name))[:7 if case.name != "dropout" else None]
         else:
-            rows = [
-                {**row, "first.shard.ranks": a, "second.shard.ranks": b, "first.shard.stage": s, "second.shard.stage": t}
-                for row, (a, b, s, t) in zip(
-                    covering(SETTINGS, len(case.name)) * 20,
-                    [(a, b, s, t) for a in (1, 2, 3, 4, 7) for b in (1, 2, 3, 4, 7) for s in (0, 3) for t in (0, 3)],
-                )
-            ]
+            rows = [{
+                **row, "first.shard.ranks": a, "second.shard.ranks": b, "first.shard.stage": s,
+                "second.shard.stage": t
+            } for row, (a, b, s, t) in zip(
+                covering(SETTINGS, len(case.name)) * 20,
+                [(a, b, s, t) for a in (1, 2, 3, 4, 7) for b in (1, 2, 3, 4, 7) for s in (0, 3)
+                 for t in (0, 3)],
+            )]
         runs.both(stopped_and_gone_on, [(case, row) for row in rows])
 
 
@@ -123,7 +145,10 @@ def continued(which):
 
 
 def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob("*") if path.is_file() and path.name != ".lock"
+    }
 
 
 def refused_changes():
@@ -143,26 +168,38 @@ def refused_changes():
     ]:
         run = runs.train(case.config, "checkpoint.every=2", "train.steps=6", change, folder=folder)
         runs.expect(
-            run.code == 2 and all(word in run.message for word in (key, old, new, f"checkpoint.resume.force=[{key}]")),
+            run.code == 2 and all(word in run.message
+                                  for word in (key, old, new, f"checkpoint.resume.force=[{key}]")),
             f"{change}: {run.code} {run.errors}",
         )
         runs.expect(before == contents(folder), f"{change}: a refused start wrote something")
-    forced = runs.train_well(
-        case.config, "checkpoint.every=2", "train.steps=6", "train.seed=5", "checkpoint.resume={force: [train.seed]}", folder=folder
-    )
-    runs.expect("train.seed has changed" in forced.output and forced.metrics[-1]["step"] == 6, f"a forced change: {forced.output}")
+    forced = runs.train_well(case.config, "checkpoint.every=2", "train.steps=6", "train.seed=5",
+                             "checkpoint.resume={force: [train.seed]}", folder=folder)
+    runs.expect("train.seed has changed" in forced.output and forced.metrics[-1]["step"] == 6,
+                f"a forced change: {forced.output}")
     moved = runs.fresh("moved")  # the same data and the same folder in another place
     shutil.move(folder, moved)
     copy = runs.fresh("copy").with_suffix(".npy")
-    data = next(line for line in case.config.read_text().splitlines() if "train: [" in line).split("[")[1].split("]")[0]
+    data = next(line for line in case.config.read_text().splitlines()
+                if "train: [" in line).split("[")[1].split("]")[0]
     shutil.copy(data, copy)
     again = runs.train(
-        case.config, "checkpoint.every=2", "train.steps=7", f"data.train=[{copy}]", "train.seed=5", "shard.ranks=3", "log.every=2",
-        "train.micro_batch_size=1", "optimizer.warmup_steps=0", folder=moved,
+        case.config,
+        "checkpoint.every=2",
+        "train.steps=7",
+        f"data.train=[{copy}]",
+        "train.seed=5",
+        "shard.ranks=3",
+        "log.every=2",
+        "train.micro_batch_size=1",
+        "optimizer.warmup_steps=0",
+        folder=moved,
     )
-    runs.expect(again.code == 0 and "resume: from" in again.output, f"a moved run: {again.code} {again.errors}")
+    runs.expect(again.code == 0 and "resume: from" in again.output,
+                f"a moved run: {again.code} {again.errors}")
     kept = sorted(path.name for path in moved.glob("run.yaml*"))
-    runs.expect(kept == ["run.yaml", "run.yaml.1", "run.yaml.2"], f"settings that were replaced: {kept}")
+    runs.expect(kept == ["run.yaml", "run.yaml.1", "run.yaml.2"],
+                f"settings that were replaced: {kept}")
 
 
 def kernels_stay_unless_another_set_is_named():
@@ -176,7 +213,8 @@ def kernels_stay_unless_another_set_is_named():
     named = f"train.kernels={narrow}"
     straight = runs.train_well(case.config, *usual, named)
     stopped = runs.train_well(case.config, *usual, named, "train.steps=2")
-    other, refused = (shutil.copytree(stopped.folder, runs.fresh(), symlinks=True) for _ in range(2))
+    other, refused = (shutil.copytree(stopped.folder, runs.fresh(), symlinks=True)
+                      for _ in range(2))
     run = runs.train_well(case.config, *usual, folder=stopped.folder)
     expect_same(run, straight, "the kernels of the checkpoint")
     run = runs.train_well(case.config, *usual, f"train.kernels={widest}", folder=other)
@@ -184,14 +222,15 @@ def kernels_stay_unless_another_set_is_named():
     runs.expect(kernels == [narrow, widest], f"kernels that are named: {kernels}")
     run = runs.train(case.config, "checkpoint.every=2", f"train.kernels={widest}", folder=refused)
     runs.expect(
-        run.code == 2 and all(word in run.message for word in (narrow, widest, "train.reproducible")), f"other kernels: {run.code} {run.errors}"
-    )
+        run.code == 2
+        and all(word in run.message for word in (narrow, widest, "train.reproducible")),
+        f"other kernels: {run.code} {run.errors}")
 
 
 def read_header(path):
     raw = path.read_bytes()
     size = int.from_bytes(raw[:8], "little")
-    return size, json.loads(raw[8 : 8 + size])
+    return size, json.loads(raw[8:8 + size])
 
 
 def frozen_weights_are_those_of_before():
@@ -203,16 +242,22 @@ def frozen_weights_are_those_of_before():
     elsewhere = runs.fresh("elsewhere")
     shutil.copytree(copy, elsewhere)
     _, tensors = read_header(stopped.folder / "latest" / "parameters.safetensors")
-    runs.expect(tensors and all("lora" in name for name in tensors if name != "__metadata__"), f"frozen parameters are in a checkpoint: {sorted(tensors)[:3]}")
-    verified = subprocess.run([str(runs.COMMAND), "checkpoint", "verify", str(stopped.folder / "latest")], capture_output=True, text=True)
+    runs.expect(tensors and all("lora" in name for name in tensors if name != "__metadata__"),
+                f"frozen parameters are in a checkpoint: {sorted(tensors)[:3]}")
+    verified = subprocess.run(
+        [str(runs.COMMAND), "checkpoint", "verify",
+         str(stopped.folder / "latest")], capture_output=True, text=True)
     runs.expect(verified.returncode == 0, f"a checkpoint of adapters: {verified.stderr}")
-    whole = runs.train_well(case.config, "checkpoint.every=2", f"model.path={elsewhere}", folder=stopped.folder)
+    whole = runs.train_well(case.config, "checkpoint.every=2", f"model.path={elsewhere}",
+                            folder=stopped.folder)
     expect_same(whole, case.straight, "the base in another folder")
     raw = bytearray((elsewhere / "model.safetensors").read_bytes())
     raw[-600:-500] = bytes(100)
     (elsewhere / "model.safetensors").write_bytes(raw)
-    run = runs.train(case.config, "checkpoint.every=2", "train.steps=6", f"model.path={elsewhere}", folder=stopped.folder)
-    runs.expect(run.code == 2 and "model.path" in run.message and "frozen" in run.message, f"another base: {run.code} {run.errors}")
+    run = runs.train(case.config, "checkpoint.every=2", "train.steps=6", f"model.path={elsewhere}",
+                     folder=stopped.folder)
+    runs.expect(run.code == 2 and "model.path" in run.message and "frozen" in run.message,
+                f"another base: {run.code} {run.errors}")
 
 
 # ---- folders ----
@@ -225,35 +270,48 @@ def a_finished_run_is_left_alone():
     again = runs.train_well(case.config, "checkpoint.every=2", folder=run.folder)
     runs.expect("is finished" in again.output, f"a finished run: {again.output}")
     runs.expect(before == contents(run.folder), "a finished run was changed")
-    never = runs.train(case.config, "checkpoint.every=2", "checkpoint.resume=never", folder=run.folder)
-    runs.expect(never.code == 2 and "exists" in never.message, f"resume: never: {never.code} {never.errors}")
+    never = runs.train(case.config, "checkpoint.every=2", "checkpoint.resume=never",
+                       folder=run.folder)
+    runs.expect(never.code == 2 and "exists" in never.message,
+                f"resume: never: {never.code} {never.errors}")
 
 
 def more_epochs_leave_no_row_out():
     """22 rows in steps of 6: an epoch ends with a step of 4. Asked for more epochs later, the run goes on with the row after it, and ends with the
     last row of the last epoch. Also when it is killed on the way, over a checkpoint that is passed over, and for fewer epochs than are done."""
     case = Case("epochs", train="epochs: 1")
-    for n_ranks, epochs, rows in ((1, 2, [6, 6, 6, 4, 6, 6, 6, 4]), (3, 3, [6, 6, 6, 4, 6, 6, 6, 6, 6, 6, 6, 2])):
+    for n_ranks, epochs, rows in ((1, 2, [6, 6, 6, 4, 6, 6, 6,
+                                          4]), (3, 3, [6, 6, 6, 4, 6, 6, 6, 6, 6, 6, 6, 2])):
         first = runs.train_well(case.config, "checkpoint.every=3", "shard.ranks=2")
-        run = runs.train_well(case.config, "checkpoint.every=3", f"train.epochs={epochs}", f"shard.ranks={n_ranks}", folder=first.folder)
+        run = runs.train_well(case.config, "checkpoint.every=3", f"train.epochs={epochs}",
+                              f"shard.ranks={n_ranks}", folder=first.folder)
         what = f"{epochs} epochs after one"
-        runs.expect([line["tokens"] // LENGTH for line in run.metrics] == rows and sum(rows) == 22 * epochs, f"{what}: {run.metrics}")
+        runs.expect([line["tokens"] // LENGTH for line in run.metrics] == rows
+                    and sum(rows) == 22 * epochs, f"{what}: {run.metrics}")
         runs.expect(told(run)[:4] == told(case.straight), f"{what}: the first epoch differs")
         stopped = runs.train_well(case.config, "checkpoint.every=3", "shard.ranks=2")
-        killed = runs.train(case.config, "checkpoint.every=1", f"train.epochs={epochs}", "--inject", "kill:rank=0,step=7", folder=stopped.folder)
+        killed = runs.train(case.config, "checkpoint.every=1", f"train.epochs={epochs}", "--inject",
+                            "kill:rank=0,step=7", folder=stopped.folder)
         runs.expect(killed.code == 5, f"{what}: {killed.code} {killed.errors}")
-        again = runs.train_well(case.config, "checkpoint.every=3", f"train.epochs={epochs}", folder=stopped.folder)
-        runs.expect(told(again) == told(run) and weights(again) == weights(run), f"{what}: stopped on the way, it is another run")
-        less = runs.train_well(case.config, "checkpoint.every=3", "train.epochs=1", folder=run.folder)
-        runs.expect("is finished" in less.output and told(less) == told(run), f"one epoch after {epochs}: {less.output}")
+        again = runs.train_well(case.config, "checkpoint.every=3", f"train.epochs={epochs}",
+                                folder=stopped.folder)
+        runs.expect(
+            told(again) == told(run) and weights(again) == weights(run),
+            f"{what}: stopped on the way, it is another run")
+        less = runs.train_well(case.config, "checkpoint.every=3", "train.epochs=1",
+                               folder=run.folder)
+        runs.expect("is finished" in less.output and told(less) == told(run),
+                    f"one epoch after {epochs}: {less.output}")
     damaged = runs.train_well(case.config, "checkpoint.every=3", "shard.ranks=2")
     path = damaged.folder / "steps" / "00000004" / "parameters.safetensors"
     raw = bytearray(path.read_bytes())
     raw[-9] ^= 1
     path.write_bytes(raw)
-    run = runs.train_well(case.config, "checkpoint.every=3", "train.epochs=2", folder=damaged.folder)
+    run = runs.train_well(case.config, "checkpoint.every=3", "train.epochs=2",
+                          folder=damaged.folder)
     straight = runs.train_well(case.config, "checkpoint.every=3", "train.epochs=2")
-    expect_same(run, straight, "two epochs from before the short step are those of a run that was asked for two")
+    expect_same(run, straight,
+                "two epochs from before the short step are those of a run that was asked for two")
 
 
 def records_that_do_not_match():
@@ -261,7 +319,8 @@ def records_that_do_not_match():
     case = Case("records", train="steps: 6")
     stopped = runs.train_well(case.config, "checkpoint.every=2", "train.steps=4", "shard.ranks=2")
     lines = (stopped.folder / "metrics.jsonl").read_text()
-    for text, first in ((lines + lines.splitlines()[3].replace('"step": 4', '"step": 5') + '\n{"step": 6, "lo', 1), (lines[: len(lines) // 3], 1), ("", 5), (None, 5)):
+    for text, first in ((lines + lines.splitlines()[3].replace('"step": 4', '"step": 5') +
+                         '\n{"step": 6, "lo', 1), (lines[:len(lines) // 3], 1), ("", 5), (None, 5)):
         folder = runs.fresh()
         shutil.copytree(stopped.folder, folder, symlinks=True)
         if text is None:
@@ -273,19 +332,27 @@ def records_that_do_not_match():
         run = runs.train_well(case.config, "checkpoint.every=2", folder=folder)
         wanted = told(case.straight)
         kept = [row for row in wanted[:4] if row in told(run)]
-        runs.expect(told(run) == kept + wanted[4:] and (first == 5) == (not kept), f"metrics.jsonl that was {text!r:.80}: {told(run)}")
-        runs.expect([event["event"] for event in run.events][-3:] == ["resume", "save", "stop"], f"events.jsonl that was cut: {run.events}")
-        runs.expect(weights(run) == weights(case.straight), "the record of a run changes its weights")
+        runs.expect(
+            told(run) == kept + wanted[4:] and (first == 5) == (not kept),
+            f"metrics.jsonl that was {text!r:.80}: {told(run)}")
+        runs.expect([event["event"] for event in run.events][-3:] == ["resume", "save", "stop"],
+                    f"events.jsonl that was cut: {run.events}")
+        runs.expect(
+            weights(run) == weights(case.straight), "the record of a run changes its weights")
 
 
 def a_start_that_was_killed_is_made_again():
     """Whatever a start has left of its folder, the next one begins there."""
     case = Case("begun", train="steps: 3")
-    for names in ([], [".lock"], ["run.yaml.partial"], ["run.yaml", "plan.json"], ["run.yaml", "events.jsonl", "metrics.jsonl"]):
+    for names in ([], [".lock"], ["run.yaml.partial"], ["run.yaml", "plan.json"],
+                  ["run.yaml", "events.jsonl", "metrics.jsonl"]):
         folder = runs.fresh()
         folder.mkdir()
         for name in names:
-            text = {"run.yaml": case.config.read_text(), "metrics.jsonl": '{"step": 1, "loss": 9}\n{"step": 2, "lo', "events.jsonl": '{"a"'}
+            text = {
+                "run.yaml": case.config.read_text(),
+                "metrics.jsonl": '{"step": 1, "loss": 9}\n{"step": 2, "lo', "events.jsonl": '{"a"'
+            }
             (folder / name).write_text(text.get(name, ""))
         run = runs.train_well(case.config, "checkpoint.every=2", folder=folder)
         expect_same(run, case.straight, f"a folder with {names}")
@@ -295,14 +362,15 @@ def a_start_that_was_killed_is_made_again():
         folder.mkdir()
         (folder / name).write_text("mine")
         run = runs.train(case.config, folder=folder)
-        runs.expect(run.code == 2 and [path.name for path in folder.iterdir()] == [name] and (folder / name).read_text() == "mine",
-                    f"a folder of something else, {name}: {run.errors}")
+        runs.expect(
+            run.code == 2 and [path.name for path in folder.iterdir()] == [name]
+            and (folder / name).read_text() == "mine",
+            f"a folder of something else, {name}: {run.errors}")
 
 
 def start(config, *settings, folder, stdin=subprocess.DEVNULL):
-    return subprocess.Popen(
-        runs.arguments(config, ("--quiet", *settings), folder), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(runs.arguments(config, ("--quiet", *settings), folder), stdin=stdin,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def wait_for(condition, what, seconds=60):
@@ -325,8 +393,10 @@ def two_runs_in_one_folder():
     process = start(case.config, "train.steps=1000000", "checkpoint.every=50", folder=folder)
     try:
         wait_for(lambda: events(folder, "save"), "a checkpoint")
-        second = runs.train(case.config, "train.steps=1000000", "checkpoint.every=50", folder=folder)
-        runs.expect(second.code == 2 and str(process.pid) in second.message, f"two runs in one folder: {second.code} {second.errors}")
+        second = runs.train(case.config, "train.steps=1000000", "checkpoint.every=50",
+                            folder=folder)
+        runs.expect(second.code == 2 and str(process.pid) in second.message,
+                    f"two runs in one folder: {second.code} {second.errors}")
     finally:
         process.kill()
         process.communicate()
@@ -338,29 +408,41 @@ def saved_when_asked():
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 0)):
         for is_async in ("true", "false"):
             folder = runs.fresh()
-            process = start(case.config, "checkpoint.every=100000", f"checkpoint.async={is_async}", "shard.ranks=3", folder=folder)
-            wait_for(lambda: (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size, "the first step")
+            process = start(case.config, "checkpoint.every=100000", f"checkpoint.async={is_async}",
+                            "shard.ranks=3", folder=folder)
+            wait_for(
+                lambda:
+                (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size,
+                "the first step")
             process.send_signal(number)
             if number == signal.SIGUSR1:
-                wait_for(lambda: process.poll() is not None or events(folder, "save"), "a checkpoint")
+                wait_for(lambda: process.poll() is not None or events(folder, "save"),
+                         "a checkpoint")
                 saved = events(folder, "save")[0]["step"]
-                runs.expect(0 < saved < 400 or process.poll() is not None, f"SIGUSR1: saved at {saved}")
+                runs.expect(0 < saved < 400 or process.poll() is not None,
+                            f"SIGUSR1: saved at {saved}")
             errors = process.communicate(timeout=60)[1]
             what = f"{number.name}, async {is_async}"
-            runs.expect(process.returncode == code, f"{what}: exit code {process.returncode}: {errors}")
+            runs.expect(process.returncode == code,
+                        f"{what}: exit code {process.returncode}: {errors}")
             run = runs.Run(folder, code, "", errors)
             if code:
                 last = run.metrics[-1]["step"]
-                runs.expect(f"steps/{last:08d} is saved" in errors and steps_left(folder) == [f"{last:08d}"], f"{what}: {errors}")
+                runs.expect(
+                    f"steps/{last:08d} is saved" in errors
+                    and steps_left(folder) == [f"{last:08d}"], f"{what}: {errors}")
                 runs.expect(not (folder / "model").exists(), f"{what}: a model was written")
-                run = runs.train_well(case.config, "checkpoint.every=100000", "shard.ranks=2", folder=folder)
+                run = runs.train_well(case.config, "checkpoint.every=100000", "shard.ranks=2",
+                                      folder=folder)
             expect_same(run, case.straight, what)
 
 
 def keeps_signal(pid, number):
     """Has the process something to do with the signal, or kept it for later?"""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    masks = [int(mask, 16) for mask in re.findall(r"^Sig(?:Cgt|Blk):\s*(\w+)", status, re.MULTILINE)]
+    masks = [
+        int(mask, 16) for mask in re.findall(r"^Sig(?:Cgt|Blk):\s*(\w+)", status, re.MULTILINE)
+    ]
     return any(mask >> (number - 1) & 1 for mask in masks)
 
 
@@ -368,16 +450,20 @@ def saved_when_asked_before_anything():
     """SIGUSR1 while the command still reads its settings: it is kept, and the first step is saved."""
     case = Case("early", train="steps: 3")
     folder = runs.fresh()
-    process = start("/dev/stdin", "checkpoint.every=100000", "shard.ranks=2", folder=folder, stdin=subprocess.PIPE)
+    process = start("/dev/stdin", "checkpoint.every=100000", "shard.ranks=2", folder=folder,
+                    stdin=subprocess.PIPE)
     wait_for(lambda: keeps_signal(process.pid, signal.SIGUSR1), "the command to read its settings")
     process.send_signal(signal.SIGUSR1)
     process.stdin.write(case.config.read_text())
     errors = process.communicate(timeout=60)[1]
     runs.expect(process.returncode == 0, f"SIGUSR1 before anything: {process.returncode} {errors}")
     saved = [(event["step"], event["reason"]) for event in events(folder, "save")]
-    runs.expect(saved[0] == (1, "SIGUSR1 asked for it") and len(saved) == 2, f"SIGUSR1 before anything: {saved}")
-    for verb in (("--version",), ("doctor",), ("checkpoint", "verify", str(folder))):  # which have nothing to save
-        done = subprocess.run([str(runs.COMMAND), *verb], capture_output=True, preexec_fn=ask_to_save)
+    runs.expect(saved[0] == (1, "SIGUSR1 asked for it") and len(saved) == 2,
+                f"SIGUSR1 before anything: {saved}")
+    for verb in (("--version", ), ("doctor", ), ("checkpoint", "verify",
+                                                 str(folder))):  # which have nothing to save
+        done = subprocess.run([str(runs.COMMAND), *verb], capture_output=True,
+                              preexec_fn=ask_to_save)
         runs.expect(done.returncode == 0, f"SIGUSR1 to {verb}: {done.returncode} {done.stderr}")
 
 
@@ -392,12 +478,15 @@ def a_run_that_saves_nothing_says_so():
     case = Case("unsaved", train="steps: 200")
     folder = runs.fresh()
     process = subprocess.Popen(
-        runs.arguments(case.config, ("checkpoint.every=0", "shard.ranks=2"), folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    )
-    wait_for(lambda: (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size, "the first step")
+        runs.arguments(case.config, ("checkpoint.every=0", "shard.ranks=2"), folder),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    wait_for(
+        lambda: (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size,
+        "the first step")
     process.send_signal(signal.SIGUSR1)
     output = process.communicate(timeout=60)[0]
-    runs.expect(process.returncode == 0 and output.count("SIGUSR1: nothing is saved") == 1, f"SIGUSR1 without checkpoints: {output}")
+    runs.expect(process.returncode == 0 and output.count("SIGUSR1: nothing is saved") == 1,
+                f"SIGUSR1 without checkpoints: {output}")
 
 
 def damage_is_passed_over():
@@ -416,22 +505,30 @@ def damage_is_passed_over():
         run = runs.train_well(case.config, "checkpoint.every=2", "shard.ranks=3", folder=folder)
         expect_same(run, case.straight, f"a damaged {name}")
         passed = events(folder, "fallback")
-        runs.expect(len(passed) == 1 and passed[0]["step"] == 5 and name in passed[0]["reason"], f"a damaged {name}: {passed}")
-        runs.expect("the checkpoint of step 5 is skipped" in run.output, f"a damaged {name}: {run.output}")
-        runs.expect([e["step"] for e in events(folder, "resume")] == [4], f"a damaged {name}: {events(folder, 'resume')}")
-        runs.expect(steps_left(folder) == ["00000002", "00000004", "00000006"], f"a damaged {name}: steps/ holds {steps_left(folder)}")
+        runs.expect(
+            len(passed) == 1 and passed[0]["step"] == 5 and name in passed[0]["reason"],
+            f"a damaged {name}: {passed}")
+        runs.expect("the checkpoint of step 5 is skipped" in run.output,
+                    f"a damaged {name}: {run.output}")
+        runs.expect([e["step"] for e in events(folder, "resume")] == [4],
+                    f"a damaged {name}: {events(folder, 'resume')}")
+        runs.expect(
+            steps_left(folder) == ["00000002", "00000004", "00000006"],
+            f"a damaged {name}: steps/ holds {steps_left(folder)}")
     folder = runs.fresh()
     shutil.copytree(kept, folder, symlinks=True)
     for step in (folder / "steps").iterdir():
         (step / "first_moment.safetensors").write_bytes(b"")
     run = runs.train(case.config, "checkpoint.every=2", folder=folder)
-    runs.expect(run.code == 3 and "no checkpoint of" in run.message, f"no checkpoint is whole: {run.code} {run.errors}")
+    runs.expect(run.code == 3 and "no checkpoint of" in run.message,
+                f"no checkpoint is whole: {run.code} {run.errors}")
 
 
 def nothing_is_taken_from_elsewhere():
     """A link, or a step under another step's name, is no checkpoint of the run; no line is written through a link."""
     case = Case("elsewhere", train="steps: 6", dtype="bf16")
-    kept = runs.train_well(case.config, "checkpoint.every=2", "train.steps=5", "shard.ranks=2").folder
+    kept = runs.train_well(case.config, "checkpoint.every=2", "train.steps=5",
+                           "shard.ranks=2").folder
     for what, reason in (("a link", "is a link"), ("a step renamed", "holds step 4")):
         folder = runs.fresh()
         shutil.copytree(kept, folder, symlinks=True)
@@ -444,9 +541,13 @@ def nothing_is_taken_from_elsewhere():
         run = runs.train_well(case.config, "checkpoint.every=2", "shard.ranks=3", folder=folder)
         expect_same(run, case.straight, what)
         passed = events(folder, "fallback")
-        runs.expect(len(passed) == 1 and passed[0]["step"] == 5 and reason in passed[0]["reason"], f"{what}: {passed}")
-        runs.expect([e["step"] for e in events(folder, "resume")] == [4], f"{what}: {events(folder, 'resume')}")
-        runs.expect((kept / "steps" / "00000005" / "manifest.json").exists(), f"{what}: the other run has lost a file")
+        runs.expect(
+            len(passed) == 1 and passed[0]["step"] == 5 and reason in passed[0]["reason"],
+            f"{what}: {passed}")
+        runs.expect([e["step"] for e in events(folder, "resume")] == [4],
+                    f"{what}: {events(folder, 'resume')}")
+        runs.expect((kept / "steps" / "00000005" / "manifest.json").exists(),
+                    f"{what}: the other run has lost a file")
     for name in ("metrics.jsonl", "events.jsonl", "run.yaml"):
         folder, other = runs.fresh(), runs.fresh()
         shutil.copytree(kept, folder, symlinks=True)
@@ -454,8 +555,10 @@ def nothing_is_taken_from_elsewhere():
         (folder / name).unlink()
         (folder / name).symlink_to(other)
         run = runs.train(case.config, "checkpoint.every=2", folder=folder)
-        runs.expect(run.code == 2 and f"{name}: is a link" in run.errors, f"{name} is a link: {run.code} {run.errors}")
-        runs.expect(other.read_text() == '{"step": 99}\n', f"{name} is a link: the file behind it was changed")
+        runs.expect(run.code == 2 and f"{name}: is a link" in run.errors,
+                    f"{name} is a link: {run.code} {run.errors}")
+        runs.expect(other.read_text() == '{"step": 99}\n',
+                    f"{name} is a link: the file behind it was changed")
 
 
 if sys.argv[1] == "fast":
@@ -474,6 +577,6 @@ if sys.argv[1] == "fast":
         damage_is_passed_over,
         nothing_is_taken_from_elsewhere,
     )
-    runs.both(lambda test: test(), [(test,) for test in tests])
+    runs.both(lambda test: test(), [(test, ) for test in tests])
 continued(sys.argv[1])
 runs.finish()

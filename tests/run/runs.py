@@ -55,12 +55,12 @@ def finish():
 
 def both(function, items):
     """function(*item) of every item, two at a time; what it raises is a failure of that item."""
-
     def guarded(item):
         try:
             function(*item)
         except Exception as error:  # a test goes on with its other items
-            lines = "/".join(str(frame.lineno) for frame in traceback.extract_tb(error.__traceback__)[1:])
+            lines = "/".join(
+                str(frame.lineno) for frame in traceback.extract_tb(error.__traceback__)[1:])
             complain(f"{function.__name__}, line {lines}: {error!r}"[:1500])
 
     with ThreadPoolExecutor(2) as pool:
@@ -70,14 +70,19 @@ def both(function, items):
 def will_strike_processes():
     """Said first by a test that sends signals to the processes of a run. LeakSanitizer looks at a process that ends from a child of it,
     and a process whose child is struck then waits for ever; so it looks elsewhere."""
-    os.environ["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))
+    os.environ["ASAN_OPTIONS"] = ":".join(
+        filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))
 
 
 def kernel_sets():
     """Those that this CPU runs, and the one that is taken where none is named, by doctor."""
-    told = subprocess.run([str(COMMAND), "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-    sets, _, used = next(line for line in told.splitlines() if line.startswith("kernels ")).removeprefix("kernels").partition("; used: ")
-    return [name for name in sets.strip().split(", ") if not name.startswith("no ")], used.split(",")[0]
+    told = subprocess.run([str(COMMAND), "doctor"], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True).stdout
+    sets, _, used = next(
+        line for line in told.splitlines()
+        if line.startswith("kernels ")).removeprefix("kernels").partition("; used: ")
+    return [name for name in sets.strip().split(", ")
+            if not name.startswith("no ")], used.split(",")[0]
 
 
 def shared_memory():
@@ -88,7 +93,10 @@ def shared_memory():
 def children(pid):
     """Of a process, in the order in which they were started, which is that of ranks."""
     try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child)
+            for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except OSError:
         return []
 
@@ -96,9 +104,9 @@ def children(pid):
 def fp32_tensors(path):
     """name -> (shape, values) of an fp32 model's file."""
     raw = path.read_bytes()
-    (size,) = struct.unpack("<Q", raw[:8])
+    (size, ) = struct.unpack("<Q", raw[:8])
     found = {}
-    for name, entry in json.loads(raw[8 : 8 + size]).items():
+    for name, entry in json.loads(raw[8:8 + size]).items():
         if name != "__metadata__":
             begin, end = (8 + size + offset for offset in entry["data_offsets"])
             found[name] = (entry["shape"], struct.unpack(f"<{(end - begin) // 4}f", raw[begin:end]))
@@ -107,7 +115,6 @@ def fp32_tensors(path):
 
 class Run:
     """A run that has ended."""
-
     def __init__(self, folder, code, output, errors):
         self.folder, self.code, self.output, self.errors = folder, code, output, errors
 
@@ -129,7 +136,8 @@ class Run:
 
     @property
     def message(self):
-        return next((line for line in self.errors.splitlines() if line.startswith("shardwise: ")), "")
+        return next((line for line in self.errors.splitlines() if line.startswith("shardwise: ")),
+                    "")
 
     def weights(self):
         return hashlib.md5((self.folder / "model" / "model.safetensors").read_bytes()).hexdigest()
@@ -141,7 +149,8 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-# Checkpoints and restarts have tests of their own; where they are not asked for they only take time.
+# Checkpoints and restarts have tests of their own; where they are not asked for they only take
+# time.
 USUAL = ("model.save_dtype=fp32", "checkpoint.every=0", "train.restarts=0")
 
 
@@ -155,7 +164,8 @@ def train(config, *overrides, **options):
     """Run to the end. An override `checkpoint.path=` of the caller's comes later and wins, but then `folder` must say so."""
     folder = options.pop("folder", None) or fresh()
     options.setdefault("timeout", 240)
-    done = subprocess.run(arguments(config, overrides, folder), stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
+    done = subprocess.run(arguments(config, overrides, folder), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, **options)
     return Run(folder, done.returncode, done.stdout, done.stderr)
 
 
@@ -184,9 +194,8 @@ def write_npy(values, dtype="<u2", name="values"):
     header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({len(values)},), }}"
     header += " " * (63 - (len(header) + 10) % 64) + "\n"
     path = fresh(name).with_suffix(".npy")
-    path.write_bytes(
-        b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{code}", *values)
-    )
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
+                     struct.pack(f"<{len(values)}{code}", *values))
     return path
 
 

@@ -35,7 +35,8 @@ def look(folder):
     """Every file and link below a folder, with what is in it, but for the name of who looked last."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        found[str(path.relative_to(folder))] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = os.readlink(
+            path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
     found.pop(".lock", None)
     return found
 
@@ -47,26 +48,30 @@ def go_on(run, *settings, **options):
 def is_refused(run, code, words, what, **options):
     before = look(run.folder)
     again = go_on(run, **options)
-    runs.expect(again.code == code and all(word in again.message for word in words), f"{what}: {again.code} {again.errors}")
+    runs.expect(again.code == code and all(word in again.message for word in words),
+                f"{what}: {again.code} {again.errors}")
     runs.expect(len(again.errors.splitlines()) == 1, f"{what}: more than one line: {again.errors}")
     runs.expect(look(run.folder) == before, f"{what}: a refused run changes the folder")
 
 
 def goes_on(run, what, **options):
     again = go_on(run, **options)
-    runs.expect(again.code == 0 and again.weights() == straight.weights(), f"{what}: {again.code} {again.errors}")
+    runs.expect(again.code == 0 and again.weights() == straight.weights(),
+                f"{what}: {again.code} {again.errors}")
     return again
 
 
 def ask(*arguments, **options):
     command = [str(options.pop("command", runs.COMMAND)), "checkpoint", *map(str, arguments)]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, **options)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=240, **options)
 
 
 def answers(code, words, *arguments, **options):
     done = ask(*arguments, **options)
     said = done.stdout + done.stderr
-    runs.expect(done.returncode == code and all(word in said for word in words), f"{arguments}: {done.returncode} {said}")
+    runs.expect(done.returncode == code and all(word in said for word in words),
+                f"{arguments}: {done.returncode} {said}")
 
 
 def of_a_newer_version():
@@ -77,10 +82,13 @@ def of_a_newer_version():
     xxhash = ctypes.CDLL(ctypes.util.find_library("xxhash") or "libxxhash.so.0")
     xxhash.XXH3_64bits.restype = ctypes.c_uint64
     xxhash.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-    manifest.write_bytes(text[:end] + b"%016x" % xxhash.XXH3_64bits(text[:end], end) + text[end + 16 :])
+    manifest.write_bytes(text[:end] + b"%016x" % xxhash.XXH3_64bits(text[:end], end) +
+                         text[end + 16:])
     is_refused(run, 2, ["version 2", "newer", str(step(run, 6))], "a newer version")
     answers(0, ["unreadable: ", "version 2"], "list", run.folder)
-    answers(2, ["00000006: unreadable: ", "00000004: good", "1 of 3 checkpoints cannot be read here"], "verify", run.folder)
+    answers(2,
+            ["00000006: unreadable: ", "00000004: good", "1 of 3 checkpoints cannot be read here"],
+            "verify", run.folder)
     answers(2, ["version 2"], "verify", step(run, 6))
     answers(2, ["version 2"], "export", run.folder, runs.fresh("out"))
     answers(0, ["removed: step 2\n"], "prune", run.folder, "--keep", 1)
@@ -93,20 +101,24 @@ def of_another_model():
     run = begun()
     other = runs.write_yaml(MODEL.replace("ffn: 32", "ffn: 48") + DATA + REST)
     before = look(run.folder)
-    settings = ("checkpoint.resume.force=[model.ffn]",)
+    settings = ("checkpoint.resume.force=[model.ffn]", )
     again = runs.train(other, *MORE, *settings, folder=run.folder)
-    runs.expect(again.code == 3 and "mlp" in again.message and "[32, 16]" in again.message, f"another model: {again.code} {again.errors}")
+    runs.expect(again.code == 3 and "mlp" in again.message and "[32, 16]" in again.message,
+                f"another model: {again.code} {again.errors}")
     runs.expect(look(run.folder) == before, "a run of another model changes the folder")
 
 
 def half_deleted():
-    for i, name in enumerate(("manifest.json", "parameters.safetensors", "second_moment.safetensors")):
+    for i, name in enumerate(
+        ("manifest.json", "parameters.safetensors", "second_moment.safetensors")):
         run = begun()
         (step(run, 6) / name).unlink()
         if i == 2:
             shutil.rmtree(step(run, 4))
         again = goes_on(run, f"a checkpoint without {name}")
-        runs.expect(any(line["event"] == "fallback" and name in line["reason"] for line in again.events), f"without {name}: no event says so")
+        runs.expect(
+            any(line["event"] == "fallback" and name in line["reason"] for line in again.events),
+            f"without {name}: no event says so")
     run = begun()
     for i in (2, 4, 6):
         (step(run, i) / "parameters.safetensors").unlink()
@@ -119,7 +131,8 @@ def a_latest_that_is_no_link():
     latest = run.folder / "latest"
     latest.unlink()
     shutil.copytree(step(run, 6), latest)
-    is_refused(run, 2, [str(latest), "is a folder", "move it away"], "a folder in the place of latest")
+    is_refused(run, 2, [str(latest), "is a folder", "move it away"],
+               "a folder in the place of latest")
     shutil.rmtree(latest)
     latest.write_text("mine")
     is_refused(run, 2, [str(latest), "is a file"], "a file in the place of latest")
@@ -133,7 +146,10 @@ def with_things_of_somebody():
     """They stay, they are told of once, and nothing else stays with them."""
     run = begun()
     steps = run.folder / "steps"
-    notes = [steps / ".00000007.partial" / "notes", steps / ".00000001.removed" / "notes", step(run, 2) / "notes"]
+    notes = [
+        steps / ".00000007.partial" / "notes", steps / ".00000001.removed" / "notes",
+        step(run, 2) / "notes"
+    ]
     for path in notes:
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
@@ -141,12 +157,21 @@ def with_things_of_somebody():
         (steps / name).mkdir()
     again = goes_on(run, "somebody's notes")
     for path in notes[:2]:
-        runs.expect(again.output.count(f"{path.parent} has files") == 1, f"{path} is not told of once: {again.output}")
-    kept = [".00000001.removed", ".00000002.removed", ".00000007.partial", "00000004", "00000006", "00000008"]
-    runs.expect(sorted(path.name for path in steps.iterdir()) == kept, f"other folders stay: {sorted(steps.iterdir())}")
-    runs.expect(all(path.read_text() == "mine" for path in steps.rglob("notes")), "notes have changed")
+        runs.expect(
+            again.output.count(f"{path.parent} has files") == 1,
+            f"{path} is not told of once: {again.output}")
+    kept = [
+        ".00000001.removed", ".00000002.removed", ".00000007.partial", "00000004", "00000006",
+        "00000008"
+    ]
+    runs.expect(
+        sorted(path.name for path in steps.iterdir()) == kept,
+        f"other folders stay: {sorted(steps.iterdir())}")
+    runs.expect(all(path.read_text() == "mine" for path in steps.rglob("notes")),
+                "notes have changed")
     runs.expect(len(list(steps.rglob("notes"))) == 3, "notes were removed")
-    runs.expect(not any(line["event"] == "save_failed" for line in again.events), "a save fails for a file in an old checkpoint")
+    runs.expect(not any(line["event"] == "save_failed" for line in again.events),
+                "a save fails for a file in an old checkpoint")
 
 
 def links_and_names_that_lead_out():
@@ -156,7 +181,10 @@ def links_and_names_that_lead_out():
     step(run, 6).symlink_to(other)
     kept = look(other)
     again = goes_on(run, "a checkpoint that is a link")
-    runs.expect(look(other) == kept and any("link" in line["reason"] for line in again.events if line["event"] == "fallback"), "what a link leads to")
+    runs.expect(
+        look(other) == kept
+        and any("link" in line["reason"] for line in again.events if line["event"] == "fallback"),
+        "what a link leads to")
     run = begun()
     (run.folder / "steps").rename(other / "steps")
     (run.folder / "steps").symlink_to(other / "steps")
@@ -167,7 +195,8 @@ def links_and_names_that_lead_out():
     answers(0, ["good"], "verify", run.folder / "steps" / "00000002" / ".." / "00000006")
     folder = run.folder / "steps" / ".." / ".." / run.folder.name
     again = runs.train(yaml, *MORE, folder=folder)
-    runs.expect(again.code == 0 and run.weights() == straight.weights(), f"a path with ..: {again.code} {again.errors}")
+    runs.expect(again.code == 0 and run.weights() == straight.weights(),
+                f"a path with ..: {again.code} {again.errors}")
 
 
 def renamed_by_hand():
@@ -179,11 +208,18 @@ def renamed_by_hand():
     copy = look(step(run, 8))
     again = goes_on(run, "checkpoints renamed by hand")
     steps = run.folder / "steps"
-    runs.expect(look(steps / "00000006-keep") == before, "a checkpoint that was renamed is not what it was")
-    runs.expect(look(steps / "00000008.moved") == copy, f"a checkpoint under another step's number: {sorted(steps.iterdir())}")
-    runs.expect("steps/00000008 was something else" in again.output and "00000008.moved now" in again.output, f"not told: {again.output}")
+    runs.expect(
+        look(steps / "00000006-keep") == before, "a checkpoint that was renamed is not what it was")
+    runs.expect(
+        look(steps / "00000008.moved") == copy,
+        f"a checkpoint under another step's number: {sorted(steps.iterdir())}")
+    runs.expect(
+        "steps/00000008 was something else" in again.output
+        and "00000008.moved now" in again.output, f"not told: {again.output}")
     reason = [line["reason"] for line in again.events if line["event"] == "fallback"]
-    runs.expect(len(reason) == 1 and "holds step 4: it was renamed" in reason[0], f"another step's number: {reason}")
+    runs.expect(
+        len(reason) == 1 and "holds step 4: it was renamed" in reason[0],
+        f"another step's number: {reason}")
     answers(0, ["00000008: good"], "verify", run.folder)
 
 
@@ -196,15 +232,23 @@ def with_things_of_somebody_beside_the_model():
     (model / "plots" / "loss.svg").write_text("mine too")
     again = goes_on(run, "notes beside the model")
     kept = run.folder / "model.kept"
-    runs.expect(look(kept) == {"README.md": b"mine", "plots": None, "plots/loss.svg": b"mine too"}, f"notes beside the model: {look(run.folder)}")
-    runs.expect(again.output.count(f"it has been renamed to {kept}") == 1, f"notes beside the model are not told of: {again.output}")
+    runs.expect(
+        look(kept) == {"README.md": b"mine", "plots": None, "plots/loss.svg": b"mine too"},
+        f"notes beside the model: {look(run.folder)}")
+    runs.expect(
+        again.output.count(f"it has been renamed to {kept}") == 1,
+        f"notes beside the model are not told of: {again.output}")
     other = runs.fresh("moved")
     model.rename(other)
     model.symlink_to(other)
     before = look(other)
     last = runs.train_well(yaml, *SAVES, "train.steps=9", folder=run.folder)
-    runs.expect(look(other) == before and os.readlink(run.folder / "model.kept.1") == str(other), f"a model that is a link: {look(run.folder)}")
-    runs.expect(not model.is_symlink() and "renamed to " in last.output and "model.kept.1" in last.output and not (run.folder / "model.before").exists(), f"a model that is a link: {last.output}")
+    runs.expect(
+        look(other) == before and os.readlink(run.folder / "model.kept.1") == str(other),
+        f"a model that is a link: {look(run.folder)}")
+    runs.expect(
+        not model.is_symlink() and "renamed to " in last.output and "model.kept.1" in last.output
+        and not (run.folder / "model.before").exists(), f"a model that is a link: {last.output}")
 
 
 # A wall clock that is ten years off, now before and now behind.
@@ -239,10 +283,14 @@ time_t time(time_t *out) {
 def under_clocks_that_jump():
     """Steps are ordered by their number: not by the times of files, nor by what a clock says while they are written."""
     library = runs.fresh("clock").with_suffix(".so")
-    built = shutil.which("cc") and subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), "-x", "c", "-", "-ldl"], input=CLOCK, text=True).returncode == 0
+    built = shutil.which("cc") and subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o",
+         str(library), "-x", "c", "-", "-ldl"], input=CLOCK, text=True).returncode == 0
     environment = dict(os.environ)
     if built:
-        environment.update(LD_PRELOAD=str(library), ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
+        environment.update(
+            LD_PRELOAD=str(library),
+            ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
     else:
         print("skipped: a preloaded clock, for want of a compiler")
     run = runs.train_well(yaml, *SAVES, env=environment)
@@ -274,14 +322,16 @@ def of_another_user():
     mine, usual = runs.fresh("mine"), runs.COMMAND
     mine.mkdir()
     os.chown(mine, nobody.pw_uid, nobody.pw_gid)
-    if subprocess.run([str(command), "--version"], capture_output=True, **as_nobody).returncode != 0:
+    if subprocess.run([str(command), "--version"], capture_output=True,
+                      **as_nobody).returncode != 0:
         print("skipped: folders of another user, to whom the command does not run")
         return
     run = begun()
     runs.COMMAND = command
     asked = {"command": command, **as_nobody}
     # To be read, not to be written.
-    is_refused(run, 4, [str(run.folder), "belongs to user root"], "a run of another user", **as_nobody)
+    is_refused(run, 4, [str(run.folder), "belongs to user root"], "a run of another user",
+               **as_nobody)
     answers(0, ["validation loss"], "list", run.folder, **asked)
     answers(0, ["00000006: good"], "verify", run.folder, **asked)
     answers(0, ["model: "], "export", run.folder, mine / "out", **asked)
@@ -301,7 +351,7 @@ def of_another_user():
         barred.chmod(mode)
     run.folder.chmod(0o700)
     words = ["cannot be read: Permission denied", "belongs to user root"]
-    for action in (("list",), ("prune", "--keep", 1)):
+    for action in (("list", ), ("prune", "--keep", 1)):
         answers(2, words, action[0], run.folder, *action[1:], **asked)
     run.folder.chmod(0o777)
     goes_on(run, "a run of another user that may be written", **as_nobody)
@@ -310,20 +360,17 @@ def of_another_user():
 
 runs.both(
     lambda test: test(),
-    [
-        (test,)
-        for test in (
-            of_a_newer_version,
-            of_another_model,
-            half_deleted,
-            a_latest_that_is_no_link,
-            with_things_of_somebody,
-            links_and_names_that_lead_out,
-            renamed_by_hand,
-            with_things_of_somebody_beside_the_model,
-            under_clocks_that_jump,
-        )
-    ],
+    [(test, ) for test in (
+        of_a_newer_version,
+        of_another_model,
+        half_deleted,
+        a_latest_that_is_no_link,
+        with_things_of_somebody,
+        links_and_names_that_lead_out,
+        renamed_by_hand,
+        with_things_of_somebody_beside_the_model,
+        under_clocks_that_jump,
+    )],
 )
-runs.both(lambda test: test(), [(of_another_user,)])
+runs.both(lambda test: test(), [(of_another_user, )])
 runs.finish()

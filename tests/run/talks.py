@@ -24,7 +24,10 @@ def write_text(n):
 
 
 def talk(i, n):
-    return {"messages": [{"role": "user", "content": f"{i}?"}, {"role": "assistant", "content": f"{i:02} " + "abcdefg "[i % 8] * n}]}
+    return {
+        "messages": [{"role": "user", "content": f"{i}?"},
+                     {"role": "assistant", "content": f"{i:02} " + "abcdefg "[i % 8] * n}]
+    }
 
 
 def pair(i, n):
@@ -33,7 +36,8 @@ def pair(i, n):
 
 SIZES = [1 + token % 60 for token in runs.some_tokens(40, 1000, seed=5)]
 TALKS = write_jsonl([talk(i, n) if i % 2 else pair(i, n) for i, n in enumerate(SIZES)])
-LONG = write_jsonl([pair(i, 40 + 90 * (i % 4 == 0)) for i in range(20)] + [{"text": "kept as text " * 12}])
+LONG = write_jsonl([pair(i, 40 + 90 * (i % 4 == 0))
+                    for i in range(20)] + [{"text": "kept as text " * 12}])
 
 
 def config(data, train):
@@ -45,7 +49,8 @@ def config(data, train):
 
 
 def told(run):
-    return [(line["step"], line["loss"], line["grad_norm"], line["supervised_tokens"]) for line in run.metrics]
+    return [(line["step"], line["loss"], line["grad_norm"], line["supervised_tokens"])
+            for line in run.metrics]
 
 
 CASES = {
@@ -54,7 +59,9 @@ CASES = {
     "long": config(f"train: [{LONG}]", "tokens: 4000"),
     "mixed": config(f"train: [{TALKS}, {write_text(800)}], mix: [2, 1]", "steps: 9"),
     "one stream": config(f"train: [{write_text(250)}, {TALKS}, {write_text(333)}]", "epochs: 1"),
-    "whole": config(f"train: [{LONG}, {write_text(50)}, {write_text(70)}], packing: whole, validation: [{TALKS}]", "epochs: 2"),
+    "whole": config(
+        f"train: [{LONG}, {write_text(50)}, {write_text(70)}], packing: whole, validation: [{TALKS}]",
+        "epochs: 2"),
 }
 
 
@@ -70,21 +77,27 @@ def goes_on(name, stop):
     straight = STRAIGHT[name]
     n_steps = straight.metrics[-1]["step"]
     length = ["train.epochs=0", "train.tokens=0"]
-    first = runs.train_well(CASES[name], "shard.ranks=2", *length, f"train.steps={stop}", "checkpoint.every=1")
+    first = runs.train_well(CASES[name], "shard.ranks=2", *length, f"train.steps={stop}",
+                            "checkpoint.every=1")
     run = runs.train_well(CASES[name], "shard.ranks=3", "checkpoint.every=100", folder=first.folder)
-    runs.expect(told(run) == told(straight), f"{name}: stopped after {stop} of {n_steps}: other losses")
-    runs.expect(run.weights() == straight.weights(), f"{name}: stopped after {stop} of {n_steps}: other weights")
+    runs.expect(
+        told(run) == told(straight), f"{name}: stopped after {stop} of {n_steps}: other losses")
+    runs.expect(run.weights() == straight.weights(),
+                f"{name}: stopped after {stop} of {n_steps}: other weights")
 
 
 def every_target_is_trained_once_an_epoch():
     told_targets = sum(line["supervised_tokens"] for line in STRAIGHT["epochs"].metrics)
-    line = next(line for line in STRAIGHT["epochs"].output.splitlines() if " supervised tokens; " in line)
-    runs.expect(told_targets == 3 * int(line.split(" with ")[1].split()[0]), f"{told_targets} targets in three epochs: {line}")
+    line = next(line for line in STRAIGHT["epochs"].output.splitlines()
+                if " supervised tokens; " in line)
+    runs.expect(told_targets == 3 * int(line.split(" with ")[1].split()[0]),
+                f"{told_targets} targets in three epochs: {line}")
 
 
 def is_told(name, *words):
     for word in words:
-        runs.expect(word in STRAIGHT[name].output, f"{name}: '{word}' is not told: {STRAIGHT[name].output}")
+        runs.expect(word in STRAIGHT[name].output,
+                    f"{name}: '{word}' is not told: {STRAIGHT[name].output}")
 
 
 def documents_do_not_see_each_other():
@@ -94,9 +107,10 @@ def documents_do_not_see_each_other():
     for packing in ("true", "whole", "false"):
         case = config(f"train: [{TALKS}], packing: {packing}", "epochs: 1")
         run = runs.train_well(case, "train.batch_size=64", "shard.ranks=2", "model.dropout=0")
-        (found[packing],) = run.metrics
+        (found[packing], ) = run.metrics
     for packing in ("whole", "false"):
-        runs.expect(found[packing]["supervised_tokens"] == found["true"]["supervised_tokens"], f"{packing}: other targets")
+        runs.expect(found[packing]["supervised_tokens"] == found["true"]["supervised_tokens"],
+                    f"{packing}: other targets")
         for what in ("loss", "grad_norm"):
             a, b = found[packing][what], found["true"][what]
             runs.expect(abs(a - b) <= 1e-5 * abs(b), f"{packing}: {what} {a}, packed {b}")
@@ -116,38 +130,51 @@ def rewrite_manifest(path, key, value):
     text = text.replace(f'"{key}": {json.dumps(settings[key])}', f'"{key}": {json.dumps(value)}')
     old, settings[key] = settings[key], value
     at = text.index('"settings_hash": "') + 18
-    text = text[:at] + f"{fnv(f'{k}{chr(10)}{v}{chr(10)}' for k, v in settings.items()):016x}" + text[at + 16 :]
+    text = text[:
+                at] + f"{fnv(f'{k}{chr(10)}{v}{chr(10)}' for k, v in settings.items()):016x}" + text[
+                    at + 16:]
     end = text.rindex('"checksum": "') + 13
     xxhash = ctypes.CDLL(ctypes.util.find_library("xxhash") or "libxxhash.so.0")
     xxhash.XXH3_64bits.restype = ctypes.c_uint64
     xxhash.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     raw = text.encode()
-    path.write_bytes(raw[:end] + b"%016x" % xxhash.XXH3_64bits(raw[:end], end) + raw[end + 16 :])
+    path.write_bytes(raw[:end] + b"%016x" % xxhash.XXH3_64bits(raw[:end], end) + raw[end + 16:])
     return old
 
 
 def a_run_of_rows_that_were_cut_is_not_gone_on_with():
     more = ["train.epochs=0", "shard.ranks=1", "checkpoint.every=1"]
     run = runs.train_well(CASES["epochs"], *more, "train.steps=2")
-    old = rewrite_manifest(run.folder / "steps" / "00000002" / "manifest.json", "data.packing", "true")
+    old = rewrite_manifest(run.folder / "steps" / "00000002" / "manifest.json", "data.packing",
+                           "true")
     runs.expect(old == "true (conversations whole)", f"data.packing is recorded as {old}")
     again = runs.train(CASES["epochs"], *more, "train.steps=4", folder=run.folder)
-    runs.expect(again.code == 2 and "data.packing: conversations now stay whole" in again.message, f"cut rows: {again.code} {again.errors}")
-    runs.expect("checkpoint.resume.force=[data.packing, data.train]" in again.message, f"no way out: {again.message}")
-    again = runs.train(CASES["epochs"], *more, "train.steps=4", "checkpoint.resume.force=[data.packing, data.train]", folder=run.folder)
+    runs.expect(again.code == 2 and "data.packing: conversations now stay whole" in again.message,
+                f"cut rows: {again.code} {again.errors}")
+    runs.expect("checkpoint.resume.force=[data.packing, data.train]" in again.message,
+                f"no way out: {again.message}")
+    again = runs.train(CASES["epochs"], *more, "train.steps=4",
+                       "checkpoint.resume.force=[data.packing, data.train]", folder=run.folder)
     runs.expect(again.code == 0 and len(again.metrics) == 4, f"forced: {again.code} {again.errors}")
 
 
-STRAIGHT = {name: runs.train_well(case, "shard.ranks=1", "shard.stage=0") for name, case in CASES.items()}
+STRAIGHT = {
+    name: runs.train_well(case, "shard.ranks=1", "shard.stage=0")
+    for name, case in CASES.items()
+}
 every_target_is_trained_once_an_epoch()
 is_told("epochs", "rows hold documents whole and are ", "40 documents")
-is_told("epochs", "note: the data are ", "takes each row 3.0 times", "note: there are no held-out data")
+is_told("epochs", "note: the data are ", "takes each row 3.0 times",
+        "note: there are no held-out data")
 is_told("one stream", "a smaller train.batch_size gives more steps")
 runs.expect("held-out" not in STRAIGHT["whole"].output, "held-out data that are there are missed")
 is_told("long", "6 documents are longer than a row and cut (data.long)")
 is_told("mixed", "rows hold documents whole")
-runs.both(same_bits, [(name, n_ranks, stage) for name in CASES for n_ranks, stage in ((2, 3), (3, 1))])
-runs.both(goes_on, [(name, stop) for name, stops in (("epochs", (1, 5)), ("mixed", (4,)), ("one stream", (2,))) for stop in stops])
+runs.both(same_bits,
+          [(name, n_ranks, stage) for name in CASES for n_ranks, stage in ((2, 3), (3, 1))])
+runs.both(goes_on, [(name, stop)
+                    for name, stops in (("epochs", (1, 5)), ("mixed", (4, )), ("one stream", (2, )))
+                    for stop in stops])
 documents_do_not_see_each_other()
 a_run_of_rows_that_were_cut_is_not_gone_on_with()
 runs.finish()

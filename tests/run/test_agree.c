@@ -1,5 +1,5 @@
-/* Ranks that are about to do different things are told so, with the first line that differs and both versions, before anything
- * runs. */
+/* Ranks that are about to do different things are told so, with the first line that differs and
+ * both versions, before anything runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 #include "execute/agree.h"
 
-/* Every rank has lines "line 0" to "line n-1"; the odd one out has another text in line `differs`, or n_fewer lines less. */
+/* Every rank has lines "line 0" to "line n-1"; the odd one out has another text in line `differs`,
+ * or n_fewer lines less. */
 typedef struct texts {
     int64_t n, differs;
     int odd_one, n_odd; /* ranks from odd_one on */
@@ -32,7 +33,8 @@ static sw_status compare(sw_comm *comm, void *arg, sw_error *err) {
     const texts *t = arg;
     int rank = sw_comm_rank(comm);
     const view v = {t, rank >= t->odd_one && rank < t->odd_one + t->n_odd};
-    sw_status status = sw_agree(comm, "recipe", t->n - (v.is_odd ? t->n_fewer : 0), write_line, &v, err);
+    sw_status status =
+        sw_agree(comm, "recipe", t->n - (v.is_odd ? t->n_fewer : 0), write_line, &v, err);
     return status ? status : sw_barrier(comm, err);
 }
 
@@ -48,7 +50,8 @@ static void equal_texts_agree(void **state) {
     (void)state;
     for (int n_ranks = 1; n_ranks <= 5; n_ranks++)
         for (int64_t n = 0; n < 3; n++)
-            assert_int_equal(launch(n_ranks, n_ranks % 2, (texts){.n = n, .differs = -1}, &err), SW_OK);
+            assert_int_equal(launch(n_ranks, n_ranks % 2, (texts){.n = n, .differs = -1}, &err),
+                             SW_OK);
 }
 
 static void the_first_line_that_differs_is_named(void **state) {
@@ -64,7 +67,9 @@ static void the_first_line_that_differs_is_named(void **state) {
         snprintf(mine, sizeof mine, "rank 0: line %lld ", (long long)t->differs);
         snprintf(other, sizeof other, ": line %lld of another kind", (long long)t->differs);
         snprintf(odd, sizeof odd, "rank %d", t->odd_one);
-        for (const char *const *text = (const char *const[]){"recipe", line, mine, other, odd, NULL}; *text; text++)
+        for (const char *const *text =
+                 (const char *const[]){"recipe", line, mine, other, odd, NULL};
+             *text; text++)
             if (!strstr(err.message, *text))
                 fail_msg("'%s' is missing in: %s", *text, err.message);
     }
@@ -106,7 +111,8 @@ static size_t write_long_line(const void *self, int64_t i, char *line, size_t by
     const long_view *v = self;
     int64_t n = v->is_last && !v->line->other ? v->line->differs : v->line->bytes;
     for (int64_t at = 0; at < n && at + 1 < (int64_t)bytes; at++)
-        line[at] = v->is_last && at == v->line->differs ? v->line->other : (char)('a' + (at + i) % 26);
+        line[at] =
+            v->is_last && at == v->line->differs ? v->line->other : (char)('a' + (at + i) % 26);
     if (bytes)
         line[n < (int64_t)bytes ? n : (int64_t)bytes - 1] = 0;
     return (size_t)n;
@@ -118,8 +124,9 @@ static sw_status compare_long(sw_comm *comm, void *arg, sw_error *err) {
 }
 
 static void long_lines_are_compared_wholly(void **state) {
-    static const long_line cases[] = {{5000, 4999, '#'}, {5000, 4999, 0},   {5000, 2500, '#'}, {300000, 299999, '#'},
-                                      {2048, 2047, '#'}, {2047, 2046, '#'}, {241, 240, '#'},   {100, 99, 0}};
+    static const long_line cases[] = {{5000, 4999, '#'},     {5000, 4999, 0},   {5000, 2500, '#'},
+                                      {300000, 299999, '#'}, {2048, 2047, '#'}, {2047, 2046, '#'},
+                                      {241, 240, '#'},       {100, 99, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sw_error err = {0};
@@ -130,7 +137,8 @@ static void long_lines_are_compared_wholly(void **state) {
         assert_int_equal(sw_launch(&options, compare_long, &same, &err), SW_OK);
         assert_int_equal(sw_launch(&options, compare_long, &line, &err), SW_MISMATCH);
         assert_non_null(strstr(err.message, "first at line 0"));
-        const char *mine = strstr(err.message, "· rank 0: "), *other = strstr(err.message, "· rank 2: ");
+        const char *mine = strstr(err.message, "· rank 0: "),
+                   *other = strstr(err.message, "· rank 2: ");
         assert_true(mine && other);
         mine += strlen("· rank 0: "), other += strlen("· rank 2: ");
         size_t n_same = 0;

@@ -1,9 +1,9 @@
-/* From step 3 on no rank allocates anything: not by malloc and its kin (which alone call brk), not by mmap, neither in the
- * compute nor in the communication lane, while every step is logged and evaluated. This program's own malloc counts, also for the
- * libraries it loads.
+/* From step 3 on no rank allocates anything: not by malloc and its kin (which alone call brk), not
+ * by mmap, neither in the compute nor in the communication lane, while every step is logged and
+ * evaluated. This program's own malloc counts, also for the libraries it loads.
  *
- * Counting begins when rank 0 has told of step 2 and ends when it has told of the last step but one: the others cannot be past
- * the next step's decision then, which needs rank 0. */
+ * Counting begins when rank 0 has told of step 2 and ends when it has told of the last step but
+ * one: the others cannot be past the next step's decision then, which needs rank 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -47,7 +47,8 @@ static void count(const char *what, void *caller) {
     if (!shared || getpid() == supervisor)
         return;
     if (!atomic_load(&shared->is_counting)) {
-        atomic_fetch_add(strcmp(what, "mmap") == 0 ? &shared->n_maps_before : &shared->n_mallocs_before, 1);
+        atomic_fetch_add(
+            strcmp(what, "mmap") == 0 ? &shared->n_maps_before : &shared->n_mallocs_before, 1);
         return;
     }
     int i = atomic_fetch_add(&shared->n_allocations, 1);
@@ -114,14 +115,19 @@ static int make_folder(void **state) {
     snprintf(yaml, sizeof yaml, "%s/run.yaml", folder);
     int length =
         snprintf(settings, sizeof settings,
-                 "model: {architecture: llama, layers: 3, hidden: 64, heads: 2, ffn: 96, max_positions: 32, dropout: 0.1}\n"
-                 "data: {train: [text.txt], validation: [text.txt], validation_rows: 5, tokenizer: bytes, sequence_length: 32}\n"
+                 "model: {architecture: llama, layers: 3, hidden: 64, heads: 2, ffn: 96, "
+                 "max_positions: 32, dropout: 0.1}\n"
+                 "data: {train: [text.txt], validation: [text.txt], validation_rows: 5, tokenizer: "
+                 "bytes, sequence_length: 32}\n"
                  "train: {steps: %d, batch_size: 10, micro_batch_size: 2, validate_every: 1}\n"
                  "optimizer: {learning_rate: 1e-3}\n"
                  "checkpoint: {path: run}\n"
                  "log: {every: 1}\n",
                  N_STEPS);
-    return sw_file_write(path, text, sizeof text, NULL) || sw_file_write(yaml, settings, length, NULL) ? -1 : 0;
+    return sw_file_write(path, text, sizeof text, NULL) ||
+                   sw_file_write(yaml, settings, length, NULL)
+               ? -1
+               : 0;
 }
 
 static int remove_folder(void **state) {
@@ -145,17 +151,19 @@ static void expect_nothing_allocated(const char *const *overrides, int n, sw_sta
     if (sw_train_file(yaml, all, n + 1, &options, &err) != expected)
         fail_msg("%s %s: %s", overrides[0], overrides[1], err.message);
     assert_int_equal(atomic_load(&shared->n_steps_seen), N_STEPS);
-    assert_true(atomic_load(&shared->n_mallocs_before) > 0 && atomic_load(&shared->n_maps_before) > 0);
+    assert_true(atomic_load(&shared->n_mallocs_before) > 0 &&
+                atomic_load(&shared->n_maps_before) > 0);
     for (int i = 0; i < atomic_load(&shared->n_allocations) && i < N_SHOWN; i++)
         print_error("%s, called from %p\n", shared->first[i].what, shared->first[i].caller);
     if (atomic_load(&shared->n_allocations))
-        fail_msg("%d allocations with %s %s %s %s", atomic_load(&shared->n_allocations), overrides[0], overrides[1], overrides[2],
-                 overrides[3]);
+        fail_msg("%d allocations with %s %s %s %s", atomic_load(&shared->n_allocations),
+                 overrides[0], overrides[1], overrides[2], overrides[3]);
 }
 
 static void no_rank_allocates_from_step_3_on(void **state) {
     static const char *const modes[] = {"shard.mode=view", "shard.mode=copy", "shard.mode=trap"};
-    static const char *const stages[] = {"shard.stage=0", "shard.stage=1", "shard.stage=2", "shard.stage=3"};
+    static const char *const stages[] = {"shard.stage=0", "shard.stage=1", "shard.stage=2",
+                                         "shard.stage=3"};
     static const char *const others[][2] = {{"shard.ranks=2", "shard.recompute=none"},
                                             {"shard.ranks=3", "shard.param_dtype=fp32"},
                                             {"shard.ranks=4", "shard.accumulate=unsharded"}};
@@ -172,16 +180,16 @@ static void no_rank_allocates_from_step_3_on(void **state) {
 
 /* A skipped step writes an event and a reason. */
 static void nor_where_steps_are_skipped(void **state) {
-    static const char *const overrides[] = {"shard.ranks=2", "optimizer.learning_rate=1e30", "optimizer.schedule=constant",
-                                            "shard.mode=copy"};
+    static const char *const overrides[] = {"shard.ranks=2", "optimizer.learning_rate=1e30",
+                                            "optimizer.schedule=constant", "shard.mode=copy"};
     (void)state;
     if (!COUNTS)
         skip();
     expect_nothing_allocated(overrides, 4, SW_OK);
 }
 
-/* Nor where every second step is saved while the next computes, and where the ranks' numbers are compared. The step after the
- * last that is counted ends the run. */
+/* Nor where every second step is saved while the next computes, and where the ranks' numbers are
+ * compared. The step after the last that is counted ends the run. */
 static void nor_where_checkpoints_are_written(void **state) {
     static const char *const modes[] = {"shard.mode=view", "shard.mode=copy"};
     static const char *const stages[] = {"shard.stage=0", "shard.stage=3"};
@@ -190,8 +198,8 @@ static void nor_where_checkpoints_are_written(void **state) {
         skip();
     for (int mode = 0; mode < 2; mode++)
         for (int stage = 0; stage < 2; stage++) {
-            const char *const overrides[] = {modes[mode], stages[stage], "checkpoint.every=2", "guard.verify_every=3",
-                                             "shard.ranks=2"};
+            const char *const overrides[] = {modes[mode], stages[stage], "checkpoint.every=2",
+                                             "guard.verify_every=3", "shard.ranks=2"};
             expect_nothing_allocated(overrides, 5, SW_OK);
         }
 }

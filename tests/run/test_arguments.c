@@ -1,6 +1,7 @@
-/* Every public function, with each of its arguments wrong: NULL, out of range, not finite, of another object. A caller's mistake
- * is a status and a message that names the function and the argument, or NULL with the graph's error; never a crash, and never
- * taken in silence. The table has a row for every declaration with SW_API.
+/* Every public function, with each of its arguments wrong: NULL, out of range, not finite, of
+ * another object. A caller's mistake is a status and a message that names the function and the
+ * argument, or NULL with the graph's error; never a crash, and never taken in silence. The table
+ * has a row for every declaration with SW_API.
  */
 #include <ctype.h>
 #include <glob.h>
@@ -28,7 +29,8 @@ static void complain(int line, const char *call, const char *what) {
     fprintf(stderr, "line %d: %s: %s\n", line, call, what);
 }
 
-/* `call`, which passes `err`, is refused with the words; so it is without anywhere to put the message. */
+/* `call`, which passes `err`, is refused with the words; so it is without anywhere to put the
+ * message. */
 #define REFUSED(words, call)                                                                  \
     do {                                                                                      \
         sw_error own = {0}, *err = &own;                                                      \
@@ -63,10 +65,14 @@ static void make_graph(graph_case *made) {
         return;
     made->root = sw_unit_declare(made->g, NULL, "root");
     made->child = sw_unit_declare(made->g, made->root, "child");
-    made->table = sw_parameter_declare(made->g, made->root, "table", 2, (int64_t[]){16, 8}, SW_INIT_NORMAL, 0.1);
-    made->matrix = sw_parameter_declare(made->g, made->root, "matrix", 2, (int64_t[]){8, 8}, SW_INIT_NORMAL, 0.1);
-    made->vector = sw_parameter_declare(made->g, made->root, "vector", 1, (int64_t[]){8}, SW_INIT_ONES, 0);
-    made->second = sw_parameter_declare(made->g, made->root, "second", 1, (int64_t[]){8}, SW_INIT_ZEROS, 0);
+    made->table = sw_parameter_declare(made->g, made->root, "table", 2, (int64_t[]){16, 8},
+                                       SW_INIT_NORMAL, 0.1);
+    made->matrix = sw_parameter_declare(made->g, made->root, "matrix", 2, (int64_t[]){8, 8},
+                                        SW_INIT_NORMAL, 0.1);
+    made->vector =
+        sw_parameter_declare(made->g, made->root, "vector", 1, (int64_t[]){8}, SW_INIT_ONES, 0);
+    made->second =
+        sw_parameter_declare(made->g, made->root, "second", 1, (int64_t[]){8}, SW_INIT_ZEROS, 0);
     made->tokens = sw_tokens(made->g);
     made->targets = sw_targets(made->g);
     made->x = sw_embedding(made->g, made->tokens, made->table);
@@ -100,7 +106,8 @@ static void row_fail(void) {
     sw_error err = {0};
     HOLDS(sw_fail(NULL, SW_BAD_FILE, "x %d", 1) == SW_BAD_FILE);
     HOLDS(sw_fail(&err, (sw_status)9999, "x") == (sw_status)9999 && !strcmp(err.message, "x"));
-    sw_status (*const refuse)(sw_error *, sw_status, const char *, ...) = sw_fail; /* compilers know no format of it */
+    sw_status (*const refuse)(sw_error *, sw_status, const char *, ...) =
+        sw_fail; /* compilers know no format of it */
     const char *volatile no_format = NULL;
     HOLDS(refuse(&err, SW_BUG, no_format) == SW_BUG && !*err.message);
 }
@@ -156,25 +163,35 @@ static void row_unit_declare(void) {
 }
 
 static void row_parameter_declare(void) {
-    const int64_t two[] = {4, 4}, zero[] = {0, 4}, negative[] = {4, -4}, large[] = {INT64_C(1) << 40, INT64_C(1) << 40};
+    const int64_t two[] = {4, 4}, zero[] = {0, 4}, negative[] = {4, -4},
+                  large[] = {INT64_C(1) << 40, INT64_C(1) << 40};
     NO_GRAPH(sw_parameter_declare(NULL, c.root, "p", 2, two, SW_INIT_ZEROS, 0));
     NOT_RECORDED("unit is NULL", sw_parameter_declare(c.g, NULL, "p", 2, two, SW_INIT_ZEROS, 0));
-    NOT_RECORDED("of another graph", sw_parameter_declare(c.g, other.root, "p", 2, two, SW_INIT_ZEROS, 0));
-    NOT_RECORDED("without a name", sw_parameter_declare(c.g, c.root, NULL, 2, two, SW_INIT_ZEROS, 0));
+    NOT_RECORDED("of another graph",
+                 sw_parameter_declare(c.g, other.root, "p", 2, two, SW_INIT_ZEROS, 0));
+    NOT_RECORDED("without a name",
+                 sw_parameter_declare(c.g, c.root, NULL, 2, two, SW_INIT_ZEROS, 0));
     NOT_RECORDED("without a name", sw_parameter_declare(c.g, c.root, "", 2, two, SW_INIT_ZEROS, 0));
-    NOT_RECORDED("declared already", sw_parameter_declare(c.g, c.root, "table", 2, two, SW_INIT_ZEROS, 0));
+    NOT_RECORDED("declared already",
+                 sw_parameter_declare(c.g, c.root, "table", 2, two, SW_INIT_ZEROS, 0));
     NOT_RECORDED("1 to 4", sw_parameter_declare(c.g, c.root, "p", 0, two, SW_INIT_ZEROS, 0));
     NOT_RECORDED("1 to 4", sw_parameter_declare(c.g, c.root, "p", -1, two, SW_INIT_ZEROS, 0));
     NOT_RECORDED("1 to 4", sw_parameter_declare(c.g, c.root, "p", 5, two, SW_INIT_ZEROS, 0));
-    NOT_RECORDED("dimensions are NULL", sw_parameter_declare(c.g, c.root, "p", 2, NULL, SW_INIT_ZEROS, 0));
+    NOT_RECORDED("dimensions are NULL",
+                 sw_parameter_declare(c.g, c.root, "p", 2, NULL, SW_INIT_ZEROS, 0));
     NOT_RECORDED("at least 1", sw_parameter_declare(c.g, c.root, "p", 2, zero, SW_INIT_ZEROS, 0));
-    NOT_RECORDED("at least 1", sw_parameter_declare(c.g, c.root, "p", 2, negative, SW_INIT_ZEROS, 0));
+    NOT_RECORDED("at least 1",
+                 sw_parameter_declare(c.g, c.root, "p", 2, negative, SW_INIT_ZEROS, 0));
     NOT_RECORDED("below 2^59", sw_parameter_declare(c.g, c.root, "p", 2, large, SW_INIT_ZEROS, 0));
-    NOT_RECORDED("no initializer 4", sw_parameter_declare(c.g, c.root, "p", 2, two, (sw_initializer)4, 0));
-    NOT_RECORDED("no initializer -1", sw_parameter_declare(c.g, c.root, "p", 2, two, (sw_initializer)-1, 0));
-    NOT_RECORDED("standard deviation", sw_parameter_declare(c.g, c.root, "p", 2, two, SW_INIT_NORMAL, -1));
+    NOT_RECORDED("no initializer 4",
+                 sw_parameter_declare(c.g, c.root, "p", 2, two, (sw_initializer)4, 0));
+    NOT_RECORDED("no initializer -1",
+                 sw_parameter_declare(c.g, c.root, "p", 2, two, (sw_initializer)-1, 0));
+    NOT_RECORDED("standard deviation",
+                 sw_parameter_declare(c.g, c.root, "p", 2, two, SW_INIT_NORMAL, -1));
     for (int i = 0; i < N_NOT_FINITE; i++)
-        NOT_RECORDED("standard deviation", sw_parameter_declare(c.g, c.root, "p", 2, two, SW_INIT_NORMAL, not_finite[i]));
+        NOT_RECORDED("standard deviation",
+                     sw_parameter_declare(c.g, c.root, "p", 2, two, SW_INIT_NORMAL, not_finite[i]));
 }
 
 static void row_parameter_freeze(void) {
@@ -268,8 +285,10 @@ static void row_linear_several(void) {
     NOT_RECORDED("weights is NULL", sw_linear_several(c.g, c.x, 1, NULL, NULL, SW_OUT_IN));
     NOT_RECORDED("weight is NULL", sw_linear_several(c.g, c.x, 2, none, NULL, SW_OUT_IN));
     NOT_RECORDED("another graph", sw_linear_several(c.g, c.x, 1, &other.matrix, NULL, SW_OUT_IN));
-    NOT_RECORDED("another graph", sw_linear_several(c.g, c.x, 1, &c.matrix, &other.vector, SW_OUT_IN));
-    NOT_RECORDED("in common", sw_linear_several(c.g, c.x, 2, (sw_parameter *[]){c.matrix, c.matrix}, NULL, SW_OUT_IN));
+    NOT_RECORDED("another graph",
+                 sw_linear_several(c.g, c.x, 1, &c.matrix, &other.vector, SW_OUT_IN));
+    NOT_RECORDED("in common", sw_linear_several(c.g, c.x, 2, (sw_parameter *[]){c.matrix, c.matrix},
+                                                NULL, SW_OUT_IN));
     NOT_RECORDED("layout 7", sw_linear_several(c.g, c.x, 1, &c.matrix, NULL, (sw_weight_layout)7));
 }
 
@@ -359,7 +378,9 @@ static void row_rotary_packed(void) {
 }
 
 static const int64_t bad_heads[][2] = {
-    {0, 1}, {1, 0}, {-2, 1}, {2, -1}, {1, 2}, {3, 2}, {INT64_MAX, 1}, {INT64_MAX, INT64_MAX}, {INT64_MIN, -1}, {2, INT64_MIN}};
+    {0, 1},          {1, 0},        {-2, 1},        {2, -1},
+    {1, 2},          {3, 2},        {INT64_MAX, 1}, {INT64_MAX, INT64_MAX},
+    {INT64_MIN, -1}, {2, INT64_MIN}};
 enum { N_BAD_HEADS = sizeof bad_heads / sizeof *bad_heads };
 
 static void row_attention(void) {
@@ -393,11 +414,14 @@ static void row_attention_with(void) {
     NOT_RECORDED("q is NULL", sw_attention_with(c.g, NULL, c.x, c.x, 2, 2, &options));
     for (int i = 0; i < 2 + N_NOT_FINITE; i++) {
         bad_options(i, &options);
-        NOT_RECORDED("0 or more, and finite", sw_attention_with(c.g, c.x, c.x, c.x, 2, 2, &options));
+        NOT_RECORDED("0 or more, and finite",
+                     sw_attention_with(c.g, c.x, c.x, c.x, 2, 2, &options));
     }
-    NOT_RECORDED("documents must be", sw_attention_with(c.g, c.x, c.x, c.x, 2, 2, &(sw_attention_options){.documents = c.x}));
+    NOT_RECORDED("documents must be", sw_attention_with(c.g, c.x, c.x, c.x, 2, 2,
+                                                        &(sw_attention_options){.documents = c.x}));
     NOT_RECORDED("another graph",
-                 sw_attention_with(c.g, c.x, c.x, c.x, 2, 2, &(sw_attention_options){.documents = other.tokens}));
+                 sw_attention_with(c.g, c.x, c.x, c.x, 2, 2,
+                                   &(sw_attention_options){.documents = other.tokens}));
     make_graph(&c);
     HOLDS(sw_attention_with(c.g, c.x, c.x, c.x, 2, 2, NULL)); /* the usual */
 }
@@ -471,7 +495,8 @@ static void row_cross_entropy(void) {
     NOT_RECORDED("another graph", sw_cross_entropy(c.g, c.x, other.table, c.targets));
     NOT_RECORDED("targets is NULL", sw_cross_entropy(c.g, c.x, c.table, NULL));
     NOT_RECORDED("targets must be", sw_cross_entropy(c.g, c.x, c.table, c.x));
-    NOT_RECORDED("has one", (sw_cross_entropy(c.g, c.x, c.table, c.targets), sw_cross_entropy(c.g, c.x, c.table, c.targets)));
+    NOT_RECORDED("has one", (sw_cross_entropy(c.g, c.x, c.table, c.targets),
+                             sw_cross_entropy(c.g, c.x, c.table, c.targets)));
 }
 
 static void row_predict(void) {
@@ -488,7 +513,8 @@ static void row_logits_at_position(void) {
     NOT_RECORDED("x is NULL", sw_logits_at_position(c.g, NULL, c.table));
     NOT_RECORDED("head is NULL", sw_logits_at_position(c.g, c.x, NULL));
     NOT_RECORDED("another graph", sw_logits_at_position(c.g, c.x, other.table));
-    NOT_RECORDED("has one", (sw_logits_at_position(c.g, c.x, c.table), sw_logits_at_position(c.g, c.x, c.table)));
+    NOT_RECORDED("has one", (sw_logits_at_position(c.g, c.x, c.table),
+                             sw_logits_at_position(c.g, c.x, c.table)));
 }
 
 /* ---- launch.h ---- */
@@ -593,13 +619,15 @@ typedef struct sharded_case {
     sw_parameter *parameter, *strange_parameter, *bare_parameter, *frozen;
 } sharded_case;
 
-static sw_status make_object(sw_comm *comm, sw_sharded **s, sw_unit **unit, sw_parameter **parameter) {
+static sw_status make_object(sw_comm *comm, sw_sharded **s, sw_unit **unit,
+                             sw_parameter **parameter) {
     sw_sharded_options o = SW_SHARDED_OPTIONS_INIT;
     sw_status status = sw_sharded_create(comm, &o, s, NULL);
     if (!status)
         status = sw_sharded_add_unit(*s, "unit", unit, NULL);
     if (!status)
-        status = sw_sharded_add_parameter(*s, *unit, "p", 1, (int64_t[]){100}, (sw_initial){SW_INIT_ONES}, parameter, NULL);
+        status = sw_sharded_add_parameter(*s, *unit, "p", 1, (int64_t[]){100},
+                                          (sw_initial){SW_INIT_ONES}, parameter, NULL);
     return status;
 }
 
@@ -608,8 +636,8 @@ static void make_sharded(sw_comm *comm, sharded_case *k) {
     HOLDS(make_object(comm, &k->s, &k->unit, &k->parameter) == SW_OK);
     HOLDS(make_object(comm, &k->stranger, &k->strange_unit, &k->strange_parameter) == SW_OK);
     HOLDS(make_object(comm, &k->bare, &k->bare_unit, &k->bare_parameter) == SW_OK);
-    HOLDS(sw_sharded_add_parameter(k->s, k->unit, "frozen", 1, (int64_t[]){10}, (sw_initial){SW_INIT_ONES}, &k->frozen, NULL) ==
-          SW_OK);
+    HOLDS(sw_sharded_add_parameter(k->s, k->unit, "frozen", 1, (int64_t[]){10},
+                                   (sw_initial){SW_INIT_ONES}, &k->frozen, NULL) == SW_OK);
     sw_parameter_freeze(k->frozen);
     HOLDS(sw_sharded_commit(k->s, NULL) == SW_OK);
 }
@@ -691,21 +719,28 @@ static void add_parameter_in_rank(sw_comm *comm) {
     sharded_case k;
     sw_parameter *p;
     make_sharded(comm, &k);
-    REFUSED("sharded is NULL", sw_sharded_add_parameter(NULL, k.bare_unit, "q", 2, two, good, &p, err));
+    REFUSED("sharded is NULL",
+            sw_sharded_add_parameter(NULL, k.bare_unit, "q", 2, two, good, &p, err));
     REFUSED("none of the 1", sw_sharded_add_parameter(k.bare, NULL, "q", 2, two, good, &p, err));
-    REFUSED("none of the 1", sw_sharded_add_parameter(k.bare, k.strange_unit, "q", 2, two, good, &p, err));
-    REFUSED("name is NULL", sw_sharded_add_parameter(k.bare, k.bare_unit, NULL, 2, two, good, &p, err));
-    REFUSED("dimensions is NULL", sw_sharded_add_parameter(k.bare, k.bare_unit, "q", 2, NULL, good, &p, err));
-    REFUSED("parameter, where", sw_sharded_add_parameter(k.bare, k.bare_unit, "q", 2, two, good, NULL, err));
-    REFUSED("after sw_sharded_commit", sw_sharded_add_parameter(k.s, k.unit, "q", 2, two, good, &p, err));
+    REFUSED("none of the 1",
+            sw_sharded_add_parameter(k.bare, k.strange_unit, "q", 2, two, good, &p, err));
+    REFUSED("name is NULL",
+            sw_sharded_add_parameter(k.bare, k.bare_unit, NULL, 2, two, good, &p, err));
+    REFUSED("dimensions is NULL",
+            sw_sharded_add_parameter(k.bare, k.bare_unit, "q", 2, NULL, good, &p, err));
+    REFUSED("parameter, where",
+            sw_sharded_add_parameter(k.bare, k.bare_unit, "q", 2, two, good, NULL, err));
+    REFUSED("after sw_sharded_commit",
+            sw_sharded_add_parameter(k.s, k.unit, "q", 2, two, good, &p, err));
     free_sharded(&k);
     /* What the graph refuses stays with it: a new object for each. */
-#define REFUSED_ANEW(words, name, n, dimensions, ...)                                                                           \
-    do {                                                                                                                        \
-        make_sharded(comm, &k);                                                                                                 \
-        REFUSED(words, sw_sharded_add_parameter(k.bare, k.bare_unit, name, n, dimensions, (sw_initial){__VA_ARGS__}, &p, err)); \
-        HOLDS(!p);                                                                                                              \
-        free_sharded(&k);                                                                                                       \
+#define REFUSED_ANEW(words, name, n, dimensions, ...)                                     \
+    do {                                                                                  \
+        make_sharded(comm, &k);                                                           \
+        REFUSED(words, sw_sharded_add_parameter(k.bare, k.bare_unit, name, n, dimensions, \
+                                                (sw_initial){__VA_ARGS__}, &p, err));     \
+        HOLDS(!p);                                                                        \
+        free_sharded(&k);                                                                 \
     } while (0)
     REFUSED_ANEW("without a name", "", 2, two, SW_INIT_ONES);
     REFUSED_ANEW("declared already", "p", 2, two, SW_INIT_ONES);
@@ -723,7 +758,8 @@ static void row_sharded_add_parameter(void) {
     in_rank(add_parameter_in_rank);
 }
 
-static sw_status fill_with_nonsense(void *self, const char *name, int64_t first, int64_t n, float *values, sw_error *err) {
+static sw_status fill_with_nonsense(void *self, const char *name, int64_t first, int64_t n,
+                                    float *values, sw_error *err) {
     (void)self;
     (void)name;
     (void)first;
@@ -743,8 +779,8 @@ static void commit_in_rank(sw_comm *comm) {
     HOLDS(sw_sharded_create(comm, &o, &empty, NULL) == SW_OK);
     REFUSED("no parameter was added", sw_sharded_commit(empty, err));
     sw_sharded_free(empty);
-    HOLDS(sw_sharded_add_parameter(k.bare, k.bare_unit, "q", 1, (int64_t[]){4}, (sw_initial){.fill = fill_with_nonsense}, &p,
-                                   NULL) == SW_OK);
+    HOLDS(sw_sharded_add_parameter(k.bare, k.bare_unit, "q", 1, (int64_t[]){4},
+                                   (sw_initial){.fill = fill_with_nonsense}, &p, NULL) == SW_OK);
     sw_error err = {0};
     HOLDS(sw_sharded_commit(k.bare, &err) == SW_BAD_CONFIG && strstr(err.message, "returned 9999"));
     free_sharded(&k);
@@ -755,7 +791,8 @@ static void row_sharded_commit(void) {
 }
 
 /* What gather, release and reduce have in common. */
-static void wrong_units(sw_comm *comm, sw_status (*call)(sw_sharded *, const sw_unit *, sw_error *)) {
+static void wrong_units(sw_comm *comm,
+                        sw_status (*call)(sw_sharded *, const sw_unit *, sw_error *)) {
     sharded_case k;
     make_sharded(comm, &k);
     REFUSED("sharded is NULL", call(NULL, k.unit, err));
@@ -802,7 +839,8 @@ static void values_bf16_in_rank(sw_comm *comm) {
     REFUSED("values is NULL", sw_sharded_values_bf16(k.s, k.parameter, NULL, err));
     REFUSED("call sw_sharded_values", sw_sharded_values_bf16(k.s, k.parameter, &values, err));
     HOLDS(!values);
-    REFUSED("before sw_sharded_commit", sw_sharded_values_bf16(k.bare, k.bare_parameter, &values, err));
+    REFUSED("before sw_sharded_commit",
+            sw_sharded_values_bf16(k.bare, k.bare_parameter, &values, err));
     free_sharded(&k);
 }
 
@@ -835,7 +873,8 @@ static void gradient_in_rank(sw_comm *comm) {
     REFUSED("none of the 2", sw_sharded_gradient(k.s, k.strange_parameter, &gradient, err));
     REFUSED("gradient is NULL", sw_sharded_gradient(k.s, k.parameter, NULL, err));
     REFUSED("is frozen", sw_sharded_gradient(k.s, k.frozen, &gradient, err));
-    REFUSED("before sw_sharded_commit", sw_sharded_gradient(k.bare, k.bare_parameter, &gradient, err));
+    REFUSED("before sw_sharded_commit",
+            sw_sharded_gradient(k.bare, k.bare_parameter, &gradient, err));
     free_sharded(&k);
 }
 
@@ -901,7 +940,8 @@ static sw_status trace_with(void *self, sw_graph *g, sw_error *err) {
         sw_linear(NULL, NULL, NULL, NULL, SW_OUT_IN);
         return SW_OK;
     case 3:
-        sw_parameter_declare(g, sw_unit_declare(g, NULL, "root"), NULL, 2, NULL, SW_INIT_NORMAL, 0.1);
+        sw_parameter_declare(g, sw_unit_declare(g, NULL, "root"), NULL, 2, NULL, SW_INIT_NORMAL,
+                             0.1);
         return sw_graph_status(g, err);
     case 4:
         return (sw_status)9999;
@@ -915,8 +955,10 @@ static void row_train_file(void) {
     const char *const settings[] = {"train.steps=1", NULL};
     REFUSED("run_yaml is NULL", sw_train_file(NULL, NULL, 0, &good, err));
     REFUSED("nowhere.yaml", sw_train_file("nowhere.yaml", NULL, 0, &good, err));
-    REFUSED("overrides, of which there are 3, are NULL at 0", sw_train_file("run.yaml", NULL, 3, &good, err));
-    REFUSED("overrides, of which there are 2, are NULL at 1", sw_train_file("run.yaml", settings, 2, &good, err));
+    REFUSED("overrides, of which there are 3, are NULL at 0",
+            sw_train_file("run.yaml", NULL, 3, &good, err));
+    REFUSED("overrides, of which there are 2, are NULL at 1",
+            sw_train_file("run.yaml", settings, 2, &good, err));
     REFUSED("overrides are -1", sw_train_file("run.yaml", settings, -1, &good, err));
     REFUSED("options is NULL", sw_train_file("run.yaml", NULL, 0, NULL, err));
 #define TRAIN_WITH(words, member, wrong)                                    \
@@ -951,10 +993,12 @@ static void row_train_text(void) {
                         "checkpoint: {path: new}\n";
     REFUSED("text is NULL", sw_train_text(NULL, NULL, NULL, 0, &good, err));
     REFUSED("no model is named", sw_train_text("", NULL, NULL, 0, &good, err));
-    REFUSED("the settings' text:2", sw_train_text("data:\n  trian: [x]\n", NULL, NULL, 0, &good, err));
+    REFUSED("the settings' text:2",
+            sw_train_text("data:\n  trian: [x]\n", NULL, NULL, 0, &good, err));
     REFUSED("nowhere", sw_train_text(text, "nowhere", NULL, 0, &good, err));
     REFUSED("no folder", sw_train_text(text, "text.txt", NULL, 0, &good, err));
-    REFUSED("sw_train_text: overrides, of which there are 3, are NULL at 0", sw_train_text(text, NULL, NULL, 3, &good, err));
+    REFUSED("sw_train_text: overrides, of which there are 3, are NULL at 0",
+            sw_train_text(text, NULL, NULL, 3, &good, err));
     REFUSED("sw_train_text: overrides are -1", sw_train_text(text, NULL, settings, -1, &good, err));
     REFUSED("sw_train_text: options is NULL", sw_train_text(text, NULL, settings, 1, NULL, err));
     sw_train_options with = good;
@@ -962,7 +1006,8 @@ static void row_train_text(void) {
     REFUSED("has size 0", sw_train_text(text, NULL, settings, 1, &with, err));
     with = good;
     with.n_faults = 1;
-    REFUSED("sw_train_text: sw_train_options.faults", sw_train_text(text, NULL, settings, 1, &with, err));
+    REFUSED("sw_train_text: sw_train_options.faults",
+            sw_train_text(text, NULL, settings, 1, &with, err));
     HOLDS(access("new", F_OK) != 0);
 }
 
@@ -975,7 +1020,8 @@ static void row_plan_text(void) {
     REFUSED("json is NULL", sw_plan_text(text, NULL, NULL, 0, &good, NULL, err));
     REFUSED("no model is named", sw_plan_text(text, NULL, NULL, 0, &good, &json, err));
     REFUSED("nowhere", sw_plan_text(text, "nowhere", NULL, 0, &good, &json, err));
-    REFUSED("sw_plan_text: overrides, of which there are 1, are NULL at 0", sw_plan_text(text, NULL, NULL, 1, &good, &json, err));
+    REFUSED("sw_plan_text: overrides, of which there are 1, are NULL at 0",
+            sw_plan_text(text, NULL, NULL, 1, &good, &json, err));
     REFUSED("sw_plan_text: options is NULL", sw_plan_text(text, NULL, NULL, 0, NULL, &json, err));
     sw_train_options with = good;
     with.size = 1;
@@ -995,8 +1041,10 @@ static void row_evaluate_text(void) {
     REFUSED("text is NULL", sw_evaluate_text(NULL, NULL, NULL, 0, &good, &loss, &n, err));
     REFUSED("loss is NULL", sw_evaluate_text(text, NULL, NULL, 0, &good, NULL, &n, err));
     REFUSED("nowhere", sw_evaluate_text(text, "nowhere", NULL, 0, &good, &loss, &n, err));
-    REFUSED("sw_evaluate_text: overrides are -1", sw_evaluate_text(text, NULL, NULL, -1, &good, &loss, NULL, err));
-    REFUSED("sw_evaluate_text: options is NULL", sw_evaluate_text(text, NULL, NULL, 0, NULL, &loss, NULL, err));
+    REFUSED("sw_evaluate_text: overrides are -1",
+            sw_evaluate_text(text, NULL, NULL, -1, &good, &loss, NULL, err));
+    REFUSED("sw_evaluate_text: options is NULL",
+            sw_evaluate_text(text, NULL, NULL, 0, NULL, &loss, NULL, err));
     REFUSED("no model is named", sw_evaluate_text(text, NULL, NULL, 0, &good, &loss, NULL, err));
     sw_train_options with = good;
     with.size = 1;
@@ -1004,7 +1052,8 @@ static void row_evaluate_text(void) {
     with = good;
     sw_custom_model model = {trace_with, NULL, 256};
     with.model = &model;
-    REFUSED("new/model does not exist yet", sw_evaluate_text(text, NULL, NULL, 0, &with, &loss, NULL, err));
+    REFUSED("new/model does not exist yet",
+            sw_evaluate_text(text, NULL, NULL, 0, &with, &loss, NULL, err));
 }
 
 static void drop_text(void *to, const char *bytes, size_t n_bytes) {
@@ -1024,9 +1073,12 @@ static void row_generate_text(void) {
     REFUSED("prompt is NULL", sw_generate_text(text, NULL, NULL, 0, &good, NULL, &how, err));
     REFUSED("how is NULL", sw_generate_text(text, NULL, NULL, 0, &good, "a", NULL, err));
     REFUSED("nowhere", sw_generate_text(text, "nowhere", NULL, 0, &good, "a", &how, err));
-    REFUSED("sw_generate_text: overrides are -1", sw_generate_text(text, NULL, NULL, -1, &good, "a", &how, err));
-    REFUSED("sw_generate_text: options is NULL", sw_generate_text(text, NULL, NULL, 0, NULL, "a", &how, err));
-    REFUSED("new/model does not exist yet", sw_generate_text(text, NULL, NULL, 0, &good, "a", &how, err));
+    REFUSED("sw_generate_text: overrides are -1",
+            sw_generate_text(text, NULL, NULL, -1, &good, "a", &how, err));
+    REFUSED("sw_generate_text: options is NULL",
+            sw_generate_text(text, NULL, NULL, 0, NULL, "a", &how, err));
+    REFUSED("new/model does not exist yet",
+            sw_generate_text(text, NULL, NULL, 0, &good, "a", &how, err));
     const char *const there[] = {"model.path=."};
 #define WRITING_WITH(words, member, wrong)                                              \
     do {                                                                                \
@@ -1069,7 +1121,8 @@ static void load_in_rank(sw_comm *comm) {
     REFUSED("folder is NULL", sw_sharded_load(k.s, NULL, 0, &loaded, err));
     REFUSED("step is -2", sw_sharded_load(k.s, "saved", -2, &loaded, err));
     REFUSED("before sw_sharded_commit", sw_sharded_load(k.bare, "saved", 0, &loaded, err));
-    HOLDS(sw_sharded_save(k.s, "saved", NULL) == SW_OK && sw_sharded_load(k.s, "saved", 0, NULL, NULL) == SW_OK);
+    HOLDS(sw_sharded_save(k.s, "saved", NULL) == SW_OK &&
+          sw_sharded_load(k.s, "saved", 0, NULL, NULL) == SW_OK);
     free_sharded(&k);
 }
 
@@ -1209,9 +1262,10 @@ static int enter_folder(void **state) {
         return -1;
     for (int i = 0; i < 200; i++)
         fprintf(text, "line %d\n", i);
-    fputs("data: {train: [text.txt], tokenizer: bytes, sequence_length: 8}\n"
-          "train: {batch_size: 2, micro_batch_size: 1}\nshard: {ranks: 1}\ncheckpoint: {path: new}\n",
-          settings);
+    fputs(
+        "data: {train: [text.txt], tokenizer: bytes, sequence_length: 8}\n"
+        "train: {batch_size: 2, micro_batch_size: 1}\nshard: {ranks: 1}\ncheckpoint: {path: new}\n",
+        settings);
     return fclose(text) || fclose(settings);
 }
 

@@ -1,4 +1,5 @@
-/* A model that the caller brings: what is wrong with it is said by name, before anything is written. */
+/* A model that the caller brings: what is wrong with it is said by name, before anything is
+ * written. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,8 +55,8 @@ static sw_status ignore_a_mistake(void *self, sw_graph *g, sw_error *err) {
     (void)self;
     (void)err;
     sw_unit *root = sw_unit_declare(g, NULL, "root");
-    sw_cross_entropy(g, sw_embedding(g, sw_tokens(g), table(g, root, "embedding", 0)), table(g, root, "head", 256),
-                     sw_targets(g));
+    sw_cross_entropy(g, sw_embedding(g, sw_tokens(g), table(g, root, "embedding", 0)),
+                     table(g, root, "head", 256), sw_targets(g));
     return SW_OK;
 }
 
@@ -83,7 +84,8 @@ static int leave_folder(void **state) {
     return chdir("/") || system(command);
 }
 
-static sw_status train_with(sw_custom_model model, const char *const *overrides, int n_overrides, sw_error *err) {
+static sw_status train_with(sw_custom_model model, const char *const *overrides, int n_overrides,
+                            sw_error *err) {
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
     options.model = &model;
     return sw_train_file("run.yaml", overrides, n_overrides, &options, err);
@@ -105,31 +107,38 @@ static void its_own_errors_come_through(void **state) {
     (void)state;
     expect_refusal((sw_custom_model){.trace = fail_with_words, .vocabulary = 256}, SW_BAD_FILE,
                    "no plan of the model in model.plan");
-    expect_refusal((sw_custom_model){.trace = fail_without_words, .vocabulary = 256}, SW_BAD_FILE, "left no message");
-    expect_refusal((sw_custom_model){.trace = ignore_a_mistake, .vocabulary = 256}, SW_BAD_CONFIG, "embedding");
+    expect_refusal((sw_custom_model){.trace = fail_without_words, .vocabulary = 256}, SW_BAD_FILE,
+                   "left no message");
+    expect_refusal((sw_custom_model){.trace = ignore_a_mistake, .vocabulary = 256}, SW_BAD_CONFIG,
+                   "embedding");
     expect_refusal((sw_custom_model){.vocabulary = 256}, SW_BAD_CONFIG, "trace function");
 }
 
 static void a_model_without_a_loss_is_refused(void **state) {
     (void)state;
     plan p = {256, 256, .has_no_loss = true};
-    expect_refusal((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, SW_BAD_CONFIG, "sw_cross_entropy");
+    expect_refusal((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, SW_BAD_CONFIG,
+                   "sw_cross_entropy");
 }
 
 /* Kernels read table[token]: a table with too few rows would be read beyond its end. */
 static void tables_smaller_than_the_vocabulary_are_refused_by_name(void **state) {
     (void)state;
     plan small_embedding = {255, 256}, small_head = {256, 100};
-    expect_refusal((sw_custom_model){.trace = trace, .self = &small_embedding, .vocabulary = 256}, SW_BAD_CONFIG,
+    expect_refusal((sw_custom_model){.trace = trace, .self = &small_embedding, .vocabulary = 256},
+                   SW_BAD_CONFIG,
                    "embedding \"embedding\" in unit root has 255 rows, and token ids go up to 255");
-    expect_refusal((sw_custom_model){.trace = trace, .self = &small_head, .vocabulary = 256}, SW_BAD_CONFIG, "head \"head\"");
-    expect_refusal((sw_custom_model){.trace = trace, .self = &small_head, .vocabulary = 0}, SW_BAD_CONFIG, "vocabulary");
+    expect_refusal((sw_custom_model){.trace = trace, .self = &small_head, .vocabulary = 256},
+                   SW_BAD_CONFIG, "head \"head\"");
+    expect_refusal((sw_custom_model){.trace = trace, .self = &small_head, .vocabulary = 0},
+                   SW_BAD_CONFIG, "vocabulary");
 }
 
 static void targets_cannot_be_embedded(void **state) {
     (void)state;
     plan p = {256, 256, .embeds_targets = true};
-    expect_refusal((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, SW_BAD_CONFIG, "embed sw_tokens");
+    expect_refusal((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, SW_BAD_CONFIG,
+                   "embed sw_tokens");
 }
 
 /* Bytes go up to 255, whatever the model says. */
@@ -162,20 +171,23 @@ static void settings_may_be_text(void **state) {
     sw_error err = {0};
     char *folder = *state;
     assert_int_equal(chdir("/"), 0);
-    sw_status status = sw_train_text("data: {train: [text.txt], tokenizer: bytes, sequence_length: 16}\n"
-                                     "train: {steps: 2, batch_size: 4, micro_batch_size: 1}\n"
-                                     "shard: {ranks: 1}\n"
-                                     "checkpoint: {path: of-text}\n",
-                                     folder, overrides, 1, &options, &err);
+    sw_status status =
+        sw_train_text("data: {train: [text.txt], tokenizer: bytes, sequence_length: 16}\n"
+                      "train: {steps: 2, batch_size: 4, micro_batch_size: 1}\n"
+                      "shard: {ranks: 1}\n"
+                      "checkpoint: {path: of-text}\n",
+                      folder, overrides, 1, &options, &err);
     if (status || chdir(folder))
         fail_msg("%s", err.message);
     assert_int_equal(access("of-text/model/model.safetensors", R_OK), 0);
-    status = sw_train_text("data: {train: [text.txt]}\nmodel: {layers: none}\n", NULL, NULL, 0, &options, &err);
+    status = sw_train_text("data: {train: [text.txt]}\nmodel: {layers: none}\n", NULL, NULL, 0,
+                           &options, &err);
     assert_int_equal(status, SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "the settings' text:2"));
 }
 
-/* Who does not want the message gets the status alone, also of a run that fails when it has begun. */
+/* Who does not want the message gets the status alone, also of a run that fails when it has
+ * begun. */
 static void an_error_may_go_unseen(void **state) {
     (void)state;
     plan p = {256, 300};
@@ -204,12 +216,15 @@ static void any_number_of_ranks_trains_it_to_the_same_bits(void **state) {
     char *weights[2];
     size_t bytes[2];
     for (int i = 0; i < 2; i++) {
-        const char *const overrides[2][3] = {{"shard.ranks=1", "checkpoint.path=alone", "model.save_dtype=fp32"},
-                                             {"shard.ranks=3", "checkpoint.path=together", "model.save_dtype=fp32"}};
+        const char *const overrides[2][3] = {
+            {"shard.ranks=1", "checkpoint.path=alone", "model.save_dtype=fp32"},
+            {"shard.ranks=3", "checkpoint.path=together", "model.save_dtype=fp32"}};
         sw_error err = {0};
-        if (train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, overrides[i], 3, &err) != SW_OK)
+        if (train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256},
+                       overrides[i], 3, &err) != SW_OK)
             fail_msg("%s", err.message);
-        weights[i] = read_weights(i ? "together/model/model.safetensors" : "alone/model/model.safetensors", &bytes[i]);
+        weights[i] = read_weights(
+            i ? "together/model/model.safetensors" : "alone/model/model.safetensors", &bytes[i]);
     }
     assert_int_equal(bytes[0], bytes[1]);
     assert_true(bytes[0] > (256 + 300) * CHANNELS * sizeof(float));
@@ -222,9 +237,11 @@ static char *try_with_weights(const char *path, plan p, bool must_fail) {
     static sw_error err;
     static char override[128];
     snprintf(override, sizeof override, "model.path=%s", path);
-    const char *const overrides[] = {override, "checkpoint.path=tuned", "model.save_dtype=fp32", "optimizer.learning_rate=0"};
+    const char *const overrides[] = {override, "checkpoint.path=tuned", "model.save_dtype=fp32",
+                                     "optimizer.learning_rate=0"};
     err = (sw_error){0};
-    sw_status status = train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, overrides, 4, &err);
+    sw_status status = train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256},
+                                  overrides, 4, &err);
     if (must_fail != (status == SW_BAD_FILE))
         fail_msg("%s: %s", sw_status_name(status), err.message);
     return err.message;
@@ -236,7 +253,8 @@ static void its_weights_are_loaded_by_name(void **state) {
     plan p = {256, 300};
     sw_error err = {0};
     const char *const overrides[] = {"model.save_dtype=fp32"};
-    if (train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, overrides, 1, &err) != SW_OK)
+    if (train_with((sw_custom_model){.trace = trace, .self = &p, .vocabulary = 256}, overrides, 1,
+                   &err) != SW_OK)
         fail_msg("%s", err.message);
     size_t bytes[2];
     char *first = read_weights("run/model/model.safetensors", &bytes[0]);
@@ -251,8 +269,10 @@ static void its_weights_are_loaded_by_name(void **state) {
     }
     free(first);
     plan wider = {256, 301}, one_table = {256, 300, .shares_head = true};
-    assert_non_null(strstr(try_with_weights("run/model", wider, true), "1 tensor has another shape: head [300, 8] instead of"));
-    assert_non_null(strstr(try_with_weights("run/model", one_table, true), "1 tensor is not part of the model: head"));
+    assert_non_null(strstr(try_with_weights("run/model", wider, true),
+                           "1 tensor has another shape: head [300, 8] instead of"));
+    assert_non_null(strstr(try_with_weights("run/model", one_table, true),
+                           "1 tensor is not part of the model: head"));
     assert_int_not_equal(access("tuned", F_OK), 0);
 }
 
@@ -262,11 +282,13 @@ static void a_run_with_frozen_weights_goes_on(void **state) {
     plan p = {256, 300};
     const sw_custom_model model = {.trace = trace, .self = &p, .vocabulary = 256};
     sw_error err = {0};
-    const char *const first[] = {"checkpoint.path=first", "train.seed=7"}, *const other[] = {"checkpoint.path=other"};
+    const char *const first[] = {"checkpoint.path=first", "train.seed=7"},
+                      *const other[] = {"checkpoint.path=other"};
     if (train_with(model, first, 2, &err) || train_with(model, other, 1, &err))
         fail_msg("%s", err.message);
-    const char *tuned[] = {"checkpoint.path=tuned", "model.path=first/model", "model.train=[head]",
-                           "model.save_dtype=fp32", "train.steps=2",          "optimizer.schedule=constant"};
+    const char *tuned[] = {"checkpoint.path=tuned", "model.path=first/model",
+                           "model.train=[head]",    "model.save_dtype=fp32",
+                           "train.steps=2",         "optimizer.schedule=constant"};
     size_t bytes[2];
     for (int way = 0; way < 2; way++) { /* in two parts, and at once */
         tuned[0] = way ? "checkpoint.path=at-once" : "checkpoint.path=tuned";
@@ -294,7 +316,8 @@ static void it_is_planned_without_a_run(void **state) {
     sw_custom_model model = {.trace = trace, .self = &p, .vocabulary = 256};
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
     options.model = &model;
-    static const char text[] = "data: {sequence_length: 16}\ntrain: {batch_size: 4, micro_batch_size: 1}\nshard: {ranks: 2}\n";
+    static const char text[] = "data: {sequence_length: 16}\ntrain: {batch_size: 4, "
+                               "micro_batch_size: 1}\nshard: {ranks: 2}\n";
     const char *const limit[] = {"shard.memory_limit=1KiB"};
     sw_error err = {0};
     char *json;
@@ -324,7 +347,9 @@ static sw_value *attend(sw_graph *g, void *self, sw_value *x) {
     sw_value *k = sw_rotary(g, sw_linear(g, n, l->k, NULL, SW_OUT_IN), CHANNELS / HEADS, 1e4);
     sw_value *v = sw_linear(g, n, l->v, NULL, SW_OUT_IN);
     const sw_attention_options options = {.documents = sw_documents(g)};
-    return sw_add(g, x, sw_linear(g, sw_attention_with(g, q, k, v, HEADS, HEADS, &options), l->out, NULL, SW_OUT_IN));
+    return sw_add(g, x,
+                  sw_linear(g, sw_attention_with(g, q, k, v, HEADS, HEADS, &options), l->out, NULL,
+                            SW_OUT_IN));
 }
 
 /* Positions that are learned, and others that are turned; attention that keeps documents apart. */
@@ -351,10 +376,11 @@ static sw_status trace_whole(void *self, sw_graph *g, sw_error *err) {
     return sw_graph_status(g, err);
 }
 
-static const char whole_settings[] = "data: {train: [text.txt], validation: [text.txt], tokenizer: bytes, sequence_length: 16}\n"
-                                     "train: {steps: 60, batch_size: 8, micro_batch_size: 2}\n"
-                                     "optimizer: {learning_rate: 3e-2}\n"
-                                     "checkpoint: {path: run}\n";
+static const char whole_settings[] =
+    "data: {train: [text.txt], validation: [text.txt], tokenizer: bytes, sequence_length: 16}\n"
+    "train: {steps: 60, batch_size: 8, micro_batch_size: 2}\n"
+    "optimizer: {learning_rate: 3e-2}\n"
+    "checkpoint: {path: run}\n";
 
 typedef struct collected {
     size_t n;
@@ -376,7 +402,8 @@ static void look_at_step(void *to, const sw_progress *progress) {
 
 /* What a rank finds comes back through memory that it shares with the test. */
 static collected *share(void) {
-    collected *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    collected *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);
     return shared;
 }
@@ -403,11 +430,13 @@ static void it_is_evaluated_and_generates_as_models_with_a_name_do(void **state)
     }
     assert_true(loss[0] == loss[1]);
     /* the same from a folder, of a run that is none yet */
-    static const char from_folder[] = "model: {path: run/model}\ndata: {validation: [text.txt], sequence_length: 16}\n";
+    static const char from_folder[] =
+        "model: {path: run/model}\ndata: {validation: [text.txt], sequence_length: 16}\n";
     if (sw_evaluate_text(from_folder, NULL, NULL, 0, &options, &loss[1], NULL, &err))
         fail_msg("%s", err.message);
     assert_true(loss[0] == loss[1]);
-    assert_true(loss[0] < 2 && fabs(loss[0] - c->validation_loss) < 0.1); /* which cuts rows otherwise */
+    assert_true(loss[0] < 2 &&
+                fabs(loss[0] - c->validation_loss) < 0.1); /* which cuts rows otherwise */
     char texts[2][256];
     sw_writing_options how = SW_WRITING_OPTIONS_INIT;
     how.max_tokens = 40; /* beyond its positions */
@@ -426,7 +455,8 @@ static void it_is_evaluated_and_generates_as_models_with_a_name_do(void **state)
     munmap(c, sizeof *c);
 }
 
-/* The cache of keys and values, and positions behind the prompt, give what rows of training gave: the text goes on as learned. */
+/* The cache of keys and values, and positions behind the prompt, give what rows of training gave:
+ * the text goes on as learned. */
 static void what_it_has_learned_by_heart_it_writes(void **state) {
     (void)state;
     const sw_custom_model model = {.trace = trace_whole, .vocabulary = 256};
@@ -440,11 +470,13 @@ static void what_it_has_learned_by_heart_it_writes(void **state) {
     for (int i = 0; i < 200; i++)
         fputs("abcdefghij", cycle);
     assert_int_equal(fclose(cycle), 0);
-    const char *const overrides[] = {"shard.ranks=1", "train.steps=300", "data.validation=[cycle.txt]", "data.train=[cycle.txt]"};
+    const char *const overrides[] = {"shard.ranks=1", "train.steps=300",
+                                     "data.validation=[cycle.txt]", "data.train=[cycle.txt]"};
     if (sw_train_text(whole_settings, NULL, overrides, 4, &options, &err))
         fail_msg("%s", err.message);
     double loss;
-    if (sw_evaluate_text(whole_settings, NULL, overrides, 4, &options, &loss, NULL, &err) || loss > 0.1)
+    if (sw_evaluate_text(whole_settings, NULL, overrides, 4, &options, &loss, NULL, &err) ||
+        loss > 0.1)
         fail_msg("%g: %s", loss, err.message);
     sw_writing_options how = SW_WRITING_OPTIONS_INIT;
     how.max_tokens = 10;
@@ -471,28 +503,39 @@ static void a_model_that_cannot_generate_is_refused_by_name(void **state) {
         const sw_custom_model model = {.trace = trace, .self = i ? &wide : &p, .vocabulary = 256};
         sw_train_options options = SW_TRAIN_OPTIONS_INIT;
         options.model = &model;
-        assert_int_equal(sw_generate_text(text, NULL, NULL, 0, &options, "one", &how, &err), SW_BAD_CONFIG);
-        assert_non_null(strstr(err.message, i ? "its head has 300 rows" : "must end in sw_predict"));
+        assert_int_equal(sw_generate_text(text, NULL, NULL, 0, &options, "one", &how, &err),
+                         SW_BAD_CONFIG);
+        assert_non_null(
+            strstr(err.message, i ? "its head has 300 rows" : "must end in sw_predict"));
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(its_own_errors_come_through, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(a_model_without_a_loss_is_refused, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(tables_smaller_than_the_vocabulary_are_refused_by_name, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(a_model_without_a_loss_is_refused, enter_folder,
+                                        leave_folder),
+        cmocka_unit_test_setup_teardown(tables_smaller_than_the_vocabulary_are_refused_by_name,
+                                        enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(targets_cannot_be_embedded, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(data_beyond_the_vocabulary_is_refused, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(its_weights_are_written_without_a_config, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(data_beyond_the_vocabulary_is_refused, enter_folder,
+                                        leave_folder),
+        cmocka_unit_test_setup_teardown(its_weights_are_written_without_a_config, enter_folder,
+                                        leave_folder),
         cmocka_unit_test_setup_teardown(its_weights_are_loaded_by_name, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(a_run_with_frozen_weights_goes_on, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(a_run_with_frozen_weights_goes_on, enter_folder,
+                                        leave_folder),
         cmocka_unit_test_setup_teardown(it_is_planned_without_a_run, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(it_is_evaluated_and_generates_as_models_with_a_name_do, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(what_it_has_learned_by_heart_it_writes, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(a_model_that_cannot_generate_is_refused_by_name, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(it_is_evaluated_and_generates_as_models_with_a_name_do,
+                                        enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(what_it_has_learned_by_heart_it_writes, enter_folder,
+                                        leave_folder),
+        cmocka_unit_test_setup_teardown(a_model_that_cannot_generate_is_refused_by_name,
+                                        enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(settings_may_be_text, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(an_error_may_go_unseen, enter_folder, leave_folder),
-        cmocka_unit_test_setup_teardown(any_number_of_ranks_trains_it_to_the_same_bits, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(any_number_of_ranks_trains_it_to_the_same_bits,
+                                        enter_folder, leave_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

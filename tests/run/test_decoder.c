@@ -1,5 +1,5 @@
-/* Decoding over a cache gives the numbers of the forward pass over the whole row, however prompts are cut into pieces, whatever
- * rows lie beside a row, and on any number of ranks. */
+/* Decoding over a cache gives the numbers of the forward pass over the whole row, however prompts
+ * are cut into pieces, whatever rows lie beside a row, and on any number of ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,9 +17,15 @@
 #include "device/cpu/open.h"
 #include "support/comm_ranks.h"
 
-static const char *const models[] = {SW_SOURCE_FOLDER "/tests/golden/llama-untied", SW_SOURCE_FOLDER "/tests/golden/llama-tied",
+static const char *const models[] = {SW_SOURCE_FOLDER "/tests/golden/llama-untied",
+                                     SW_SOURCE_FOLDER "/tests/golden/llama-tied",
                                      SW_SOURCE_FOLDER "/tests/golden/gpt2"};
-enum { N_MODELS = sizeof models / sizeof *models, N_TOKENS = 60, MOST_VOCABULARY = 300, N_ROWS = 3 };
+enum {
+    N_MODELS = sizeof models / sizeof *models,
+    N_TOKENS = 60,
+    MOST_VOCABULARY = 300,
+    N_ROWS = 3
+};
 
 typedef struct logits_table {
     float at[N_ROWS][N_TOKENS][MOST_VOCABULARY]; /* after token t of row r; shared by all ranks */
@@ -54,15 +60,18 @@ static sw_status whole_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     sw_device *device;
     sw_executor *executor;
     const sw_program *programs[] = {&c->whole};
-    RANK_TRY(sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS}, &device, err));
+    RANK_TRY(sw_cpu_open(&(sw_cpu_options){.set = sw_kernel_set_best(), .gemm = SW_GEMM_BLAS},
+                         &device, err));
     RANK_TRY(sw_executor_create(comm, device, &c->states, programs, 1, &executor, err));
     sw_masters masters = {executor, &c->states, 0};
-    RANK_TRY(sw_model_files_load(c->model, &c->config, c->states.layout, 0, sw_masters_put, &masters, NULL, err));
+    RANK_TRY(sw_model_files_load(c->model, &c->config, c->states.layout, 0, sw_masters_put,
+                                 &masters, NULL, err));
     RANK_TRY(sw_executor_publish(executor, err));
     for (int row = 0; row < N_ROWS; row++)
         for (int t = 0; t < N_TOKENS; t++) {
             sw_scalars scalars = {.position = t};
-            memcpy(sw_executor_port(executor, 0, SW_PORT_TOKENS), c->tokens[row], sizeof c->tokens[row]);
+            memcpy(sw_executor_port(executor, 0, SW_PORT_TOKENS), c->tokens[row],
+                   sizeof c->tokens[row]);
             RANK_TRY(sw_executor_forward(executor, 0, true, &scalars, err));
             memcpy(c->reference->at[row][t], sw_executor_port(executor, 0, SW_PORT_LOGITS),
                    (size_t)c->config.vocabulary * sizeof(float));
@@ -77,12 +86,17 @@ static void make_reference(decoding *c) {
     sw_error err = {SW_OK, ""};
     sw_graph *graph;
     sw_layout layout;
-    const sw_sharding sharding = {
-        .mesh = sw_mesh_flat(1), .n_threads = 1, .stage = 3, .accumulate_sharded = true, .parameter_dtype = SW_F32};
+    const sw_sharding sharding = {.mesh = sw_mesh_flat(1),
+                                  .n_threads = 1,
+                                  .stage = 3,
+                                  .accumulate_sharded = true,
+                                  .parameter_dtype = SW_F32};
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
     assert_int_equal(sw_graph_create(1, N_TOKENS, &graph, &err), SW_OK);
     assert_int_equal(sw_model_trace(&c->config, SW_ENDS_IN_LOGITS, graph, &err), SW_OK);
-    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(1)}, (sw_wrap){0}, SW_BLOCK, &layout, &err), SW_OK);
+    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(1)}, (sw_wrap){0}, SW_BLOCK,
+                                      &layout, &err),
+                     SW_OK);
     assert_int_equal(sw_states_create(&layout, &sharding, false, &c->states, &err), SW_OK);
     assert_int_equal(sw_program_create(graph, &c->states, &c->whole, &err), SW_OK);
     if (sw_launch(&launch, whole_in_rank, c, &err))
@@ -93,9 +107,11 @@ static void make_reference(decoding *c) {
     sw_graph_free(graph);
 }
 
-/* Each rank decodes all rows: row r has a prompt of its own length, given piece by piece; then rows grow side by side. */
+/* Each rank decodes all rows: row r has a prompt of its own length, given piece by piece; then rows
+ * grow side by side. */
 static sw_status decode_in_rank(sw_comm *comm, void *arg, sw_error *err) {
-    static const int64_t prompt[N_ROWS] = {1, 13, 47}; /* within a short piece, two of them, a long one */
+    static const int64_t prompt[N_ROWS] = {1, 13,
+                                           47}; /* within a short piece, two of them, a long one */
     decoding *c = arg;
     sw_decoder decoder = c->decoder;
     const size_t bytes = (size_t)c->config.vocabulary * sizeof(float);
@@ -104,7 +120,8 @@ static sw_status decode_in_rank(sw_comm *comm, void *arg, sw_error *err) {
     RANK_TRY(sw_decoder_open(&decoder, comm, err));
     for (int row = 0; row < N_ROWS; row++)
         for (int64_t at = 0, n_taken; at < prompt[row]; at += n_taken) {
-            RANK_TRY(sw_decoder_prompt(&decoder, row, at, prompt[row] - at, c->tokens[row] + at, &n_taken, &logits, err));
+            RANK_TRY(sw_decoder_prompt(&decoder, row, at, prompt[row] - at, c->tokens[row] + at,
+                                       &n_taken, &logits, err));
             if (comm->rank == comm->n_ranks - 1)
                 memcpy(c->decoded->at[row][at + n_taken - 1], logits, bytes);
             n[row] = at + n_taken;
@@ -142,7 +159,8 @@ static void decode(decoding *c, int n_ranks) {
     const sw_decoder_choice choice = {{.folder = c->model}, n_ranks, N_ROWS, N_TOKENS, SW_F32};
     launch.n_ranks = n_ranks;
     memset(c->decoded, 0, sizeof *c->decoded);
-    if (sw_decoder_create(&choice, &c->decoder, &err) || sw_launch(&launch, decode_in_rank, c, &err))
+    if (sw_decoder_create(&choice, &c->decoder, &err) ||
+        sw_launch(&launch, decode_in_rank, c, &err))
         fail_msg("%s", err.message);
     sw_decoder_free(&c->decoder);
 }
@@ -157,7 +175,8 @@ static bool is_filled(const float *logits, int64_t n) {
 static void cached_logits_are_those_of_the_whole_row(void **state) {
     (void)state;
     for (int m = 0; m < N_MODELS; m++) {
-        decoding c = {.reference = shared(sizeof(logits_table)), .decoded = shared(sizeof(logits_table))};
+        decoding c = {.reference = shared(sizeof(logits_table)),
+                      .decoded = shared(sizeof(logits_table))};
         logits_table *alone = malloc(sizeof *alone);
         sw_error err;
         snprintf(c.model, sizeof c.model, "%s/model", models[m]);
@@ -176,8 +195,9 @@ static void cached_logits_are_those_of_the_whole_row(void **state) {
                     n_compared++;
                     for (int64_t i = 0; i < c.config.vocabulary; i++)
                         if (!(found[i] - expected[i] < 2e-4f && expected[i] - found[i] < 2e-4f))
-                            fail_msg("%s, %d ranks, row %d after token %d, logit %d: %g, not %g", models[m], n_ranks, row, t,
-                                     (int)i, (double)found[i], (double)expected[i]);
+                            fail_msg("%s, %d ranks, row %d after token %d, logit %d: %g, not %g",
+                                     models[m], n_ranks, row, t, (int)i, (double)found[i],
+                                     (double)expected[i]);
                 }
             assert_int_equal(n_compared, 60 + 49 + 14);
             if (n_ranks == 1)

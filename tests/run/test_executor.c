@@ -1,5 +1,5 @@
-/* The executor when something fails before or within a step: what was taken is given back, both lanes end, all ranks end with the
- * cause. And what it counts. */
+/* The executor when something fails before or within a step: what was taken is given back, both
+ * lanes end, all ranks end with the cause. And what it counts. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,10 +31,13 @@ typedef struct trial {
 static sw_status fill(void *self, int slot, sw_scalars *scalars, sw_error *err) {
     trial *t = self;
     (void)scalars;
-    return t->comm->rank == 1 && slot == t->fails_in_slot ? sw_fail(err, SW_BAD_FILE, "no rows for slot %d", slot) : SW_OK;
+    return t->comm->rank == 1 && slot == t->fails_in_slot
+               ? sw_fail(err, SW_BAD_FILE, "no rows for slot %d", slot)
+               : SW_OK;
 }
 
-/* What the reductions of the last slot, and no other, have squared is what lies in this rank's slices now. */
+/* What the reductions of the last slot, and no other, have squared is what lies in this rank's
+ * slices now. */
 static sw_status check_squares(const trial *t, const sw_wide_sum *squares, sw_error *err) {
     const sw_states *states = &t->assembly.compiled->states;
     double expected = 0, given = sw_wide_sum_value(squares);
@@ -42,17 +45,20 @@ static sw_status check_squares(const trial *t, const sw_wide_sum *squares, sw_er
         const sw_group *group = &states->layout->groups[g];
         const float *own = sw_executor_address(t->executor, 0, states->gradient[g]);
         if (!own)
-            own = (const float *)sw_executor_address(t->executor, 0, states->whole_gradient[g]) + t->comm->rank * group->shard;
+            own = (const float *)sw_executor_address(t->executor, 0, states->whole_gradient[g]) +
+                  t->comm->rank * group->shard;
         for (int64_t i = 0; i < group->shard; i++)
             expected += (double)own[i] * (double)own[i];
     }
     return expected > 0 && fabs(given - expected) <= 1e-12 * expected
                ? SW_OK
-               : sw_fail(err, SW_BUG, "squares of %.17g where the slices have %.17g", given, expected);
+               : sw_fail(err, SW_BUG, "squares of %.17g where the slices have %.17g", given,
+                         expected);
 }
 
 /* In trials that fail in PREPARE this stands there too. */
-static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars, sw_error *err) {
+static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scalars,
+                        sw_error *err) {
     trial *t = self;
     scalars->proceed = 1;
     if (t->fails_in_prepare)
@@ -64,9 +70,11 @@ static sw_status decide(void *self, const sw_wide_sum *squares, sw_scalars *scal
 static sw_status check_counts(const sw_executor *executor, sw_error *err) {
     const sw_executor_counts *c = sw_executor_count(executor);
     double work = 0, wait = 0;
-    bool is_right = c->compute_seconds > 0 && c->moving_seconds > 0 && c->longest_work[0].seconds > 0;
+    bool is_right =
+        c->compute_seconds > 0 && c->moving_seconds > 0 && c->longest_work[0].seconds > 0;
     for (int i = 0; i < SW_N_LONGEST; i++) {
-        is_right &= c->longest_work[i].instruction && c->longest_work[i].slot >= 0 && c->longest_work[i].slot < SLOTS;
+        is_right &= c->longest_work[i].instruction && c->longest_work[i].slot >= 0 &&
+                    c->longest_work[i].slot < SLOTS;
         is_right &= i == 0 || (c->longest_work[i].seconds <= c->longest_work[i - 1].seconds &&
                                c->longest_wait[i].seconds <= c->longest_wait[i - 1].seconds);
     }
@@ -89,18 +97,23 @@ static sw_status run_steps(sw_comm *comm, void *arg, sw_error *err) {
     sw_executor *executor = NULL;
     static float values[SW_BLOCK * 16];
     t->comm = comm;
-    sw_status status = sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE, .n_threads = 2}, &device, err);
+    sw_status status =
+        sw_cpu_open(&(sw_cpu_options){.set = SW_SET_BASELINE, .n_threads = 2}, &device, err);
     if (!status && t->fails_to_map) {
         int before = comm->n_channels;
-        sw_buffer *buffer = &a->compiled->programs[0]->buffers.item[sw_program_buffer_of(a->program, SW_PORT_LOSS)];
+        sw_buffer *buffer =
+            &a->compiled->programs[0]->buffers.item[sw_program_buffer_of(a->program, SW_PORT_LOSS)];
         buffer->bytes += INT64_C(1) << 50;
-        status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1, &executor, err);
+        status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1,
+                                    &executor, err);
         buffer->bytes -= INT64_C(1) << 50;
-        status =
-            status == SW_NO_MEMORY && comm->n_channels == before && !executor ? SW_OK : sw_fail(err, SW_BUG, "not given back");
+        status = status == SW_NO_MEMORY && comm->n_channels == before && !executor
+                     ? SW_OK
+                     : sw_fail(err, SW_BUG, "not given back");
     }
     if (!status)
-        status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1, &executor, err);
+        status = sw_executor_create(comm, device, &a->compiled->states, a->compiled->readable, 1,
+                                    &executor, err);
     t->executor = executor;
     sw_masters masters = {executor, &a->compiled->states, comm->rank};
     if (!status)
@@ -132,7 +145,8 @@ static sw_status run(trial *t, const char *shard, sw_error *err) {
     sw_settings settings;
     sw_assembly_choice choice;
     snprintf(text, sizeof text,
-             "model: {architecture: llama, layers: 4, hidden: 32, heads: 2, ffn: 48, vocab: 61, max_positions: 16}\n"
+             "model: {architecture: llama, layers: 4, hidden: 32, heads: 2, ffn: 48, vocab: 61, "
+             "max_positions: 16}\n"
              "data: {train: [x.npy], sequence_length: 8}\n"
              "train: {steps: 1, batch_size: 6, micro_batch_size: 1, threads: 2}\n"
              "shard: {ranks: 2, %s}\n",
@@ -158,7 +172,8 @@ static const char *const modes[] = {"mode: view", "mode: copy"};
 
 static void steps_run_and_norm_and_counts_fit_together(void **state) {
     (void)state;
-    static const char *const shardings[] = {"mode: view", "mode: copy", "mode: view, stage: 1", "mode: copy, stage: 0",
+    static const char *const shardings[] = {"mode: view", "mode: copy", "mode: view, stage: 1",
+                                            "mode: copy, stage: 0",
                                             "mode: copy, stage: 2, accumulate: unsharded"};
     for (size_t i = 0; i < sizeof shardings / sizeof *shardings; i++) {
         trial t = {.fails_in_slot = -1};
@@ -189,7 +204,8 @@ static void a_failure_among_the_constants_ends_all_ranks_and_lanes(void **state)
     }
 }
 
-/* The communication lane has been given the slot already, and waits for a compute lane that never comes there. */
+/* The communication lane has been given the slot already, and waits for a compute lane that never
+ * comes there. */
 static void a_failure_between_slots_ends_all_ranks_and_lanes(void **state) {
     (void)state;
     for (int m = 0; m < 2; m++)

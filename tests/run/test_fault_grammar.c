@@ -1,4 +1,5 @@
-/* The grammar of faults: every key arrives where it belongs, and what is no fault is refused with a message. */
+/* The grammar of faults: every key arrives where it belongs, and what is no fault is refused with a
+ * message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +25,8 @@ static void values_arrive_where_they_belong(void **state) {
     assert_true(kill.kind == SW_FAULT_KILL && kill.rank == 1 && kill.step == 3 && kill.at < 0);
     assert_string_equal(kill.text, "kill:rank=1,step=3");
     sw_fault stop = parsed("stop:rank=supervisor,at=1.5s");
-    assert_true(stop.kind == SW_FAULT_STOP && stop.rank == SW_FAULT_SUPERVISOR && stop.at == 1.5 && stop.step == 0);
+    assert_true(stop.kind == SW_FAULT_STOP && stop.rank == SW_FAULT_SUPERVISOR && stop.at == 1.5 &&
+                stop.step == 0);
     assert_true(parsed("stop:at=0.25,rank=0").at == 0.25);
     sw_fault slow = parsed("slow:rank=255,factor=4");
     assert_true(slow.kind == SW_FAULT_SLOW && slow.rank == 255 && slow.factor == 4);
@@ -39,15 +41,17 @@ static void values_arrive_where_they_belong(void **state) {
     assert_true(allocation.kind == SW_FAULT_ALLOCATION && allocation.k == 100 && allocation.n == 1);
     assert_int_equal(allocation.rank, SW_FAULT_EVERY_RANK);
     sw_fault write = parsed("write:error=ENOSPC,k=3,n=2,rank=0");
-    assert_true(write.kind == SW_FAULT_WRITE && write.error == ENOSPC && write.k == 3 && write.n == 2);
+    assert_true(write.kind == SW_FAULT_WRITE && write.error == ENOSPC && write.k == 3 &&
+                write.n == 2);
     assert_int_equal(parsed("write:error=short,k=1").error, SW_FAULT_CUT_SHORT);
 }
 
-/* One byte of a fault changed, left out or doubled: a fault or it is refused in one line that quotes it; nothing else happens. */
+/* One byte of a fault changed, left out or doubled: a fault or it is refused in one line that
+ * quotes it; nothing else happens. */
 static void any_text_is_a_fault_or_refused(void **state) {
-    static const char *const good[] = {"kill:rank=1,step=3", "slow:rank=0,factor=4",
-                                       "flip:rank=1,step=5,buffer=parameters,bit=17", "write:error=ENOSPC,k=3,file=*/steps/*",
-                                       "delay:rank=1,instruction=gather*,seconds=0.2"};
+    static const char *const good[] = {
+        "kill:rank=1,step=3", "slow:rank=0,factor=4", "flip:rank=1,step=5,buffer=parameters,bit=17",
+        "write:error=ENOSPC,k=3,file=*/steps/*", "delay:rank=1,instruction=gather*,seconds=0.2"};
     (void)state;
     int n_refused = 0;
     for (size_t g = 0; g < sizeof good / sizeof *good; g++)
@@ -59,7 +63,8 @@ static void any_text_is_a_fault_or_refused(void **state) {
                 snprintf(text, sizeof text, "%s", good[g]);
                 text[i] = (char)byte;
                 sw_status status = sw_fault_parse(text, &fault, &err);
-                assert_true(status == SW_OK || (status == SW_BAD_CONFIG && strstr(err.message, text)));
+                assert_true(status == SW_OK ||
+                            (status == SW_BAD_CONFIG && strstr(err.message, text)));
                 n_refused += status != SW_OK;
             }
     assert_true(n_refused > 10000);

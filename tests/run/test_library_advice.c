@@ -1,5 +1,5 @@
-/* What the command says of settings that cannot be run, sw_train_file says too: a program of somebody's own has no one else to
- * ask. */
+/* What the command says of settings that cannot be run, sw_train_file says too: a program of
+ * somebody's own has no one else to ask. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,25 +33,30 @@ static void is_refused(const char *text, sw_status expected, const char *const w
 }
 
 #define REST "train: {steps: 1}\ncheckpoint: {path: run}\n"
-#define NEW "model: {architecture: llama, layers: 1, hidden: 8, heads: 2, ffn: 16, max_positions: 512}\n"
+#define NEW \
+    "model: {architecture: llama, layers: 1, hidden: 8, heads: 2, ffn: 16, max_positions: 512}\n"
 
 static void names_of_the_hub_have_the_command_that_fetches_them(void **state) {
     (void)state;
-    is_refused("model: {path: HuggingFaceTB/SmolLM2-135M}\ndata: {train: [a.txt]}\n" REST, SW_BAD_FILE,
+    is_refused("model: {path: HuggingFaceTB/SmolLM2-135M}\ndata: {train: [a.txt]}\n" REST,
+               SW_BAD_FILE,
                (const char *[]){"run.yaml", "hf download HuggingFaceTB/SmolLM2-135M --local-dir ",
                                 "write model.path: SmolLM2-135M", NULL});
     is_refused(NEW "data: {train: [a.txt], tokenizer: gpt2}\n" REST, SW_BAD_FILE,
-               (const char *[]){"hf download gpt2 --local-dir ", "--include 'tokenizer*'", "data.tokenizer: gpt2", NULL});
+               (const char *[]){"hf download gpt2 --local-dir ", "--include 'tokenizer*'",
+                                "data.tokenizer: gpt2", NULL});
     is_refused(NEW "data: {train: [a/b], tokenizer: bytes}\n" REST, SW_BAD_FILE,
                (const char *[]){"hf download a/b --repo-type dataset", NULL});
 }
 
 static void what_is_missing_is_named(void **state) {
     (void)state;
-    is_refused("data: {train: [a.txt]}\n" REST, SW_BAD_CONFIG, (const char *[]){"run.yaml", "model.path", NULL});
-    is_refused(NEW "data: {tokenizer: bytes}\n" REST, SW_BAD_CONFIG, (const char *[]){"run.yaml", "write data.train", NULL});
-    is_refused(NEW "data: {train: [a.txt], tokenizer: bytes}\ncheckpoint: {path: run}\n", SW_BAD_CONFIG,
-               (const char *[]){"run.yaml", "train.steps", NULL});
+    is_refused("data: {train: [a.txt]}\n" REST, SW_BAD_CONFIG,
+               (const char *[]){"run.yaml", "model.path", NULL});
+    is_refused(NEW "data: {tokenizer: bytes}\n" REST, SW_BAD_CONFIG,
+               (const char *[]){"run.yaml", "write data.train", NULL});
+    is_refused(NEW "data: {train: [a.txt], tokenizer: bytes}\ncheckpoint: {path: run}\n",
+               SW_BAD_CONFIG, (const char *[]){"run.yaml", "train.steps", NULL});
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* test_loading.c: while a model or a checkpoint is read, which may take long: rank 0 says how far it is, and who asks for an end
- * does not wait for a step.
+/* test_loading.c: while a model or a checkpoint is read, which may take long: rank 0 says how far
+ * it is, and who asks for an end does not wait for a step.
  *
  * Files are slow here: this program's pread, which the library then calls too, sleeps in ranks.
  */
@@ -36,10 +36,12 @@ static void keep_line(void *to, const char *text) {
     }
 }
 
-/* The model has 39 tensors, each of which is a read: on one rank they take at least three seconds, so that there are lines. */
+/* The model has 39 tensors, each of which is a read: on one rank they take at least three seconds,
+ * so that there are lines. */
 static void a_long_reading_of_the_model_is_told_of(void **state) {
     (void)state;
-    char folder[] = "/tmp/shardwise-loading-XXXXXX", lines_path[64], run[96], command[96], *lines = NULL;
+    char folder[] = "/tmp/shardwise-loading-XXXXXX", lines_path[64], run[96], command[96],
+         *lines = NULL;
     int64_t n_bytes = 0;
     sw_error err = {0};
     assert_non_null(mkdtemp(folder));
@@ -49,7 +51,8 @@ static void a_long_reading_of_the_model_is_told_of(void **state) {
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
     options.listener = (sw_listener){.line = keep_line, .to = lines_path};
     supervisor = getpid();
-    if (sw_train_file(SW_SOURCE_FOLDER "/tests/golden/llama-untied/run.yaml", overrides, 3, &options, &err) != SW_OK)
+    if (sw_train_file(SW_SOURCE_FOLDER "/tests/golden/llama-untied/run.yaml", overrides, 3,
+                      &options, &err) != SW_OK)
         fail_msg("%s", err.message);
     if (sw_file_read(lines_path, 1 << 20, &lines, &n_bytes, &err) != SW_OK)
         fail_msg("%s", err.message);
@@ -72,20 +75,23 @@ static int n_steps_in(const char *path) {
     return n;
 }
 
-/* The signal is there before the ranks are: none of them takes a step, nothing is saved, and the next start goes on as if nothing
- * had been. First while the model is read, then a checkpoint. */
+/* The signal is there before the ranks are: none of them takes a step, nothing is saved, and the
+ * next start goes on as if nothing had been. First while the model is read, then a checkpoint. */
 static void an_end_does_not_wait_for_a_step(void **state) {
     static const struct {
         int number;
         sw_status status;
         const char *words;
-    } cases[] = {{SIGTERM, SW_TERMINATED, "SIGTERM"}, {SIGINT, SW_INTERRUPTED, "Ctrl-C"}, {SIGHUP, SW_HUNG_UP, "SIGHUP"}};
+    } cases[] = {{SIGTERM, SW_TERMINATED, "SIGTERM"},
+                 {SIGINT, SW_INTERRUPTED, "Ctrl-C"},
+                 {SIGHUP, SW_HUNG_UP, "SIGHUP"}};
     (void)state;
     char folder[] = "/tmp/shardwise-loading-XXXXXX", run[96], metrics[128], command[96];
     assert_non_null(mkdtemp(folder));
     snprintf(run, sizeof run, "checkpoint.path=%s/run", folder);
     snprintf(metrics, sizeof metrics, "%s/run/metrics.jsonl", folder);
-    const char *overrides[] = {run, "shard.ranks=2", "train.steps=2", "checkpoint.every=1", "log.every=1"};
+    const char *overrides[] = {run, "shard.ranks=2", "train.steps=2", "checkpoint.every=1",
+                               "log.every=1"};
     supervisor = 0; /* nothing is slow here */
     for (int n_done = 0; n_done <= 2; n_done += 2) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -94,7 +100,8 @@ static void an_end_does_not_wait_for_a_step(void **state) {
             sw_train_options options = SW_TRAIN_OPTIONS_INIT;
             options.stop_signal = &stop_signal;
             overrides[2] = n_done ? "train.steps=4" : "train.steps=2";
-            assert_int_equal(sw_train_file(SW_SOURCE_FOLDER "/tests/golden/llama-untied/run.yaml", overrides, 5, &options, &err),
+            assert_int_equal(sw_train_file(SW_SOURCE_FOLDER "/tests/golden/llama-untied/run.yaml",
+                                           overrides, 5, &options, &err),
                              cases[i].status);
             if (!strstr(err.message, cases[i].words) || !strstr(err.message, "while loading"))
                 fail_msg("%s", err.message);
@@ -102,7 +109,8 @@ static void an_end_does_not_wait_for_a_step(void **state) {
         }
         sw_error err = {0};
         sw_train_options options = SW_TRAIN_OPTIONS_INIT;
-        if (sw_train_file(SW_SOURCE_FOLDER "/tests/golden/llama-untied/run.yaml", overrides, 5, &options, &err) != SW_OK)
+        if (sw_train_file(SW_SOURCE_FOLDER "/tests/golden/llama-untied/run.yaml", overrides, 5,
+                          &options, &err) != SW_OK)
             fail_msg("%s", err.message);
         assert_int_equal(n_steps_in(metrics), n_done + 2);
     }

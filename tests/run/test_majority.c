@@ -8,7 +8,8 @@
 
 #include "train/majority.h"
 
-static void the_odd_ones_are_named_where_there_is_a_majority_and_all_where_there_is_none(void **state) {
+static void
+the_odd_ones_are_named_where_there_is_a_majority_and_all_where_there_is_none(void **state) {
     static const struct {
         uint64_t values[5];
         int n;
@@ -38,7 +39,7 @@ static void the_odd_ones_are_named_where_there_is_a_majority_and_all_where_there
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_odd_ones_are_named_where_there_is_a_majority_and_all_where_there_is_none)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(
+        the_odd_ones_are_named_where_there_is_a_majority_and_all_where_there_is_none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

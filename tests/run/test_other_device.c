@@ -1,7 +1,8 @@
-/* A device whose memory nobody reaches but itself: it is the CPU's, and cannot be touched except while one of the device's own
- * functions runs. Whole runs on it, which train, cross-check, save, go on, evaluate and generate, end in the same bits as those
- * on the CPU: so nothing above a device follows an address of its. (Mode `copy` is left out: what a transport copies into a
- * device's memory is the transport's business.) */
+/* A device whose memory nobody reaches but itself: it is the CPU's, and cannot be touched except
+ * while one of the device's own functions runs. Whole runs on it, which train, cross-check, save,
+ * go on, evaluate and generate, end in the same bits as those on the CPU: so nothing above a device
+ * follows an address of its. (Mode `copy` is left out: what a transport copies into a device's
+ * memory is the transport's business.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +65,8 @@ static void leave(void) {
 
 static bool is_ours(const void *address) {
     for (int i = 0; i < guarded.n_parts; i++)
-        if ((const char *)address >= guarded.part[i].at && (const char *)address < guarded.part[i].at + guarded.part[i].bytes)
+        if ((const char *)address >= guarded.part[i].at &&
+            (const char *)address < guarded.part[i].at + guarded.part[i].bytes)
             return true;
     return false;
 }
@@ -96,9 +98,13 @@ static void copy(const sw_device *device, void *to, const void *from, int64_t by
     leave();
 }
 
-static void run_kernel(const sw_device *device, sw_number_kind numbers, sw_kernel kernel, const sw_kernel_call *call) {
-    const int host = kernel == SW_KERNEL_SPLIT || kernel == SW_KERNEL_NORMAL ? 0 : kernel == SW_KERNEL_JOIN ? 2 : -1;
-    if (host >= 0 && !is_ours(call->operand[host])) { /* values of the host are brought here first */
+static void run_kernel(const sw_device *device, sw_number_kind numbers, sw_kernel kernel,
+                       const sw_kernel_call *call) {
+    const int host = kernel == SW_KERNEL_SPLIT || kernel == SW_KERNEL_NORMAL ? 0
+                     : kernel == SW_KERNEL_JOIN                              ? 2
+                                                                             : -1;
+    if (host >= 0 &&
+        !is_ours(call->operand[host])) { /* values of the host are brought here first */
         fprintf(stderr, "%s is given the host's memory\n", sw_kernel_name(kernel));
         abort();
     }
@@ -132,12 +138,15 @@ static void close_other(sw_device *device) {
 }
 
 /* Linked in place of sw_rank_device_open, which is __real_... */
-sw_status __real_sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding, const sw_cores *cores, sw_kernel_set set,
-                                     sw_gemm_kind gemm, sw_device **device, sw_error *err);
-sw_status __wrap_sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding, const sw_cores *cores, sw_kernel_set set,
-                                     sw_gemm_kind gemm, sw_device **device, sw_error *err);
-sw_status __wrap_sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding, const sw_cores *cores, sw_kernel_set set,
-                                     sw_gemm_kind gemm, sw_device **device, sw_error *err) {
+sw_status __real_sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding,
+                                     const sw_cores *cores, sw_kernel_set set, sw_gemm_kind gemm,
+                                     sw_device **device, sw_error *err);
+sw_status __wrap_sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding,
+                                     const sw_cores *cores, sw_kernel_set set, sw_gemm_kind gemm,
+                                     sw_device **device, sw_error *err);
+sw_status __wrap_sw_rank_device_open(const sw_comm *comm, const sw_sharding *sharding,
+                                     const sw_cores *cores, sw_kernel_set set, sw_gemm_kind gemm,
+                                     sw_device **device, sw_error *err) {
     sw_status status = __real_sw_rank_device_open(comm, sharding, cores, set, gemm, device, err);
     if (status || !is_other)
         return status;
@@ -166,8 +175,10 @@ typedef struct run_folder {
 } run_folder;
 
 static const char settings[] =
-    "model: {architecture: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, max_positions: 32, dropout: 0.1, save_dtype: fp32}\n"
-    "data: {train: [text.txt], validation: [text.txt], validation_rows: 5, tokenizer: bytes, sequence_length: 16}\n"
+    "model: {architecture: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, max_positions: 32, "
+    "dropout: 0.1, save_dtype: fp32}\n"
+    "data: {train: [text.txt], validation: [text.txt], validation_rows: 5, tokenizer: bytes, "
+    "sequence_length: 16}\n"
     "train: {batch_size: 5, micro_batch_size: 1, validate_every: 2, threads: 2}\n"
     "optimizer: {learning_rate: 1e-2}\n"
     "guard: {verify_every: 1}\n"
@@ -175,7 +186,8 @@ static const char settings[] =
     "log: {every: 1}\n";
 
 static void write_ids(const char *path) {
-    char npy[128 + 4 * 100] = "\x93NUMPY\x01\x00\x76\x00{'descr': '<i4', 'fortran_order': False, 'shape': (100,), }";
+    char npy[128 + 4 * 100] =
+        "\x93NUMPY\x01\x00\x76\x00{'descr': '<i4', 'fortran_order': False, 'shape': (100,), }";
     npy[6] = 1, npy[7] = 0, npy[8] = 118, npy[9] = 0;
     for (size_t i = 10 + strlen(npy + 10); i < 128; i++)
         npy[i] = i == 127 ? '\n' : ' ';
@@ -199,8 +211,10 @@ static int make_folder(void **state) {
     snprintf(path, sizeof path, "%s/text.txt", folder->path);
     snprintf(folder->yaml, sizeof folder->yaml, "%s/run.yaml", folder->path);
     *state = folder;
-    return sw_file_write(path, text, sizeof text, NULL) || sw_file_write(folder->yaml, settings, sizeof settings - 1, NULL) ? -1
-                                                                                                                            : 0;
+    return sw_file_write(path, text, sizeof text, NULL) ||
+                   sw_file_write(folder->yaml, settings, sizeof settings - 1, NULL)
+               ? -1
+               : 0;
 }
 
 static int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -233,15 +247,18 @@ static void train(const run_folder *folder, const choice *c, const char *name, i
     snprintf(text[3], 64, "shard.param_dtype=%s", c->dtype);
     snprintf(text[4], 64, "shard.accumulate=%s", c->accumulate);
     snprintf(text[5], 64, "train.steps=%d", n_steps);
-    const char *overrides[] = {text[0], text[1], text[2], text[3], text[4], text[5], "checkpoint.every=1"};
+    const char *overrides[] = {
+        text[0], text[1], text[2], text[3], text[4], text[5], "checkpoint.every=1"};
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
     sw_error err = {0};
     if (sw_train_file(folder->yaml, overrides, 7, &options, &err) != SW_OK)
-        fail_msg("%s: stage %d, %d ranks, %s, %s: %s", name, c->stage, c->n_ranks, c->dtype, c->accumulate, err.message);
+        fail_msg("%s: stage %d, %d ranks, %s, %s: %s", name, c->stage, c->n_ranks, c->dtype,
+                 c->accumulate, err.message);
 }
 
-static const choice CHOICES[] = {{3, 1, "fp32", "sharded"}, {3, 2, "bf16", "sharded"},   {3, 3, "fp32", "unsharded"},
-                                 {2, 2, "fp32", "sharded"}, {1, 2, "bf16", "unsharded"}, {0, 2, "bf16", "sharded"},
+static const choice CHOICES[] = {{3, 1, "fp32", "sharded"},   {3, 2, "bf16", "sharded"},
+                                 {3, 3, "fp32", "unsharded"}, {2, 2, "fp32", "sharded"},
+                                 {1, 2, "bf16", "unsharded"}, {0, 2, "bf16", "sharded"},
                                  {0, 1, "fp32", "sharded"}};
 
 static void training_ends_in_the_same_bits(void **state) {
@@ -256,7 +273,8 @@ static void training_ends_in_the_same_bits(void **state) {
             is_other = true;
             train(folder, &CHOICES[i], other, n_steps);
         }
-        assert_int_equal(shell("cd '%s/%s' && n=0 && for f in $(find . -name '*.safetensors'); do cmp $f ../%s/$f || exit 1; "
+        assert_int_equal(shell("cd '%s/%s' && n=0 && for f in $(find . -name '*.safetensors'); do "
+                               "cmp $f ../%s/$f || exit 1; "
                                "n=$((n + 1)); done; test $n -ge 4",
                                folder->path, cpu, other),
                          0);
@@ -274,7 +292,8 @@ static void keep_token(void *to, int64_t text, int32_t id) {
 static void generation_gives_the_same_tokens(void **state) {
     const run_folder *folder = *state;
     static const int32_t ids[] = {'a', 'b', 'e', 'j'};
-    const sw_prompt prompts[] = {{.ids = ids, .n_ids = 4}, {.ids = ids + 1, .n_ids = 2}, {.ids = ids, .n_ids = 1}};
+    const sw_prompt prompts[] = {
+        {.ids = ids, .n_ids = 4}, {.ids = ids + 1, .n_ids = 2}, {.ids = ids, .n_ids = 1}};
     char model[300], path[2][300];
     snprintf(model, sizeof model, "%s/cpu0/model", folder->path);
     for (int i = 0; i < 2; i++) {
@@ -295,9 +314,10 @@ static void generation_gives_the_same_tokens(void **state) {
         if (sw_generate(&options, &err) != SW_OK)
             fail_msg("%s", err.message);
     }
-    assert_int_equal(shell("test $(wc -l <'%s') -ge 40 && sort '%s' >'%s.s' && sort '%s' | cmp - '%s.s'", path[0], path[0],
-                           path[0], path[1], path[0]),
-                     0);
+    assert_int_equal(
+        shell("test $(wc -l <'%s') -ge 40 && sort '%s' >'%s.s' && sort '%s' | cmp - '%s.s'",
+              path[0], path[0], path[0], path[1], path[0]),
+        0);
 }
 
 static void evaluation_gives_the_same_loss(void **state) {

@@ -1,4 +1,5 @@
-/* Scores: golden losses on any number of ranks, and questions against log-probabilities that decoding gives. */
+/* Scores: golden losses on any number of ranks, and questions against log-probabilities that
+ * decoding gives. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,8 @@
 
 #define GOLDEN SW_SOURCE_FOLDER "/tests/golden/"
 
-/* The loss before the first step, over one step's rows, is that of PyTorch in fp64 (fp64.steps[0].loss of expect.json). */
+/* The loss before the first step, over one step's rows, is that of PyTorch in fp64
+ * (fp64.steps[0].loss of expect.json). */
 static void losses_are_those_of_pytorch_on_any_number_of_ranks(void **state) {
     static const struct {
         const char *folder;
@@ -100,7 +102,8 @@ static void in_folder(const char *folder, const char *name, char path[600]) {
 }
 
 /* The golden model in a folder of its own, with another mask, and its first tokens. */
-static void make_window_case(const char *folder, const char *model, bool is_causal, int64_t n_tokens) {
+static void make_window_case(const char *folder, const char *model, bool is_causal,
+                             int64_t n_tokens) {
     char from[600], to[600];
     sw_error err;
     uint8_t bytes[SW_NPY_HEADER + 2 * 256]; /* of uint16 */
@@ -124,14 +127,15 @@ static void make_window_case(const char *folder, const char *model, bool is_caus
     fclose(file);
     assert_int_equal(sw_npy_open(&writer, to, SW_I32, &err), SW_OK);
     for (int64_t i = 0; i < n_tokens; i++)
-        assert_int_equal(sw_npy_put(&writer, sw_npy_element(SW_U16, bytes + SW_NPY_HEADER, i), &err), SW_OK);
+        assert_int_equal(
+            sw_npy_put(&writer, sw_npy_element(SW_U16, bytes + SW_NPY_HEADER, i), &err), SW_OK);
     assert_int_equal(sw_npy_finish(&writer, &err), SW_OK);
     assert_int_equal(sw_npy_publish(&writer, &err), SW_OK);
     sw_npy_close(&writer);
 }
 
-/* Of any length and stride, every token but the first is scored once, by both masks, and as transformers does it; padding behind
- * a short window is seen by nobody. */
+/* Of any length and stride, every token but the first is scored once, by both masks, and as
+ * transformers does it; padding behind a short window is seen by nobody. */
 static void windows_are_scored_as_transformers_does(void **state) {
     (void)state;
     char folder[] = "/tmp/shardwise-score-XXXXXX", data[600], command[700];
@@ -158,8 +162,8 @@ static void windows_are_scored_as_transformers_does(void **state) {
             assert_int_equal(score.n_targets, WINDOWS[i].n_tokens - 1);
             if (!(fabs(score.loss - WINDOWS[i].loss) < 2e-6 * WINDOWS[i].loss))
                 fail_msg("%s, %s, length %d, stride %d: loss %.9f, not %.9f", WINDOWS[i].model,
-                         WINDOWS[i].is_causal ? "causal" : "full", (int)WINDOWS[i].length, (int)WINDOWS[i].stride, score.loss,
-                         WINDOWS[i].loss);
+                         WINDOWS[i].is_causal ? "causal" : "full", (int)WINDOWS[i].length,
+                         (int)WINDOWS[i].stride, score.loss, WINDOWS[i].loss);
             first = n_ranks == 1 ? score.loss : first;
             assert_memory_equal(&score.loss, &first, sizeof first);
         }
@@ -171,7 +175,8 @@ static void windows_are_scored_as_transformers_does(void **state) {
 /* ---- questions ---- */
 
 static const char *const prompt = "Of these";
-static const char *const texts[] = {" a", " short one", " one that is much longer than all of the others", "!"};
+static const char *const texts[] = {" a", " short one",
+                                    " one that is much longer than all of the others", "!"};
 enum { N_CHOICES = sizeof texts / sizeof *texts };
 
 typedef struct asked {
@@ -229,7 +234,8 @@ static void questions_are_won_by_the_likeliest_choice(void **state) {
     copy_file(GOLDEN "llama-tied/model", folder, "config.json");
     copy_file(GOLDEN "llama-tied/model", folder, "model.safetensors");
     assert_int_equal(sw_bytes_tokenizer_write(folder, &err), SW_OK);
-    a.totals = mmap(NULL, N_CHOICES * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    a.totals = mmap(NULL, N_CHOICES * sizeof(double), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(a.totals, MAP_FAILED);
     const sw_decoder_choice choice = {{.folder = folder}, 1, 1, 100, SW_F32};
     if (sw_decoder_create(&choice, &a.decoder, &err) || sw_launch(&launch, ask, &a, &err))
@@ -245,8 +251,8 @@ static void questions_are_won_by_the_likeliest_choice(void **state) {
             fprintf(file, "%s\"%s\"", i ? ", " : "", texts[i]);
         fprintf(file, "]}\n");
     }
-    fprintf(file, "{\"prompt\": \"%s\", \"choices\": [\"%s\", \"%s\"], \"answer\": 0}\n", prompt, texts[best_of(a.totals, true)],
-            texts[(best_of(a.totals, true) + 1) % N_CHOICES]);
+    fprintf(file, "{\"prompt\": \"%s\", \"choices\": [\"%s\", \"%s\"], \"answer\": 0}\n", prompt,
+            texts[best_of(a.totals, true)], texts[(best_of(a.totals, true) + 1) % N_CHOICES]);
     fclose(file);
     for (int n_ranks = 1; n_ranks <= 3; n_ranks++) {
         sw_choices_score score;

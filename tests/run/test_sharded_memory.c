@@ -1,5 +1,5 @@
-/* What each stage of sharded parameters holds in a rank: the plan is the arithmetic of docs/embedding.md, and a step touches what
- * is planned. */
+/* What each stage of sharded parameters holds in a rank: the plan is the arithmetic of
+ * docs/embedding.md, and a step touches what is planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,8 +26,8 @@ static sw_status take_a_step(sw_comm *comm, void *arg, sw_error *err) {
         char name[16];
         snprintf(name, sizeof name, "unit %d", u);
         RANK_TRY(sw_sharded_add_unit(s, name, &unit[u], err));
-        RANK_TRY(
-            sw_sharded_add_parameter(s, unit[u], name, 1, (int64_t[]){ELEMENTS}, (sw_initial){SW_INIT_ONES}, &parameter, err));
+        RANK_TRY(sw_sharded_add_parameter(s, unit[u], name, 1, (int64_t[]){ELEMENTS},
+                                          (sw_initial){SW_INIT_ONES}, &parameter, err));
     }
     RANK_TRY(sw_sharded_commit(s, err));
     for (int u = 0; u < UNITS; u++) {

@@ -1,4 +1,5 @@
-/* Sharded parameters with each allocation failing in turn, from creation to the first step: an error that says so, no crash. */
+/* Sharded parameters with each allocation failing in turn, from creation to the first step: an
+ * error that says so, no crash. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@
 
 #include "support/comm_ranks.h"
 
-/* Sanitizers bring an allocator of their own, so there the test only walks the way on which nothing fails. */
+/* Sanitizers bring an allocator of their own, so there the test only walks the way on which nothing
+ * fails. */
 #ifdef SW_SANITIZED
 #define CAN_FAIL 0
 #endif
@@ -46,7 +48,8 @@ static sw_status train(sw_sharded *s, sw_error *err) {
     sw_initial ones = {.initializer = SW_INIT_ONES};
     for (int u = 0; u < 2; u++) {
         RANK_TRY(sw_sharded_add_unit(s, u ? "second" : "first", &unit[u], err));
-        RANK_TRY(sw_sharded_add_parameter(s, unit[u], u ? "w" : "v", 1, (int64_t[]){300}, ones, &parameter[u], err));
+        RANK_TRY(sw_sharded_add_parameter(s, unit[u], u ? "w" : "v", 1, (int64_t[]){300}, ones,
+                                          &parameter[u], err));
     }
     RANK_TRY(sw_sharded_commit(s, err));
     for (int u = 0; u < 2; u++) {
@@ -80,7 +83,8 @@ static sw_status fail_each_allocation(sw_comm *comm, void *arg, sw_error *err) {
         bool did_fail = CAN_FAIL && n_left < 0;
         n_left = -1;
         if (status != (did_fail ? SW_NO_MEMORY : SW_OK) || (status != SW_OK && !own.message[0]))
-            return sw_fail(err, SW_BUG, "allocation %d: %s: %s", n, sw_status_name(status), own.message);
+            return sw_fail(err, SW_BUG, "allocation %d: %s: %s", n, sw_status_name(status),
+                           own.message);
     }
     RANK_CHECK(status == SW_OK && (!CAN_FAIL || n > 5));
     return SW_OK;
@@ -103,7 +107,8 @@ static sw_status count_in_a_step(sw_comm *comm, void *arg, sw_error *err) {
     sw_sharded_options options = SW_SHARDED_OPTIONS_INIT;
     RANK_TRY(sw_sharded_create(comm, &options, &s, err));
     RANK_TRY(sw_sharded_add_unit(s, "unit", &unit, err));
-    RANK_TRY(sw_sharded_add_parameter(s, unit, "w", 1, (int64_t[]){300}, (sw_initial){0}, &parameter, err));
+    RANK_TRY(sw_sharded_add_parameter(s, unit, "w", 1, (int64_t[]){300}, (sw_initial){0},
+                                      &parameter, err));
     RANK_TRY(sw_sharded_commit(s, err));
     for (int step = 0; step < 4; step++) {
         n_left = INT64_MAX; /* counts down */

@@ -1,4 +1,5 @@
-/* A real model: SmolLM2-135M-Instruct, against what PyTorch makes. Runs where SW_SMOLLM2 names its folder, else is skipped. */
+/* A real model: SmolLM2-135M-Instruct, against what PyTorch makes. Runs where SW_SMOLLM2 names its
+ * folder, else is skipped. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +77,8 @@ static sw_status score_passage(sw_comm *comm, void *arg, sw_error *err) {
         RANK_TRY(sw_decoder_step(decoder, &passage[t], &t, &logits, err));
         double found = log_probability(logits, decoder->runner.model.vocabulary, passage[t + 1]);
         if (!(fabs(found - passage_log_probabilities[t]) <= 1e-3))
-            return sw_fail(err, SW_BUG, "token %d: log-probability %.6f, not %.6f", t + 1, found, passage_log_probabilities[t]);
+            return sw_fail(err, SW_BUG, "token %d: log-probability %.6f, not %.6f", t + 1, found,
+                           passage_log_probabilities[t]);
     }
     sw_decoder_close(decoder);
     return SW_OK;
@@ -91,7 +93,8 @@ static void log_probabilities_of_a_passage_are_those_of_pytorch(void **state) {
     sw_decoder decoder;
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
     const sw_decoder_choice choice = {{.folder = folder}, 1, 1, COUNT(passage), SW_F32};
-    if (sw_decoder_create(&choice, &decoder, &err) || sw_launch(&launch, score_passage, &decoder, &err))
+    if (sw_decoder_create(&choice, &decoder, &err) ||
+        sw_launch(&launch, score_passage, &decoder, &err))
         fail_msg("%s", err.message);
     sw_decoder_free(&decoder);
 }

@@ -1,4 +1,5 @@
-/* A text ends before the first stop text, however its bytes arrive, and nothing of a stop text is shown. */
+/* A text ends before the first stop text, however its bytes arrive, and nothing of a stop text is
+ * shown. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@ static int n_ends;
 static int64_t n_tokens;
 static sw_text_end end;
 
-static sw_status show_text(void *to, int64_t prompt, const char *bytes, size_t n_bytes, sw_error *err) {
+static sw_status show_text(void *to, int64_t prompt, const char *bytes, size_t n_bytes,
+                           sw_error *err) {
     (void)err;
     (void)to;
     (void)prompt;
@@ -61,9 +63,11 @@ static void a_text_ends_before_the_first_stop_text(void **state) {
         {"abcdef", {"cd"}, 99, NO_END, "ab", SW_END_STOP},
         {"abcabcabd", {"abcabd"}, 99, NO_END, "abc", SW_END_STOP}, /* begins again inside itself */
         {"aaab", {"aab"}, 99, NO_END, "a", SW_END_STOP},
-        {"abcdef", {"ef", "cde", "x"}, 99, NO_END, "ab", SW_END_STOP}, /* the one that is whole first */
+        {"abcdef", {"ef", "cde", "x"}, 99, NO_END, "ab", SW_END_STOP}, /* the one that is whole
+                                                                          first */
         {"abcdef", {"abcdef"}, 99, NO_END, "", SW_END_STOP},
-        {"abcdef", {"defg"}, 6, NO_END, "abcdef", SW_END_TOKENS}, /* what was held back is shown in the end */
+        {"abcdef", {"defg"}, 6, NO_END, "abcdef", SW_END_TOKENS}, /* what was held back is shown in
+                                                                     the end */
         {"abcdef", {"cd"}, 3, NO_END, "abc", SW_END_TOKENS},
         {"abcdef", {"x"}, 99, 4, "abcd", SW_END_OF_TEXT},
         {"abcdef", {"de"}, 99, 4, "abcd", SW_END_OF_TEXT},
@@ -84,9 +88,12 @@ static void a_text_ends_before_the_first_stop_text(void **state) {
         n_ends = 0;
         assert_int_equal(sw_streamed_text_create(&options, 0, 7, tokenizer, &text, &err), SW_OK);
         for (int t = 0; cases[i].said[t] && !text.is_over; t++) {
-            assert_int_equal(sw_streamed_text_push(&text, (unsigned char)cases[i].said[t], t == cases[i].end_at, &err), SW_OK);
+            assert_int_equal(sw_streamed_text_push(&text, (unsigned char)cases[i].said[t],
+                                                   t == cases[i].end_at, &err),
+                             SW_OK);
             assert_int_equal(sw_streamed_text_show(&text, &err), SW_OK);
-            assert_int_equal(strncmp(cases[i].expected, shown, strlen(shown)), 0); /* nothing is taken back */
+            assert_int_equal(strncmp(cases[i].expected, shown, strlen(shown)),
+                             0); /* nothing is taken back */
         }
         assert_true(text.is_over);
         assert_int_equal(n_ends, 1);

@@ -1,5 +1,6 @@
-/* test_formulas.c: bytes of model states and bytes moved, against the formulas of ZeRO (Rajbhandari et al. 2020, sections 5 and
- * 7), with a model whose parameters need no padding; and with padding, against the layout.
+/* test_formulas.c: bytes of model states and bytes moved, against the formulas of ZeRO (Rajbhandari
+ * et al. 2020, sections 5 and 7), with a model whose parameters need no padding; and with padding,
+ * against the layout.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,10 +13,12 @@
 #include "support/program_case.h"
 #include "support/small_models.h"
 
-/* Blocks of 256 + 256 x 256 + 256 parameters, embedding and head of 32 x 256: multiples of 256 N for N = 1, 2. */
+/* Blocks of 256 + 256 x 256 + 256 parameters, embedding and head of 32 x 256: multiples of 256 N
+ * for N = 1, 2. */
 enum { CHANNELS = 256, VOCABULARY = 32, BLOCKS = 5 };
 static const stack UNPADDED = {STACK_PLAIN, BLOCKS, CHANNELS, VOCABULARY, false};
-static const int64_t BLOCK = CHANNELS * CHANNELS + 2 * CHANNELS, ROOT = 2 * VOCABULARY * CHANNELS, ALL = BLOCKS * BLOCK + ROOT;
+static const int64_t BLOCK = CHANNELS * CHANNELS + 2 * CHANNELS, ROOT = 2 * VOCABULARY * CHANNELS,
+                     ALL = BLOCKS * BLOCK + ROOT;
 
 static program_case unpadded(int n_ranks, int stage) {
     program_case c = program_graph(N_SMALL_MODELS);
@@ -28,12 +31,14 @@ static program_case unpadded(int n_ranks, int stage) {
 static int64_t states_bytes(const built_program *b, sw_memory_class memory_class) {
     int64_t bytes = 0;
     for (int i = 0; i < b->states.buffers.n; i++)
-        bytes += b->states.buffers.item[i].memory_class == memory_class ? b->states.buffers.item[i].bytes : 0;
+        bytes += b->states.buffers.item[i].memory_class == memory_class
+                     ? b->states.buffers.item[i].bytes
+                     : 0;
     return bytes;
 }
 
-/* bf16, AdamW: the copy is 2 bytes, low half 2, moments 8, the gradient 4: 16 in all, as mixed precision has, with fp32
- * gradients. */
+/* bf16, AdamW: the copy is 2 bytes, low half 2, moments 8, the gradient 4: 16 in all, as mixed
+ * precision has, with fp32 gradients. */
 static void stages_divide_what_their_names_say(void **state) {
     (void)state;
     for (int n = 1; n <= 2; n++)
@@ -43,8 +48,10 @@ static void stages_divide_what_their_names_say(void **state) {
                 c.sharding.accumulate_sharded = is_sharded;
                 built_program b;
                 program_build(&c, &b);
-                int64_t parameters = 2 * ALL / (stage == 3 ? n : 1), optimizer = 10 * ALL / (stage >= 1 ? n : 1);
-                int64_t whole = stage < 2 || !is_sharded ? 4 * ALL : 0, own = is_sharded ? 4 * ALL / n : 0;
+                int64_t parameters = 2 * ALL / (stage == 3 ? n : 1),
+                        optimizer = 10 * ALL / (stage >= 1 ? n : 1);
+                int64_t whole = stage < 2 || !is_sharded ? 4 * ALL : 0,
+                        own = is_sharded ? 4 * ALL / n : 0;
                 holds(&b, -1, states_bytes(&b, SW_MEMORY_PARAMETERS) == parameters);
                 holds(&b, -1, states_bytes(&b, SW_MEMORY_OPTIMIZER) == optimizer);
                 holds(&b, -1, states_bytes(&b, SW_MEMORY_GRADIENTS) == whole + own);
@@ -85,7 +92,8 @@ static void frozen_parameters_have_a_copy_alone(void **state) {
     c.about = &about;
     built_program b;
     program_build(&c, &b);
-    int64_t trained = BLOCKS * 2 * CHANNELS; /* norms and biases: 512 in each block, 256 to each of 2 ranks */
+    int64_t trained =
+        BLOCKS * 2 * CHANNELS; /* norms and biases: 512 in each block, 256 to each of 2 ranks */
     holds(&b, -1, states_bytes(&b, SW_MEMORY_PARAMETERS) == 2 * ALL / 2);
     holds(&b, -1, states_bytes(&b, SW_MEMORY_OPTIMIZER) == 10 * trained / 2);
     holds(&b, -1, states_bytes(&b, SW_MEMORY_GRADIENTS) == 4 * trained / 2);
@@ -93,8 +101,8 @@ static void frozen_parameters_have_a_copy_alone(void **state) {
 }
 
 /* Elements that a rank receives in a step of G slots, times N / (N - 1). */
-static void check_traffic(int stage, bool reshard, bool is_sharded, bool recompute, int64_t slots, int64_t gathered,
-                          int64_t reduced) {
+static void check_traffic(int stage, bool reshard, bool is_sharded, bool recompute, int64_t slots,
+                          int64_t gathered, int64_t reduced) {
     for (int mode = 0; mode < 2; mode++) {
         program_case c = unpadded(2, stage);
         c.sharding.reshard_after_forward = reshard;
@@ -103,7 +111,8 @@ static void check_traffic(int stage, bool reshard, bool is_sharded, bool recompu
         c.recompute = recompute;
         built_program b;
         program_build(&c, &b);
-        int64_t gather_bytes, reduce_bytes, size = stage == 0 ? 4 : 2; /* stage 0 gathers gradients */
+        int64_t gather_bytes, reduce_bytes,
+            size = stage == 0 ? 4 : 2; /* stage 0 gathers gradients */
         sw_program_traffic(&b.program, (int)slots, &gather_bytes, &reduce_bytes);
         holds(&b, -1, gather_bytes == gathered * size / 2);
         holds(&b, -1, reduce_bytes == reduced * 4 / 2);
@@ -115,28 +124,34 @@ static void a_step_moves_what_zero_says_but_for_the_root_and_the_last_blocks(voi
     (void)state;
     for (int64_t slots = 1; slots < 5; slots += 3)
         for (int recompute = 0; recompute < 2; recompute++) {
-            for (int stage = 0; stage < 3; stage++) { /* one gather a step; a reduction a slot, or one a step: 2 times all */
+            for (int stage = 0; stage < 3;
+                 stage++) { /* one gather a step; a reduction a slot, or one a step: 2 times all */
                 check_traffic(stage, true, true, recompute, slots, ALL, slots * ALL);
                 check_traffic(stage, true, false, recompute, slots, ALL, ALL);
             }
-            /* 3 times all for each slot, less one gather of the root and, at prefetch 1, one of each of the last two blocks */
-            check_traffic(3, true, true, recompute, slots, slots * (2 * ALL - ROOT - 2 * BLOCK), slots * ALL);
-            check_traffic(3, true, false, recompute, slots, slots * (2 * ALL - ROOT - 2 * BLOCK), ALL);
+            /* 3 times all for each slot, less one gather of the root and, at prefetch 1, one of
+             * each of the last two blocks */
+            check_traffic(3, true, true, recompute, slots, slots * (2 * ALL - ROOT - 2 * BLOCK),
+                          slots * ALL);
+            check_traffic(3, true, false, recompute, slots, slots * (2 * ALL - ROOT - 2 * BLOCK),
+                          ALL);
             check_traffic(3, false, true, recompute, slots, slots * ALL, slots * ALL);
             check_traffic(3, false, false, recompute, slots, slots * ALL, ALL);
         }
 }
 
-/* With padding: what moves is N - 1 shards of each group, and shards are larger than the parameters need by less than a cut a
- * rank and a block a parameter. */
+/* With padding: what moves is N - 1 shards of each group, and shards are larger than the parameters
+ * need by less than a cut a rank and a block a parameter. */
 static void check_padding(const built_program *b) {
-    int64_t gather_bytes, reduce_bytes, expected = 0, size = sw_dtype_bytes(b->of->sharding.parameter_dtype);
+    int64_t gather_bytes, reduce_bytes, expected = 0,
+                                        size = sw_dtype_bytes(b->of->sharding.parameter_dtype);
     sw_program_traffic(&b->program, 1, &gather_bytes, &reduce_bytes);
     for (int g = 0; g < b->layout.n_groups; g++) {
         const sw_group *group = &b->layout.groups[g];
         int64_t padding = group->shard * b->layout.n_shards - group->n_elements;
         holds(b, -1,
-              padding >= 0 && padding < group->n_parameters * SW_BLOCK + b->layout.n_shards * sw_sharding_cut(&b->of->sharding));
+              padding >= 0 && padding < group->n_parameters * SW_BLOCK +
+                                            b->layout.n_shards * sw_sharding_cut(&b->of->sharding));
         if (group->is_trainable && !b->of->is_forward)
             expected += (b->layout.n_shards - 1) * group->shard * 4;
     }
@@ -148,7 +163,8 @@ static void check_padding(const built_program *b) {
             by_kind[instruction->is_gradient] += instruction->moved_bytes;
         if (instruction->kind == SW_DO_GATHER)
             holds(b, i,
-                  instruction->moved_bytes == (b->layout.n_shards - 1) * b->layout.groups[instruction->group].shard *
+                  instruction->moved_bytes == (b->layout.n_shards - 1) *
+                                                  b->layout.groups[instruction->group].shard *
                                                   (instruction->is_gradient ? 4 : size));
     }
     holds(b, -1, gather_bytes == by_kind[0] + by_kind[1]);

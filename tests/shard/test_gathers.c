@@ -1,5 +1,5 @@
-/* test_gathers.c: stage 3, over every graph and setting: what a kernel reads is gathered, nothing is gathered over what is still
- * held, and as often as the formula of ZeRO says.
+/* test_gathers.c: stage 3, over every graph and setting: what a kernel reads is gathered, nothing
+ * is gathered over what is still held, and as often as the formula of ZeRO says.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,13 +25,15 @@ static bool is_copy(const built_program *b) {
 }
 
 static int64_t whole_bytes(const built_program *b, int group) {
-    return b->layout.groups[group].shard * b->layout.n_shards * sw_dtype_bytes(b->of->sharding.parameter_dtype);
+    return b->layout.groups[group].shard * b->layout.n_shards *
+           sw_dtype_bytes(b->of->sharding.parameter_dtype);
 }
 
 /* The last RESHARD before `i` that gave `buffer` back, -1 if none. */
 static int last_reshard_of(const sw_program *p, int i, int buffer) {
     while (--i >= 0)
-        if (p->instructions.item[i].kind == SW_DO_RESHARD && p->instructions.item[i].operand[0].buffer == buffer)
+        if (p->instructions.item[i].kind == SW_DO_RESHARD &&
+            p->instructions.item[i].operand[0].buffer == buffer)
             return i;
     return -1;
 }
@@ -43,20 +45,29 @@ static void gather(const built_program *b, int i, gathered *state) {
     int64_t slice = whole_bytes(b, g) / b->layout.n_shards;
     holds(b, i, state[g].instruction < 0);
     holds(b, i,
-          own->buffer == b->states.copy[g] && own->offset == 0 && own->own_stride[SW_AXIS_SHARD] == slice && own->bytes == slice);
+          own->buffer == b->states.copy[g] && own->offset == 0 &&
+              own->own_stride[SW_AXIS_SHARD] == slice && own->bytes == slice);
     holds(b, i, gather->by_step == b->layout.groups[g].is_trainable);
     if (is_copy(b)) {
         const sw_buffer *buffer = &b->program.buffers.item[to->buffer];
-        holds(b, i, gather->lane == SW_LANE_COMMUNICATION && buffer->memory_class == SW_MEMORY_GATHER);
-        holds(b, i, to->bytes == whole_bytes(b, g) && to->offset >= 0 && to->offset + to->bytes <= buffer->bytes);
+        holds(b, i,
+              gather->lane == SW_LANE_COMMUNICATION && buffer->memory_class == SW_MEMORY_GATHER);
+        holds(b, i,
+              to->bytes == whole_bytes(b, g) && to->offset >= 0 &&
+                  to->offset + to->bytes <= buffer->bytes);
         for (int other = 0; other < b->layout.n_groups; other++)
             holds(b, i,
                   state[other].instruction < 0 || state[other].buffer != to->buffer ||
-                      state[other].offset + state[other].bytes <= to->offset || to->offset + to->bytes <= state[other].offset);
+                      state[other].offset + state[other].bytes <= to->offset ||
+                      to->offset + to->bytes <= state[other].offset);
         int before = last_reshard_of(&b->program, i, to->buffer);
-        int awaited = before < 0 ? last_reshard_of(&b->program, b->program.instructions.n, to->buffer) : before;
+        int awaited = before < 0
+                          ? last_reshard_of(&b->program, b->program.instructions.n, to->buffer)
+                          : before;
         holds(b, i, gather->n_waits == 1 && awaited >= 0 && gather->wait[0].instruction == awaited);
-        holds(b, i, before < 0 ? gather->wait[0].when == SW_SLOT_BEFORE : gather->wait[0].when == SW_THIS_SLOT);
+        holds(b, i,
+              before < 0 ? gather->wait[0].when == SW_SLOT_BEFORE
+                         : gather->wait[0].when == SW_THIS_SLOT);
     } else
         holds(b, i, gather->lane == SW_LANE_COMPUTE && to->buffer < 0);
     state[g] = (gathered){i, to->buffer, to->offset, whole_bytes(b, g)};
@@ -68,13 +79,17 @@ static void reshard(const built_program *b, int i, gathered *state) {
     for (int k = 0; k < 2; k++)
         if (groups[k] >= 0) {
             holds(b, i, state[groups[k]].instruction >= 0);
-            holds(b, i, !is_copy(b) || state[groups[k]].buffer == b->program.instructions.item[i].operand[0].buffer);
+            holds(b, i,
+                  !is_copy(b) ||
+                      state[groups[k]].buffer == b->program.instructions.item[i].operand[0].buffer);
             state[groups[k]].instruction = -1;
         }
 }
 
-/* `waited`: the furthest instruction of the communication lane that the compute lane has waited for. */
-static void kernel(const built_program *b, int i, const sw_op *op, const gathered *state, int waited) {
+/* `waited`: the furthest instruction of the communication lane that the compute lane has waited
+ * for. */
+static void kernel(const built_program *b, int i, const sw_op *op, const gathered *state,
+                   int waited) {
     int64_t size = sw_dtype_bytes(b->of->sharding.parameter_dtype);
     for (int k = 0; k < op->n_operands; k++) {
         const sw_reference *reference = &b->program.instructions.item[i].operand[k];
@@ -108,7 +123,8 @@ static void check_windows(const built_program *b) {
     for (int i = 0; i < b->program.instructions.n; i++) {
         const sw_instruction *instruction = &b->program.instructions.item[i];
         for (int w = 0; w < instruction->n_waits && instruction->lane == SW_LANE_COMPUTE; w++)
-            if (instruction->wait[w].when == SW_THIS_SLOT && instruction->wait[w].instruction > waited)
+            if (instruction->wait[w].when == SW_THIS_SLOT &&
+                instruction->wait[w].instruction > waited)
                 waited = instruction->wait[w].instruction;
         if (instruction->kind == SW_DO_GATHER) {
             holds(b, i, is_collective_of_slot(instruction));
@@ -135,12 +151,14 @@ static void what_a_kernel_reads_is_gathered_there_and_held(void **state) {
 static int n_gathers_of(const built_program *b, int group) {
     int n = 0;
     for (int i = 0; i < b->program.instructions.n; i++)
-        n += b->program.instructions.item[i].kind == SW_DO_GATHER && b->program.instructions.item[i].group == group;
+        n += b->program.instructions.item[i].kind == SW_DO_GATHER &&
+             b->program.instructions.item[i].group == group;
     return n;
 }
 
-/* Blocks are gathered for forward and for backward, recompute included; the root and the blocks that forward leaves last, as many
- * as the ring has places, once; without resharding every unit once. */
+/* Blocks are gathered for forward and for backward, recompute included; the root and the blocks
+ * that forward leaves last, as many as the ring has places, once; without resharding every unit
+ * once. */
 static void blocks_are_gathered_twice_and_root_and_last_blocks_once(void **state) {
     (void)state;
     for (int g = 0; g < N_SMALL_MODELS + 1; g++)
@@ -153,14 +171,17 @@ static void blocks_are_gathered_twice_and_root_and_last_blocks_once(void **state
             built_program b;
             program_build(&c, &b);
             for (int unit = 0; unit < b.layout.n_units; unit++) {
-                bool once = !c.sharding.reshard_after_forward || unit == 0 || unit >= b.layout.n_units - 1 - c.sharding.prefetch;
-                holds(&b, -1, n_gathers_of(&b, b.layout.units[unit].trainable_group) == (once ? 1 : 2));
+                bool once = !c.sharding.reshard_after_forward || unit == 0 ||
+                            unit >= b.layout.n_units - 1 - c.sharding.prefetch;
+                holds(&b, -1,
+                      n_gathers_of(&b, b.layout.units[unit].trainable_group) == (once ? 1 : 2));
             }
             program_free(&b);
         }
 }
 
-/* Prefetch is a number of buffers: (depth + 1) of the largest block and one of the root; a view needs none. */
+/* Prefetch is a number of buffers: (depth + 1) of the largest block and one of the root; a view
+ * needs none. */
 static void gather_memory_is_depth_plus_one_blocks_and_the_root(void **state) {
     (void)state;
     const stack about = {STACK_PLAIN, 6, 32, 13, false};
@@ -175,15 +196,18 @@ static void gather_memory_is_depth_plus_one_blocks_and_the_root(void **state) {
                 c.recompute = recompute;
                 built_program b;
                 program_build(&c, &b);
-                /* norm 256, weight 1024, bias 256 of 4 x 512 = 2048 elements; embedding and head 512 each; of 2 bytes */
+                /* norm 256, weight 1024, bias 256 of 4 x 512 = 2048 elements; embedding and head
+                 * 512 each; of 2 bytes */
                 int64_t block = 2 * 2048, root = 2 * 1024;
-                holds(&b, -1, b.program.class_end[SW_MEMORY_GATHER] == (mode == SW_SHM_COPY ? (depth + 1) * block + root : 0));
+                holds(&b, -1,
+                      b.program.class_end[SW_MEMORY_GATHER] ==
+                          (mode == SW_SHM_COPY ? (depth + 1) * block + root : 0));
                 program_free(&b);
             }
 }
 
-/* Gathers of `depth` units are under way while a unit computes: when a block's first kernel runs, that many later ones are
- * issued. */
+/* Gathers of `depth` units are under way while a unit computes: when a block's first kernel runs,
+ * that many later ones are issued. */
 static void a_prefetch_of_two_is_two_blocks_ahead(void **state) {
     (void)state;
     const stack about = {STACK_PLAIN, 6, 32, 13, false};
@@ -197,7 +221,8 @@ static void a_prefetch_of_two_is_two_blocks_ahead(void **state) {
         const sw_instruction *instruction = &b.program.instructions.item[i];
         if (instruction->kind == SW_DO_GATHER && instruction->unit > issued)
             issued = instruction->unit;
-        if (instruction->kind != SW_DO_KERNEL || instruction->unit == last || instruction->unit == 0)
+        if (instruction->kind != SW_DO_KERNEL || instruction->unit == last ||
+            instruction->unit == 0)
             continue;
         last = instruction->unit;
         n_checked++;
@@ -207,7 +232,8 @@ static void a_prefetch_of_two_is_two_blocks_ahead(void **state) {
     program_free(&b);
 }
 
-/* A unit inside another holds a second buffer beside its parent's: the ring grows for what must run, not for what is ahead. */
+/* A unit inside another holds a second buffer beside its parent's: the ring grows for what must
+ * run, not for what is ahead. */
 static void nested_units_are_gathered_beside_their_parents(void **state) {
     (void)state;
     for (int prefetch = 0; prefetch < 2; prefetch++) {

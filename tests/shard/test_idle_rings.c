@@ -1,6 +1,6 @@
-/* test_idle_rings.c: a place of the gradient ring that is not filled yet holds what backward is done with by then: at stages 2
- * and 3, where there is a ring, a step takes less memory by at least a chunk of logits. That nothing meets is tried in
- * test_memory_map.c.
+/* test_idle_rings.c: a place of the gradient ring that is not filled yet holds what backward is
+ * done with by then: at stages 2 and 3, where there is a ring, a step takes less memory by at least
+ * a chunk of logits. That nothing meets is tried in test_memory_map.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,14 +53,16 @@ static const sw_buffer *logits_of(const built_program *b) {
 static void room_of(const built_program *b, int64_t *activations, int64_t *ring) {
     int64_t figures[SW_N_MEMORY_CLASSES];
     sw_memory_figures(b->program.class_end, figures);
-    *activations = figures[SW_MEMORY_ACTIVATIONS] + figures[SW_MEMORY_LOGITS] + figures[SW_MEMORY_SCRATCH];
+    *activations =
+        figures[SW_MEMORY_ACTIVATIONS] + figures[SW_MEMORY_LOGITS] + figures[SW_MEMORY_SCRATCH];
     *ring = figures[SW_MEMORY_REDUCE];
 }
 
 static void where_there_is_a_ring_a_chunk_of_logits_takes_no_room(void **state) {
     (void)state;
     const int64_t logits = INT64_C(4) * CHUNK * GPT2.vocabulary;
-    const int64_t root = INT64_C(4) * ((GPT2.vocabulary + GPT2.max_positions) * INT64_C(768) + 2 * 768);
+    const int64_t root =
+        INT64_C(4) * ((GPT2.vocabulary + GPT2.max_positions) * INT64_C(768) + 2 * 768);
     for (int mode = 0; mode < 3; mode++) {
         int64_t room[4], ring[4];
         for (int stage = 1; stage < 4; stage++) {
@@ -70,18 +72,23 @@ static void where_there_is_a_ring_a_chunk_of_logits_takes_no_room(void **state) 
             room_of(&b, &room[stage], &ring[stage]);
             holds(&b, -1, logits_of(&b)->bytes == logits);
             holds(&b, -1, (logits_of(&b)->memory_class == SW_MEMORY_REDUCE) == (stage > 1));
-            holds(&b, -1, logits_of(&b)->memory_class == SW_MEMORY_REDUCE || logits_of(&b)->memory_class == SW_MEMORY_LOGITS);
+            holds(&b, -1,
+                  logits_of(&b)->memory_class == SW_MEMORY_REDUCE ||
+                      logits_of(&b)->memory_class == SW_MEMORY_LOGITS);
             program_free(&b);
         }
         assert_int_equal(ring[1], 0);
-        for (int stage = 2; stage < 4; stage++) { /* the ring is no larger than gradients need, padding apart */
-            assert_true(ring[stage] >= root + 2 * 4 * BLOCK_ELEMENTS && ring[stage] < root + 2 * 4 * BLOCK_ELEMENTS + (1 << 20));
+        for (int stage = 2; stage < 4;
+             stage++) { /* the ring is no larger than gradients need, padding apart */
+            assert_true(ring[stage] >= root + 2 * 4 * BLOCK_ELEMENTS &&
+                        ring[stage] < root + 2 * 4 * BLOCK_ELEMENTS + (1 << 20));
             assert_true(room[1] - room[stage] >= logits);
         }
     }
 }
 
-/* A whole gradient that adds up over slots is never idle, and a program that computes no gradient has no ring. */
+/* A whole gradient that adds up over slots is never idle, and a program that computes no gradient
+ * has no ring. */
 static void without_a_ring_nothing_is_lent(void **state) {
     (void)state;
     for (int is_forward = 0; is_forward < 2; is_forward++) {
@@ -96,7 +103,8 @@ static void without_a_ring_nothing_is_lent(void **state) {
     }
 }
 
-/* Peers may still read what was posted from a place in the slot before: from the first loan on it is acquired. */
+/* Peers may still read what was posted from a place in the slot before: from the first loan on it
+ * is acquired. */
 static void a_place_is_acquired_before_anything_is_lent(void **state) {
     (void)state;
     program_case c = gpt2(3, true, SW_SHM_VIEW);
@@ -106,8 +114,11 @@ static void a_place_is_acquired_before_anything_is_lent(void **state) {
     int n_acquired = 0;
     for (int i = 0; i < b.program.instructions.n; i++) {
         const sw_instruction *instruction = &b.program.instructions.item[i];
-        const sw_buffer *touched = instruction->n_operands ? &b.program.buffers.item[instruction->operand[0].buffer] : NULL;
-        if (instruction->kind == SW_DO_REDUCE_ACQUIRE && touched->address < logits->address + logits->bytes &&
+        const sw_buffer *touched = instruction->n_operands
+                                       ? &b.program.buffers.item[instruction->operand[0].buffer]
+                                       : NULL;
+        if (instruction->kind == SW_DO_REDUCE_ACQUIRE &&
+            touched->address < logits->address + logits->bytes &&
             logits->address < touched->address + touched->bytes)
             n_acquired++;
         if (instruction->kernel == SW_KERNEL_CROSS_ENTROPY_GRAD)

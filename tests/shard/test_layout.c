@@ -1,5 +1,5 @@
-/* test_layout.c: who owns what, over random graphs: every element has one owner, cuts are where they may be, pieces make up the
- * parameters. A failing graph is made smaller before it is shown.
+/* test_layout.c: who owns what, over random graphs: every element has one owner, cuts are where
+ * they may be, pieces make up the parameters. A failing graph is made smaller before it is shown.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -72,8 +72,9 @@ static sw_graph *record(const plan *p) {
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
         int64_t dimensions[] = {p->parameter[i].rows, p->parameter[i].columns};
-        sw_parameter *parameter = sw_parameter_declare(graph, units[p->parameter[i].unit], name, p->parameter[i].columns ? 2 : 1,
-                                                       dimensions, SW_INIT_ZEROS, 0);
+        sw_parameter *parameter =
+            sw_parameter_declare(graph, units[p->parameter[i].unit], name,
+                                 p->parameter[i].columns ? 2 : 1, dimensions, SW_INIT_ZEROS, 0);
         if (p->parameter[i].is_frozen)
             sw_parameter_freeze(parameter);
     }
@@ -105,7 +106,8 @@ static const char *wrong_offsets(const sw_layout *layout) {
         if (n != group->n_elements)
             return "n_elements is not the sum of the parameters";
         if (end > layout->n_shards * group->shard ||
-            layout->n_shards * (group->shard - layout->cut) >= (end + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK)
+            layout->n_shards * (group->shard - layout->cut) >=
+                (end + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK)
             return "shards are too short, or longer than need be";
     }
     return NULL;
@@ -124,7 +126,8 @@ static const char *wrong_owners(const sw_graph *graph, const sw_layout *layout) 
             sw_piece piece;
             int64_t end = 0;
             for (int at = 0; sw_layout_next_piece(layout, slot->group, rank, &at, &piece);) {
-                if (piece.length < 1 || piece.shard_offset < end || piece.shard_offset + piece.length > group->shard)
+                if (piece.length < 1 || piece.shard_offset < end ||
+                    piece.shard_offset + piece.length > group->shard)
                     wrong = "pieces are empty, out of order or outside of the shard";
                 end = piece.shard_offset + piece.length;
                 if (piece.parameter != p)
@@ -164,7 +167,8 @@ static const char *wrong_units(const plan *p, const sw_layout *layout) {
         last = unit;
         for (int i = 0; i < p->n_parameters; i++)
             if (p->parameter[i].unit == u)
-                held[unit] += p->parameter[i].rows * (p->parameter[i].columns ? p->parameter[i].columns : 1);
+                held[unit] +=
+                    p->parameter[i].rows * (p->parameter[i].columns ? p->parameter[i].columns : 1);
     }
     if (last + 1 != layout->n_units)
         return "there are units without a graph unit";
@@ -172,8 +176,9 @@ static const char *wrong_units(const plan *p, const sw_layout *layout) {
         if (!p->wrap.min_parameters && n_members[unit] != 1)
             return "blocks joined unasked";
         /* a small one has no neighbour of its parent that it could have joined */
-        if (held[unit] < p->wrap.min_parameters && ((unit > 1 && parent_of[unit - 1] == parent_of[unit]) ||
-                                                    (unit + 1 < layout->n_units && parent_of[unit + 1] == parent_of[unit])))
+        if (held[unit] < p->wrap.min_parameters &&
+            ((unit > 1 && parent_of[unit - 1] == parent_of[unit]) ||
+             (unit + 1 < layout->n_units && parent_of[unit + 1] == parent_of[unit])))
             return "a unit is too small, and has a neighbour to join";
     }
     return NULL;
@@ -183,7 +188,8 @@ static const char *wrong_in(const plan *p) {
     sw_graph *graph = record(p);
     sw_layout layout;
     sw_error err = {0};
-    const char *wrong = sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(p->n_ranks)}, p->wrap, p->cut, &layout, &err)
+    const char *wrong = sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(p->n_ranks)}, p->wrap,
+                                         p->cut, &layout, &err)
                             ? "sw_layout_create failed"
                             : NULL;
     if (!wrong) {
@@ -199,7 +205,8 @@ static const char *wrong_in(const plan *p) {
 }
 
 static plan without_parameter(plan p, int i) {
-    memmove(&p.parameter[i], &p.parameter[i + 1], (size_t)(p.n_parameters - i - 1) * sizeof p.parameter[0]);
+    memmove(&p.parameter[i], &p.parameter[i + 1],
+            (size_t)(p.n_parameters - i - 1) * sizeof p.parameter[0]);
     p.n_parameters--;
     return p;
 }
@@ -232,14 +239,14 @@ static plan shrunk(plan p) {
 }
 
 static void show(uint64_t seed, const plan *p, const char *wrong) {
-    print_error("seed %" PRIu64 ": %s\n%d ranks, min_parameters %" PRId64 ", cut %" PRId64 "\n", seed, wrong, p->n_ranks,
-                p->wrap.min_parameters, p->cut);
+    print_error("seed %" PRIu64 ": %s\n%d ranks, min_parameters %" PRId64 ", cut %" PRId64 "\n",
+                seed, wrong, p->n_ranks, p->wrap.min_parameters, p->cut);
     for (int u = 0; u < p->n_units; u++) {
         print_error("u%d in u%d:", u, p->parent[u]);
         for (int i = 0; i < p->n_parameters; i++)
             if (p->parameter[i].unit == u)
-                print_error(" %" PRId64 "x%" PRId64 "%s", p->parameter[i].rows, p->parameter[i].columns,
-                            p->parameter[i].is_frozen ? " frozen" : "");
+                print_error(" %" PRId64 "x%" PRId64 "%s", p->parameter[i].rows,
+                            p->parameter[i].columns, p->parameter[i].is_frozen ? " frozen" : "");
         print_error("\n");
     }
 }
@@ -256,13 +263,20 @@ static void every_element_has_one_owner_and_units_join_neighbours_only(void **st
     }
 }
 
-/* A parameter smaller than the number of ranks leaves ranks without a piece; their shard is there all the same, and as long. */
+/* A parameter smaller than the number of ranks leaves ranks without a piece; their shard is there
+ * all the same, and as long. */
 static void ranks_without_elements_have_a_shard_of_padding(void **state) {
     (void)state;
-    plan p = {.n_units = 1, .parent = {-1}, .n_parameters = 1, .parameter = {{0, 3, 0, false}}, .n_ranks = 8, .cut = 256};
+    plan p = {.n_units = 1,
+              .parent = {-1},
+              .n_parameters = 1,
+              .parameter = {{0, 3, 0, false}},
+              .n_ranks = 8,
+              .cut = 256};
     sw_graph *graph = record(&p);
     sw_layout layout;
-    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(8)}, p.wrap, 256, &layout, NULL), SW_OK);
+    assert_int_equal(
+        sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(8)}, p.wrap, 256, &layout, NULL), SW_OK);
     assert_int_equal(layout.groups[0].shard, 256);
     for (int rank = 0; rank < 8; rank++) {
         sw_piece piece;
@@ -286,7 +300,9 @@ static void a_model_beyond_64_bit_sizes_is_refused(void **state) {
     sw_graph *graph = record(&p);
     sw_layout layout;
     sw_error err = {0};
-    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(4)}, p.wrap, 256, &layout, &err), SW_BAD_CONFIG);
+    assert_int_equal(
+        sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(4)}, p.wrap, 256, &layout, &err),
+        SW_BAD_CONFIG);
     assert_non_null(strstr(err.message, "2^56"));
     sw_graph_free(graph);
 }
@@ -294,14 +310,20 @@ static void a_model_beyond_64_bit_sizes_is_refused(void **state) {
 /* Of a joined unit, the name says from where to where. */
 static void joined_units_are_named_by_their_first_and_last_block(void **state) {
     (void)state;
-    plan p = {.n_units = 6, .parent = {-1, 0, 0, 0, 0, 0}, .n_parameters = 5, .n_ranks = 1, .cut = 256, .wrap = {20}};
+    plan p = {.n_units = 6,
+              .parent = {-1, 0, 0, 0, 0, 0},
+              .n_parameters = 5,
+              .n_ranks = 1,
+              .cut = 256,
+              .wrap = {20}};
     for (int i = 0; i < 5; i++) {
         p.parameter[i].unit = i + 1;
         p.parameter[i].rows = 10;
     }
     sw_graph *graph = record(&p);
     sw_layout layout;
-    assert_int_equal(sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(1)}, p.wrap, 256, &layout, NULL), SW_OK);
+    assert_int_equal(
+        sw_layout_create(graph, (sw_mesh[]){sw_mesh_flat(1)}, p.wrap, 256, &layout, NULL), SW_OK);
     assert_int_equal(layout.n_units, 3);
     assert_string_equal(layout.units[0].name, "u0");
     assert_string_equal(layout.units[1].name, "u1 to u2");

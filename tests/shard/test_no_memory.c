@@ -1,5 +1,5 @@
-/* test_no_memory.c: layout, states and program, with each allocation failing in turn: an error, never a crash or a half-made
- * program. */
+/* test_no_memory.c: layout, states and program, with each allocation failing in turn: an error,
+ * never a crash or a half-made program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 #include "support/program_case.h"
 #include "support/small_models.h"
 
-/* The library's lists allocate through calloc alone; this one stands before libc's. Sanitizers bring their own, so there the
- * test only walks the way on which nothing fails. */
+/* The library's lists allocate through calloc alone; this one stands before libc's. Sanitizers
+ * bring their own, so there the test only walks the way on which nothing fails. */
 #ifdef SW_SANITIZED
 #define CAN_FAIL 0
 #endif
@@ -36,7 +36,8 @@ static sw_status shard(const sw_graph *graph, const sw_sharding *sharding, sw_er
     sw_layout layout = {0};
     sw_states states = {0};
     sw_program program = {0};
-    sw_status status = sw_layout_create(graph, &sharding->mesh, sharding->wrap, SW_BLOCK, &layout, err);
+    sw_status status =
+        sw_layout_create(graph, &sharding->mesh, sharding->wrap, SW_BLOCK, &layout, err);
     if (!status)
         status = sw_states_create(&layout, sharding, true, &states, err);
     if (!status)
@@ -49,7 +50,8 @@ static sw_status shard(const sw_graph *graph, const sw_sharding *sharding, sw_er
 
 static void each_allocation_may_fail(void **state) {
     (void)state;
-    const stack about = {STACK_NESTED, 300, 8, 13, false}; /* long enough for several pieces of memory in every pass */
+    const stack about = {STACK_NESTED, 300, 8, 13,
+                         false}; /* long enough for several pieces of memory in every pass */
     for (int stage = 1; stage < 4; stage += 2) {
         program_case c = program_graph(N_SMALL_MODELS);
         c.about = &about;

@@ -1,4 +1,5 @@
-/* test_occupancy.c: the lowest place that is free all through a stretch of instructions, beside a search of everything placed. */
+/* test_occupancy.c: the lowest place that is free all through a stretch of instructions, beside a
+ * search of everything placed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ static int64_t search(placed *all, int n, int first, int last, int64_t bytes) {
     int64_t address = 0;
     qsort(all, (size_t)n, sizeof *all, by_address);
     for (int i = 0; i < n; i++)
-        if (all[i].first <= last && first <= all[i].last && all[i].address < address + bytes && all[i].bytes) {
+        if (all[i].first <= last && first <= all[i].last && all[i].address < address + bytes &&
+            all[i].bytes) {
             int64_t end = all[i].address + all[i].bytes;
             address = end > address ? end : address;
         }
@@ -48,8 +50,10 @@ static void the_lowest_gap_is_found(void **state) {
         assert_non_null(o);
         for (int round = 0; round < 2; round++, sw_occupancy_clear(o), n = 0)
             for (; n < 200; n++) {
-                placed p = {.first = below(n_instructions), .bytes = below(8) ? 64 * below(6) : 1 + below(100)};
-                p.last = p.first + below(seed % 2 ? n_instructions - p.first : 1 + (n_instructions - p.first) / 8);
+                placed p = {.first = below(n_instructions),
+                            .bytes = below(8) ? 64 * below(6) : 1 + below(100)};
+                p.last = p.first + below(seed % 2 ? n_instructions - p.first
+                                                  : 1 + (n_instructions - p.first) / 8);
                 p.address = sw_occupancy_find(o, p.first, p.last, p.bytes);
                 if (p.address != search(all, n, p.first, p.last, p.bytes))
                     fail_msg("seed %d: buffer %d at %lld", seed, n, (long long)p.address);

@@ -1,5 +1,5 @@
-/* test_packing.c: of the memory that activations, logits and scratch are given, at least 97 % is alive at one instruction: in
- * models as they are trained, whatever is recomputed, at every stage.
+/* test_packing.c: of the memory that activations, logits and scratch are given, at least 97 % is
+ * alive at one instruction: in models as they are trained, whatever is recomputed, at every stage.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,34 +17,37 @@ typedef struct packed_model {
     int64_t n_rows, n_tokens;
 } packed_model;
 
-#define LLAMA(...)                                                                                                               \
-    {                                                                                                                            \
-        .architecture = SW_LLAMA, .rope_theta = 10000, .norm_epsilon = 1e-5, .init_std = 0.02, .bos_token = -1, .eos_token = -1, \
-        __VA_ARGS__                                                                                                              \
+#define LLAMA(...)                                                                             \
+    {                                                                                          \
+        .architecture = SW_LLAMA, .rope_theta = 10000, .norm_epsilon = 1e-5, .init_std = 0.02, \
+        .bos_token = -1, .eos_token = -1, __VA_ARGS__                                          \
     }
-#define GPT2(...) \
-    { .architecture = SW_GPT2, .norm_epsilon = 1e-5, .init_std = 0.02, .bos_token = -1, .eos_token = -1, __VA_ARGS__ }
+#define GPT2(...)                                                                         \
+    {                                                                                     \
+        .architecture = SW_GPT2, .norm_epsilon = 1e-5, .init_std = 0.02, .bos_token = -1, \
+        .eos_token = -1, __VA_ARGS__                                                      \
+    }
 
 static const packed_model MODELS[] = {
     {"SmolLM2-135M",
-     LLAMA(.layers = 30, .hidden = 576, .heads = 9, .kv_heads = 3, .head_channels = 64, .ffn = 1536, .vocabulary = 49152,
-           .max_positions = 2048, .tied = true),
+     LLAMA(.layers = 30, .hidden = 576, .heads = 9, .kv_heads = 3, .head_channels = 64, .ffn = 1536,
+           .vocabulary = 49152, .max_positions = 2048, .tied = true),
      2, 512},
     {"GPT-2 124M",
-     GPT2(.layers = 12, .hidden = 768, .heads = 12, .kv_heads = 12, .head_channels = 64, .ffn = 3072, .vocabulary = 50257,
-          .max_positions = 1024, .tied = true),
+     GPT2(.layers = 12, .hidden = 768, .heads = 12, .kv_heads = 12, .head_channels = 64,
+          .ffn = 3072, .vocabulary = 50257, .max_positions = 1024, .tied = true),
      2, 512},
     {"GPT-2 with dropout",
-     GPT2(.layers = 6, .hidden = 256, .heads = 4, .kv_heads = 4, .head_channels = 64, .ffn = 1024, .vocabulary = 5000,
-          .max_positions = 256, .dropout = {0.1, 0.1, 0.1}),
+     GPT2(.layers = 6, .hidden = 256, .heads = 4, .kv_heads = 4, .head_channels = 64, .ffn = 1024,
+          .vocabulary = 5000, .max_positions = 256, .dropout = {0.1, 0.1, 0.1}),
      4, 256},
     {"a small Llama",
-     LLAMA(.layers = 6, .hidden = 256, .heads = 8, .kv_heads = 4, .head_channels = 32, .ffn = 688, .vocabulary = 4096,
-           .max_positions = 256, .tied = true),
+     LLAMA(.layers = 6, .hidden = 256, .heads = 8, .kv_heads = 4, .head_channels = 32, .ffn = 688,
+           .vocabulary = 4096, .max_positions = 256, .tied = true),
      4, 256},
     {"a Llama over bytes",
-     LLAMA(.layers = 4, .hidden = 128, .heads = 4, .kv_heads = 4, .head_channels = 32, .ffn = 352, .vocabulary = 256,
-           .max_positions = 128),
+     LLAMA(.layers = 4, .hidden = 128, .heads = 4, .kv_heads = 4, .head_channels = 32, .ffn = 352,
+           .vocabulary = 256, .max_positions = 128),
      8, 128},
 };
 

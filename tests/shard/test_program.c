@@ -1,4 +1,5 @@
-/* test_program.c: the list itself: waits that cannot deadlock, the end of a step, lines and hash that say all that matters. */
+/* test_program.c: the list itself: waits that cannot deadlock, the end of a step, lines and hash
+ * that say all that matters. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,22 +16,28 @@
 
 static void check_wait(const built_program *b, int i, const sw_wait *wait) {
     const sw_instruction *instruction = &b->program.instructions.item[i];
-    holds(b, i, wait->lane != instruction->lane && (wait->when == SW_ALL_BEFORE) == (wait->instruction < 0));
+    holds(b, i,
+          wait->lane != instruction->lane &&
+              (wait->when == SW_ALL_BEFORE) == (wait->instruction < 0));
     if (wait->when == SW_ALL_BEFORE)
         return;
     const sw_instruction *awaited = &b->program.instructions.item[wait->instruction];
     holds(b, i, awaited->lane == wait->lane);
     if (wait->when == SW_SLOT_BEFORE) { /* which is over, or on its way, before this slot begins */
-        holds(b, i, awaited->segment == SW_SEGMENT_FORWARD || awaited->segment == SW_SEGMENT_BACKWARD);
+        holds(b, i,
+              awaited->segment == SW_SEGMENT_FORWARD || awaited->segment == SW_SEGMENT_BACKWARD);
         return;
     }
-    /* segments of one slot, or of the end of the step: of an older run of a segment nothing is known */
+    /* segments of one slot, or of the end of the step: of an older run of a segment nothing is
+     * known */
     holds(b, i,
           wait->instruction < i && (awaited->segment == instruction->segment ||
-                                    (awaited->segment == SW_SEGMENT_FORWARD && instruction->segment == SW_SEGMENT_BACKWARD)));
+                                    (awaited->segment == SW_SEGMENT_FORWARD &&
+                                     instruction->segment == SW_SEGMENT_BACKWARD)));
 }
 
-/* Both lanes go through the list in its order, so waits that point backward, to the other lane, cannot form a circle. */
+/* Both lanes go through the list in its order, so waits that point backward, to the other lane,
+ * cannot form a circle. */
 static void check_waits(const built_program *b) {
     const sw_program *p = &b->program;
     for (int i = 0; i < p->instructions.n; i++) {
@@ -64,15 +71,18 @@ static void segments_follow_one_another_in_the_list(void **state) {
     for_each_program(check_segments);
 }
 
-/* Ranks meet on channels: whatever meets has one, and the program says how many there are. One channel serves one purpose. */
+/* Ranks meet on channels: whatever meets has one, and the program says how many there are. One
+ * channel serves one purpose. */
 static void check_channels(const built_program *b) {
     const sw_program *p = &b->program;
-    int *purpose = calloc((size_t)p->n_channels + 1, sizeof *purpose); /* 0: none yet; 1: gathers; 2: reductions */
+    int *purpose = calloc((size_t)p->n_channels + 1,
+                          sizeof *purpose); /* 0: none yet; 1: gathers; 2: reductions */
     for (int i = 0; i < p->instructions.n; i++) {
         const sw_instruction *instruction = &p->instructions.item[i];
         sw_instruction_kind kind = instruction->kind;
         bool gathers = kind == SW_DO_GATHER || kind == SW_DO_PUBLISH;
-        bool reduces = kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_REDUCE_POST || kind == SW_DO_REDUCE_SUM;
+        bool reduces =
+            kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_REDUCE_POST || kind == SW_DO_REDUCE_SUM;
         if (!gathers && !reduces)
             continue;
         holds(b, i, instruction->channel >= 0 && instruction->channel < p->n_channels);
@@ -88,31 +98,38 @@ static void collectives_have_channels_of_their_own(void **state) {
     for_each_program(check_channels);
 }
 
-static int find(const built_program *b, int from, sw_instruction_kind kind, int group, bool is_gradient) {
+static int find(const built_program *b, int from, sw_instruction_kind kind, int group,
+                bool is_gradient) {
     for (int i = from; i < b->program.instructions.n; i++) {
         const sw_instruction *instruction = &b->program.instructions.item[i];
-        if (instruction->kind == kind && (group < 0 || instruction->group == group) && instruction->is_gradient == is_gradient &&
-            instruction->segment == SW_SEGMENT_UPDATE)
+        if (instruction->kind == kind && (group < 0 || instruction->group == group) &&
+            instruction->is_gradient == is_gradient && instruction->segment == SW_SEGMENT_UPDATE)
             return i;
     }
     return -1;
 }
 
-/* One decision, every update behind it, and the new parameters made known; nothing in it for frozen ones. */
+/* One decision, every update behind it, and the new parameters made known; nothing in it for frozen
+ * ones. */
 static void check_update(const built_program *b) {
     int decide = find(b, 0, SW_DO_DECIDE, -1, false), stage = b->of->sharding.stage;
     if (b->of->is_forward) {
         holds(b, decide,
-              decide < 0 && !b->program.segment_count[SW_SEGMENT_UPDATE] && !b->program.segment_count[SW_SEGMENT_BACKWARD]);
+              decide < 0 && !b->program.segment_count[SW_SEGMENT_UPDATE] &&
+                  !b->program.segment_count[SW_SEGMENT_BACKWARD]);
         return;
     }
     holds(b, decide, decide >= 0 && find(b, decide + 1, SW_DO_DECIDE, -1, false) < 0);
     for (int g = 0; g < b->layout.n_groups; g++) {
         int update = find(b, 0, SW_DO_UPDATE, g, false);
-        int publish = find(b, 0, SW_DO_PUBLISH, g, false), gather = find(b, 0, SW_DO_GATHER, g, false);
-        int publish_gradient = find(b, 0, SW_DO_PUBLISH, g, true), gather_gradient = find(b, 0, SW_DO_GATHER, g, true);
+        int publish = find(b, 0, SW_DO_PUBLISH, g, false),
+            gather = find(b, 0, SW_DO_GATHER, g, false);
+        int publish_gradient = find(b, 0, SW_DO_PUBLISH, g, true),
+            gather_gradient = find(b, 0, SW_DO_GATHER, g, true);
         if (!b->layout.groups[g].is_trainable) {
-            holds(b, update, update < 0 && publish < 0 && gather < 0 && publish_gradient < 0 && gather_gradient < 0);
+            holds(b, update,
+                  update < 0 && publish < 0 && gather < 0 && publish_gradient < 0 &&
+                      gather_gradient < 0);
             continue;
         }
         holds(b, update, decide < update);
@@ -120,9 +137,11 @@ static void check_update(const built_program *b) {
         holds(b, update, stage == 1 || stage == 2 ? publish < gather : gather < 0);
         holds(b, update,
               stage > 0 ? publish_gradient < 0 && gather_gradient < 0
-                        : publish_gradient >= 0 && publish_gradient < gather_gradient && gather_gradient < decide);
+                        : publish_gradient >= 0 && publish_gradient < gather_gradient &&
+                              gather_gradient < decide);
         holds(b, update,
-              b->program.instructions.item[update].dim[0] == b->layout.groups[g].shard * (stage ? 1 : b->layout.n_shards));
+              b->program.instructions.item[update].dim[0] ==
+                  b->layout.groups[g].shard * (stage ? 1 : b->layout.n_shards));
     }
 }
 
@@ -131,7 +150,8 @@ static void no_parameter_changes_before_the_decision(void **state) {
     for_each_program(check_update);
 }
 
-/* In copy mode the decision waits for the other lane: for all sums, and at stage 0 for the gathered gradients. */
+/* In copy mode the decision waits for the other lane: for all sums, and at stage 0 for the gathered
+ * gradients. */
 static void the_update_waits_for_the_other_lane(void **state) {
     (void)state;
     for (int stage = 0; stage < 4; stage++) {
@@ -140,11 +160,16 @@ static void the_update_waits_for_the_other_lane(void **state) {
         built_program b;
         program_build(&c, &b);
         int decide = find(&b, 0, SW_DO_DECIDE, -1, false), last = -1;
-        for (int i = find(&b, 0, SW_DO_GATHER, -1, true); i >= 0; i = find(&b, i + 1, SW_DO_GATHER, -1, true))
+        for (int i = find(&b, 0, SW_DO_GATHER, -1, true); i >= 0;
+             i = find(&b, i + 1, SW_DO_GATHER, -1, true))
             last = i;
         const sw_instruction *decision = &b.program.instructions.item[decide];
-        holds(&b, decide, decision->n_waits == 1 && decision->wait[0].instruction == last && (last >= 0) == !stage);
-        if (stage == 1 || stage == 2) { /* whole copies arrive by the other lane; forward begins when they are there */
+        holds(&b, decide,
+              decision->n_waits == 1 && decision->wait[0].instruction == last &&
+                  (last >= 0) == !stage);
+        if (stage == 1 ||
+            stage ==
+                2) { /* whole copies arrive by the other lane; forward begins when they are there */
             int first = b.program.segment_first[SW_SEGMENT_FORWARD];
             holds(&b, first,
                   b.program.instructions.item[first].n_waits == 1 &&
@@ -224,11 +249,13 @@ static void every_setting_that_changes_the_program_changes_the_hash(void **state
     }
 }
 
-/* Two blocks of equal shapes in another order, or a square weight that lies the other way: every size and address is the same,
- * and yet ranks that differ in it would gather the wrong units, or multiply by a transposed weight. */
+/* Two blocks of equal shapes in another order, or a square weight that lies the other way: every
+ * size and address is the same, and yet ranks that differ in it would gather the wrong units, or
+ * multiply by a transposed weight. */
 static void programs_of_equal_sizes_that_mean_something_else_have_another_hash(void **state) {
     (void)state;
-    program_case plain = program_graph(N_SMALL_MODELS), swapped = program_graph(N_SMALL_MODELS + STACK_SWAPPED), turned = plain;
+    program_case plain = program_graph(N_SMALL_MODELS),
+                 swapped = program_graph(N_SMALL_MODELS + STACK_SWAPPED), turned = plain;
     stack about = *(const stack *)plain.about;
     about.layout = SW_IN_OUT;
     turned.about = &about;

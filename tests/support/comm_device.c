@@ -30,9 +30,12 @@ static void copy(const sw_device *device, void *to, const void *from, int64_t by
 
 const sw_device *comm_test_device(void) {
     static const sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS] = {
-        [SW_NUMBERS_F32][SW_KERNEL_FOLD] = fold_float,  [SW_NUMBERS_F32][SW_KERNEL_SQUARES] = squares_float,
-        [SW_NUMBERS_BF16][SW_KERNEL_FOLD] = fold_float, [SW_NUMBERS_BF16][SW_KERNEL_SQUARES] = squares_float,
-        [SW_NUMBERS_F64][SW_KERNEL_FOLD] = fold_double, [SW_NUMBERS_F64][SW_KERNEL_SQUARES] = squares_double,
+        [SW_NUMBERS_F32][SW_KERNEL_FOLD] = fold_float,
+        [SW_NUMBERS_F32][SW_KERNEL_SQUARES] = squares_float,
+        [SW_NUMBERS_BF16][SW_KERNEL_FOLD] = fold_float,
+        [SW_NUMBERS_BF16][SW_KERNEL_SQUARES] = squares_float,
+        [SW_NUMBERS_F64][SW_KERNEL_FOLD] = fold_double,
+        [SW_NUMBERS_F64][SW_KERNEL_SQUARES] = squares_double,
     };
     static const sw_device device = {.name = "test",
                                      .kernel_set = "test",

@@ -1,4 +1,5 @@
-/* comm_device.h: a device with two kernels, FOLD and SQUARES, for tests of transports that need no other. */
+/* comm_device.h: a device with two kernels, FOLD and SQUARES, for tests of transports that need no
+ * other. */
 #ifndef SW_TESTS_SUPPORT_COMM_DEVICE_H
 #define SW_TESTS_SUPPORT_COMM_DEVICE_H
 

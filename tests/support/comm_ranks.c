@@ -27,7 +27,8 @@ sw_launch_options comm_options(int n_ranks, bool as_threads) {
 }
 
 comm_roll *comm_roll_create(void) {
-    comm_roll *roll = mmap(NULL, sizeof *roll, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    comm_roll *roll =
+        mmap(NULL, sizeof *roll, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (roll == MAP_FAILED)
         abort();
     return roll;
@@ -42,7 +43,8 @@ void comm_sign_in(comm_roll *roll, const sw_comm *comm) {
     roll->n_present++;
 }
 
-pid_t comm_send_later(comm_roll *roll, int n_ranks, int milliseconds, int signal_number, pid_t to, int rank) {
+pid_t comm_send_later(comm_roll *roll, int n_ranks, int milliseconds, int signal_number, pid_t to,
+                      int rank) {
     pid_t sender = fork();
     if (sender != 0)
         return sender;
@@ -58,7 +60,8 @@ void comm_reap(pid_t pid) {
         continue;
 }
 
-/* A dead process whose parent died too stays as a zombie until the system's first process takes care of it: that is not ours. */
+/* A dead process whose parent died too stays as a zombie until the system's first process takes
+ * care of it: that is not ours. */
 static bool is_alive(pid_t pid) {
     char path[64], state = 'X';
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -103,8 +106,10 @@ sw_status comm_busy(sw_comm *comm, sw_error *err) {
     int n = sw_comm_size(comm), me = sw_comm_rank(comm);
     float own[SHARD];
     sw_window parameters, gradients;
-    RANK_TRY(comm->vtable->window_create(comm, "parameters", n * (int64_t)sizeof own, &parameters, err));
-    RANK_TRY(comm->vtable->window_create(comm, "gradients", n * n * (int64_t)sizeof own, &gradients, err));
+    RANK_TRY(
+        comm->vtable->window_create(comm, "parameters", n * (int64_t)sizeof own, &parameters, err));
+    RANK_TRY(comm->vtable->window_create(comm, "gradients", n * n * (int64_t)sizeof own, &gradients,
+                                         err));
     sw_collective gather = {.channel = 0,
                             .unit_name = "layers.0",
                             .dtype = SW_F32,

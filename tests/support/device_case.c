@@ -30,7 +30,8 @@ static void *take(sw_arena *arena, size_t bytes) {
 
 typedef enum mode { IN, OUT, UPDATE } mode;
 
-static double *add(sw_arena *arena, device_case *c, uint64_t *seed, device_type type, int64_t n, mode mode, const char *marks) {
+static double *add(sw_arena *arena, device_case *c, uint64_t *seed, device_type type, int64_t n,
+                   mode mode, const char *marks) {
     device_operand *o = &c->operand[c->n_operands++];
     *o = (device_operand){.type = type,
                           .n = n,
@@ -44,8 +45,10 @@ static double *add(sw_arena *arena, device_case *c, uint64_t *seed, device_type 
     return o->value;
 }
 
-/* Fill operand `to` of `c` with what kernel `forward` leaves in its operand `from`, given c's operands inputs[]. */
-static void left_by(sw_arena *arena, const sw_device *oracle, device_case *c, const device_case *forward, int from, int to) {
+/* Fill operand `to` of `c` with what kernel `forward` leaves in its operand `from`, given c's
+ * operands inputs[]. */
+static void left_by(sw_arena *arena, const sw_device *oracle, device_case *c,
+                    const device_case *forward, int from, int to) {
     double *result[SW_MAX_OPERANDS];
     device_run(arena, oracle, SW_NUMBERS_F64, forward, result);
     memcpy(c->operand[to].value, result[from], sizeof(double) * (size_t)c->operand[to].n);
@@ -57,18 +60,22 @@ static void left_by(sw_arena *arena, const sw_device *oracle, device_case *c, co
 /* Indices below V; with `ignored`, some are -1. */
 static void make_indices(double *value, int64_t n, int64_t V, bool ignored) {
     for (int64_t i = 0; i < n; i++)
-        value[i] = ignored && value[i] < -0.4 ? -1 : floor((value[i] + 1) / 2 * 0.999999 * (double)V);
+        value[i] =
+            ignored && value[i] < -0.4 ? -1 : floor((value[i] + 1) / 2 * 0.999999 * (double)V);
 }
 
-/* Where each token's document begins in its row: documents of one token and of many, the same in every row but the first. */
+/* Where each token's document begins in its row: documents of one token and of many, the same in
+ * every row but the first. */
 static void make_documents(double *value, int64_t B, int64_t T, uint64_t seed) {
     for (int64_t i = 0; i < B * T; i++) {
-        const bool begins = i % T == 0 || (i / T > 0 ? device_random(&seed) < -0.93 : i % T == 64 || i % T == 3);
+        const bool begins =
+            i % T == 0 || (i / T > 0 ? device_random(&seed) < -0.93 : i % T == 64 || i % T == 3);
         value[i] = begins ? (double)(i % T) : value[i - 1];
     }
 }
 
-static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
+static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_shape *s,
+                             const sw_device *oracle, uint64_t seed) {
     device_case c = {.kernel = kernel, .scalars = {.proceed = 1}};
     const bool is_grad = kernel == SW_KERNEL_RMSNORM_GRAD || kernel == SW_KERNEL_LAYERNORM_GRAD;
     const bool is_layer = kernel == SW_KERNEL_LAYERNORM || kernel == SW_KERNEL_LAYERNORM_GRAD;
@@ -89,7 +96,8 @@ static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_sha
         ADD(REAL, s->n, OUT, "");
         return c;
     }
-    device_case forward = make_norm(arena, is_layer ? SW_KERNEL_LAYERNORM : SW_KERNEL_RMSNORM, s, oracle, 1);
+    device_case forward =
+        make_norm(arena, is_layer ? SW_KERNEL_LAYERNORM : SW_KERNEL_RMSNORM, s, oracle, 1);
     forward.operand[0].value = x;
     forward.operand[1].value = c.operand[2].value;
     ADD(REAL, s->n, IN, "");
@@ -105,15 +113,18 @@ static device_case make_norm(sw_arena *arena, sw_kernel kernel, const device_sha
     return c;
 }
 
-/* Channels of a row of which the first heads are turned: with some behind them where q, k and v are packed. */
+/* Channels of a row of which the first heads are turned: with some behind them where q, k and v are
+ * packed. */
 static int64_t turned_stride(const device_shape *s) {
     return (s->H + (s->packed ? s->K : 0)) * (s->D / 2 * 2);
 }
 
 /* One product, or with s->out1 and s->out2 two or three side by side. */
-static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_shape *s, uint64_t seed) {
+static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_shape *s,
+                               uint64_t seed) {
     device_case c = {.kernel = kernel, .scalars = {.proceed = 1}};
-    const int64_t n = s->n, in = s->in, outs[] = {s->out, s->out1, s->out2}, out = outs[0] + outs[1] + outs[2];
+    const int64_t n = s->n, in = s->in, outs[] = {s->out, s->out1, s->out2},
+                  out = outs[0] + outs[1] + outs[2];
     DIMS(n, in, s->layout, outs[0], outs[1], outs[2]);
     if (kernel != SW_KERNEL_LINEAR)
         ADD(ACTIVATION, n * out, IN, "");
@@ -129,7 +140,8 @@ static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_s
             ADD(REAL, outs[i], OUT, "+?");
         else
             ADD(PARAMETER, outs[i], IN, "?");
-    if (kernel == SW_KERNEL_LINEAR) { /* heads of three quarters of the columns are turned, where there are as many */
+    if (kernel == SW_KERNEL_LINEAR) { /* heads of three quarters of the columns are turned, where
+                                         there are as many */
         const int64_t D = s->D / 2 * 2, heads = D ? out * 3 / 4 / D : 0, T = s->T ? s->T : 1;
         c.dim[6] = heads, c.dim[7] = D, c.dim[8] = T;
         ADD(ACTIVATION, n * out, IN, "?");
@@ -141,8 +153,8 @@ static device_case make_linear(sw_arena *arena, sw_kernel kernel, const device_s
     return c;
 }
 
-static device_case make_attention(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle,
-                                  uint64_t seed) {
+static device_case make_attention(sw_arena *arena, sw_kernel kernel, const device_shape *s,
+                                  const sw_device *oracle, uint64_t seed) {
     device_case c = {.kernel = kernel,
                      .attribute = {1.25 / sqrt((double)s->D), s->dropout, 3},
                      .scalars = {.proceed = 1, .seed = 42, .first_row = 5}};
@@ -150,11 +162,13 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     const int64_t kv_stride = s->packed ? q_stride : s->K * s->D;
     const int64_t tokens = s->B * s->T, dense = tokens * s->H * s->D;
     /* in the packed form operands are views; the last row needs no full stride */
-    const int64_t q_n = (tokens - 1) * q_stride + s->H * s->D, kv_n = (tokens - 1) * kv_stride + s->K * s->D;
+    const int64_t q_n = (tokens - 1) * q_stride + s->H * s->D,
+                  kv_n = (tokens - 1) * kv_stride + s->K * s->D;
     DIMS(s->B, s->T, s->H, s->K, s->D, q_stride, kv_stride, s->span, s->mask);
     if (kernel == SW_KERNEL_ATTENTION_GRAD)
         ADD(ACTIVATION, dense, IN, "");
-    double *q = ADD(ACTIVATION, q_n, IN, ""), *k = ADD(ACTIVATION, kv_n, IN, ""), *v = ADD(ACTIVATION, kv_n, IN, "");
+    double *q = ADD(ACTIVATION, q_n, IN, ""), *k = ADD(ACTIVATION, kv_n, IN, ""),
+           *v = ADD(ACTIVATION, kv_n, IN, "");
     for (int64_t i = 0; i < q_n; i++)
         q[i] *= 3;
     if (kernel == SW_KERNEL_ATTENTION) {
@@ -171,7 +185,8 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     ADD(REAL, s->B * s->H * s->T, IN, "");
     left_by(arena, oracle, &c, &forward, 3, 4);
     left_by(arena, oracle, &c, &forward, 4, 5);
-    /* between the heads of one token and the next of a packed array, dq, dk and dv are not written */
+    /* between the heads of one token and the next of a packed array, dq, dk and dv are not
+     * written */
     ADD(ACTIVATION, q_n, OUT, "");
     ADD(ACTIVATION, kv_n, OUT, "");
     ADD(ACTIVATION, kv_n, OUT, "");
@@ -180,8 +195,8 @@ static device_case make_attention(sw_arena *arena, sw_kernel kernel, const devic
     return c;
 }
 
-/* Rows of a micro-batch in a cache of as many rows, the other way round: at different positions, with one to T real tokens, or
- * none. */
+/* Rows of a micro-batch in a cache of as many rows, the other way round: at different positions,
+ * with one to T real tokens, or none. */
 static void add_places(sw_arena *arena, device_case *c, uint64_t *seed, const device_shape *s) {
     double *places = add(arena, c, seed, DEVICE_INDEX, 3 * s->B, IN, "");
     for (int64_t b = 0; b < s->B; b++) {
@@ -191,7 +206,8 @@ static void add_places(sw_arena *arena, device_case *c, uint64_t *seed, const de
     }
 }
 
-static device_case make_decoding(sw_arena *arena, sw_kernel kernel, const device_shape *s, uint64_t seed) {
+static device_case make_decoding(sw_arena *arena, sw_kernel kernel, const device_shape *s,
+                                 uint64_t seed) {
     device_case c = {.kernel = kernel, .scalars = {.proceed = 1}};
     const int64_t tokens = s->B * s->T, P = 2 * s->T + 1, half = s->D / 2;
     const int64_t q_stride = s->packed ? (s->H + 2 * s->K) * s->D : s->H * s->D;
@@ -234,10 +250,16 @@ static device_case make_decoding(sw_arena *arena, sw_kernel kernel, const device
 }
 
 /* Any optimizer: its row says what it is given. */
-static device_case make_optimizer(sw_arena *arena, sw_kernel kernel, sw_optimizer_kind kind, int64_t block, uint64_t seed) {
-    device_case c = {.kernel = kernel, .scalars = {.proceed = 1, .learning_rate = 0.01, .clip_factor = 0.7}};
-    const sw_optimizer_spec all = {
-        .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1, .momentum = 0.9, .kind = kind};
+static device_case make_optimizer(sw_arena *arena, sw_kernel kernel, sw_optimizer_kind kind,
+                                  int64_t block, uint64_t seed) {
+    device_case c = {.kernel = kernel,
+                     .scalars = {.proceed = 1, .learning_rate = 0.01, .clip_factor = 0.7}};
+    const sw_optimizer_spec all = {.beta1 = 0.9,
+                                   .beta2 = 0.95,
+                                   .epsilon = 1e-6,
+                                   .weight_decay = 0.1,
+                                   .momentum = 0.9,
+                                   .kind = kind};
     const sw_optimizer_spec least = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .kind = kind};
     c.scalars.bias_correction1 = 1 - pow(all.beta1, 3);
     c.scalars.bias_correction2 = 1 - pow(all.beta2, 3);
@@ -256,9 +278,12 @@ static device_case make_optimizer(sw_arena *arena, sw_kernel kernel, sw_optimize
     return c;
 }
 
-device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s, const sw_device *oracle, uint64_t seed) {
-    device_case c = {.kernel = kernel, .scalars = {.proceed = 1, .seed = 42, .loss_scale = 0.125, .first_row = 5}};
-    const int64_t n = s->n, C = s->C, tokens = s->B * s->T, block = (n + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK;
+device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s,
+                        const sw_device *oracle, uint64_t seed) {
+    device_case c = {.kernel = kernel,
+                     .scalars = {.proceed = 1, .seed = 42, .loss_scale = 0.125, .first_row = 5}};
+    const int64_t n = s->n, C = s->C, tokens = s->B * s->T,
+                  block = (n + SW_BLOCK - 1) / SW_BLOCK * SW_BLOCK;
     int64_t value_n;
     double *value;
     switch (kernel) {
@@ -298,7 +323,9 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         return make_norm(arena, kernel, s, oracle, seed);
     case SW_KERNEL_ROTARY_TABLE:
         DIMS(s->T, s->D / 2 * 2, s->ramp);
-        memcpy(c.attribute, s->ramp == 1 ? (const double[]){10000, 4, 3, 1, 1.25} : (const double[]){10000, 8, 0.01, 0.3, 1},
+        memcpy(c.attribute,
+               s->ramp == 1 ? (const double[]){10000, 4, 3, 1, 1.25}
+                            : (const double[]){10000, 8, 0.01, 0.3, 1},
                sizeof c.attribute);
         ADD(REAL, s->T * (s->D / 2) * 2, OUT, "");
         break;
@@ -329,7 +356,9 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         break;
     case SW_KERNEL_SWIGLU:
     case SW_KERNEL_SWIGLU_GRAD:
-        value_n = s->packed ? (2 * n - 1) * C : n * C; /* packed: views of one array; the last row needs no full stride */
+        value_n = s->packed
+                      ? (2 * n - 1) * C
+                      : n * C; /* packed: views of one array; the last row needs no full stride */
         DIMS(n, C, s->packed ? 2 * C : C);
         if (kernel == SW_KERNEL_SWIGLU_GRAD)
             ADD(ACTIVATION, n * C, IN, "");
@@ -457,7 +486,9 @@ void device_round(device_case *c, sw_number_kind numbers) {
         const device_operand *o = &c->operand[i];
         const sw_dtype type = type_of(o->type, numbers);
         for (int64_t j = 0; j < o->n; j++)
-            if (type == SW_BF16 && o->type != DEVICE_MASTER) /* a master is all there: its other half lies in DEVICE_LOW */
+            if (type == SW_BF16 &&
+                o->type !=
+                    DEVICE_MASTER) /* a master is all there: its other half lies in DEVICE_LOW */
                 o->value[j] = (double)sw_bf16_to_float(sw_float_to_bf16((float)o->value[j]));
             else if (numbers != SW_NUMBERS_F64 && type != SW_I32 && type != SW_F64)
                 o->value[j] = (double)(float)o->value[j];
@@ -488,11 +519,13 @@ static void write_value(device_type type, sw_number_kind numbers, int64_t i, dou
     }
 }
 
-static double read_value(device_type type, sw_number_kind numbers, int64_t i, const void *from, const void *low) {
+static double read_value(device_type type, sw_number_kind numbers, int64_t i, const void *from,
+                         const void *low) {
     switch (type_of(type, numbers)) {
     case SW_BF16:
-        return (double)(type == DEVICE_MASTER ? sw_split_join(((const uint16_t *)from)[i], ((const uint16_t *)low)[i])
-                                              : sw_bf16_to_float(((const uint16_t *)from)[i]));
+        return (double)(type == DEVICE_MASTER
+                            ? sw_split_join(((const uint16_t *)from)[i], ((const uint16_t *)low)[i])
+                            : sw_bf16_to_float(((const uint16_t *)from)[i]));
     case SW_F64:
         return ((const double *)from)[i];
     default:
@@ -521,26 +554,28 @@ static void check_guards(const device_case *c, const char *what, const char *p, 
 /* The case is a call as the table of kernels has it, and may do all that the table allows. */
 static void check_table(const device_case *c, sw_number_kind numbers, const sw_kernel_call *call) {
     static const sw_element elements[] = {
-        [DEVICE_REAL] = SW_ELEMENT_R,    [DEVICE_ACTIVATION] = SW_ELEMENT_A, [DEVICE_PARAMETER] = SW_ELEMENT_P,
-        [DEVICE_MASTER] = SW_ELEMENT_P,  [DEVICE_LOW] = SW_ELEMENT_U16,      [DEVICE_INDEX] = SW_ELEMENT_I32,
+        [DEVICE_REAL] = SW_ELEMENT_R,      [DEVICE_ACTIVATION] = SW_ELEMENT_A,
+        [DEVICE_PARAMETER] = SW_ELEMENT_P, [DEVICE_MASTER] = SW_ELEMENT_P,
+        [DEVICE_LOW] = SW_ELEMENT_U16,     [DEVICE_INDEX] = SW_ELEMENT_I32,
         [DEVICE_DOUBLE] = SW_ELEMENT_F64};
     sw_given_call given = {.n_operands = c->n_operands, .accumulate = c->accumulate};
     memcpy(given.dim, c->dim, sizeof given.dim);
     memcpy(given.attribute, c->attribute, sizeof given.attribute);
     for (int i = 0; i < c->n_operands; i++)
-        given.operand[i] = (sw_given_operand){.buffer = !call->operand[i] ? -1
-                                                        : c->shares[i]    ? c->shares[i] - 1
-                                                                          : i,
-                                              .bytes = (int64_t)element_bytes(c->operand[i].type, numbers) * c->operand[i].n,
-                                              .element = elements[c->operand[i].type],
-                                              .is_written = c->operand[i].is_written};
+        given.operand[i] = (sw_given_operand){
+            .buffer = !call->operand[i] ? -1
+                      : c->shares[i]    ? c->shares[i] - 1
+                                        : i,
+            .bytes = (int64_t)element_bytes(c->operand[i].type, numbers) * c->operand[i].n,
+            .element = elements[c->operand[i].type],
+            .is_written = c->operand[i].is_written};
     sw_error err;
     if (sw_kernel_check(c->kernel, numbers, &given, &err) != SW_OK)
         fatal(err.message);
 }
 
-void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers, const device_case *c,
-                double *result[SW_MAX_OPERANDS]) {
+void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers,
+                const device_case *c, double *result[SW_MAX_OPERANDS]) {
     sw_kernel_call call = {.accumulate = c->accumulate, .scalars = &c->scalars};
     char *at[SW_MAX_OPERANDS] = {0};
     memcpy(call.dim, c->dim, sizeof call.dim);
@@ -548,16 +583,21 @@ void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers
     for (int i = 0; i < c->n_operands; i++) {
         const device_operand *o = &c->operand[i];
         const size_t bytes = element_bytes(o->type, numbers);
-        if (c->absent >> i & 1 || o->n == 0 || (o->type == DEVICE_LOW && numbers != SW_NUMBERS_BF16))
+        if (c->absent >> i & 1 || o->n == 0 ||
+            (o->type == DEVICE_LOW && numbers != SW_NUMBERS_BF16))
             continue;
-        at[i] = c->shares[i] ? at[c->shares[i] - 1] : guarded(arena, bytes * (size_t)o->n, bytes * (size_t)c->shift);
+        at[i] = c->shares[i] ? at[c->shares[i] - 1]
+                             : guarded(arena, bytes * (size_t)o->n, bytes * (size_t)c->shift);
         call.operand[i] = at[i];
         if (o->is_read || c->accumulate >> i & 1)
             for (int64_t j = 0; j < o->n; j++)
-                write_value(o->type, numbers, j, o->type == DEVICE_LOW ? c->operand[i - 1].value[j] : o->value[j], at[i]);
+                write_value(o->type, numbers, j,
+                            o->type == DEVICE_LOW ? c->operand[i - 1].value[j] : o->value[j],
+                            at[i]);
     }
     check_table(c, numbers, &call);
-    const size_t scratch = (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers, device->n_threads);
+    const size_t scratch =
+        (size_t)sw_kernel_scratch_bytes(c->kernel, c->dim, numbers, device->n_threads);
     char *space = guarded(arena, scratch, 0);
     call.scratch = space;
     sw_device_kernel(device, numbers, c->kernel)(device, &call);
@@ -572,26 +612,29 @@ void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers
             continue;
         result[i] = take(arena, sizeof(double) * (size_t)o->n);
         for (int64_t j = 0; j < o->n; j++)
-            result[i][j] = read_value(o->type, numbers, j, at[i], at[i + 1 < SW_MAX_OPERANDS ? i + 1 : i]);
+            result[i][j] =
+                read_value(o->type, numbers, j, at[i], at[i + 1 < SW_MAX_OPERANDS ? i + 1 : i]);
     }
 }
 
-/* Elements of dq, dk, dv, or of dgate and dup, that belong to other tensors of a packed array stay as they were. */
+/* Elements of dq, dk, dv, or of dgate and dup, that belong to other tensors of a packed array stay
+ * as they were. */
 static bool is_of_another_tensor(const device_case *c, int operand, int64_t i) {
     if (c->kernel == SW_KERNEL_SWIGLU_GRAD)
         return i % c->dim[2] >= c->dim[1];
     if (c->kernel != SW_KERNEL_ATTENTION_GRAD || operand < 6)
         return false;
-    const int64_t stride = operand == 6 ? c->dim[5] : c->dim[6], width = (operand == 6 ? c->dim[2] : c->dim[3]) * c->dim[4];
+    const int64_t stride = operand == 6 ? c->dim[5] : c->dim[6],
+                  width = (operand == 6 ? c->dim[2] : c->dim[3]) * c->dim[4];
     return i % stride >= width;
 }
 
-/* Some gradients vanish exactly, with one key or one channel; what is left then is rounding of the terms that cancel, which are
- * as large as the inputs. */
+/* Some gradients vanish exactly, with one key or one channel; what is left then is rounding of the
+ * terms that cancel, which are as large as the inputs. */
 static double largest_term(const device_case *c) {
-    const bool cancels =
-        (c->kernel == SW_KERNEL_ATTENTION_GRAD && (c->dim[1] == 1 || (c->dim[7] == 1 && c->dim[8] == SW_MASK_CAUSAL))) ||
-        (c->kernel == SW_KERNEL_RMSNORM_GRAD && c->dim[1] == 1);
+    const bool cancels = (c->kernel == SW_KERNEL_ATTENTION_GRAD &&
+                          (c->dim[1] == 1 || (c->dim[7] == 1 && c->dim[8] == SW_MASK_CAUSAL))) ||
+                         (c->kernel == SW_KERNEL_RMSNORM_GRAD && c->dim[1] == 1);
     double largest = 0;
     for (int i = 0; cancels && i < c->n_operands; i++)
         for (int64_t j = 0; c->operand[i].is_read && j < c->operand[i].n; j++)
@@ -603,8 +646,10 @@ double device_half_unit(double x) {
     return isfinite(x) && x != 0 ? ldexp(1, ilogb(x) - 8) : 0;
 }
 
-double device_distance(const device_case *c, sw_number_kind numbers, int operand, const double *got, const double *expected) {
-    const bool is_rounded = type_of(c->operand[operand].type, numbers) == SW_BF16 && c->operand[operand].type != DEVICE_MASTER;
+double device_distance(const device_case *c, sw_number_kind numbers, int operand, const double *got,
+                       const double *expected) {
+    const bool is_rounded = type_of(c->operand[operand].type, numbers) == SW_BF16 &&
+                            c->operand[operand].type != DEVICE_MASTER;
     double largest = largest_term(c), difference = 0;
     for (int64_t i = 0; i < c->operand[operand].n; i++) {
         if (is_of_another_tensor(c, operand, i)) {
@@ -614,7 +659,8 @@ double device_distance(const device_case *c, sw_number_kind numbers, int operand
         }
         if (!(fabs(got[i] - expected[i]) <= 1e30))
             return INFINITY;
-        const double rounding = is_rounded ? device_half_unit(fmax(fabs(got[i]), fabs(expected[i]))) : 0;
+        const double rounding =
+            is_rounded ? device_half_unit(fmax(fabs(got[i]), fabs(expected[i]))) : 0;
         largest = fmax(largest, fabs(expected[i]));
         difference = fmax(difference, fabs(got[i] - expected[i]) - rounding);
     }
@@ -622,9 +668,11 @@ double device_distance(const device_case *c, sw_number_kind numbers, int operand
 }
 
 const char *device_describe(sw_arena *arena, const device_case *c) {
-    return sw_arena_format(arena, "%s[%ld %ld %ld %ld %ld %ld %ld %ld %ld] accumulate %x absent %x", sw_kernel_name(c->kernel),
-                           (long)c->dim[0], (long)c->dim[1], (long)c->dim[2], (long)c->dim[3], (long)c->dim[4], (long)c->dim[5],
-                           (long)c->dim[6], (long)c->dim[7], (long)c->dim[8], c->accumulate, c->absent);
+    return sw_arena_format(arena, "%s[%ld %ld %ld %ld %ld %ld %ld %ld %ld] accumulate %x absent %x",
+                           sw_kernel_name(c->kernel), (long)c->dim[0], (long)c->dim[1],
+                           (long)c->dim[2], (long)c->dim[3], (long)c->dim[4], (long)c->dim[5],
+                           (long)c->dim[6], (long)c->dim[7], (long)c->dim[8], c->accumulate,
+                           c->absent);
 }
 
 sw_device *device_open(sw_kernel_set set, sw_gemm_kind gemm) {

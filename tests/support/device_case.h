@@ -1,7 +1,9 @@
-/* device_case.h: one call of a kernel with random operands, to be run for any kind of numbers and any device.
+/* device_case.h: one call of a kernel with random operands, to be run for any kind of numbers and
+ * any device.
  *
- * Values are kept as double and converted to what a kind wants. Operands lie between guard bytes, outputs and scratch begin as
- * NaN, so a kernel that reads what it should only write, or writes past an end, is found out.
+ * Values are kept as double and converted to what a kind wants. Operands lie between guard bytes,
+ * outputs and scratch begin as NaN, so a kernel that reads what it should only write, or writes
+ * past an end, is found out.
  */
 #ifndef SW_TESTS_DEVICE_CASE_H
 #define SW_TESTS_DEVICE_CASE_H
@@ -13,7 +15,8 @@ typedef enum device_type {
     DEVICE_REAL,       /* R of device/kernel.h */
     DEVICE_ACTIVATION, /* A */
     DEVICE_PARAMETER,  /* P */
-    DEVICE_MASTER,     /* a parameter that is updated; with bf16 it is split with the DEVICE_LOW that follows */
+    DEVICE_MASTER, /* a parameter that is updated; with bf16 it is split with the DEVICE_LOW that
+                      follows */
     DEVICE_LOW,
     DEVICE_INDEX,  /* int32 */
     DEVICE_DOUBLE, /* double whatever the kind */
@@ -54,23 +57,27 @@ typedef struct device_shape {
 /* A random number in -1 .. 1. */
 double device_random(uint64_t *state);
 
-/* A case with random operands from `seed`. What a forward kernel would have left (log sums, inverse deviations) is computed with
- * `oracle` for double. */
-device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *shape, const sw_device *oracle, uint64_t seed);
+/* A case with random operands from `seed`. What a forward kernel would have left (log sums, inverse
+ * deviations) is computed with `oracle` for double. */
+device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *shape,
+                        const sw_device *oracle, uint64_t seed);
 
-/* Round the inputs to what `numbers` can hold, so that another kind computes from the same values. */
+/* Round the inputs to what `numbers` can hold, so that another kind computes from the same
+ * values. */
 void device_round(device_case *c, sw_number_kind numbers);
 
 /* Run it; result[i] [n] for every written operand, NULL for others. */
-void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers, const device_case *c,
-                double *result[SW_MAX_OPERANDS]);
+void device_run(sw_arena *arena, const sw_device *device, sw_number_kind numbers,
+                const device_case *c, double *result[SW_MAX_OPERANDS]);
 
 /* What rounding x to bf16 may change: half a unit in the last of its eight bits. */
 double device_half_unit(double x);
 
-/* The largest difference of two results of operand i, divided by the largest |expected| (1 if that is zero); infinite if one has
- * NaN. Where the operand lies in bf16 beside `numbers`, half a unit of it is not counted: results are rounded once. */
-double device_distance(const device_case *c, sw_number_kind numbers, int operand, const double *got, const double *expected);
+/* The largest difference of two results of operand i, divided by the largest |expected| (1 if that
+ * is zero); infinite if one has NaN. Where the operand lies in bf16 beside `numbers`, half a unit
+ * of it is not counted: results are rounded once. */
+double device_distance(const device_case *c, sw_number_kind numbers, int operand, const double *got,
+                       const double *expected);
 
 /* "attention_grad[B 2, T 65 ...] accumulate 3 absent 0": for messages. */
 const char *device_describe(sw_arena *arena, const device_case *c);

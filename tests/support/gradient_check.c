@@ -37,8 +37,11 @@ sw_graph *gradient_check_graph(const gradient_check *check, bool differentiate) 
 
 void gradient_check_inputs(const gradient_check *check, int32_t *tokens, int32_t *targets) {
     for (int64_t i = 0; i < check->n_rows * check->n_tokens; i++) {
-        tokens[i] = (int32_t)(graph_interpreter_uniform(11, (uint64_t)i) * (double)check->n_vocabulary);
-        targets[i] = i % 5 == 3 ? -1 : (int32_t)(graph_interpreter_uniform(13, (uint64_t)i) * (double)check->n_vocabulary);
+        tokens[i] =
+            (int32_t)(graph_interpreter_uniform(11, (uint64_t)i) * (double)check->n_vocabulary);
+        targets[i] = i % 5 == 3 ? -1
+                                : (int32_t)(graph_interpreter_uniform(13, (uint64_t)i) *
+                                            (double)check->n_vocabulary);
     }
 }
 
@@ -58,22 +61,23 @@ static double along(int direction, int64_t k, int64_t n) {
     return k == (int64_t)(graph_interpreter_uniform(19, (uint64_t)direction) * (double)n);
 }
 
-static double loss_beside(graph_interpreter *forward, const graph_interpreter *step, int parameter, int direction,
-                          double distance) {
+static double loss_beside(graph_interpreter *forward, const graph_interpreter *step, int parameter,
+                          int direction, double distance) {
     int64_t n = forward->graph->parameters.item[parameter]->n_elements;
     for (int64_t k = 0; k < n; k++)
         graph_interpreter_set_parameter(forward, parameter, k,
-                                        graph_interpreter_parameter(step, parameter, k) + distance * along(direction, k, n));
+                                        graph_interpreter_parameter(step, parameter, k) +
+                                            distance * along(direction, k, n));
     return graph_interpreter_run(forward);
 }
 
-static void check_parameter(const gradient_check *check, graph_interpreter *forward, const graph_interpreter *step,
-                            int parameter) {
+static void check_parameter(const gradient_check *check, graph_interpreter *forward,
+                            const graph_interpreter *step, int parameter) {
     const sw_parameter *p = step->graph->parameters.item[parameter];
     for (int direction = 0; direction < N_DENSE + N_SINGLE; direction++) {
-        double expected =
-            (loss_beside(forward, step, parameter, direction, STEP) - loss_beside(forward, step, parameter, direction, -STEP)) /
-            (2 * STEP) * LOSS_SCALE;
+        double expected = (loss_beside(forward, step, parameter, direction, STEP) -
+                           loss_beside(forward, step, parameter, direction, -STEP)) /
+                          (2 * STEP) * LOSS_SCALE;
         double got = 0, square = 0;
         for (int64_t k = 0; k < p->n_elements; k++) {
             double gradient = graph_interpreter_gradient(step, parameter, k);
@@ -81,14 +85,17 @@ static void check_parameter(const gradient_check *check, graph_interpreter *forw
             square += gradient * gradient;
         }
         if (!(fabs(got - expected) <= 2e-6 * (1e-2 + sqrt(square))))
-            fail_msg("%s, seed %d: %s, direction %d: gradient %.12g, central difference %.12g (norm %.6g)",
-                     check->label ? check->label : "graph", (int)check->seed, p->name, direction, got, expected, sqrt(square));
+            fail_msg("%s, seed %d: %s, direction %d: gradient %.12g, central difference %.12g "
+                     "(norm %.6g)",
+                     check->label ? check->label : "graph", (int)check->seed, p->name, direction,
+                     got, expected, sqrt(square));
     }
     loss_beside(forward, step, parameter, 0, 0);
 }
 
 void gradient_check_run(const sw_device *device, const gradient_check *check) {
-    sw_graph *step_graph = gradient_check_graph(check, true), *forward_graph = gradient_check_graph(check, false);
+    sw_graph *step_graph = gradient_check_graph(check, true),
+             *forward_graph = gradient_check_graph(check, false);
     graph_interpreter step = graph_interpreter_create(step_graph, device, SW_NUMBERS_F64);
     graph_interpreter forward = graph_interpreter_create(forward_graph, device, SW_NUMBERS_F64);
     int32_t *tokens = calloc((size_t)(check->n_rows * check->n_tokens), sizeof *tokens);

@@ -15,18 +15,20 @@ typedef struct gradient_check {
     int64_t n_rows, n_tokens, n_vocabulary; /* token ids are below n_vocabulary */
     int recompute;                          /* RECOMPUTE_ */
     sw_number_kind numbers;                 /* that selective recomputation reckons with */
-    bool joins_products;                    /* sw_graph_join_products, in the differentiated graph alone */
+    bool joins_products; /* sw_graph_join_products, in the differentiated graph alone */
     bool reuse_in_place;
     double deviation;  /* of the parameters */
     const char *label; /* shown when the check fails; may be NULL */
     uint64_t seed;     /* of a random graph, shown too */
 } gradient_check;
 
-/* For each trainable parameter and several directions v: (L(p + e v) - L(p - e v)) / 2e = <gradient, v>, and for a few single
- * elements too. The forward graph is recorded anew and runs undifferentiated. Fails the test, naming the parameter. */
+/* For each trainable parameter and several directions v: (L(p + e v) - L(p - e v)) / 2e =
+ * <gradient, v>, and for a few single elements too. The forward graph is recorded anew and runs
+ * undifferentiated. Fails the test, naming the parameter. */
 void gradient_check_run(const sw_device *device, const gradient_check *check);
 
-/* A graph recorded by `record`, differentiated and passed over as `check` says. Fails the test on an error. */
+/* A graph recorded by `record`, differentiated and passed over as `check` says. Fails the test on
+ * an error. */
 sw_graph *gradient_check_graph(const gradient_check *check, bool differentiate);
 
 /* Where documents begin [n_rows * n_tokens]: in each row at another place. */

@@ -20,11 +20,16 @@ static size_t bytes_of(sw_dtype type, int64_t n) {
 }
 
 static sw_dtype type_of_value(const graph_interpreter *it, const sw_value *value) {
-    return value->kind == SW_VALUE_REAL ? sw_activation_type(it->numbers) : sw_real_type(it->numbers);
+    return value->kind == SW_VALUE_REAL ? sw_activation_type(it->numbers)
+                                        : sw_real_type(it->numbers);
 }
 
-graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *device, sw_number_kind numbers) {
-    graph_interpreter it = {.graph = graph, .device = device, .numbers = numbers, .scalars = {.seed = 7, .loss_scale = 1}};
+graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *device,
+                                           sw_number_kind numbers) {
+    graph_interpreter it = {.graph = graph,
+                            .device = device,
+                            .numbers = numbers,
+                            .scalars = {.seed = 7, .loss_scale = 1}};
     it.values = calloc((size_t)graph->values.n + 1, sizeof *it.values);
     it.parameters = calloc((size_t)graph->parameters.n + 1, sizeof *it.parameters);
     it.gradients = calloc((size_t)graph->parameters.n + 1, sizeof *it.gradients);
@@ -41,7 +46,8 @@ graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *dev
     }
     int64_t scratch_bytes = 0;
     for (int i = 0; i < graph->ops.n; i++) {
-        int64_t bytes = sw_kernel_scratch_bytes(graph->ops.item[i]->kernel, graph->ops.item[i]->dim, numbers, 1);
+        int64_t bytes = sw_kernel_scratch_bytes(graph->ops.item[i]->kernel, graph->ops.item[i]->dim,
+                                                numbers, 1);
         scratch_bytes = bytes > scratch_bytes ? bytes : scratch_bytes;
     }
     it.scratch = take((size_t)scratch_bytes + 64);
@@ -108,7 +114,8 @@ void graph_interpreter_fill_parameters(graph_interpreter *it, double deviation) 
     }
 }
 
-void graph_interpreter_set_inputs(graph_interpreter *it, const int32_t *tokens, const int32_t *targets) {
+void graph_interpreter_set_inputs(graph_interpreter *it, const int32_t *tokens,
+                                  const int32_t *targets) {
     if (sw_graph_port(it->graph, SW_PORT_TOKENS))
         memcpy(it->values[sw_graph_port(it->graph, SW_PORT_TOKENS)->id], tokens,
                (size_t)sw_graph_port(it->graph, SW_PORT_TOKENS)->n_elements * sizeof *tokens);
@@ -126,15 +133,18 @@ void graph_interpreter_set_documents(graph_interpreter *it, const int32_t *docum
 static void forget(graph_interpreter *it) {
     for (int i = 0; i < it->graph->values.n; i++)
         if (it->values[i] && !it->graph->values.item[i]->is_input)
-            memset(it->values[i], 0xFF, (size_t)sw_value_bytes(it->graph->values.item[i], it->numbers));
+            memset(it->values[i], 0xFF,
+                   (size_t)sw_value_bytes(it->graph->values.item[i], it->numbers));
     for (int i = 0; i < it->graph->parameters.n; i++)
-        memset(it->gradients[i], 0xFF, bytes_of(sw_real_type(it->numbers), it->graph->parameters.item[i]->n_elements));
+        memset(it->gradients[i], 0xFF,
+               bytes_of(sw_real_type(it->numbers), it->graph->parameters.item[i]->n_elements));
 }
 
 static void *address(const graph_interpreter *it, const sw_operand *operand) {
     switch (operand->kind) {
     case SW_OPERAND_VALUE:
-        return (char *)it->values[operand->value->storage->id] + bytes_of(type_of_value(it, operand->value), operand->offset);
+        return (char *)it->values[operand->value->storage->id] +
+               bytes_of(type_of_value(it, operand->value), operand->offset);
     case SW_OPERAND_PARAMETER:
         return it->parameters[operand->parameter->id];
     case SW_OPERAND_GRADIENT:
@@ -159,5 +169,7 @@ double graph_interpreter_run(graph_interpreter *it) {
         memcpy(call.attribute, op->attribute, sizeof call.attribute);
         sw_device_kernel(it->device, it->numbers, op->kernel)(it->device, &call);
     }
-    return sw_graph_port(it->graph, SW_PORT_LOSS) ? *(double *)it->values[sw_graph_port(it->graph, SW_PORT_LOSS)->id] : 0;
+    return sw_graph_port(it->graph, SW_PORT_LOSS)
+               ? *(double *)it->values[sw_graph_port(it->graph, SW_PORT_LOSS)->id]
+               : 0;
 }

@@ -1,8 +1,8 @@
 /* graph_interpreter.h: runs a step graph without sharding, so that graphs can be tested alone.
  *
- * Every value whose storage is its own gets an allocation of its own, parameters and their gradients are plain arrays. Before a
- * run all of them but the parameters and inputs are filled with NaN, so that what an operation should have written and did not is
- * seen.
+ * Every value whose storage is its own gets an allocation of its own, parameters and their
+ * gradients are plain arrays. Before a run all of them but the parameters and inputs are filled
+ * with NaN, so that what an operation should have written and did not is seen.
  */
 #ifndef SW_TESTS_SUPPORT_GRAPH_INTERPRETER_H
 #define SW_TESTS_SUPPORT_GRAPH_INTERPRETER_H
@@ -21,18 +21,22 @@ typedef struct graph_interpreter {
     sw_scalars scalars;
 } graph_interpreter;
 
-/* Ownership: graph_interpreter_free; the graph and the device must outlive it. Fails the test when memory is short. */
-graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *device, sw_number_kind numbers);
+/* Ownership: graph_interpreter_free; the graph and the device must outlive it. Fails the test when
+ * memory is short. */
+graph_interpreter graph_interpreter_create(sw_graph *graph, const sw_device *device,
+                                           sw_number_kind numbers);
 void graph_interpreter_free(graph_interpreter *it);
 
-/* Deterministic numbers for a start: normal-looking, of deviation `deviation` around 0, or around 1 for norm weights
- * (SW_INIT_ONES). They follow the parameter's name and index, so that two graphs of one model get the same. */
+/* Deterministic numbers for a start: normal-looking, of deviation `deviation` around 0, or around 1
+ * for norm weights (SW_INIT_ONES). They follow the parameter's name and index, so that two graphs
+ * of one model get the same. */
 void graph_interpreter_fill_parameters(graph_interpreter *it, double deviation);
 
-void graph_interpreter_set_inputs(graph_interpreter *it, const int32_t *tokens, const int32_t *targets);
+void graph_interpreter_set_inputs(graph_interpreter *it, const int32_t *tokens,
+                                  const int32_t *targets);
 
-/* Where each token's document begins in its row, [n_rows * n_tokens]; all zero until it is set. Nothing if the graph does not
- * ask. */
+/* Where each token's document begins in its row, [n_rows * n_tokens]; all zero until it is set.
+ * Nothing if the graph does not ask. */
 void graph_interpreter_set_documents(graph_interpreter *it, const int32_t *documents);
 
 /* Run all operations; returns the loss (0 without one). */

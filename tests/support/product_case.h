@@ -1,5 +1,5 @@
-/* product_case.h: a matrix product of any types, shape and strides whose operands end at pages that nobody may touch, and what it
- * must give, by three loops in double. */
+/* product_case.h: a matrix product of any types, shape and strides whose operands end at pages that
+ * nobody may touch, and what it must give, by three loops in double. */
 #ifndef SW_TESTS_PRODUCT_CASE_H
 #define SW_TESTS_PRODUCT_CASE_H
 
@@ -32,7 +32,8 @@ product_case product_make(const product_shape *shape, uint64_t seed);
 /* What C holds becomes what it held before the product. */
 void product_reset(product_case *c);
 
-/* NULL if C is right: each element within its bound, everything beyond its columns as it was. Else what is wrong. */
+/* NULL if C is right: each element within its bound, everything beyond its columns as it was. Else
+ * what is wrong. */
 const char *product_is_wrong(const product_case *c);
 
 /* The bytes of C, rows whole. */

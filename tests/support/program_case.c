@@ -33,7 +33,8 @@ static sw_value *block(sw_graph *graph, void *self, sw_value *x) {
     return sw_add(graph, x, sw_linear(graph, h, b->weight, b->bias, b->layout));
 }
 
-static sw_parameter *declare(sw_graph *graph, sw_unit *unit, int block_number, const char *what, int64_t rows, int64_t columns) {
+static sw_parameter *declare(sw_graph *graph, sw_unit *unit, int block_number, const char *what,
+                             int64_t rows, int64_t columns) {
     char name[64];
     snprintf(name, sizeof name, "blocks.%d.%s", block_number, what);
     int64_t dimensions[] = {rows, columns};
@@ -63,7 +64,8 @@ static void freeze_some(sw_graph *graph, const stack *s, stack_block *blocks) {
     for (int i = 0; i < graph->parameters.n; i++) {
         sw_parameter *p = graph->parameters.item[i];
         if ((s->oddity == STACK_FROZEN_UNIT && p->unit == blocks[1].unit) ||
-            (s->oddity == STACK_FROZEN_MATRICES && p->n_dimensions > 1) || (s->oddity == STACK_ONE_BIAS && p != blocks[0].bias))
+            (s->oddity == STACK_FROZEN_MATRICES && p->n_dimensions > 1) ||
+            (s->oddity == STACK_ONE_BIAS && p != blocks[0].bias))
             sw_parameter_freeze(p);
     }
 }
@@ -73,8 +75,11 @@ void stack_record(sw_graph *graph, const void *about) {
     sw_unit *root = sw_unit_declare(graph, NULL, "root");
     int64_t table[] = {s->vocabulary, s->channels};
     int n = s->oddity == STACK_NO_BLOCKS ? 0 : s->n_blocks;
-    sw_parameter *embedding = sw_parameter_declare(graph, root, "embedding", 2, table, SW_INIT_NORMAL, 0.02);
-    sw_parameter *head = s->tied ? embedding : sw_parameter_declare(graph, root, "head", 2, table, SW_INIT_NORMAL, 0.02);
+    sw_parameter *embedding =
+        sw_parameter_declare(graph, root, "embedding", 2, table, SW_INIT_NORMAL, 0.02);
+    sw_parameter *head =
+        s->tied ? embedding
+                : sw_parameter_declare(graph, root, "head", 2, table, SW_INIT_NORMAL, 0.02);
     stack_block *blocks = calloc((size_t)n + 1, sizeof *blocks);
     assert_non_null(blocks);
     for (int i = 0; i < n; i++)
@@ -92,14 +97,23 @@ void stack_record(sw_graph *graph, const void *about) {
 }
 
 static const stack STACKS[N_STACK_ODDITIES] = {
-    {STACK_PLAIN, 4, 32, 13, false},          {STACK_NO_BLOCKS, 0, 8, 13, true},   {STACK_SECOND_TWICE, 4, 12, 13, true},
-    {STACK_NESTED, 3, 12, 13, false},         {STACK_EMPTY_UNIT, 3, 12, 13, true}, {STACK_FROZEN_UNIT, 3, 12, 13, false},
-    {STACK_FROZEN_MATRICES, 3, 20, 13, true}, {STACK_ONE_BIAS, 3, 12, 13, true},   {STACK_UNUSED_PARAMETER, 4, 12, 13, true},
-    {STACK_SWAPPED, 4, 32, 13, false},
+    {STACK_PLAIN, 4, 32, 13, false},           {STACK_NO_BLOCKS, 0, 8, 13, true},
+    {STACK_SECOND_TWICE, 4, 12, 13, true},     {STACK_NESTED, 3, 12, 13, false},
+    {STACK_EMPTY_UNIT, 3, 12, 13, true},       {STACK_FROZEN_UNIT, 3, 12, 13, false},
+    {STACK_FROZEN_MATRICES, 3, 20, 13, true},  {STACK_ONE_BIAS, 3, 12, 13, true},
+    {STACK_UNUSED_PARAMETER, 4, 12, 13, true}, {STACK_SWAPPED, 4, 32, 13, false},
 };
 static const char *const STACK_NAMES[N_STACK_ODDITIES] = {
-    "stack",         "no blocks",       "a block twice", "nested units",      "a unit without parameters",
-    "a frozen unit", "frozen matrices", "one bias",      "unused parameters", "blocks in another order",
+    "stack",
+    "no blocks",
+    "a block twice",
+    "nested units",
+    "a unit without parameters",
+    "a frozen unit",
+    "frozen matrices",
+    "one bias",
+    "unused parameters",
+    "blocks in another order",
 };
 
 int n_program_graphs(void) {
@@ -107,7 +121,8 @@ int n_program_graphs(void) {
 }
 
 program_case program_graph(int i) {
-    program_case c = {.n_rows = SMALL_MODEL_ROWS, .n_tokens = SMALL_MODEL_TOKENS, .sharding = usual_sharding(2)};
+    program_case c = {
+        .n_rows = SMALL_MODEL_ROWS, .n_tokens = SMALL_MODEL_TOKENS, .sharding = usual_sharding(2)};
     if (i < N_SMALL_MODELS) {
         c.name = SMALL_MODEL_NAMES[i];
         c.record = small_model_record;
@@ -154,11 +169,12 @@ void program_build(const program_case *c, built_program *built) {
     if (c->recompute == 1 && !c->is_forward)
         ensure(sw_graph_recompute_blocks(built->graph, &err), c, &err);
     if (c->recompute == 2 && !c->is_forward)
-        ensure(sw_graph_recompute_selective(built->graph, sw_sharding_numbers(&c->sharding), &err), c, &err);
+        ensure(sw_graph_recompute_selective(built->graph, sw_sharding_numbers(&c->sharding), &err),
+               c, &err);
     ensure(sw_graph_reuse_in_place(built->graph, &err), c, &err);
-    ensure(
-        sw_layout_create(built->graph, &c->sharding.mesh, c->sharding.wrap, sw_sharding_cut(&c->sharding), &built->layout, &err),
-        c, &err);
+    ensure(sw_layout_create(built->graph, &c->sharding.mesh, c->sharding.wrap,
+                            sw_sharding_cut(&c->sharding), &built->layout, &err),
+           c, &err);
     ensure(sw_states_create(&built->layout, &c->sharding, true, &built->states, &err), c, &err);
     ensure(sw_program_create(built->graph, &built->states, &built->program, &err), c, &err);
 }
@@ -173,9 +189,12 @@ void program_free(built_program *built) {
 void program_describe(const program_case *c, char *text, size_t bytes) {
     static const char *const modes[] = {"view", "copy", "trap"};
     const sw_sharding *s = &c->sharding;
-    snprintf(text, bytes, "%s: %sN %d, stage %d, %s, accumulate %s, %s, prefetch %d, %s, min_parameters %" PRId64 "%s%s", c->name,
-             c->is_forward ? "forward, " : "", s->mesh.n_ranks, s->stage, modes[s->mode],
-             s->accumulate_sharded ? "sharded" : "unsharded", s->reshard_after_forward ? "reshard" : "no reshard", s->prefetch,
+    snprintf(text, bytes,
+             "%s: %sN %d, stage %d, %s, accumulate %s, %s, prefetch %d, %s, min_parameters %" PRId64
+             "%s%s",
+             c->name, c->is_forward ? "forward, " : "", s->mesh.n_ranks, s->stage, modes[s->mode],
+             s->accumulate_sharded ? "sharded" : "unsharded",
+             s->reshard_after_forward ? "reshard" : "no reshard", s->prefetch,
              s->parameter_dtype == SW_BF16 ? "bf16" : "fp32", s->wrap.min_parameters,
              c->recompute == 2 ? ", selective recompute"
              : c->recompute    ? ", recompute"
@@ -183,7 +202,8 @@ void program_describe(const program_case *c, char *text, size_t bytes) {
              s->optimizer.kind == SW_OPTIMIZER_SGD ? ", sgd" : "");
 }
 
-void program_fail(const built_program *built, int instruction, const char *what, const char *file, int line) {
+void program_fail(const built_program *built, int instruction, const char *what, const char *file,
+                  int line) {
     char text[256], printed[2048] = "";
     program_describe(built->of, text, sizeof text);
     if (instruction >= 0 && instruction < built->program.instructions.n)
@@ -204,14 +224,16 @@ void for_each_program(void (*check)(const built_program *built)) {
             c.sharding.accumulate_sharded = i / 4 % 2;
             c.sharding.mode = (sw_shm_mode)(i / 8 % 3);
             c.sharding.reshard_after_forward = i / 24 % 2;
-            c.sharding.prefetch = i / 48 % 4; /* and three times with other ranks, wraps and so on */
+            c.sharding.prefetch =
+                i / 48 % 4; /* and three times with other ranks, wraps and so on */
             c.sharding.mesh = sw_mesh_flat(ranks[chance >> 30]);
             c.sharding.wrap.min_parameters = wraps[chance >> 28 & 3];
             c.sharding.parameter_dtype = chance >> 27 & 1 ? SW_BF16 : SW_F32;
             c.recompute = (int)(chance >> 26) % 3;
             c.is_forward = (chance >> 23 & 7) == 0;
             if (chance >> 22 & 1) {
-                c.sharding.optimizer = (sw_optimizer_spec){.kind = SW_OPTIMIZER_SGD, .momentum = chance >> 21 & 1 ? 0.9 : 0};
+                c.sharding.optimizer = (sw_optimizer_spec){.kind = SW_OPTIMIZER_SGD,
+                                                           .momentum = chance >> 21 & 1 ? 0.9 : 0};
                 c.n_rows = 3;
             }
             built_program built;

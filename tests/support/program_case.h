@@ -1,10 +1,12 @@
-/* program_case.h: graphs of every shape that matters to sharding, and their programs over many settings. */
+/* program_case.h: graphs of every shape that matters to sharding, and their programs over many
+ * settings. */
 #ifndef SW_TESTS_SUPPORT_PROGRAM_CASE_H
 #define SW_TESTS_SUPPORT_PROGRAM_CASE_H
 
 #include "shard/program.h"
 
-/* A stack of blocks x + x W^T + b between an embedding and a head, and the ways in which it may be odd. */
+/* A stack of blocks x + x W^T + b between an embedding and a head, and the ways in which it may be
+ * odd. */
 typedef enum stack_oddity {
     STACK_PLAIN,
     STACK_NO_BLOCKS,        /* root alone */
@@ -57,22 +59,25 @@ program_case program_graph(int i);
 void program_build(const program_case *c, built_program *built);
 void program_free(built_program *built);
 
-/* Stage x accumulate x mode x reshard x prefetch 0..3 over every graph; recompute, wrap, ranks, dtype and optimizer vary along,
- * and some programs are forward ones. */
+/* Stage x accumulate x mode x reshard x prefetch 0..3 over every graph; recompute, wrap, ranks,
+ * dtype and optimizer vary along, and some programs are forward ones. */
 void for_each_program(void (*check)(const built_program *built));
 
 /* All settings on one line. */
 void program_describe(const program_case *c, char *text, size_t bytes);
 
-/* A condition on a program, about one of its instructions (-1: none): what fails is shown with settings and instruction. */
+/* A condition on a program, about one of its instructions (-1: none): what fails is shown with
+ * settings and instruction. */
 #define holds(built, instruction, condition) \
     ((condition) ? (void)0 : program_fail(built, instruction, #condition, __FILE__, __LINE__))
-void program_fail(const built_program *built, int instruction, const char *what, const char *file, int line);
+void program_fail(const built_program *built, int instruction, const char *what, const char *file,
+                  int line);
 
 /* Adamw, stage 3, copy mode, resharding, prefetch 1, sharded accumulation, bf16. */
 sw_sharding usual_sharding(int n_ranks);
 
-/* The operations that became kernel instructions, in the order of the instructions, [*n]. Ownership: free(). */
+/* The operations that became kernel instructions, in the order of the instructions, [*n].
+ * Ownership: free(). */
 const sw_op **program_ops(const built_program *built, int *n);
 
 static inline bool is_collective_of_slot(const sw_instruction *i) {

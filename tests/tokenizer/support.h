@@ -42,7 +42,8 @@ static inline const char *ids_text(const sw_token_list *list, char *text, size_t
 }
 
 /* Encoding `text` gives the ids `wanted` ("3 4 5"). */
-static inline void encodes_to(const sw_tokenizer *tokenizer, const char *text, int flags, const char *wanted) {
+static inline void encodes_to(const sw_tokenizer *tokenizer, const char *text, int flags,
+                              const char *wanted) {
     sw_tokenizer_scratch *scratch;
     sw_token_list ids = {0};
     sw_error err = {0};

@@ -1,19 +1,23 @@
-/* test_mixed.c: texts of which some ranges are plain text whatever they spell. Byte b has the id b. */
+/* test_mixed.c: texts of which some ranges are plain text whatever they spell. Byte b has the id
+ * b. */
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/support.h"
 
-#define ADDED(normalized)                                                                                         \
-    "\"added_tokens\": [{\"id\": 300, \"content\": \"<s>\", \"special\": true, \"normalized\": " normalized "}, " \
-    "{\"id\": 301, \"content\": \"<<s>\", \"special\": true, \"normalized\": " normalized ", \"rstrip\": true}, " \
+#define ADDED(normalized)                                                                 \
+    "\"added_tokens\": [{\"id\": 300, \"content\": \"<s>\", \"special\": true, "          \
+    "\"normalized\": " normalized "}, "                                                   \
+    "{\"id\": 301, \"content\": \"<<s>\", \"special\": true, \"normalized\": " normalized \
+    ", \"rstrip\": true}, "                                                               \
     "{\"id\": 302, \"content\": \"TT\", \"special\": false, \"normalized\": false}], "
 #define LOWER "\"normalizer\": {\"type\": \"Lowercase\"}, "
 
 static sw_tokenizer *byte_tokenizer(const char *rest) {
     static char json[32768];
-    size_t n = (size_t)snprintf(json, sizeof json,
-                                "{%s\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
-                                "\"use_regex\": false}, \"model\": {\"type\": \"BPE\", \"vocab\": {",
-                                rest);
+    size_t n = (size_t)snprintf(
+        json, sizeof json,
+        "{%s\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+        "\"use_regex\": false}, \"model\": {\"type\": \"BPE\", \"vocab\": {",
+        rest);
     for (int byte = 0; byte < 256; byte++)
         n += (size_t)snprintf(json + n, sizeof json - n, "%s\"\\u%04x\": %d", byte ? ", " : "",
                               sw_byte_character((unsigned char)byte), byte);
@@ -21,8 +25,10 @@ static sw_tokenizer *byte_tokenizer(const char *rest) {
     return parse_tokenizer(json);
 }
 
-/* `text` with a range in {braces} that is literal gives the ids and the edges ("byte:id"). NULL: it is refused. */
-static void gives(const char *rest, const char *text, const char *wanted, const char *wanted_edges) {
+/* `text` with a range in {braces} that is literal gives the ids and the edges ("byte:id"). NULL: it
+ * is refused. */
+static void gives(const char *rest, const char *text, const char *wanted,
+                  const char *wanted_edges) {
     sw_tokenizer *tokenizer = byte_tokenizer(rest);
     sw_tokenizer_scratch *scratch;
     sw_token_list ids = {0};
@@ -40,7 +46,8 @@ static void gives(const char *rest, const char *text, const char *wanted, const 
             plain[n++] = *at;
     }
     assert_int_equal(sw_tokenizer_scratch_create(tokenizer, &scratch, &err), SW_OK);
-    sw_status status = sw_tokenizer_encode_mixed(tokenizer, scratch, plain, (size_t)n, literal, n_literal, &edges, &ids, &err);
+    sw_status status = sw_tokenizer_encode_mixed(tokenizer, scratch, plain, (size_t)n, literal,
+                                                 n_literal, &edges, &ids, &err);
     if (!wanted) {
         assert_int_equal(status, SW_BAD_FILE);
         assert_non_null(strstr(err.message, "<s>"));
@@ -48,8 +55,8 @@ static void gives(const char *rest, const char *text, const char *wanted, const 
         if (status)
             fail_msg("%s: %s", text, err.message);
         for (int64_t i = 0; i < edges.n; i++)
-            snprintf(edge_text + strlen(edge_text), sizeof edge_text - strlen(edge_text), "%s%d:%d", i ? " " : "",
-                     (int)edges.edge[i].byte, (int)edges.edge[i].id);
+            snprintf(edge_text + strlen(edge_text), sizeof edge_text - strlen(edge_text), "%s%d:%d",
+                     i ? " " : "", (int)edges.edge[i].byte, (int)edges.edge[i].id);
         if (strcmp(ids_text(&ids, given, sizeof given), wanted) || strcmp(edge_text, wanted_edges))
             fail_msg("%s: %s, edges %s", text, given, edge_text);
     }
@@ -67,7 +74,8 @@ static void special_tokens_come_from_outside_of_literal_ranges(void **state) {
     gives(ADDED("false"), "", "", "0:0");
 }
 
-/* A byte of a message makes no control token together with the format's bytes, and hides none of the format's. */
+/* A byte of a message makes no control token together with the format's bytes, and hides none of
+ * the format's. */
 static void a_token_that_reaches_into_a_literal_range_is_none(void **state) {
     (void)state;
     gives(ADDED("false"), "{<}s>", "60 115 62", "0:0 3:3");

@@ -1,15 +1,18 @@
-/* test_rules.c: the rules that readers of tokenizer.json trip over, one small tokenizer each. Ids of bytes are their place in the
- * byte alphabet's order: 0-255, as byte b has id b here. */
+/* test_rules.c: the rules that readers of tokenizer.json trip over, one small tokenizer each. Ids
+ * of bytes are their place in the byte alphabet's order: 0-255, as byte b has id b here. */
 #include <pthread.h>
 
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/support.h"
 #include "tokenizer/unicode.h"
 
-/* A byte-level BPE with the byte b as token b, further tokens and merges, and the rest of the file. */
-static sw_tokenizer *byte_tokenizer(const char *tokens, const char *merges, const char *model_flags, const char *rest) {
+/* A byte-level BPE with the byte b as token b, further tokens and merges, and the rest of the
+ * file. */
+static sw_tokenizer *byte_tokenizer(const char *tokens, const char *merges, const char *model_flags,
+                                    const char *rest) {
     static char json[32768];
-    size_t n = (size_t)snprintf(json, sizeof json, "{%s\"model\": {\"type\": \"BPE\", %s\"vocab\": {", rest, model_flags);
+    size_t n = (size_t)snprintf(
+        json, sizeof json, "{%s\"model\": {\"type\": \"BPE\", %s\"vocab\": {", rest, model_flags);
     for (int byte = 0; byte < 256; byte++)
         n += (size_t)snprintf(json + n, sizeof json - n, "%s\"\\u%04x\": %d", byte ? ", " : "",
                               sw_byte_character((unsigned char)byte), byte);
@@ -19,11 +22,13 @@ static sw_tokenizer *byte_tokenizer(const char *tokens, const char *merges, cons
 
 #define BYTE_LEVEL "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}"
 #define BYTES_ONLY "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}"
-#define SPLIT(kind, pattern) "{\"type\": \"Split\", \"pattern\": {\"" kind "\": \"" pattern "\"}, \"behavior\": \"Isolated\"}"
+#define SPLIT(kind, pattern)                                       \
+    "{\"type\": \"Split\", \"pattern\": {\"" kind "\": \"" pattern \
+    "\"}, \"behavior\": \"Isolated\"}"
 #define CHAIN(steps) "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" steps "]}, "
 
-static void gives(const char *tokens, const char *merges, const char *model_flags, const char *rest, const char *text,
-                  const char *wanted) {
+static void gives(const char *tokens, const char *merges, const char *model_flags, const char *rest,
+                  const char *text, const char *wanted) {
     sw_tokenizer *tokenizer = byte_tokenizer(tokens, merges, model_flags, rest);
     encodes_to(tokenizer, text, SW_ENCODE_PLAIN, wanted);
     sw_tokenizer_free(tokenizer);
@@ -31,7 +36,8 @@ static void gives(const char *tokens, const char *merges, const char *model_flag
 
 /* A piece that is in the vocabulary is taken whole with ignore_merges, and never without. */
 static void ignore_merges_takes_whole_pieces(void **state) {
-    static const char tokens[] = ", \"\\u0120a\": 256, \"bc\": 257, \"\\u0120abc\": 258", merges[] = "\"\\u0120 a\", \"b c\"";
+    static const char tokens[] = ", \"\\u0120a\": 256, \"bc\": 257, \"\\u0120abc\": 258",
+                      merges[] = "\"\\u0120 a\", \"b c\"";
     (void)state;
     gives(tokens, merges, "\"ignore_merges\": true, ", CHAIN(BYTE_LEVEL), " abc", "258");
     gives(tokens, merges, "\"ignore_merges\": false, ", CHAIN(BYTE_LEVEL), " abc", "256 257");
@@ -42,11 +48,14 @@ static void the_chain_of_the_file_splits_numbers(void **state) {
     static const char tokens[] = ", \"12\": 256, \"34\": 257", merges[] = "\"1 2\", \"3 4\"";
     (void)state;
     gives(tokens, merges, "", CHAIN(BYTE_LEVEL), "12345", "256 257 53");
-    gives(tokens, merges, "", CHAIN(SPLIT("Regex", "\\\\p{N}{1,3}") ", " BYTES_ONLY), "12345", "256 51 52 53");
-    gives(tokens, merges, "", CHAIN(SPLIT("Regex", "\\\\p{N}") ", " BYTES_ONLY), "12345", "49 50 51 52 53");
+    gives(tokens, merges, "", CHAIN(SPLIT("Regex", "\\\\p{N}{1,3}") ", " BYTES_ONLY), "12345",
+          "256 51 52 53");
+    gives(tokens, merges, "", CHAIN(SPLIT("Regex", "\\\\p{N}") ", " BYTES_ONLY), "12345",
+          "49 50 51 52 53");
     /* Bytes become characters before Digits and Split see them. */
     gives(tokens, merges, "",
-          CHAIN("{\"type\": \"Punctuation\"}, " BYTE_LEVEL ", {\"type\": \"Digits\"}, " SPLIT("Regex", "[0-9][0-9][0-9]")),
+          CHAIN("{\"type\": \"Punctuation\"}, " BYTE_LEVEL
+                ", {\"type\": \"Digits\"}, " SPLIT("Regex", "[0-9][0-9][0-9]")),
           "12345", "256 51 52 53");
 }
 
@@ -72,10 +81,11 @@ static void flags_of_added_tokens_eat_blanks(void **state) {
     for (size_t i = 0; i < 4; i++) {
         char rest[512];
         snprintf(rest, sizeof rest,
-                 CHAIN(BYTE_LEVEL) "\"added_tokens\": [{\"id\": 300, \"content\": \"<m>\", \"normalized\": false%s}], ",
+                 CHAIN(BYTE_LEVEL) "\"added_tokens\": [{\"id\": 300, \"content\": \"<m>\", "
+                                   "\"normalized\": false%s}], ",
                  cases[i].flags);
-        sw_tokenizer *tokenizer =
-            byte_tokenizer(", \"\\u0120\\u0120\": 256, \"\\u0120b\": 257", "\"\\u0120 \\u0120\", \"\\u0120 b\"", "", rest);
+        sw_tokenizer *tokenizer = byte_tokenizer(", \"\\u0120\\u0120\": 256, \"\\u0120b\": 257",
+                                                 "\"\\u0120 \\u0120\", \"\\u0120 b\"", "", rest);
         encodes_to(tokenizer, "a  <m>  b", 0, cases[i].wanted);
         encodes_to(tokenizer, "a<m>b", 0, "97 300 98");
         sw_tokenizer_free(tokenizer);
@@ -83,9 +93,10 @@ static void flags_of_added_tokens_eat_blanks(void **state) {
 }
 
 static void single_words_have_no_word_beside_them(void **state) {
-    sw_tokenizer *tokenizer = byte_tokenizer("", "", "",
-                                             CHAIN(BYTE_LEVEL) "\"added_tokens\": [{\"id\": 300, \"content\": \"cat\", "
-                                                               "\"normalized\": false, \"single_word\": true}], ");
+    sw_tokenizer *tokenizer =
+        byte_tokenizer("", "", "",
+                       CHAIN(BYTE_LEVEL) "\"added_tokens\": [{\"id\": 300, \"content\": \"cat\", "
+                                         "\"normalized\": false, \"single_word\": true}], ");
     (void)state;
     encodes_to(tokenizer, "cat cats cat.", 0, "300 32 99 97 116 115 32 300 46");
     encodes_to(tokenizer, "concat", 0, "99 111 110 99 97 116");
@@ -96,10 +107,13 @@ static void single_words_have_no_word_beside_them(void **state) {
 static void beginnings_come_from_the_post_processor(void **state) {
     sw_tokenizer *tokenizer =
         byte_tokenizer("", "", "",
-                       CHAIN(BYTE_LEVEL) "\"added_tokens\": [{\"id\": 256, \"content\": \"<s>\", \"special\": true}], "
-                                         "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "
+                       CHAIN(BYTE_LEVEL) "\"added_tokens\": [{\"id\": 256, \"content\": \"<s>\", "
+                                         "\"special\": true}], "
+                                         "\"post_processor\": {\"type\": \"TemplateProcessing\", "
+                                         "\"single\": [{\"SpecialToken\": "
                                          "{\"id\": \"<s>\", \"type_id\": 0}}, "
-                                         "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], \"special_tokens\": {\"<s>\": "
+                                         "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], "
+                                         "\"special_tokens\": {\"<s>\": "
                                          "{\"id\": \"<s>\", \"ids\": [256], "
                                          "\"tokens\": [\"<s>\"]}}}, ");
     (void)state;
@@ -109,18 +123,20 @@ static void beginnings_come_from_the_post_processor(void **state) {
     encodes_to(tokenizer, "<s>hi", SW_ENCODE_LITERAL, "60 115 62 104 105");
     assert_int_equal(sw_tokenizer_token_id(tokenizer, "<s>"), 256);
     assert_int_equal(sw_tokenizer_n_ids(tokenizer), 257);
-    assert_true(sw_tokenizer_is_special(tokenizer, 256) && !sw_tokenizer_is_special(tokenizer, 104));
+    assert_true(sw_tokenizer_is_special(tokenizer, 256) &&
+                !sw_tokenizer_is_special(tokenizer, 104));
     sw_tokenizer_free(tokenizer);
 }
 
-/* \s is the property White_Space: 25 characters, U+0085 among them, U+180E, U+200B and U+FEFF not. A splitter on runs of
- * non-blanks tells:
- * "!" + c is one piece, or two. */
+/* \s is the property White_Space: 25 characters, U+0085 among them, U+180E, U+200B and U+FEFF not.
+ * A splitter on runs of non-blanks tells: "!" + c is one piece, or two. */
 static void blanks_are_the_white_space_property(void **state) {
-    static const uint32_t blanks[] = {0x85, 0xA0, 0x1680, 0x2000, 0x2005, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000},
+    static const uint32_t blanks[] = {0x85,   0xA0,   0x1680, 0x2000, 0x2005, 0x200A,
+                                      0x2028, 0x2029, 0x202F, 0x205F, 0x3000},
                           others[] = {0x180E, 0x200B, 0xFEFF, 0x1C, 0x1F};
     sw_tokenizer *tokenizer = parse_tokenizer(
-        "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"\\\\s\"}, \"behavior\": \"Removed\"}, "
+        "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"\\\\s\"}, "
+        "\"behavior\": \"Removed\"}, "
         "\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"[UNK]\": 0, \"!\": 1}}}");
     (void)state;
     for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
@@ -139,22 +155,26 @@ static void blanks_are_the_white_space_property(void **state) {
 /* Oniguruma's syntax where PCRE2's differs. */
 static void expressions_mean_what_oniguruma_means(void **state) {
     static const struct {
-        const char *pattern, *text, *wanted; /* the vocabulary has a 1, b 2, ab 3, aba 4, [ 5 and ( 6; cut at matches */
+        const char *pattern, *text,
+            *wanted; /* the vocabulary has a 1, b 2, ab 3, aba 4, [ 5 and ( 6; cut at matches */
     } cases[] = {
         {"[^b[,.]]+", "ab", "1 2"},  /* a class within a class is a union */
         {"\\\\h+", "ab[", "3 5"},    /* hexadecimal digits */
         {"a{,2}b", "ab[", "3 5"},    /* {0,2} */
         {"(?:ab?){1}+", "aba", "4"}, /* repeats greedily: not possessive */
-        {"\\\\w+", "ab[", "3 5"},    {"[\\\\w(]+", "ab(", "0"}, {"[[:punct:]]", "a(b", "1 6 2"},
-        {"(?i:AB)", "aba", "3 1"},   {"a(?!b)", "aba", "3 1"},  {"[^(\\\\s|[.,])]+", "a(b", "1 6 2"},
+        {"\\\\w+", "ab[", "3 5"},        {"[\\\\w(]+", "ab(", "0"},
+        {"[[:punct:]]", "a(b", "1 6 2"}, {"(?i:AB)", "aba", "3 1"},
+        {"a(?!b)", "aba", "3 1"},        {"[^(\\\\s|[.,])]+", "a(b", "1 6 2"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char json[1024];
         snprintf(json, sizeof json,
-                 "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"%s\"}, \"behavior\": \"Isolated\"}, "
+                 "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"%s\"}, "
+                 "\"behavior\": \"Isolated\"}, "
                  "\"model\": {\"type\": "
-                 "\"WordPiece\", \"continuing_subword_prefix\": \"#\", \"vocab\": {\"[UNK]\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, "
+                 "\"WordPiece\", \"continuing_subword_prefix\": \"#\", \"vocab\": {\"[UNK]\": 0, "
+                 "\"a\": 1, \"b\": 2, \"ab\": 3, "
                  "\"aba\": 4, "
                  "\"[\": 5, \"(\": 6}}}",
                  cases[i].pattern);
@@ -164,24 +184,28 @@ static void expressions_mean_what_oniguruma_means(void **state) {
     }
 }
 
-/* Composition is asked for by the file: e and an accent are one token with NFC, three bytes without. */
+/* Composition is asked for by the file: e and an accent are one token with NFC, three bytes
+ * without. */
 static void composition_is_the_files_wish(void **state) {
     static const char tokens[] = ", \"\\u00c3\\u00a9\": 256", merges[] = "\"\\u00c3 \\u00a9\"";
     (void)state;
-    gives(tokens, merges, "", "\"normalizer\": {\"type\": \"NFC\"}, " CHAIN(BYTE_LEVEL), "e\xCC\x81", "256");
+    gives(tokens, merges, "", "\"normalizer\": {\"type\": \"NFC\"}, " CHAIN(BYTE_LEVEL),
+          "e\xCC\x81", "256");
     gives(tokens, merges, "", CHAIN(BYTE_LEVEL), "e\xCC\x81", "101 204 129");
 }
 
-/* Long pieces are merged by other code than short ones; both take the lowest rank, the leftmost of equals. */
+/* Long pieces are merged by other code than short ones; both take the lowest rank, the leftmost of
+ * equals. */
 static void long_pieces_merge_like_short_ones(void **state) {
-    sw_tokenizer *tokenizer =
-        byte_tokenizer(", \"aa\": 256, \"aaaa\": 257, \"aab\": 258", "\"a a\", \"aa aa\", \"aa b\"", "", CHAIN(BYTES_ONLY));
+    sw_tokenizer *tokenizer = byte_tokenizer(", \"aa\": 256, \"aaaa\": 257, \"aab\": 258",
+                                             "\"a a\", \"aa aa\", \"aa b\"", "", CHAIN(BYTES_ONLY));
     sw_tokenizer_scratch *scratch;
     sw_token_list ids = {0};
     sw_error err = {0};
     char text[2001];
     (void)state;
-    encodes_to(tokenizer, "aaaaaaab", 0, "257 256 97 98"); /* 2 + 2 + 2 + 1 of the 7, then 4 + 2 + 1 */
+    encodes_to(tokenizer, "aaaaaaab", 0,
+               "257 256 97 98"); /* 2 + 2 + 2 + 1 of the 7, then 4 + 2 + 1 */
     assert_int_equal(sw_tokenizer_scratch_create(tokenizer, &scratch, &err), SW_OK);
     memset(text, 'a', 2000);
     for (size_t n = 40; n <= 2000; n += 7) {
@@ -210,7 +234,8 @@ static void *encode_as_threads(void *argument) {
     for (int i = 0; !c->status && i < 200; i++) {
         char text[64];
         snprintf(text, sizeof text, "The %dth text isn't like the others.", i);
-        c->status = sw_tokenizer_encode(c->tokenizer, scratch, text, strlen(text), SW_ENCODE_SPECIALS, &c->ids, &err);
+        c->status = sw_tokenizer_encode(c->tokenizer, scratch, text, strlen(text),
+                                        SW_ENCODE_SPECIALS, &c->ids, &err);
     }
     sw_tokenizer_scratch_free(scratch);
     return NULL;
@@ -231,7 +256,8 @@ static void threads_share_a_tokenizer(void **state) {
         pthread_join(threads[i], NULL);
         assert_int_equal(cases[i].status, SW_OK);
         assert_int_equal(cases[i].ids.n, cases[0].ids.n);
-        assert_memory_equal(cases[i].ids.ids, cases[0].ids.ids, (size_t)cases[0].ids.n * sizeof(int32_t));
+        assert_memory_equal(cases[i].ids.ids, cases[0].ids.ids,
+                            (size_t)cases[0].ids.n * sizeof(int32_t));
     }
     for (int i = 0; i < N; i++)
         sw_token_list_free(&cases[i].ids);

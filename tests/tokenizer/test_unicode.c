@@ -20,7 +20,8 @@ static bool *members_of(json_t *ranges) {
     bool *members = calloc(0x110000, sizeof *members);
     for (size_t i = 0; i < json_array_size(ranges); i++) {
         json_t *range = json_array_get(ranges, i);
-        for (json_int_t c = json_integer_value(json_array_get(range, 0)); c <= json_integer_value(json_array_get(range, 1)); c++)
+        for (json_int_t c = json_integer_value(json_array_get(range, 0));
+             c <= json_integer_value(json_array_get(range, 1)); c++)
             members[c] = true;
     }
     return members;
@@ -48,7 +49,8 @@ static void expressions_see_the_references_classes(void **state) {
         size_t start, end;
         int n_wrong = 0;
         assert_int_equal(sw_pattern_compile("x", "y", name, strlen(name), &pattern, &err), SW_OK);
-        assert_int_equal(sw_matcher_begin(&matcher, &pattern, &scratch, &copy, text.data, text.n, &err), SW_OK);
+        assert_int_equal(
+            sw_matcher_begin(&matcher, &pattern, &scratch, &copy, text.data, text.n, &err), SW_OK);
         while (!sw_matcher_next(&matcher, &is_found, &start, &end, &err) && is_found) {
             const char *at = text.data + start;
             uint32_t code = sw_utf8_next(&at);
@@ -92,7 +94,8 @@ static void nfc_changes_what_the_reference_changes(void **state) {
         size_t n = (size_t)sw_utf8_put(c, text);
         json_t *change = json_object_get(changes, key);
         for (size_t i = 0; i < json_array_size(change); i++)
-            n_wanted += (size_t)sw_utf8_put((uint32_t)json_integer_value(json_array_get(change, i)), wanted + n_wanted);
+            n_wanted += (size_t)sw_utf8_put((uint32_t)json_integer_value(json_array_get(change, i)),
+                                            wanted + n_wanted);
         sw_normal_form_append(SW_NFC, text, n, &out);
         if (out.n != (change ? n_wanted : n) || memcmp(out.data, change ? wanted : text, out.n))
             fail_msg("U+%s", key);
@@ -132,8 +135,9 @@ static void forms_order_and_compose_marks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expressions_see_the_references_classes), cmocka_unit_test(white_space_is_the_property),
-        cmocka_unit_test(nfc_changes_what_the_reference_changes), cmocka_unit_test(forms_order_and_compose_marks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(expressions_see_the_references_classes),
+                                       cmocka_unit_test(white_space_is_the_property),
+                                       cmocka_unit_test(nfc_changes_what_the_reference_changes),
+                                       cmocka_unit_test(forms_order_and_compose_marks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

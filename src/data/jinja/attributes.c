@@ -1,5 +1,6 @@
-/* attributes.c: what values have. The tables here and in the methods' files are all that a template can reach; what Python has
- * besides (names with underscores, methods that change a list or dict) is undefined and says so when it is used. */
+/* attributes.c: what values have. The tables here and in the methods' files are all that a template
+ * can reach; what Python has besides (names with underscores, methods that change a list or dict)
+ * is undefined and says so when it is used. */
 #include "data/jinja/attributes.h"
 
 #include "base/integer.h"
@@ -15,7 +16,8 @@
 
 /* Methods that change what they belong to. */
 static bool is_changing(const jinja_value *owner, const jinja_text *name) {
-    static const char *const of_lists[] = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
+    static const char *const of_lists[] = {"append", "clear",  "extend",  "insert",
+                                           "pop",    "remove", "reverse", "sort"};
     static const char *const of_dicts[] = {"clear", "pop", "popitem", "setdefault", "update"};
     for (size_t i = 0; owner->kind == JINJA_LIST && i < sizeof of_lists / sizeof *of_lists; i++)
         if (sw_jinja_is_word(name, of_lists[i]))
@@ -27,7 +29,8 @@ static bool is_changing(const jinja_value *owner, const jinja_text *name) {
 }
 
 static bool is_internal(const jinja_text *name) {
-    return name->n_bytes > 4 && memcmp(name->bytes, "__", 2) == 0 && memcmp(sw_jinja_end_of(name) - 2, "__", 2) == 0;
+    return name->n_bytes > 4 && memcmp(name->bytes, "__", 2) == 0 &&
+           memcmp(sw_jinja_end_of(name) - 2, "__", 2) == 0;
 }
 
 static const jinja_builtin *find_text_method(const jinja_text *name) {
@@ -37,19 +40,22 @@ static const jinja_builtin *find_text_method(const jinja_text *name) {
 }
 
 bool sw_jinja_is_attribute_name(const jinja_text *name) {
-    static const char *const others[] = {"real", "imag", "numerator", "denominator", "start", "stop", "step", "grouper", "list",
-                                         /* of loops, macros, cyclers */
-                                         "index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0",
-                                         "previtem", "nextitem", "cycle", "changed", "name", "arguments", "caller",
-                                         "catch_kwargs", "catch_varargs", "explicit_caller", "current", "next", "reset", "items",
-                                         "pos", "sep", "used"};
+    static const char *const others[] = {
+        "real", "imag", "numerator", "denominator", "start", "stop", "step", "grouper", "list",
+        /* of loops, macros, cyclers */
+        "index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0",
+        "previtem", "nextitem", "cycle", "changed", "name", "arguments", "caller", "catch_kwargs",
+        "catch_varargs", "explicit_caller", "current", "next", "reset", "items", "pos", "sep",
+        "used"};
     jinja_value list = {.kind = JINJA_LIST}, dict = {.kind = JINJA_DICT};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (sw_jinja_is_word(name, others[i]))
             return true;
-    return is_changing(&list, name) || is_changing(&dict, name) || is_internal(name) || find_text_method(name) ||
-           sw_jinja_find_builtin(sw_jinja_list_methods, name) || sw_jinja_find_builtin(sw_jinja_dict_methods, name) ||
-           sw_jinja_find_builtin(sw_jinja_number_methods, name) || sw_jinja_find_builtin(sw_jinja_object_methods, name);
+    return is_changing(&list, name) || is_changing(&dict, name) || is_internal(name) ||
+           find_text_method(name) || sw_jinja_find_builtin(sw_jinja_list_methods, name) ||
+           sw_jinja_find_builtin(sw_jinja_dict_methods, name) ||
+           sw_jinja_find_builtin(sw_jinja_number_methods, name) ||
+           sw_jinja_find_builtin(sw_jinja_object_methods, name);
 }
 
 const jinja_builtin *sw_jinja_method(const jinja_value *owner, const jinja_text *name) {
@@ -72,7 +78,10 @@ const jinja_builtin *sw_jinja_method(const jinja_value *owner, const jinja_text 
         const jinja_builtin *found = sw_jinja_find_builtin(sw_jinja_number_methods, name);
         bool is_of_reals = found && strcmp(found->name, "is_integer") == 0,
              is_of_whole = found && strncmp(found->name, "bit", 3) == 0;
-        return (is_of_reals && owner->kind != JINJA_REAL) || (is_of_whole && owner->kind == JINJA_REAL) ? NULL : found;
+        return (is_of_reals && owner->kind != JINJA_REAL) ||
+                       (is_of_whole && owner->kind == JINJA_REAL)
+                   ? NULL
+                   : found;
     }
     case JINJA_LOOP:
     case JINJA_CYCLER:
@@ -105,7 +114,8 @@ static bool range_part(const jinja_range *range, const jinja_text *name, jinja_v
     return true;
 }
 
-bool sw_jinja_attribute(jinja_run *run, const jinja_value *owner, jinja_text *name, jinja_value *out) {
+bool sw_jinja_attribute(jinja_run *run, const jinja_value *owner, jinja_text *name,
+                        jinja_value *out) {
     *out = sw_jinja_missing();
     if (owner->kind == JINJA_NAMESPACE) {
         const jinja_value *found = sw_jinja_get_text(&owner->as.space->attributes, name);
@@ -129,7 +139,8 @@ bool sw_jinja_attribute(jinja_run *run, const jinja_value *owner, jinja_text *na
     case JINJA_RANGE:
         return range_part(owner->as.range, name, out);
     case JINJA_TUPLE:
-        if (owner->as.list->is_group && (sw_jinja_is_word(name, "grouper") || sw_jinja_is_word(name, "list")))
+        if (owner->as.list->is_group &&
+            (sw_jinja_is_word(name, "grouper") || sw_jinja_is_word(name, "list")))
             *out = owner->as.list->items[name->bytes[0] == 'l'];
         return true;
     case JINJA_LOOP:
@@ -144,7 +155,8 @@ bool sw_jinja_attribute(jinja_run *run, const jinja_value *owner, jinja_text *na
 }
 
 /* What x[key] finds; missing if nothing, or if x has no items by that kind of index. */
-static bool find_item(jinja_run *run, const jinja_value *owner, const jinja_value *index, jinja_value *out) {
+static bool find_item(jinja_run *run, const jinja_value *owner, const jinja_value *index,
+                      jinja_value *out) {
     int64_t at, n;
     *out = sw_jinja_missing();
     switch (owner->kind) {
@@ -178,17 +190,21 @@ static bool find_item(jinja_run *run, const jinja_value *owner, const jinja_valu
         *out = sw_jinja_integer(owner->as.range->start + at * owner->as.range->step);
     } else {
         const char *first = sw_jinja_at(owner->as.text, at);
-        return sw_jinja_spend_characters(run, n == owner->as.text->n_bytes ? 0 : (first - owner->as.text->bytes) / 3) &&
-               sw_jinja_give_text(sw_jinja_part(run, owner->as.text, first, first + sw_utf8_length(*first)), out);
+        return sw_jinja_spend_characters(
+                   run, n == owner->as.text->n_bytes ? 0 : (first - owner->as.text->bytes) / 3) &&
+               sw_jinja_give_text(
+                   sw_jinja_part(run, owner->as.text, first, first + sw_utf8_length(*first)), out);
     }
     return true;
 }
 
-static bool give_nothing(jinja_run *run, const jinja_value *owner, const jinja_value *name, jinja_value *out) {
+static bool give_nothing(jinja_run *run, const jinja_value *owner, const jinja_value *name,
+                         jinja_value *out) {
     return sw_jinja_give_undefined(run, sw_jinja_owner_name(owner), name, false, out);
 }
 
-bool sw_jinja_get_attribute(jinja_run *run, const jinja_value *owner, jinja_text *name, bool may_be_attribute, jinja_value *out) {
+bool sw_jinja_get_attribute(jinja_run *run, const jinja_value *owner, jinja_text *name,
+                            bool may_be_attribute, jinja_value *out) {
     jinja_value key = sw_jinja_of_text(name);
     if (owner->kind == JINJA_DICT && !may_be_attribute) { /* nearly always */
         const jinja_value *found = sw_jinja_get_text(owner->as.dict, name);
@@ -205,25 +221,34 @@ bool sw_jinja_get_attribute(jinja_run *run, const jinja_value *owner, jinja_text
     return out->kind != JINJA_MISSING || give_nothing(run, owner, &key, out);
 }
 
-bool sw_jinja_get_item(jinja_run *run, const jinja_value *owner, const jinja_value *index, jinja_value *out) {
+bool sw_jinja_get_item(jinja_run *run, const jinja_value *owner, const jinja_value *index,
+                       jinja_value *out) {
     if (!find_item(run, owner, index, out))
         return false;
-    if (out->kind == JINJA_MISSING && index->kind == JINJA_TEXT && !sw_jinja_attribute(run, owner, index->as.text, out))
+    if (out->kind == JINJA_MISSING && index->kind == JINJA_TEXT &&
+        !sw_jinja_attribute(run, owner, index->as.text, out))
         return false;
     return out->kind != JINJA_MISSING || give_nothing(run, owner, index, out);
 }
 
-int64_t sw_jinja_slice_bounds(int64_t length, int64_t *start, int64_t *stop, int64_t step, bool has_start, bool has_stop) {
+int64_t sw_jinja_slice_bounds(int64_t length, int64_t *start, int64_t *stop, int64_t step,
+                              bool has_start, bool has_stop) {
     int64_t lowest = step < 0 ? -1 : 0, highest = step < 0 ? length - 1 : length;
-    *start = !has_start ? (step < 0 ? highest : lowest) : *start < 0 ? larger(*start + length, lowest) : smaller(*start, highest);
-    *stop = !has_stop ? (step < 0 ? lowest : highest) : *stop < 0 ? larger(*stop + length, lowest) : smaller(*stop, highest);
+    *start = !has_start   ? (step < 0 ? highest : lowest)
+             : *start < 0 ? larger(*start + length, lowest)
+                          : smaller(*start, highest);
+    *stop = !has_stop   ? (step < 0 ? lowest : highest)
+            : *stop < 0 ? larger(*stop + length, lowest)
+                        : smaller(*stop, highest);
     if (step < 0)
         return *stop < *start ? (*start - *stop - 1) / -step + 1 : 0;
     return *start < *stop ? (*stop - *start - 1) / step + 1 : 0;
 }
 
-static bool slice_text(jinja_run *run, const jinja_text *text, int64_t start, int64_t step, int64_t n, jinja_value *out) {
-    if (!sw_jinja_spend_characters(run, sw_jinja_length(text) == text->n_bytes ? 0 : text->n_bytes / 3))
+static bool slice_text(jinja_run *run, const jinja_text *text, int64_t start, int64_t step,
+                       int64_t n, jinja_value *out) {
+    if (!sw_jinja_spend_characters(run,
+                                   sw_jinja_length(text) == text->n_bytes ? 0 : text->n_bytes / 3))
         return false;
     if (n == 0)
         return sw_jinja_give_text(sw_jinja_part(run, text, text->bytes, text->bytes), out);
@@ -254,10 +279,12 @@ static bool slice_text(jinja_run *run, const jinja_text *text, int64_t start, in
     return sw_jinja_give_text(slice, out);
 }
 
-static bool slice_list(jinja_run *run, const jinja_value *owner, int64_t start, int64_t step, int64_t n, jinja_value *out) {
+static bool slice_list(jinja_run *run, const jinja_value *owner, int64_t start, int64_t step,
+                       int64_t n, jinja_value *out) {
     const jinja_list *list = owner->as.list;
     if (step == 1) /* shares the items */
-        return sw_jinja_give_list(sw_jinja_list(run, list->items + (n ? start : 0), n), owner->kind, out);
+        return sw_jinja_give_list(sw_jinja_list(run, list->items + (n ? start : 0), n), owner->kind,
+                                  out);
     jinja_value *items = sw_jinja_take(run, n * (int64_t)sizeof *items);
     if (!items || !sw_jinja_spend(run, n))
         return false;
@@ -266,21 +293,26 @@ static bool slice_list(jinja_run *run, const jinja_value *owner, int64_t start, 
     return sw_jinja_give_list(sw_jinja_list(run, items, n), owner->kind, out);
 }
 
-bool sw_jinja_get_slice(jinja_run *run, const jinja_value *owner, const jinja_value parts[3], jinja_value *out) {
+bool sw_jinja_get_slice(jinja_run *run, const jinja_value *owner, const jinja_value parts[3],
+                        jinja_value *out) {
     int64_t at[3] = {0, 0, 1};
     if (owner->kind == JINJA_UNDEFINED)
         return sw_jinja_fail_undefined(run, owner);
     if (!sw_jinja_is_sequence(owner) && owner->kind != JINJA_TEXT && owner->kind != JINJA_RANGE)
-        return sw_jinja_fail(run, owner->kind == JINJA_DICT ? "a '%s' cannot be sliced" : "'%s' object is not subscriptable",
+        return sw_jinja_fail(run,
+                             owner->kind == JINJA_DICT ? "a '%s' cannot be sliced"
+                                                       : "'%s' object is not subscriptable",
                              sw_jinja_type_name(owner));
     for (int i = 0; i < 3; i++)
         if (parts[i].kind != JINJA_NONE && !sw_jinja_index_of(&parts[i], &at[i]))
-            return sw_jinja_fail(run, "slice indices must be integers or None, not %s", sw_jinja_type_name(&parts[i]));
+            return sw_jinja_fail(run, "slice indices must be integers or None, not %s",
+                                 sw_jinja_type_name(&parts[i]));
     if (at[2] == 0)
         return sw_jinja_fail(run, "slice step cannot be zero");
     int64_t length = sw_jinja_size(owner);
     at[2] = larger(at[2], -INT64_MAX); /* has an opposite */
-    int64_t n = sw_jinja_slice_bounds(length, &at[0], &at[1], at[2], parts[0].kind != JINJA_NONE, parts[1].kind != JINJA_NONE);
+    int64_t n = sw_jinja_slice_bounds(length, &at[0], &at[1], at[2], parts[0].kind != JINJA_NONE,
+                                      parts[1].kind != JINJA_NONE);
     if (owner->kind == JINJA_TEXT)
         return slice_text(run, owner->as.text, at[0], at[2], n, out);
     if (owner->kind != JINJA_RANGE)
@@ -290,8 +322,10 @@ bool sw_jinja_get_slice(jinja_run *run, const jinja_value *owner, const jinja_va
     if (!range)
         return false;
     uint64_t first = (uint64_t)whole->start,
-             step = (uint64_t)whole->step; /* the end may lie beyond 64 bits, and is then not reached */
-    *range = (jinja_range){(int64_t)(first + (uint64_t)at[0] * step), (int64_t)(first + (uint64_t)at[1] * step),
+             step = (uint64_t)
+                        whole->step; /* the end may lie beyond 64 bits, and is then not reached */
+    *range = (jinja_range){(int64_t)(first + (uint64_t)at[0] * step),
+                           (int64_t)(first + (uint64_t)at[1] * step),
                            (int64_t)(step * (uint64_t)at[2]), n};
     *out = (jinja_value){.kind = JINJA_RANGE, .as.range = range};
     return true;

@@ -47,7 +47,9 @@ const jinja_big *sw_jinja_big_of(jinja_run *run, const jinja_value *value) {
 bool sw_jinja_give_big(const jinja_big *big, jinja_value *out) {
     if (!big)
         return false;
-    uint64_t magnitude = big->n > 1 ? (uint64_t)big->limbs[1] << 32 | big->limbs[0] : big->n ? big->limbs[0] : 0;
+    uint64_t magnitude = big->n > 1 ? (uint64_t)big->limbs[1] << 32 | big->limbs[0]
+                         : big->n   ? big->limbs[0]
+                                    : 0;
     if (big->n <= 2 && magnitude <= (uint64_t)INT64_MAX + big->is_negative)
         *out = sw_jinja_integer(big->is_negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude);
     else
@@ -70,7 +72,8 @@ int sw_jinja_big_order(const jinja_big *a, const jinja_big *b) {
     return a->is_negative ? -order_magnitudes(a, b) : order_magnitudes(a, b);
 }
 
-const jinja_big *sw_jinja_big_add(jinja_run *run, const jinja_big *a, const jinja_big *b, bool is_difference) {
+const jinja_big *sw_jinja_big_add(jinja_run *run, const jinja_big *a, const jinja_big *b,
+                                  bool is_difference) {
     bool b_is_negative = b->n && b->is_negative != is_difference;
     jinja_big *sum = make(run, (int)larger(a->n, b->n) + 1);
     if (!sum)
@@ -116,8 +119,10 @@ const jinja_big *sw_jinja_big_multiply(jinja_run *run, const jinja_big *a, const
     return trim(product);
 }
 
-/* Bits from the highest: magnitudes are short, and this is plain. quotient and rest are of magnitudes. */
-static bool divide_magnitudes(jinja_run *run, const jinja_big *a, const jinja_big *b, jinja_big **quotient, jinja_big **rest) {
+/* Bits from the highest: magnitudes are short, and this is plain. quotient and rest are of
+ * magnitudes. */
+static bool divide_magnitudes(jinja_run *run, const jinja_big *a, const jinja_big *b,
+                              jinja_big **quotient, jinja_big **rest) {
     jinja_big *q = make(run, a->n), *r = make(run, b->n + 1);
     if (!q || !r || !sw_jinja_spend(run, (int64_t)a->n * b->n * 4 + 32 * (int64_t)a->n))
         return false;
@@ -148,8 +153,8 @@ static bool divide_magnitudes(jinja_run *run, const jinja_big *a, const jinja_bi
     return true;
 }
 
-bool sw_jinja_big_divide(jinja_run *run, const jinja_big *a, const jinja_big *b, const jinja_big **quotient,
-                         const jinja_big **rest) {
+bool sw_jinja_big_divide(jinja_run *run, const jinja_big *a, const jinja_big *b,
+                         const jinja_big **quotient, const jinja_big **rest) {
     jinja_big *q, *r;
     if (!divide_magnitudes(run, a, b, &q, &r))
         return false;
@@ -180,7 +185,8 @@ const jinja_big *sw_jinja_big_power(jinja_run *run, const jinja_big *a, int64_t 
     return square ? power : NULL;
 }
 
-/* The highest 64 bits, the lowest of them set if any beyond is (then rounding sees no false half); *shift bits lie below. */
+/* The highest 64 bits, the lowest of them set if any beyond is (then rounding sees no false half);
+ * *shift bits lie below. */
 static uint64_t leading_bits(const jinja_big *a, int *shift) {
     uint64_t bits = 0;
     int n_bits = 32 * a->n - (a->n ? __builtin_clz(a->limbs[a->n - 1]) : 0);
@@ -196,7 +202,9 @@ static uint64_t leading_bits(const jinja_big *a, int *shift) {
 double sw_jinja_big_real(const jinja_big *a) {
     int shift;
     uint64_t bits = leading_bits(a, &shift);
-    double real = ldexp((double)bits, shift); /* conversion rounds halves to even; the scaling is exact or infinite */
+    double real =
+        ldexp((double)bits,
+              shift); /* conversion rounds halves to even; the scaling is exact or infinite */
     return a->is_negative ? -real : real;
 }
 
@@ -246,7 +254,8 @@ const jinja_big *sw_jinja_big_of_real(jinja_run *run, double real) {
     return big;
 }
 
-const jinja_big *sw_jinja_big_of_digits(jinja_run *run, const uint8_t *digits, int64_t n, int base) {
+const jinja_big *sw_jinja_big_of_digits(jinja_run *run, const uint8_t *digits, int64_t n,
+                                        int base) {
     while (n > 0 && *digits == 0)
         digits++, n--;
     int64_t n_limbs = n * 6 / 32 + 1; /* at most 6 bits each */

@@ -1,4 +1,5 @@
-/* big.h: whole numbers beyond 64 bits, up to JINJA_MAX_BIG_LIMBS. Sign and magnitude; limbs of 32 bits, the lowest first. */
+/* big.h: whole numbers beyond 64 bits, up to JINJA_MAX_BIG_LIMBS. Sign and magnitude; limbs of 32
+ * bits, the lowest first. */
 #ifndef SW_DATA_JINJA_BIG_H
 #define SW_DATA_JINJA_BIG_H
 
@@ -15,11 +16,12 @@ const jinja_big *sw_jinja_big_of(jinja_run *run, const jinja_value *value);
 /* As a value, which is an integer where 64 bits hold it. */
 bool sw_jinja_give_big(const jinja_big *big, jinja_value *out);
 
-const jinja_big *sw_jinja_big_add(jinja_run *run, const jinja_big *a, const jinja_big *b, bool is_difference);
+const jinja_big *sw_jinja_big_add(jinja_run *run, const jinja_big *a, const jinja_big *b,
+                                  bool is_difference);
 const jinja_big *sw_jinja_big_multiply(jinja_run *run, const jinja_big *a, const jinja_big *b);
 /* Quotient towards minus infinity, and what remains, of the sign of b, which is not 0. */
-bool sw_jinja_big_divide(jinja_run *run, const jinja_big *a, const jinja_big *b, const jinja_big **quotient,
-                         const jinja_big **rest);
+bool sw_jinja_big_divide(jinja_run *run, const jinja_big *a, const jinja_big *b,
+                         const jinja_big **quotient, const jinja_big **rest);
 const jinja_big *sw_jinja_big_power(jinja_run *run, const jinja_big *a, int64_t exponent);
 
 int sw_jinja_big_order(const jinja_big *a, const jinja_big *b);

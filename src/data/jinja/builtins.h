@@ -12,9 +12,10 @@ const jinja_builtin *sw_jinja_function(const jinja_text *name);
 /* One of a table that ends with a nameless entry. */
 const jinja_builtin *sw_jinja_find_builtin(const jinja_builtin *table, const jinja_text *name);
 
-extern const jinja_builtin sw_jinja_text_filters[], sw_jinja_list_filters[], sw_jinja_order_filters[], sw_jinja_choice_filters[],
-    sw_jinja_value_filters[], sw_jinja_markup_filters[];
-extern const jinja_builtin sw_jinja_text_methods[], sw_jinja_text_case_methods[], sw_jinja_text_search_methods[],
-    sw_jinja_list_methods[], sw_jinja_dict_methods[];
+extern const jinja_builtin sw_jinja_text_filters[], sw_jinja_list_filters[],
+    sw_jinja_order_filters[], sw_jinja_choice_filters[], sw_jinja_value_filters[],
+    sw_jinja_markup_filters[];
+extern const jinja_builtin sw_jinja_text_methods[], sw_jinja_text_case_methods[],
+    sw_jinja_text_search_methods[], sw_jinja_list_methods[], sw_jinja_dict_methods[];
 
 #endif

@@ -16,7 +16,8 @@ const jinja_builtin *sw_jinja_find_builtin(const jinja_builtin *table, const jin
     return NULL;
 }
 
-bool sw_jinja_give_method(jinja_run *run, const jinja_builtin *builtin, const jinja_value *self, jinja_value *out) {
+bool sw_jinja_give_method(jinja_run *run, const jinja_builtin *builtin, const jinja_value *self,
+                          jinja_value *out) {
     jinja_method *method = sw_jinja_take(run, sizeof *method);
     if (!method)
         return false;
@@ -32,22 +33,25 @@ static int find_parameter(const jinja_builtin *builtin, const jinja_text *name) 
     return -1;
 }
 
-static bool bind(jinja_run *run, const jinja_builtin *builtin, const jinja_arguments *arguments, jinja_value *values) {
+static bool bind(jinja_run *run, const jinja_builtin *builtin, const jinja_arguments *arguments,
+                 jinja_value *values) {
     int n = 0;
     while (n < JINJA_MAX_PARAMETERS && builtin->parameters[n])
         values[n++] = sw_jinja_missing();
     if (arguments->n > n)
-        return sw_jinja_fail(run, "%s takes at most %d argument%s (%lld given)", builtin->name, n, n == 1 ? "" : "s",
-                             (long long)arguments->n);
+        return sw_jinja_fail(run, "%s takes at most %d argument%s (%lld given)", builtin->name, n,
+                             n == 1 ? "" : "s", (long long)arguments->n);
     for (int64_t i = 0; i < arguments->n; i++)
         values[i] = arguments->values[i];
     for (int64_t i = 0; i < arguments->n_keywords; i++) {
         const jinja_text *name = arguments->keywords[i].name.as.text;
         int at = find_parameter(builtin, name);
         if (at < 0)
-            return sw_jinja_fail(run, "%s has no argument '%.*s'", builtin->name, (int)smaller(name->n_bytes, 200), name->bytes);
+            return sw_jinja_fail(run, "%s has no argument '%.*s'", builtin->name,
+                                 (int)smaller(name->n_bytes, 200), name->bytes);
         if (values[at].kind != JINJA_MISSING)
-            return sw_jinja_fail(run, "%s got two values for its argument '%s'", builtin->name, builtin->parameters[at]);
+            return sw_jinja_fail(run, "%s got two values for its argument '%s'", builtin->name,
+                                 builtin->parameters[at]);
         values[at] = arguments->keywords[i].value;
     }
     for (int i = 0; i < builtin->n_required; i++)
@@ -65,12 +69,14 @@ typedef struct deferred {
     jinja_arguments arguments;
 } deferred;
 
-static bool next_of_deferred(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool next_of_deferred(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                             bool *is_end) {
     const deferred *call = iterator->state;
     if (!iterator->inner) {
         jinja_value made;
-        bool is_done = call->builtin->call_freely ? call->builtin->call_freely(run, &call->self, &call->arguments, &made)
-                                                  : call->builtin->call(run, &call->self, call->values, &made);
+        bool is_done = call->builtin->call_freely
+                           ? call->builtin->call_freely(run, &call->self, &call->arguments, &made)
+                           : call->builtin->call(run, &call->self, call->values, &made);
         if (!is_done)
             return false;
         iterator->inner = made.as.iterator;
@@ -91,13 +97,14 @@ static bool keep_arguments(jinja_run *run, const jinja_arguments *from, jinja_ar
     return true;
 }
 
-static bool defer(jinja_run *run, const jinja_builtin *builtin, const jinja_value *self, const jinja_arguments *arguments,
-                  jinja_value *out) {
+static bool defer(jinja_run *run, const jinja_builtin *builtin, const jinja_value *self,
+                  const jinja_arguments *arguments, jinja_value *out) {
     deferred *call = sw_jinja_take(run, sizeof *call);
     if (!call)
         return false;
     *call = (deferred){.builtin = builtin, .self = *self};
-    if (builtin->call_freely ? !keep_arguments(run, arguments, &call->arguments) : !bind(run, builtin, arguments, call->values))
+    if (builtin->call_freely ? !keep_arguments(run, arguments, &call->arguments)
+                             : !bind(run, builtin, arguments, call->values))
         return false;
     jinja_iterator iterator = {.next = next_of_deferred, .source = *self, .state = call};
     return sw_jinja_give_iterator(run, &iterator, out);
@@ -127,14 +134,16 @@ bool sw_jinja_is_callable(const jinja_value *value) {
     }
 }
 
-bool sw_jinja_call(jinja_run *run, const jinja_value *called, const jinja_arguments *arguments, jinja_value *out) {
+bool sw_jinja_call(jinja_run *run, const jinja_value *called, const jinja_arguments *arguments,
+                   jinja_value *out) {
     switch (called->kind) {
     case JINJA_UNDEFINED:
         return sw_jinja_fail_undefined(run, called);
     case JINJA_MACRO:
         return sw_jinja_call_macro(run, called->as.macro, arguments, out);
     case JINJA_METHOD:
-        return sw_jinja_call_builtin(run, called->as.method->builtin, &called->as.method->self, arguments, out);
+        return sw_jinja_call_builtin(run, called->as.method->builtin, &called->as.method->self,
+                                     arguments, out);
     case JINJA_FUNCTION: {
         jinja_value nothing = sw_jinja_missing();
         return sw_jinja_call_builtin(run, called->as.function, &nothing, arguments, out);

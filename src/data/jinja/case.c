@@ -27,8 +27,8 @@ static bool is_final_sigma(const char *first, const char *end, const char *at) {
     return true;
 }
 
-static bool write_code(jinja_run *run, const sw_case_mapping *mapping, const char *first, const char *end, const char *at,
-                       uint32_t code) {
+static bool write_code(jinja_run *run, const sw_case_mapping *mapping, const char *first,
+                       const char *end, const char *at, uint32_t code) {
     uint32_t mapped[3];
     if (code < 0x80) {
         char c = (char)code;
@@ -72,7 +72,8 @@ bool sw_jinja_write_case(jinja_run *run, const char *first, const char *end, jin
             mapping = &sw_python_to_folded;
             break;
         case JINJA_SWAP:
-            if (code < 0x80 ? code >= 'a' && code <= 'z' : sw_unicode_is_in(&sw_python_lowers, code))
+            if (code < 0x80 ? code >= 'a' && code <= 'z'
+                            : sw_unicode_is_in(&sw_python_lowers, code))
                 mapping = &sw_python_to_upper;
             else if (code >= 0x80 && !sw_unicode_is_in(&sw_python_uppers, code))
                 mapping = &unchanged;

@@ -4,7 +4,14 @@
 
 #include "data/jinja/run.h"
 
-typedef enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_TITLE, JINJA_CAPITALIZE, JINJA_SWAP, JINJA_FOLD } jinja_case;
+typedef enum jinja_case {
+    JINJA_UPPER,
+    JINJA_LOWER,
+    JINJA_TITLE,
+    JINJA_CAPITALIZE,
+    JINJA_SWAP,
+    JINJA_FOLD
+} jinja_case;
 
 /* A text in another case: markup where it was. NULL: failed. */
 jinja_text *sw_jinja_change_case(jinja_run *run, const jinja_text *text, jinja_case to);

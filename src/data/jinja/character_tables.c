@@ -1,4 +1,5 @@
-/* character_tables.c: written by scripts/make-character-tables; where each table comes from is said there. */
+/* character_tables.c: written by scripts/make-character-tables; where each table comes from is said
+ * there. */
 /* clang-format off */
 #include "data/jinja/characters.h"
 

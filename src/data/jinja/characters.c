@@ -1,4 +1,5 @@
-/* characters.c: looking characters up in Python's tables; ASCII, which nearly all text is, by hand. */
+/* characters.c: looking characters up in Python's tables; ASCII, which nearly all text is, by
+ * hand. */
 #include "data/jinja/characters.h"
 
 #include <stddef.h>
@@ -41,8 +42,10 @@ bool sw_python_is_space(uint32_t code) {
 
 bool sw_python_is_word(uint32_t code) {
     if (code < 0x80)
-        return (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || (code >= '0' && code <= '9') || code == '_';
-    return sw_unicode_is_in(&sw_python_letters, code) || sw_unicode_is_in(&sw_python_numerics, code);
+        return (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') ||
+               (code >= '0' && code <= '9') || code == '_';
+    return sw_unicode_is_in(&sw_python_letters, code) ||
+           sw_unicode_is_in(&sw_python_numerics, code);
 }
 
 bool sw_python_is_cased(uint32_t code) {
@@ -53,7 +56,8 @@ bool sw_python_is_cased(uint32_t code) {
 }
 
 bool sw_python_is_line_end(uint32_t code) {
-    return (code >= '\n' && code <= '\r') || (code >= 0x1C && code <= 0x1E) || code == 0x85 || code == 0x2028 || code == 0x2029;
+    return (code >= '\n' && code <= '\r') || (code >= 0x1C && code <= 0x1E) || code == 0x85 ||
+           code == 0x2028 || code == 0x2029;
 }
 
 int sw_python_decimal(uint32_t code) {
@@ -68,5 +72,6 @@ int sw_python_decimal(uint32_t code) {
             high = middle;
     }
     const sw_code_range *range = &sw_python_decimals.ranges[low];
-    return low < sw_python_decimals.n && range->first <= code ? (int)((code - range->first) % 10) : -1;
+    return low < sw_python_decimals.n && range->first <= code ? (int)((code - range->first) % 10)
+                                                              : -1;
 }

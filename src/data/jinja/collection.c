@@ -1,5 +1,5 @@
-/* collection.c: lists and dicts. A dict keeps its keys in a row, in the order in which they came; one of more than a dozen also
- * has a table of their places. */
+/* collection.c: lists and dicts. A dict keeps its keys in a row, in the order in which they came;
+ * one of more than a dozen also has a table of their places. */
 #include "data/jinja/collection.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ bool sw_jinja_give_list(jinja_list *list, jinja_kind kind, jinja_value *out) {
     return list != NULL;
 }
 
-bool sw_jinja_pair(jinja_run *run, const jinja_value *first, const jinja_value *second, jinja_value *out) {
+bool sw_jinja_pair(jinja_run *run, const jinja_value *first, const jinja_value *second,
+                   jinja_value *out) {
     jinja_value *items = sw_jinja_take(run, 2 * (int64_t)sizeof *items);
     if (!items)
         return false;
@@ -48,7 +49,8 @@ bool sw_jinja_add(jinja_run *run, jinja_items *items, const jinja_value *item) {
     return sw_jinja_spend(run, 1);
 }
 
-bool sw_jinja_give_items(jinja_run *run, const jinja_items *items, jinja_kind kind, jinja_value *out) {
+bool sw_jinja_give_items(jinja_run *run, const jinja_items *items, jinja_kind kind,
+                         jinja_value *out) {
     return sw_jinja_give_list(sw_jinja_list(run, items->items, items->n), kind, out);
 }
 
@@ -90,7 +92,8 @@ jinja_dict *sw_jinja_dict(jinja_run *run, int64_t capacity) {
 }
 
 /* The entry of a key, -1 if there is none; -2: failed. Texts compare without a rendering. */
-static int64_t find_entry(jinja_run *run, const jinja_dict *dict, const jinja_value *key, uint64_t hash) {
+static int64_t find_entry(jinja_run *run, const jinja_dict *dict, const jinja_value *key,
+                          uint64_t hash) {
     bool is_text = key->kind == JINJA_TEXT;
     int64_t n_looks = dict->index_size ? dict->index_size : dict->n, mask = dict->index_size - 1;
     for (int64_t i = 0; i < n_looks; i++) {
@@ -141,7 +144,8 @@ static bool widen_index(jinja_run *run, jinja_dict *dict) {
     return sw_jinja_spend(run, dict->n);
 }
 
-bool sw_jinja_set(jinja_run *run, jinja_dict *dict, const jinja_value *key, const jinja_value *value) {
+bool sw_jinja_set(jinja_run *run, jinja_dict *dict, const jinja_value *key,
+                  const jinja_value *value) {
     uint64_t hash;
     if (!sw_jinja_hash(run, key, &hash))
         return false;
@@ -154,7 +158,8 @@ bool sw_jinja_set(jinja_run *run, jinja_dict *dict, const jinja_value *key, cons
     }
     if (dict->n == dict->capacity) {
         int64_t wider = larger(2 * dict->capacity, 4);
-        jinja_entry *moved = wider > UINT32_MAX / 2 ? NULL : sw_jinja_take(run, wider * (int64_t)sizeof *moved);
+        jinja_entry *moved =
+            wider > UINT32_MAX / 2 ? NULL : sw_jinja_take(run, wider * (int64_t)sizeof *moved);
         if (!moved)
             return false;
         if (dict->n)
@@ -170,7 +175,8 @@ bool sw_jinja_set(jinja_run *run, jinja_dict *dict, const jinja_value *key, cons
     return sw_jinja_spend(run, 1);
 }
 
-bool sw_jinja_get(jinja_run *run, const jinja_dict *dict, const jinja_value *key, const jinja_value **found) {
+bool sw_jinja_get(jinja_run *run, const jinja_dict *dict, const jinja_value *key,
+                  const jinja_value **found) {
     uint64_t hash;
     if (!sw_jinja_hash(run, key, &hash))
         return false;

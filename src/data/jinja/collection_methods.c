@@ -7,12 +7,14 @@
 #include "data/jinja/number.h"
 #include "data/jinja/text.h"
 
-static bool is_item(jinja_run *run, const jinja_value *item, const jinja_value *wanted, bool *is_equal) {
+static bool is_item(jinja_run *run, const jinja_value *item, const jinja_value *wanted,
+                    bool *is_equal) {
     *is_equal = sw_jinja_same(item, wanted);
     return sw_jinja_spend(run, 1) && (*is_equal || sw_jinja_equal(run, item, wanted, is_equal));
 }
 
-static bool list_index(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool list_index(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     const jinja_value *items;
     int64_t n, at[2] = {0, INT64_MAX};
     if (!sw_jinja_items_of(run, self, &items, &n))
@@ -21,7 +23,8 @@ static bool list_index(jinja_run *run, const jinja_value *self, const jinja_valu
         if (values[i + 1].kind == JINJA_MISSING)
             continue;
         if (!sw_jinja_index_of(&values[i + 1], &at[i]))
-            return sw_jinja_fail(run, "slice indices must be integers, not %s", sw_jinja_type_name(&values[i + 1]));
+            return sw_jinja_fail(run, "slice indices must be integers, not %s",
+                                 sw_jinja_type_name(&values[i + 1]));
         if (at[i] < 0)
             at[i] = larger(0, at[i] + n);
     }
@@ -37,7 +40,8 @@ static bool list_index(jinja_run *run, const jinja_value *self, const jinja_valu
     return sw_jinja_fail(run, "index(): that value is not in the %s", sw_jinja_type_name(self));
 }
 
-static bool list_count(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool list_count(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     const jinja_value *items;
     int64_t n, n_found = 0;
     if (!sw_jinja_items_of(run, self, &items, &n))
@@ -53,13 +57,15 @@ static bool list_count(jinja_run *run, const jinja_value *self, const jinja_valu
 }
 
 /* Nothing changes a list or dict, so it is its own copy. */
-static bool copy(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool copy(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                 jinja_value *out) {
     (void)run, (void)values;
     *out = *self;
     return true;
 }
 
-static bool dict_get(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool dict_get(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                     jinja_value *out) {
     const jinja_value *found;
     if (!sw_jinja_get(run, self->as.dict, &values[0], &found))
         return false;
@@ -72,22 +78,26 @@ static bool view(const jinja_value *self, jinja_kind kind, jinja_value *out) {
     return true;
 }
 
-static bool dict_items(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool dict_items(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     (void)run, (void)values;
     return view(self, JINJA_ITEMS, out);
 }
 
-static bool dict_keys(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool dict_keys(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                      jinja_value *out) {
     (void)run, (void)values;
     return view(self, JINJA_KEYS, out);
 }
 
-static bool dict_values(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool dict_values(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     (void)run, (void)values;
     return view(self, JINJA_VALUES, out);
 }
 
-static bool dict_fromkeys(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool dict_fromkeys(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                          jinja_value *out) {
     (void)self;
     jinja_iterator iterator;
     jinja_value key, none = sw_jinja_none();
@@ -103,7 +113,10 @@ static bool dict_fromkeys(jinja_run *run, const jinja_value *self, const jinja_v
 }
 
 const jinja_builtin sw_jinja_list_methods[] = {
-    {.name = "index", .call = list_index, .n_required = 1, .parameters = {"/value", "/start", "/stop"}},
+    {.name = "index",
+     .call = list_index,
+     .n_required = 1,
+     .parameters = {"/value", "/start", "/stop"}},
     {.name = "count", .call = list_count, .n_required = 1, .parameters = {"/value"}},
     {.name = "copy", .call = copy},
     {0}};

@@ -1,4 +1,5 @@
-/* compare.c: comparing values by what they hold. Lists within lists are walked by recursion, whose depth counts. */
+/* compare.c: comparing values by what they hold. Lists within lists are walked by recursion, whose
+ * depth counts. */
 #include "data/jinja/compare.h"
 
 #include <stdio.h>
@@ -12,9 +13,10 @@
 
 const char *sw_jinja_type_name(const jinja_value *value) {
     static const char *const names[JINJA_N_KINDS] = {
-        "missing",   "Undefined",   "NoneType", "bool",      "int",         "int",        "float", "str",
-        "list",      "tuple",       "dict",     "dict_keys", "dict_values", "dict_items", "range", "generator",
-        "namespace", "LoopContext", "Macro",    "method",    "function",    "Cycler",     "Joiner"};
+        "missing",     "Undefined",  "NoneType", "bool",      "int",       "int",
+        "float",       "str",        "list",     "tuple",     "dict",      "dict_keys",
+        "dict_values", "dict_items", "range",    "generator", "namespace", "LoopContext",
+        "Macro",       "method",     "function", "Cycler",    "Joiner"};
     return names[value->kind];
 }
 
@@ -64,7 +66,8 @@ bool sw_jinja_fail_undefined(jinja_run *run, const jinja_value *value) {
         n = (int)strlen(name);
     }
     if (undefined->is_unsafe)
-        return sw_jinja_fail(run, "access to attribute '%.*s' of '%s' is unsafe", n, name, undefined->owner);
+        return sw_jinja_fail(run, "access to attribute '%.*s' of '%s' is unsafe", n, name,
+                             undefined->owner);
     if (!undefined->owner)
         return sw_jinja_fail(run, "'%.*s' is undefined", n, name);
     if (undefined->name.kind == JINJA_TEXT)
@@ -100,9 +103,11 @@ bool sw_jinja_same(const jinja_value *a, const jinja_value *b) {
     case JINJA_BOOL:
         return a->as.truth == b->as.truth;
     case JINJA_INTEGER:
-        return a->as.integer == b->as.integer && a->as.integer >= -5 && a->as.integer <= 256; /* those Python keeps */
+        return a->as.integer == b->as.integer && a->as.integer >= -5 &&
+               a->as.integer <= 256; /* those Python keeps */
     case JINJA_TEXT:
-        return a->as.text == b->as.text || (a->as.text->n_bytes <= 1 && sw_jinja_same_text(a->as.text, b->as.text));
+        return a->as.text == b->as.text ||
+               (a->as.text->n_bytes <= 1 && sw_jinja_same_text(a->as.text, b->as.text));
     case JINJA_REAL:
         return false;
     default:
@@ -118,7 +123,8 @@ static bool equal_items(jinja_run *run, const jinja_list *a, const jinja_list *b
     return true;
 }
 
-static bool equal_dicts(jinja_run *run, const jinja_dict *a, const jinja_dict *b, bool with_values, bool *is_equal) {
+static bool equal_dicts(jinja_run *run, const jinja_dict *a, const jinja_dict *b, bool with_values,
+                        bool *is_equal) {
     *is_equal = a->n == b->n;
     for (int64_t i = 0; i < a->n && *is_equal; i++) {
         const jinja_value *found;
@@ -132,16 +138,19 @@ static bool equal_dicts(jinja_run *run, const jinja_dict *a, const jinja_dict *b
 }
 
 static bool equal_ranges(const jinja_range *a, const jinja_range *b) {
-    return a->n == b->n && (a->n == 0 || (a->start == b->start && (a->n == 1 || a->step == b->step)));
+    return a->n == b->n &&
+           (a->n == 0 || (a->start == b->start && (a->n == 1 || a->step == b->step)));
 }
 
-static bool equal_within(jinja_run *run, const jinja_value *a, const jinja_value *b, bool *is_equal) {
+static bool equal_within(jinja_run *run, const jinja_value *a, const jinja_value *b,
+                         bool *is_equal) {
     switch (a->kind) {
     case JINJA_LIST:
     case JINJA_TUPLE:
         return a->as.list == b->as.list || equal_items(run, a->as.list, b->as.list, is_equal);
     default:
-        return a->as.dict == b->as.dict || equal_dicts(run, a->as.dict, b->as.dict, a->kind != JINJA_KEYS, is_equal);
+        return a->as.dict == b->as.dict ||
+               equal_dicts(run, a->as.dict, b->as.dict, a->kind != JINJA_KEYS, is_equal);
     }
 }
 
@@ -194,7 +203,8 @@ static bool holds(jinja_order order, int sign) {
     }
 }
 
-static bool order_items(jinja_run *run, const jinja_list *a, const jinja_list *b, jinja_order order, bool *is_so) {
+static bool order_items(jinja_run *run, const jinja_list *a, const jinja_list *b, jinja_order order,
+                        bool *is_so) {
     int64_t n = smaller(a->n, b->n);
     for (int64_t i = 0; i < n; i++) {
         bool is_equal;
@@ -207,7 +217,8 @@ static bool order_items(jinja_run *run, const jinja_list *a, const jinja_list *b
     return true;
 }
 
-bool sw_jinja_order(jinja_run *run, const jinja_value *a, const jinja_value *b, jinja_order order, bool *is_so) {
+bool sw_jinja_order(jinja_run *run, const jinja_value *a, const jinja_value *b, jinja_order order,
+                    bool *is_so) {
     if (sw_jinja_is_number(a) && sw_jinja_is_number(b)) {
         *is_so = holds(order, sw_jinja_number_order(a, b));
         return true;
@@ -218,19 +229,21 @@ bool sw_jinja_order(jinja_run *run, const jinja_value *a, const jinja_value *b, 
         return sw_jinja_spend(run, 1);
     }
     if (a->kind == b->kind && sw_jinja_is_sequence(a)) {
-        bool is_done = sw_jinja_enter(run) && sw_jinja_spend(run, 1) && order_items(run, a->as.list, b->as.list, order, is_so);
+        bool is_done = sw_jinja_enter(run) && sw_jinja_spend(run, 1) &&
+                       order_items(run, a->as.list, b->as.list, order, is_so);
         sw_jinja_leave(run);
         return is_done;
     }
     if (a->kind == JINJA_UNDEFINED || b->kind == JINJA_UNDEFINED)
         return sw_jinja_fail_undefined(run, a->kind == JINJA_UNDEFINED ? a : b);
     static const char *const signs[] = {"<", "<=", ">", ">="};
-    return sw_jinja_fail(run, "'%s' not supported between instances of '%s' and '%s'", signs[order], sw_jinja_type_name(a),
-                         sw_jinja_type_name(b));
+    return sw_jinja_fail(run, "'%s' not supported between instances of '%s' and '%s'", signs[order],
+                         sw_jinja_type_name(a), sw_jinja_type_name(b));
 }
 
 static bool is_hashable(const jinja_value *value, int depth) {
-    if (value->kind == JINJA_LIST || value->kind == JINJA_DICT || value->kind == JINJA_KEYS || value->kind == JINJA_ITEMS)
+    if (value->kind == JINJA_LIST || value->kind == JINJA_DICT || value->kind == JINJA_KEYS ||
+        value->kind == JINJA_ITEMS)
         return false;
     for (int64_t i = 0; value->kind == JINJA_TUPLE && depth > 0 && i < value->as.list->n; i++)
         if (!is_hashable(&value->as.list->items[i], depth - 1))
@@ -265,7 +278,8 @@ bool sw_jinja_hash(jinja_run *run, const jinja_value *value, uint64_t *hash) {
         *hash = SW_HASH_START;
         for (int64_t i = 0; i < value->as.list->n && is_done; i++) {
             uint64_t part = 0;
-            is_done = sw_jinja_spend(run, 1) && sw_jinja_hash(run, &value->as.list->items[i], &part);
+            is_done =
+                sw_jinja_spend(run, 1) && sw_jinja_hash(run, &value->as.list->items[i], &part);
             if (is_done)
                 *hash = sw_hash_bytes(*hash, &part, sizeof part);
         }
@@ -283,7 +297,8 @@ bool sw_jinja_hash(jinja_run *run, const jinja_value *value, uint64_t *hash) {
     }
 }
 
-static bool find_item(jinja_run *run, const jinja_value *whole, const jinja_value *item, bool *is_in) {
+static bool find_item(jinja_run *run, const jinja_value *whole, const jinja_value *item,
+                      bool *is_in) {
     jinja_iterator iterator;
     jinja_value other;
     bool is_end = false;
@@ -302,11 +317,14 @@ static bool find_item(jinja_run *run, const jinja_value *whole, const jinja_valu
     return true;
 }
 
-bool sw_jinja_contains(jinja_run *run, const jinja_value *whole, const jinja_value *item, bool *is_in) {
+bool sw_jinja_contains(jinja_run *run, const jinja_value *whole, const jinja_value *item,
+                       bool *is_in) {
     if (whole->kind == JINJA_TEXT) {
         if (item->kind != JINJA_TEXT)
-            return sw_jinja_fail(run, "'in <string>' requires string as left operand, not %s", sw_jinja_type_name(item));
-        *is_in = sw_jinja_find(whole->as.text->bytes, sw_jinja_end_of(whole->as.text), item->as.text) != NULL;
+            return sw_jinja_fail(run, "'in <string>' requires string as left operand, not %s",
+                                 sw_jinja_type_name(item));
+        *is_in = sw_jinja_find(whole->as.text->bytes, sw_jinja_end_of(whole->as.text),
+                               item->as.text) != NULL;
         return sw_jinja_spend_bytes(run, whole->as.text->n_bytes);
     }
     if (whole->kind == JINJA_DICT || whole->kind == JINJA_KEYS) {
@@ -316,6 +334,7 @@ bool sw_jinja_contains(jinja_run *run, const jinja_value *whole, const jinja_val
         return is_done;
     }
     if (!sw_jinja_is_iterable(whole))
-        return sw_jinja_fail(run, "argument of type '%s' is not iterable", sw_jinja_type_name(whole));
+        return sw_jinja_fail(run, "argument of type '%s' is not iterable",
+                             sw_jinja_type_name(whole));
     return find_item(run, whole, item, is_in);
 }

@@ -29,8 +29,10 @@ static bool of_object(jinja_run *run, const json_t *json, jinja_value *out) {
         return false;
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         jinja_value key, value;
-        if (!sw_jinja_give_text(text_of(run, json_object_iter_key(at), json_object_iter_key_len(at)), &key) ||
-            !sw_jinja_of_json(run, json_object_iter_value(at), &value) || !sw_jinja_set(run, dict, &key, &value))
+        if (!sw_jinja_give_text(
+                text_of(run, json_object_iter_key(at), json_object_iter_key_len(at)), &key) ||
+            !sw_jinja_of_json(run, json_object_iter_value(at), &value) ||
+            !sw_jinja_set(run, dict, &key, &value))
             return false;
     }
     *out = sw_jinja_of_dict(dict);
@@ -44,7 +46,8 @@ static bool of_json_within(jinja_run *run, const json_t *json, jinja_value *out)
     case JSON_ARRAY:
         return of_list(run, json, out);
     case JSON_STRING:
-        return sw_jinja_give_text(text_of(run, json_string_value(json), json_string_length(json)), out);
+        return sw_jinja_give_text(text_of(run, json_string_value(json), json_string_length(json)),
+                                  out);
     case JSON_INTEGER:
         *out = sw_jinja_integer(json_integer_value(json));
         return true;
@@ -71,20 +74,23 @@ bool sw_jinja_of_json(jinja_run *run, const json_t *json, jinja_value *out) {
 static bool is_role(const json_t *json) {
     const char *word = json_string_value(json);
     return word && strlen(word) == json_string_length(json) &&
-           strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(word);
+           strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
+               strlen(word);
 }
 
 /* A message: what it says is of its own origin, its role is the template's. */
 static bool of_message(jinja_run *run, const json_t *json, int64_t number, jinja_value *out) {
     const json_t *role = json_is_object(json) ? json_object_get(json, "role") : NULL;
-    run->origin = number < UINT16_MAX - JINJA_ORIGIN_MESSAGE ? JINJA_ORIGIN_MESSAGE + (int)number : JINJA_ORIGIN_DATA;
+    run->origin = number < UINT16_MAX - JINJA_ORIGIN_MESSAGE ? JINJA_ORIGIN_MESSAGE + (int)number
+                                                             : JINJA_ORIGIN_DATA;
     if (!sw_jinja_of_json(run, json, out))
         return false;
     run->origin = JINJA_ORIGIN_OWN;
     if (!is_role(role))
         return true;
     jinja_value key, value;
-    return sw_jinja_give_text(sw_jinja_words(run, "role"), &key) && sw_jinja_of_json(run, role, &value) &&
+    return sw_jinja_give_text(sw_jinja_words(run, "role"), &key) &&
+           sw_jinja_of_json(run, role, &value) &&
            sw_jinja_set(run, (jinja_dict *)(uintptr_t)out->as.dict, &key, &value);
 }
 
@@ -112,8 +118,10 @@ bool sw_jinja_context(jinja_run *run, int32_t name, jinja_value *out) {
     jinja_value *known = &run->context[name];
     if (!run->is_asked[name]) {
         jinja_text *word = run->template->names[name];
-        const json_t *data = json_object_getn(run->options.data, word->bytes, (size_t)word->n_bytes);
-        const json_t *json = data ? NULL : json_object_getn(run->variables, word->bytes, (size_t)word->n_bytes);
+        const json_t *data =
+            json_object_getn(run->options.data, word->bytes, (size_t)word->n_bytes);
+        const json_t *json =
+            data ? NULL : json_object_getn(run->variables, word->bytes, (size_t)word->n_bytes);
         const jinja_builtin *function = data || json ? NULL : sw_jinja_function(word);
         *known = sw_jinja_missing();
         if (data && !of_data(run, word, data, known))
@@ -128,7 +136,8 @@ bool sw_jinja_context(jinja_run *run, int32_t name, jinja_value *out) {
     return true;
 }
 
-bool sw_jinja_give_undefined(jinja_run *run, const char *owner, const jinja_value *name, bool is_unsafe, jinja_value *out) {
+bool sw_jinja_give_undefined(jinja_run *run, const char *owner, const jinja_value *name,
+                             bool is_unsafe, jinja_value *out) {
     jinja_undefined *undefined = sw_jinja_take(run, sizeof *undefined);
     if (!undefined)
         return false;
@@ -139,8 +148,9 @@ bool sw_jinja_give_undefined(jinja_run *run, const char *owner, const jinja_valu
 
 bool sw_jinja_give_hint(jinja_run *run, const char *hint, jinja_value *out) {
     jinja_value nameless = sw_jinja_missing();
-    jinja_undefined *undefined =
-        sw_jinja_give_undefined(run, NULL, &nameless, false, out) ? (jinja_undefined *)out->as.undefined : NULL;
+    jinja_undefined *undefined = sw_jinja_give_undefined(run, NULL, &nameless, false, out)
+                                     ? (jinja_undefined *)out->as.undefined
+                                     : NULL;
     if (undefined)
         undefined->hint = hint;
     return undefined != NULL;

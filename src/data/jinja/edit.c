@@ -12,8 +12,8 @@ static bool is_among(const jinja_text *characters, uint32_t code) {
     return false;
 }
 
-jinja_text *sw_jinja_strip(jinja_run *run, const jinja_text *text, const jinja_text *characters, bool from_left,
-                           bool from_right) {
+jinja_text *sw_jinja_strip(jinja_run *run, const jinja_text *text, const jinja_text *characters,
+                           bool from_left, bool from_right) {
     const char *first = text->bytes, *end = sw_jinja_end_of(text);
     int64_t steps = characters ? 1 + characters->n_bytes / JINJA_BYTES_PER_STEP : 1;
     while (from_left && first < end) {
@@ -35,8 +35,8 @@ jinja_text *sw_jinja_strip(jinja_run *run, const jinja_text *text, const jinja_t
     return sw_jinja_part(run, text, first, end);
 }
 
-jinja_text *sw_jinja_replace(jinja_run *run, const jinja_text *text, const jinja_text *old, const jinja_text *with,
-                             int64_t most) {
+jinja_text *sw_jinja_replace(jinja_run *run, const jinja_text *text, const jinja_text *old,
+                             const jinja_text *with, int64_t most) {
     const char *at = text->bytes, *end = sw_jinja_end_of(text), *found;
     jinja_start start = sw_jinja_start(run);
     int64_t n = 0;
@@ -56,8 +56,8 @@ jinja_text *sw_jinja_replace(jinja_run *run, const jinja_text *text, const jinja
         }
     } else {
         for (; n != most && (found = sw_jinja_find(at, end, old)); n++) {
-            if (!sw_jinja_write(run, at, found - at) || !sw_jinja_write(run, with->bytes, with->n_bytes) ||
-                !sw_jinja_spend(run, 1))
+            if (!sw_jinja_write(run, at, found - at) ||
+                !sw_jinja_write(run, with->bytes, with->n_bytes) || !sw_jinja_spend(run, 1))
                 return NULL;
             at = found + old->n_bytes;
         }

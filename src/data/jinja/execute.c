@@ -7,13 +7,15 @@
 #include "data/jinja/print.h"
 #include "data/jinja/text.h"
 
-jinja_frame *sw_jinja_frame(jinja_run *run, const jinja_body *body, jinja_frame *outer, jinja_frame *local) {
+jinja_frame *sw_jinja_frame(jinja_run *run, const jinja_body *body, jinja_frame *outer,
+                            jinja_frame *local) {
     jinja_frame *frame = body->is_captured ? sw_jinja_take(run, sizeof *frame) : local;
     if (!frame)
         return NULL;
     frame->outer = outer;
-    frame->slots =
-        body->is_captured ? sw_jinja_take(run, body->n_slots * (int64_t)sizeof *frame->slots) : sw_jinja_push(run, body->n_slots);
+    frame->slots = body->is_captured
+                       ? sw_jinja_take(run, body->n_slots * (int64_t)sizeof *frame->slots)
+                       : sw_jinja_push(run, body->n_slots);
     if (!frame->slots)
         return NULL;
     for (int32_t i = 0; i < body->n_slots; i++)
@@ -50,8 +52,8 @@ void sw_jinja_leave_scope(const jinja_scope *scope, jinja_frame *frame) {
         frame->slots[scope->loads[i].slot] = sw_jinja_missing();
 }
 
-static bool assign_name(jinja_run *run, const jinja_node *target, const jinja_value *value, jinja_frame *frame,
-                        const int32_t **slots) {
+static bool assign_name(jinja_run *run, const jinja_node *target, const jinja_value *value,
+                        jinja_frame *frame, const int32_t **slots) {
     if (*slots) {
         frame->slots[*(*slots)++] = *value;
         return true;
@@ -69,37 +71,41 @@ static bool assign_name(jinja_run *run, const jinja_node *target, const jinja_va
         return true;
     }
     if (variable->kind != JINJA_NAMESPACE)
-        return sw_jinja_fail(run, "cannot assign attribute on non-namespace object: '%.*s' is no namespace()",
-                             (int)target->as.name.name->n_bytes, target->as.name.name->bytes);
+        return sw_jinja_fail(
+            run, "cannot assign attribute on non-namespace object: '%.*s' is no namespace()",
+            (int)target->as.name.name->n_bytes, target->as.name.name->bytes);
     if (target->as.name.attribute->bytes[0] == '_')
-        return sw_jinja_fail(run, "a namespace has no attributes that begin with an underscore: '%.*s'",
-                             (int)target->as.name.attribute->n_bytes, target->as.name.attribute->bytes);
+        return sw_jinja_fail(
+            run, "a namespace has no attributes that begin with an underscore: '%.*s'",
+            (int)target->as.name.attribute->n_bytes, target->as.name.attribute->bytes);
     jinja_value key = sw_jinja_of_text(target->as.name.attribute);
     return sw_jinja_set(run, &variable->as.space->attributes, &key, value);
 }
 
-static bool assign_parts(jinja_run *run, const jinja_node *target, const jinja_value *value, jinja_frame *frame,
-                         const int32_t **slots) {
+static bool assign_parts(jinja_run *run, const jinja_node *target, const jinja_value *value,
+                         jinja_frame *frame, const int32_t **slots) {
     if (target->kind != JINJA_MAKE_TUPLE)
         return assign_name(run, target, value, frame, slots);
     const jinja_value *items;
     int64_t n, n_wanted = target->as.list.n;
     if (!sw_jinja_is_iterable(value))
-        return sw_jinja_fail(run, "cannot unpack non-iterable %s object", sw_jinja_type_name(value));
+        return sw_jinja_fail(run, "cannot unpack non-iterable %s object",
+                             sw_jinja_type_name(value));
     if (!sw_jinja_items_of(run, value, &items, &n))
         return false;
     if (n > n_wanted)
         return sw_jinja_fail(run, "too many values to unpack (expected %lld)", (long long)n_wanted);
     if (n < n_wanted)
-        return sw_jinja_fail(run, "not enough values to unpack (expected %lld, got %lld)", (long long)n_wanted, (long long)n);
+        return sw_jinja_fail(run, "not enough values to unpack (expected %lld, got %lld)",
+                             (long long)n_wanted, (long long)n);
     for (int64_t i = 0; i < n; i++)
         if (!assign_parts(run, target->as.list.items[i], &items[i], frame, slots))
             return false;
     return true;
 }
 
-bool sw_jinja_assign(jinja_run *run, const jinja_node *target, const jinja_value *value, jinja_frame *frame,
-                     const int32_t *slots) {
+bool sw_jinja_assign(jinja_run *run, const jinja_node *target, const jinja_value *value,
+                     jinja_frame *frame, const int32_t *slots) {
     return assign_parts(run, target, value, frame, &slots);
 }
 
@@ -122,16 +128,18 @@ static bool run_set(jinja_run *run, const jinja_node *node, jinja_frame *frame) 
 }
 
 /* A filter node whose innermost filter has the block's text. */
-static bool filter_block_text(jinja_run *run, const jinja_node *filter, jinja_text *text, jinja_frame *frame, jinja_value *out) {
+static bool filter_block_text(jinja_run *run, const jinja_node *filter, jinja_text *text,
+                              jinja_frame *frame, jinja_value *out) {
     jinja_value value = sw_jinja_of_text(text);
-    if (!text || (filter->as.call.called && !filter_block_text(run, filter->as.call.called, text, frame, &value)))
+    if (!text || (filter->as.call.called &&
+                  !filter_block_text(run, filter->as.call.called, text, frame, &value)))
         return false;
     return sw_jinja_apply_filter(run, filter, &value, frame, out);
 }
 
 /* A body whose text is a value: {% set x %}...{% endset %}, {% filter f %}...{% endfilter %}. */
-static jinja_signal run_captured(jinja_run *run, const jinja_nodes *body, const jinja_node *filter, const jinja_scope *scope,
-                                 jinja_frame *frame, jinja_value *out) {
+static jinja_signal run_captured(jinja_run *run, const jinja_nodes *body, const jinja_node *filter,
+                                 const jinja_scope *scope, jinja_frame *frame, jinja_value *out) {
     jinja_start start = sw_jinja_start(run);
     if (!sw_jinja_enter_scope(run, scope, frame))
         return JINJA_FAILED;
@@ -141,29 +149,33 @@ static jinja_signal run_captured(jinja_run *run, const jinja_nodes *body, const 
         return signal;
     }
     jinja_text *text = sw_jinja_collect(run, start);
-    bool is_done = text && (filter ? filter_block_text(run, filter, text, frame, out) : sw_jinja_give_text(text, out));
+    bool is_done = text && (filter ? filter_block_text(run, filter, text, frame, out)
+                                   : sw_jinja_give_text(text, out));
     sw_jinja_leave_scope(scope, frame);
     return is_done ? JINJA_DONE : JINJA_FAILED;
 }
 
 static jinja_signal run_set_block(jinja_run *run, const jinja_node *node, jinja_frame *frame) {
     jinja_value value;
-    jinja_signal signal = run_captured(run, &node->as.set.body, node->as.set.filter, &node->as.set.scope, frame, &value);
+    jinja_signal signal = run_captured(run, &node->as.set.body, node->as.set.filter,
+                                       &node->as.set.scope, frame, &value);
     if (signal != JINJA_DONE)
         return signal;
-    return sw_jinja_assign(run, node->as.set.target, &value, frame, NULL) ? JINJA_DONE : JINJA_FAILED;
+    return sw_jinja_assign(run, node->as.set.target, &value, frame, NULL) ? JINJA_DONE
+                                                                          : JINJA_FAILED;
 }
 
 static jinja_signal run_filter_block(jinja_run *run, const jinja_node *node, jinja_frame *frame) {
     jinja_value value;
-    jinja_signal signal =
-        run_captured(run, &node->as.filtered.body, node->as.filtered.filter, &node->as.filtered.scope, frame, &value);
+    jinja_signal signal = run_captured(run, &node->as.filtered.body, node->as.filtered.filter,
+                                       &node->as.filtered.scope, frame, &value);
     if (signal != JINJA_DONE)
         return signal;
     return print_text(run, &value, "filter block") ? JINJA_DONE : JINJA_FAILED;
 }
 
-static jinja_signal run_scope(jinja_run *run, const jinja_scope *scope, const jinja_nodes *body, jinja_frame *frame) {
+static jinja_signal run_scope(jinja_run *run, const jinja_scope *scope, const jinja_nodes *body,
+                              jinja_frame *frame) {
     jinja_signal signal = sw_jinja_run_body(run, body, frame);
     if (signal == JINJA_DONE)
         sw_jinja_leave_scope(scope, frame);
@@ -198,7 +210,8 @@ static jinja_signal run_if(jinja_run *run, const jinja_node *node, jinja_frame *
     return sw_jinja_run_body(run, &node->as.condition.otherwise, frame);
 }
 
-static bool make_macro(jinja_run *run, const jinja_node *node, jinja_frame *frame, jinja_value *out) {
+static bool make_macro(jinja_run *run, const jinja_node *node, jinja_frame *frame,
+                       jinja_value *out) {
     jinja_macro *macro = sw_jinja_take(run, sizeof *macro);
     if (!macro)
         return false;
@@ -209,12 +222,14 @@ static bool make_macro(jinja_run *run, const jinja_node *node, jinja_frame *fram
 
 static bool run_define_macro(jinja_run *run, const jinja_node *node, jinja_frame *frame) {
     jinja_value macro;
-    return make_macro(run, node, frame, &macro) && sw_jinja_assign(run, node->as.macro.name, &macro, frame, NULL);
+    return make_macro(run, node, frame, &macro) &&
+           sw_jinja_assign(run, node->as.macro.name, &macro, frame, NULL);
 }
 
 static bool run_call_block(jinja_run *run, const jinja_node *node, jinja_frame *frame) {
     jinja_value caller, value;
-    return make_macro(run, node, frame, &caller) && sw_jinja_call_node(run, node->as.macro.call, frame, &caller, &value) &&
+    return make_macro(run, node, frame, &caller) &&
+           sw_jinja_call_node(run, node->as.macro.call, frame, &caller, &value) &&
            print_text(run, &value, "call block");
 }
 
@@ -226,10 +241,11 @@ static bool run_generation(jinja_run *run, const jinja_node *node, jinja_frame *
     const jinja_signature_node *signature = &node->as.macro.signature;
     if (!frame || !sw_jinja_begin_generation(run, node->line, &id))
         return false;
-    if (signature->caller >= 0 && !sw_jinja_give_hint(run, "No caller defined", &frame->slots[signature->caller]))
+    if (signature->caller >= 0 &&
+        !sw_jinja_give_hint(run, "No caller defined", &frame->slots[signature->caller]))
         return false;
-    if (signature->varargs >= 0 &&
-        !sw_jinja_give_list(sw_jinja_list(run, NULL, 0), JINJA_TUPLE, &frame->slots[signature->varargs]))
+    if (signature->varargs >= 0 && !sw_jinja_give_list(sw_jinja_list(run, NULL, 0), JINJA_TUPLE,
+                                                       &frame->slots[signature->varargs]))
         return false;
     if (signature->kwargs >= 0) {
         jinja_dict *dict = sw_jinja_dict(run, 0);
@@ -257,7 +273,8 @@ static jinja_signal run_statement(jinja_run *run, const jinja_node *node, jinja_
     bool is_done;
     switch ((jinja_node_kind)node->kind) {
     case JINJA_DATA:
-        is_done = sw_jinja_write(run, node->as.constant.as.text->bytes, node->as.constant.as.text->n_bytes);
+        is_done = sw_jinja_write(run, node->as.constant.as.text->bytes,
+                                 node->as.constant.as.text->n_bytes);
         break;
     case JINJA_FOR:
         return sw_jinja_run_for(run, node, frame);

@@ -23,7 +23,8 @@ typedef struct parts {
 } parts;
 
 static bool check_size(jinja_run *run, const jinja_field *field) {
-    if (field->width <= JINJA_MAX_FIELD && field->precision <= JINJA_MAX_FIELD && field->n_digits <= JINJA_MAX_FIELD)
+    if (field->width <= JINJA_MAX_FIELD && field->precision <= JINJA_MAX_FIELD &&
+        field->n_digits <= JINJA_MAX_FIELD)
         return true;
     return sw_jinja_fail(run, "a formatted field of more than %d characters", JINJA_MAX_FIELD);
 }
@@ -48,7 +49,9 @@ bool sw_jinja_finish_text(jinja_run *run, int64_t start, const jinja_field *fiel
     if (field->width <= n)
         return true;
     int64_t missing = field->width - n;
-    int64_t before = field->align == '>' || field->align == '=' ? missing : field->align == '^' ? missing / 2 : 0;
+    int64_t before = field->align == '>' || field->align == '=' ? missing
+                     : field->align == '^'                      ? missing / 2
+                                                                : 0;
     char *copy = sw_jinja_take(run, n_bytes + 1);
     if (!copy)
         return false;
@@ -56,7 +59,8 @@ bool sw_jinja_finish_text(jinja_run *run, int64_t start, const jinja_field *fiel
     if (sw_jinja_traces(run))
         sw_jinja_copy_origins(run, copy, run->memory->output + start, n_bytes);
     run->n_output = start;
-    return fill(run, field->fill, before) && sw_jinja_write(run, copy, n_bytes) && fill(run, field->fill, missing - before);
+    return fill(run, field->fill, before) && sw_jinja_write(run, copy, n_bytes) &&
+           fill(run, field->fill, missing - before);
 }
 
 static int64_t with_separators(int64_t n_digits, int group) {
@@ -69,7 +73,8 @@ static bool write_grouped(jinja_run *run, const parts *p, int64_t n_zeros, char 
         return fill(run, '0', n_zeros) && sw_jinja_write(run, p->whole, p->n_whole);
     for (int64_t i = 0; i < n; i++) {
         char digit = i < n_zeros ? '0' : p->whole[i - n_zeros];
-        if ((i > 0 && (n - i) % p->group == 0 && !sw_jinja_write(run, &separator, 1)) || !sw_jinja_write(run, &digit, 1))
+        if ((i > 0 && (n - i) % p->group == 0 && !sw_jinja_write(run, &separator, 1)) ||
+            !sw_jinja_write(run, &digit, 1))
             return false;
     }
     return sw_jinja_spend_characters(run, n);
@@ -77,30 +82,48 @@ static bool write_grouped(jinja_run *run, const parts *p, int64_t n_zeros, char 
 
 static bool write_parts(jinja_run *run, const parts *p, const jinja_field *field) {
     char sign = p->is_negative ? '-' : field->sign;
-    int64_t n_prefix = (sign != 0) + (int64_t)strlen(p->prefix), n_zeros = larger(0, field->n_digits - p->n_whole);
+    int64_t n_prefix = (sign != 0) + (int64_t)strlen(p->prefix),
+            n_zeros = larger(0, field->n_digits - p->n_whole);
     char align = field->align ? field->align : field->has_zeros ? '=' : '>';
-    bool zeros_fill = align == '=' && (field->fill == '0' || (field->has_zeros && field->fill == 0));
+    bool zeros_fill =
+        align == '=' && (field->fill == '0' || (field->has_zeros && field->fill == 0));
     if (zeros_fill) /* zeros stand in groups too */
-        while (n_prefix + with_separators(n_zeros + p->n_whole, p->group) + p->n_rest < field->width) {
-            int64_t wanted = field->width - n_prefix - p->n_rest - with_separators(n_zeros + p->n_whole, p->group);
+        while (n_prefix + with_separators(n_zeros + p->n_whole, p->group) + p->n_rest <
+               field->width) {
+            int64_t wanted = field->width - n_prefix - p->n_rest -
+                             with_separators(n_zeros + p->n_whole, p->group);
             n_zeros += p->group ? larger(1, wanted * p->group / (p->group + 1)) : wanted;
         }
-    int64_t n = n_prefix + with_separators(n_zeros + p->n_whole, p->group) + p->n_rest, missing = larger(0, field->width - n);
-    int64_t before = align == '>' ? missing : align == '^' ? missing / 2 : 0, inside = align == '=' ? missing : 0;
-    return fill(run, field->fill, before) && (!sign || sw_jinja_write(run, &sign, 1)) && sw_jinja_write_words(run, p->prefix) &&
-           fill(run, field->fill, inside) && write_grouped(run, p, n_zeros, field->grouping) &&
-           sw_jinja_write(run, p->rest, p->n_rest) && fill(run, field->fill, missing - before - inside);
+    int64_t n = n_prefix + with_separators(n_zeros + p->n_whole, p->group) + p->n_rest,
+            missing = larger(0, field->width - n);
+    int64_t before = align == '>'   ? missing
+                     : align == '^' ? missing / 2
+                                    : 0,
+            inside = align == '=' ? missing : 0;
+    return fill(run, field->fill, before) && (!sign || sw_jinja_write(run, &sign, 1)) &&
+           sw_jinja_write_words(run, p->prefix) && fill(run, field->fill, inside) &&
+           write_grouped(run, p, n_zeros, field->grouping) &&
+           sw_jinja_write(run, p->rest, p->n_rest) &&
+           fill(run, field->fill, missing - before - inside);
 }
 
 static bool write_whole(jinja_run *run, const jinja_value *number, const jinja_field *field) {
     bool is_upper = field->type == 'X';
-    int base = field->type == 'b' ? 2 : field->type == 'o' ? 8 : field->type == 'x' || field->type == 'X' ? 16 : 10;
+    int base = field->type == 'b'                         ? 2
+               : field->type == 'o'                       ? 8
+               : field->type == 'x' || field->type == 'X' ? 16
+                                                          : 10;
     const jinja_big *big = sw_jinja_big_of(run, number);
     jinja_start start = sw_jinja_start(run);
-    jinja_text *digits = big && sw_jinja_big_write(run, big, base, is_upper) ? sw_jinja_collect(run, start) : NULL;
+    jinja_text *digits =
+        big && sw_jinja_big_write(run, big, base, is_upper) ? sw_jinja_collect(run, start) : NULL;
     if (!digits)
         return false;
-    parts p = {.is_negative = big->is_negative, .whole = digits->bytes, .n_whole = digits->n_bytes, .rest = "", .prefix = ""};
+    parts p = {.is_negative = big->is_negative,
+               .whole = digits->bytes,
+               .n_whole = digits->n_bytes,
+               .rest = "",
+               .prefix = ""};
     if (field->is_alternate && base != 10)
         p.prefix = base == 2 ? "0b" : base == 8 ? "0o" : is_upper ? "0X" : "0x";
     p.group = field->grouping ? (base == 10 ? 3 : 4) : 0;
@@ -139,7 +162,8 @@ static char *print_double(jinja_run *run, double real, const jinja_field *field,
     /* As g, but with a point, and an exponent one digit earlier. */
     char probe[64];
     snprintf(probe, sizeof probe, "%.*e", (int)smaller(precision - 1, 40), real);
-    if (isfinite(real) && strtol(strchr(probe, 'e') + 1, NULL, 10) == precision - 1 && !strchr(text, 'e')) {
+    if (isfinite(real) && strtol(strchr(probe, 'e') + 1, NULL, 10) == precision - 1 &&
+        !strchr(text, 'e')) {
         *n_bytes = snprintf(text, (size_t)capacity, "%.*e", (int)precision - 1, real);
         char *exponent = strchr(text, 'e'), *end = exponent;
         while (strchr(text, '.') && end[-1] == '0')
@@ -168,7 +192,8 @@ static bool write_real(jinja_run *run, double real, const jinja_field *field) {
             text[i] = (char)toupper((unsigned char)text[i]);
     if (field->type == '%')
         text[n_bytes++] = '%';
-    parts p = {.is_negative = is_negative, .prefix = "", .whole = text, .group = field->grouping ? 3 : 0};
+    parts p = {
+        .is_negative = is_negative, .prefix = "", .whole = text, .group = field->grouping ? 3 : 0};
     while (p.n_whole < n_bytes && isdigit((unsigned char)text[p.n_whole]))
         p.n_whole++;
     p.rest = text + p.n_whole;

@@ -1,5 +1,5 @@
-/* field.h: one formatted field: a text or number with sign, width, precision and fill, as both of Python's ways to format want
- * it. */
+/* field.h: one formatted field: a text or number with sign, width, precision and fill, as both of
+ * Python's ways to format want it. */
 #ifndef SW_DATA_JINJA_FIELD_H
 #define SW_DATA_JINJA_FIELD_H
 
@@ -19,7 +19,8 @@ typedef struct jinja_field {
     int64_t n_digits;  /* of a whole number, at least; 0: none */
 } jinja_field;
 
-/* Write what was written since `start` once more in a field: cut to the precision, filled up to the width. */
+/* Write what was written since `start` once more in a field: cut to the precision, filled up to the
+ * width. */
 bool sw_jinja_finish_text(jinja_run *run, int64_t start, const jinja_field *field);
 
 /* A number. The type must suit it: those of whole numbers take no double. */

@@ -11,8 +11,9 @@
 #include "data/jinja/text.h"
 
 const jinja_builtin *sw_jinja_filter(const jinja_text *name) {
-    static const jinja_builtin *const tables[] = {sw_jinja_text_filters,   sw_jinja_list_filters,  sw_jinja_order_filters,
-                                                  sw_jinja_choice_filters, sw_jinja_value_filters, sw_jinja_markup_filters};
+    static const jinja_builtin *const tables[] = {sw_jinja_text_filters,  sw_jinja_list_filters,
+                                                  sw_jinja_order_filters, sw_jinja_choice_filters,
+                                                  sw_jinja_value_filters, sw_jinja_markup_filters};
     const jinja_builtin *found = NULL;
     for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
         found = sw_jinja_find_builtin(tables[i], name);
@@ -57,14 +58,15 @@ bool sw_jinja_path(jinja_run *run, const jinja_value *attribute, jinja_path *pat
     return true;
 }
 
-bool sw_jinja_follow(jinja_run *run, const jinja_path *path, const jinja_value *item, const jinja_value *instead,
-                     jinja_value *out) {
+bool sw_jinja_follow(jinja_run *run, const jinja_path *path, const jinja_value *item,
+                     const jinja_value *instead, jinja_value *out) {
     *out = *item;
     for (int64_t i = 0; i < path->n; i++) {
         jinja_value owner = *out;
         if (!sw_jinja_get_item(run, &owner, &path->steps[i], out))
             return false;
-        if (instead && instead->kind != JINJA_MISSING && instead->kind != JINJA_NONE && out->kind == JINJA_UNDEFINED)
+        if (instead && instead->kind != JINJA_MISSING && instead->kind != JINJA_NONE &&
+            out->kind == JINJA_UNDEFINED)
             *out = *instead;
     }
     return true;
@@ -72,7 +74,8 @@ bool sw_jinja_follow(jinja_run *run, const jinja_path *path, const jinja_value *
 
 bool sw_jinja_fold(jinja_run *run, const jinja_value *value, jinja_value *out) {
     *out = *value;
-    return value->kind != JINJA_TEXT || sw_jinja_give_text(sw_jinja_change_case(run, value->as.text, JINJA_LOWER), out);
+    return value->kind != JINJA_TEXT ||
+           sw_jinja_give_text(sw_jinja_change_case(run, value->as.text, JINJA_LOWER), out);
 }
 
 bool sw_jinja_is_set(const jinja_value *argument) {
@@ -93,7 +96,8 @@ jinja_text *sw_jinja_text_argument(jinja_run *run, const char *of, const jinja_v
     return NULL;
 }
 
-bool sw_jinja_whole_argument(jinja_run *run, const char *of, const jinja_value *argument, int64_t otherwise, int64_t *out) {
+bool sw_jinja_whole_argument(jinja_run *run, const char *of, const jinja_value *argument,
+                             int64_t otherwise, int64_t *out) {
     *out = otherwise;
     if (argument->kind == JINJA_MISSING || sw_jinja_index_of(argument, out))
         return true;

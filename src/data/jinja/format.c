@@ -1,4 +1,5 @@
-/* format.c: str.format, and the little language of its fields. Attributes are those that templates have, no others. */
+/* format.c: str.format, and the little language of its fields. Attributes are those that templates
+ * have, no others. */
 #include "data/jinja/format.h"
 
 #include <stdio.h>
@@ -64,27 +65,32 @@ static bool read_field(jinja_run *run, const jinja_text *spec, jinja_field *fiel
     }
     if (at < end)
         field->type = *at++;
-    return at == end || sw_jinja_fail(run, "Invalid format specifier '%.*s'", (int)smaller(spec->n_bytes, 200), spec->bytes);
+    return at == end || sw_jinja_fail(run, "Invalid format specifier '%.*s'",
+                                      (int)smaller(spec->n_bytes, 200), spec->bytes);
 }
 
 static bool fail_type(jinja_run *run, const jinja_field *field, const jinja_value *value) {
-    return sw_jinja_fail(run, "Unknown format code '%c' for object of type '%s'", field->type >= ' ' ? field->type : '?',
-                         sw_jinja_type_name(value));
+    return sw_jinja_fail(run, "Unknown format code '%c' for object of type '%s'",
+                         field->type >= ' ' ? field->type : '?', sw_jinja_type_name(value));
 }
 
 static bool format_text(formatter *fm, const jinja_value *value, jinja_field *field) {
     int64_t start = fm->run->n_output;
     if (field->type && field->type != 's')
         return fail_type(fm->run, field, value);
-    if (field->sign || field->is_alternate || field->grouping || field->align == '=' || field->no_minus_zero)
-        return sw_jinja_fail(fm->run, "a sign, '=', '#', 'z' or grouping is not allowed in the format of a string");
+    if (field->sign || field->is_alternate || field->grouping || field->align == '=' ||
+        field->no_minus_zero)
+        return sw_jinja_fail(
+            fm->run, "a sign, '=', '#', 'z' or grouping is not allowed in the format of a string");
     if (field->has_zeros)
         field->fill = '0';
-    return sw_jinja_write(fm->run, value->as.text->bytes, value->as.text->n_bytes) && sw_jinja_finish_text(fm->run, start, field);
+    return sw_jinja_write(fm->run, value->as.text->bytes, value->as.text->n_bytes) &&
+           sw_jinja_finish_text(fm->run, start, field);
 }
 
 static bool format_number(formatter *fm, const jinja_value *value, jinja_field *field) {
-    bool is_whole = value->kind != JINJA_REAL, is_of_reals = field->type && strchr("eEfFgG%", field->type);
+    bool is_whole = value->kind != JINJA_REAL,
+         is_of_reals = field->type && strchr("eEfFgG%", field->type);
     bool is_of_whole = field->type && strchr("bcdoxXn", field->type);
     if (field->sign == '-')
         field->sign = 0;
@@ -92,20 +98,24 @@ static bool format_number(formatter *fm, const jinja_value *value, jinja_field *
         return fail_type(fm->run, field, value);
     if (is_whole && !is_of_reals) {
         if (field->precision >= 0 || field->no_minus_zero)
-            return sw_jinja_fail(fm->run, "Precision and 'z' are not allowed in the format of a whole number");
+            return sw_jinja_fail(
+                fm->run, "Precision and 'z' are not allowed in the format of a whole number");
         if (field->grouping == ',' && field->type && strchr("bcoxX", field->type))
             return sw_jinja_fail(fm->run, "Cannot specify ',' with '%c'", field->type);
         if (field->type == 'c') {
-            if (field->sign || field->is_alternate || field->grouping || value->kind == JINJA_BIG || value->as.integer < 0 ||
-                value->as.integer > 0x10FFFF || (value->as.integer >= 0xD800 && value->as.integer < 0xE000))
+            if (field->sign || field->is_alternate || field->grouping || value->kind == JINJA_BIG ||
+                value->as.integer < 0 || value->as.integer > 0x10FFFF ||
+                (value->as.integer >= 0xD800 && value->as.integer < 0xE000))
                 return sw_jinja_fail(fm->run, "'c' needs the number of a character, and no sign");
             int64_t start = fm->run->n_output;
             if (!field->align)
                 field->align = '>';
             if (field->has_zeros)
                 field->fill = '0';
-            uint32_t code = value->kind == JINJA_BOOL ? value->as.truth : (uint32_t)value->as.integer;
-            return sw_jinja_write_code(fm->run, code) && sw_jinja_finish_text(fm->run, start, field);
+            uint32_t code =
+                value->kind == JINJA_BOOL ? value->as.truth : (uint32_t)value->as.integer;
+            return sw_jinja_write_code(fm->run, code) &&
+                   sw_jinja_finish_text(fm->run, start, field);
         }
     }
     if (field->type == 'n' && field->grouping)
@@ -125,10 +135,12 @@ static bool format_value(formatter *fm, const jinja_value *value, const jinja_te
         return text && sw_jinja_write(fm->run, text->bytes, text->n_bytes);
     }
     if (value->kind != JINJA_TEXT && !sw_jinja_is_number(value))
-        return sw_jinja_fail(fm->run, "unsupported format string passed to %s", sw_jinja_type_name(value));
+        return sw_jinja_fail(fm->run, "unsupported format string passed to %s",
+                             sw_jinja_type_name(value));
     if (!read_field(fm->run, spec, &field))
         return false;
-    return value->kind == JINJA_TEXT ? format_text(fm, value, &field) : format_number(fm, value, &field);
+    return value->kind == JINJA_TEXT ? format_text(fm, value, &field)
+                                     : format_number(fm, value, &field);
 }
 
 static bool is_all_digits(const char *first, const char *end) {
@@ -150,7 +162,9 @@ static bool find_argument(formatter *fm, const char *first, const char *end, jin
     if (is_all_digits(first, end)) {
         int64_t index = read_index(first, end);
         if (fm->map || index >= arguments->n)
-            return sw_jinja_fail(fm->run, "Replacement index %lld out of range for positional args tuple", (long long)index);
+            return sw_jinja_fail(fm->run,
+                                 "Replacement index %lld out of range for positional args tuple",
+                                 (long long)index);
         *out = arguments->values[index];
         return true;
     }
@@ -162,10 +176,12 @@ static bool find_argument(formatter *fm, const char *first, const char *end, jin
             *out = arguments->keywords[i].value;
             return true;
         }
-    const jinja_value *found = fm->map && fm->map->kind == JINJA_DICT ? sw_jinja_get_text(fm->map->as.dict, name) : NULL;
+    const jinja_value *found =
+        fm->map && fm->map->kind == JINJA_DICT ? sw_jinja_get_text(fm->map->as.dict, name) : NULL;
     if (found)
         *out = *found;
-    return found || sw_jinja_fail(fm->run, "format: there is no argument '%.*s'", (int)smaller(end - first, 200), first);
+    return found || sw_jinja_fail(fm->run, "format: there is no argument '%.*s'",
+                                  (int)smaller(end - first, 200), first);
 }
 
 /* name.attribute[key] ... */
@@ -177,12 +193,16 @@ static bool find_field(formatter *fm, const char *first, const char *end, jinja_
     const char *name = first, *name_end = at;
     if (at == first && at == end) { /* {}: the next one */
         if (fm->n_automatic < 0)
-            return sw_jinja_fail(fm->run, "cannot switch from manual field specification to automatic field numbering");
+            return sw_jinja_fail(
+                fm->run,
+                "cannot switch from manual field specification to automatic field numbering");
         name = number;
         name_end = number + snprintf(number, sizeof number, "%lld", (long long)fm->n_automatic++);
     } else if (at == end && is_all_digits(first, at)) {
         if (fm->n_automatic > 0)
-            return sw_jinja_fail(fm->run, "cannot switch from automatic field numbering to manual field specification");
+            return sw_jinja_fail(
+                fm->run,
+                "cannot switch from automatic field numbering to manual field specification");
         fm->n_automatic = -1;
     }
     if (!find_argument(fm, name, name_end, out))
@@ -200,13 +220,15 @@ static bool find_field(formatter *fm, const char *first, const char *end, jinja_
         jinja_text *text = sw_jinja_view(fm->run, part, at - part);
         if (!text)
             return false;
-        key = !is_attribute && is_all_digits(part, at) ? sw_jinja_integer(read_index(part, at)) : sw_jinja_of_text(text);
+        key = !is_attribute && is_all_digits(part, at) ? sw_jinja_integer(read_index(part, at))
+                                                       : sw_jinja_of_text(text);
         if (is_attribute ? !sw_jinja_get_attribute(fm->run, &owner, text, true, out)
                          : !sw_jinja_get_item(fm->run, &owner, &key, out))
             return false;
         at += !is_attribute;
         if (!is_attribute && at < end && *at != '.' && *at != '[')
-            return sw_jinja_fail(fm->run, "Only '.' or '[' may follow ']' in format field specifier");
+            return sw_jinja_fail(fm->run,
+                                 "Only '.' or '[' may follow ']' in format field specifier");
     }
     return true;
 }
@@ -223,8 +245,9 @@ static bool format_field(formatter *fm, const char *first, const char *end, int 
     char conversion = 0;
     if (spec < end && *spec == '!') {
         if (spec + 1 >= end || (spec + 2 < end && spec[2] != ':'))
-            return sw_jinja_fail(fm->run, spec + 1 >= end ? "end of string while looking for conversion specifier"
-                                                          : "expected ':' after conversion specifier");
+            return sw_jinja_fail(
+                fm->run, spec + 1 >= end ? "end of string while looking for conversion specifier"
+                                         : "expected ':' after conversion specifier");
         conversion = spec[1];
         spec += 2;
     }
@@ -234,12 +257,14 @@ static bool format_field(formatter *fm, const char *first, const char *end, int 
         return false;
     jinja_start start = sw_jinja_start(fm->run);
     if (conversion == 's' || conversion == 'r' || conversion == 'a') {
-        if (conversion == 's' ? !sw_jinja_print(fm->run, &value) : !sw_jinja_show(fm->run, &value, conversion == 'a'))
+        if (conversion == 's' ? !sw_jinja_print(fm->run, &value)
+                              : !sw_jinja_show(fm->run, &value, conversion == 'a'))
             return false;
         if (!sw_jinja_give_text(sw_jinja_collect(fm->run, start), &value))
             return false;
     } else if (conversion) {
-        return sw_jinja_fail(fm->run, "Unknown conversion specifier '%c'", conversion >= ' ' ? conversion : '?');
+        return sw_jinja_fail(fm->run, "Unknown conversion specifier '%c'",
+                             conversion >= ' ' ? conversion : '?');
     }
     if (!format_parts(fm, spec, end, depth - 1))
         return false;
@@ -254,7 +279,8 @@ static bool format_parts(formatter *fm, const char *at, const char *end, int dep
         const char *first = at;
         while (at < end && *at != '{' && *at != '}')
             at++;
-        if (!sw_jinja_write(fm->run, first, at - first) || !sw_jinja_spend(fm->run, 2 + (at - first) / JINJA_BYTES_PER_STEP))
+        if (!sw_jinja_write(fm->run, first, at - first) ||
+            !sw_jinja_spend(fm->run, 2 + (at - first) / JINJA_BYTES_PER_STEP))
             return false;
         if (at == end)
             return true;
@@ -271,8 +297,8 @@ static bool format_parts(formatter *fm, const char *at, const char *end, int dep
         for (; at < end && n_open; at++)
             n_open += (*at == '{') - (*at == '}');
         if (n_open)
-            return sw_jinja_fail(fm->run,
-                                 field == end ? "Single '{' encountered in format string" : "expected '}' before end of string");
+            return sw_jinja_fail(fm->run, field == end ? "Single '{' encountered in format string"
+                                                       : "expected '}' before end of string");
         if (!format_field(fm, field, at - 1, depth))
             return false;
     }
@@ -290,12 +316,14 @@ static bool format_whole(formatter *fm, const jinja_text *format, jinja_value *o
     return sw_jinja_give_text(text, out);
 }
 
-bool sw_jinja_format(jinja_run *run, const jinja_text *format, const jinja_arguments *arguments, jinja_value *out) {
+bool sw_jinja_format(jinja_run *run, const jinja_text *format, const jinja_arguments *arguments,
+                     jinja_value *out) {
     formatter fm = {.run = run, .arguments = arguments};
     return format_whole(&fm, format, out);
 }
 
-bool sw_jinja_format_map(jinja_run *run, const jinja_text *format, const jinja_value *map, jinja_value *out) {
+bool sw_jinja_format_map(jinja_run *run, const jinja_text *format, const jinja_value *map,
+                         jinja_value *out) {
     formatter fm = {.run = run, .map = map};
     return format_whole(&fm, format, out);
 }

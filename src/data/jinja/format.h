@@ -4,8 +4,10 @@
 
 #include "data/jinja/call.h"
 
-bool sw_jinja_format(jinja_run *run, const jinja_text *format, const jinja_arguments *arguments, jinja_value *out);
+bool sw_jinja_format(jinja_run *run, const jinja_text *format, const jinja_arguments *arguments,
+                     jinja_value *out);
 /* '...'.format_map(dict) */
-bool sw_jinja_format_map(jinja_run *run, const jinja_text *format, const jinja_value *map, jinja_value *out);
+bool sw_jinja_format_map(jinja_run *run, const jinja_text *format, const jinja_value *map,
+                         jinja_value *out);
 
 #endif

@@ -4,13 +4,15 @@
 #include "data/jinja/compare.h"
 #include "data/jinja/text.h"
 
-static bool next_of_nothing(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool next_of_nothing(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                            bool *is_end) {
     (void)run, (void)iterator, (void)item;
     *is_end = true;
     return true;
 }
 
-static bool next_of_list(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool next_of_list(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                         bool *is_end) {
     (void)run;
     const jinja_list *list = iterator->source.as.list;
     *is_end = iterator->at >= list->n;
@@ -19,7 +21,8 @@ static bool next_of_list(jinja_run *run, jinja_iterator *iterator, jinja_value *
     return true;
 }
 
-static bool next_of_text(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool next_of_text(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                         bool *is_end) {
     const jinja_text *text = iterator->source.as.text;
     *is_end = iterator->byte >= sw_jinja_end_of(text);
     if (*is_end)
@@ -39,13 +42,15 @@ static bool entry_of(jinja_run *run, jinja_kind kind, const jinja_entry *entry, 
     return true;
 }
 
-static bool next_of_dict(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool next_of_dict(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                         bool *is_end) {
     const jinja_dict *dict = iterator->source.as.dict;
     *is_end = iterator->at >= dict->n;
     return *is_end || entry_of(run, iterator->source.kind, &dict->entries[iterator->at++], item);
 }
 
-static bool next_of_range(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool next_of_range(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                          bool *is_end) {
     (void)run;
     const jinja_range *range = iterator->source.as.range;
     *is_end = iterator->at >= range->n;
@@ -54,12 +59,14 @@ static bool next_of_range(jinja_run *run, jinja_iterator *iterator, jinja_value 
     return true;
 }
 
-static bool next_of_iterator(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool next_of_iterator(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                             bool *is_end) {
     return iterator->inner->next(run, iterator->inner, item, is_end);
 }
 
 bool sw_jinja_is_iterable(const jinja_value *value) {
-    return (value->kind >= JINJA_TEXT && value->kind <= JINJA_ITERATOR) || value->kind == JINJA_UNDEFINED;
+    return (value->kind >= JINJA_TEXT && value->kind <= JINJA_ITERATOR) ||
+           value->kind == JINJA_UNDEFINED;
 }
 
 bool sw_jinja_iterate(jinja_run *run, const jinja_value *value, jinja_iterator *iterator) {
@@ -95,7 +102,8 @@ bool sw_jinja_iterate(jinja_run *run, const jinja_value *value, jinja_iterator *
     return true;
 }
 
-static bool back_of_list(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool back_of_list(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                         bool *is_end) {
     (void)run;
     const jinja_list *list = iterator->source.as.list;
     *is_end = iterator->at >= list->n;
@@ -104,7 +112,8 @@ static bool back_of_list(jinja_run *run, jinja_iterator *iterator, jinja_value *
     return true;
 }
 
-static bool back_of_text(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool back_of_text(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                         bool *is_end) {
     const jinja_text *text = iterator->source.as.text;
     *is_end = iterator->byte <= text->bytes;
     if (*is_end)
@@ -114,13 +123,16 @@ static bool back_of_text(jinja_run *run, jinja_iterator *iterator, jinja_value *
     return sw_jinja_give_text(sw_jinja_view(run, iterator->byte, end - iterator->byte), item);
 }
 
-static bool back_of_dict(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool back_of_dict(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                         bool *is_end) {
     const jinja_dict *dict = iterator->source.as.dict;
     *is_end = iterator->at >= dict->n;
-    return *is_end || entry_of(run, iterator->source.kind, &dict->entries[dict->n - ++iterator->at], item);
+    return *is_end ||
+           entry_of(run, iterator->source.kind, &dict->entries[dict->n - ++iterator->at], item);
 }
 
-static bool back_of_range(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static bool back_of_range(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                          bool *is_end) {
     (void)run;
     const jinja_range *range = iterator->source.as.range;
     *is_end = iterator->at >= range->n;
@@ -189,7 +201,8 @@ int64_t sw_jinja_size(const jinja_value *value) {
     }
 }
 
-bool sw_jinja_items_of(jinja_run *run, const jinja_value *value, const jinja_value **items, int64_t *n) {
+bool sw_jinja_items_of(jinja_run *run, const jinja_value *value, const jinja_value **items,
+                       int64_t *n) {
     if (sw_jinja_is_sequence(value)) {
         *items = value->as.list->items;
         *n = value->as.list->n;

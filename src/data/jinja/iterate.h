@@ -1,5 +1,5 @@
-/* iterate.h: going over the items of whatever has items: a text's characters, a dict's keys, what `map` and `select` let through,
- * one at a time and not before they are asked for. */
+/* iterate.h: going over the items of whatever has items: a text's characters, a dict's keys, what
+ * `map` and `select` let through, one at a time and not before they are asked for. */
 #ifndef SW_DATA_JINJA_ITERATE_H
 #define SW_DATA_JINJA_ITERATE_H
 
@@ -23,7 +23,8 @@ bool sw_jinja_iterate_back(jinja_run *run, const jinja_value *value, jinja_itera
 bool sw_jinja_is_iterable(const jinja_value *value);
 bool sw_jinja_is_reversible(const jinja_value *value);
 
-static inline bool sw_jinja_next(jinja_run *run, jinja_iterator *iterator, jinja_value *item, bool *is_end) {
+static inline bool sw_jinja_next(jinja_run *run, jinja_iterator *iterator, jinja_value *item,
+                                 bool *is_end) {
     return sw_jinja_spend(run, 1) && iterator->next(run, iterator, item, is_end);
 }
 
@@ -34,6 +35,7 @@ bool sw_jinja_give_iterator(jinja_run *run, const jinja_iterator *iterator, jinj
 int64_t sw_jinja_size(const jinja_value *value);
 
 /* All (remaining) items in a row. */
-bool sw_jinja_items_of(jinja_run *run, const jinja_value *value, const jinja_value **items, int64_t *n);
+bool sw_jinja_items_of(jinja_run *run, const jinja_value *value, const jinja_value **items,
+                       int64_t *n);
 
 #endif

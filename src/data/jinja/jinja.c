@@ -34,7 +34,8 @@ static sw_status report(const jinja_run *run, const char *name, sw_error *err) {
     return sw_fail(err, run->status, "%s: %s", name, run->message);
 }
 
-/* Numbers are read and printed with C's point, whatever the caller's locale; only in this thread. */
+/* Numbers are read and printed with C's point, whatever the caller's locale; only in this
+ * thread. */
 typedef struct plain_locale {
     locale_t plain, callers;
 } plain_locale;
@@ -53,10 +54,12 @@ static void leave_locale(plain_locale locale) {
     freelocale(locale.plain);
 }
 
-sw_status sw_jinja_parse(const char *name, const char *text, int64_t bytes, sw_jinja **template, sw_error *err) {
+sw_status sw_jinja_parse(const char *name, const char *text, int64_t bytes, sw_jinja **template,
+                         sw_error *err) {
     *template = NULL;
     if (bytes > JINJA_MAX_TEMPLATE)
-        return sw_fail(err, SW_BAD_FILE, "%s: a template of more than %d MiB", name, JINJA_MAX_TEMPLATE >> 20);
+        return sw_fail(err, SW_BAD_FILE, "%s: a template of more than %d MiB", name,
+                       JINJA_MAX_TEMPLATE >> 20);
     if (!sw_text_is_utf8(text, (size_t)bytes))
         return sw_fail(err, SW_BAD_FILE, "%s: the template is not UTF-8", name);
     jinja_run run = {0};
@@ -100,8 +103,8 @@ bool sw_jinja_has_generation(const sw_jinja *template) {
     return template->has_generation;
 }
 
-/* Marks become the rendering's spans, those within others left out. Every block that was run should have left its mark; a filter,
- * say, makes a new text, which has none. */
+/* Marks become the rendering's spans, those within others left out. Every block that was run should
+ * have left its mark; a filter, say, makes a new text, which has none. */
 static bool settle_marks(jinja_run *run, sw_jinja_rendering *out) {
     sw_jinja_memory *memory = run->memory;
     int n = 0;
@@ -121,7 +124,8 @@ static bool settle_marks(jinja_run *run, sw_jinja_rendering *out) {
     for (int i = 0; i < run->n_marks; i++) {
         jinja_mark mark = memory->marks[i];
         is_there[mark.id] = true;
-        while (n > 0 && memory->marks[n - 1].first >= mark.first && memory->marks[n - 1].id > mark.id)
+        while (n > 0 && memory->marks[n - 1].first >= mark.first &&
+               memory->marks[n - 1].id > mark.id)
             n--; /* inside this one, which began before it */
         memory->marks[n++] = mark;
     }
@@ -155,8 +159,8 @@ static bool render(jinja_run *run, const sw_jinja *template, sw_jinja_rendering 
     return true;
 }
 
-sw_status sw_jinja_render(const sw_jinja *template, const json_t *variables, const sw_jinja_options *options,
-                          sw_jinja_rendering *out, sw_error *err) {
+sw_status sw_jinja_render(const sw_jinja *template, const json_t *variables,
+                          const sw_jinja_options *options, sw_jinja_rendering *out, sw_error *err) {
     jinja_run run = {.template = template, .variables = variables};
     settle_options(&run, options);
     out->text = NULL;

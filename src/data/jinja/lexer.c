@@ -1,7 +1,7 @@
 /* lexer.c: text, tags and what stands in them.
  *
- * White space around tags is settled here: `-` eats all of it, the newline after a tag and the blanks before one that is first on
- * its line go by themselves ({{ }} keeps both), `+` keeps them.
+ * White space around tags is settled here: `-` eats all of it, the newline after a tag and the
+ * blanks before one that is first on its line go by themselves ({{ }} keeps both), `+` keeps them.
  */
 #include "data/jinja/lexer.h"
 
@@ -46,7 +46,8 @@ static bool add_token(lexer *lx, jinja_token_kind kind, const char *at, jinja_va
     return true;
 }
 
-static bool add_text_token(lexer *lx, jinja_token_kind kind, const char *at, const char *first, const char *end) {
+static bool add_text_token(lexer *lx, jinja_token_kind kind, const char *at, const char *first,
+                           const char *end) {
     jinja_text *text = sw_jinja_view(lx->run, first, end - first);
     if (!text)
         return false;
@@ -65,8 +66,10 @@ static bool is_at(const lexer *lx, const char *at, const char *word) {
     return at <= lx->end && (size_t)(lx->end - at) >= n && memcmp(at, word, n) == 0;
 }
 
-/* The end of a tag: "%}" with its sign before it and the white space that goes with it. NULL: it does not stand at `at`. */
-static const char *tag_end(const lexer *lx, const char *at, const char *mark, bool takes_plus, bool trims) {
+/* The end of a tag: "%}" with its sign before it and the white space that goes with it. NULL: it
+ * does not stand at `at`. */
+static const char *tag_end(const lexer *lx, const char *at, const char *mark, bool takes_plus,
+                           bool trims) {
     if (is_at(lx, at, mark)) {
         at += 2;
         return at + (trims && at < lx->end && *at == '\n');
@@ -77,7 +80,8 @@ static const char *tag_end(const lexer *lx, const char *at, const char *mark, bo
 }
 
 /* Where the text before a tag ends. */
-static const char *strip_before(const lexer *lx, const char *first, const char *tag, char sign, bool is_variable) {
+static const char *strip_before(const lexer *lx, const char *first, const char *tag, char sign,
+                                bool is_variable) {
     if (sign == '-')
         return sw_jinja_skip_spaces_back(first, tag);
     if (sign == '+' || is_variable)
@@ -133,7 +137,9 @@ static bool read_raw(lexer *lx, const char *tag) {
 static const char *skip_digits(const lexer *lx, const char *at, int base) {
     const char *first = at;
     for (; at < lx->end; at++) {
-        int digit = *at >= '0' && *at <= '9' ? *at - '0' : (*at | 32) >= 'a' && (*at | 32) <= 'f' ? (*at | 32) - 'a' + 10 : 99;
+        int digit = *at >= '0' && *at <= '9'                 ? *at - '0'
+                    : (*at | 32) >= 'a' && (*at | 32) <= 'f' ? (*at | 32) - 'a' + 10
+                                                             : 99;
         bool is_gap = *at == '_' && at > first && at[-1] != '_' && at + 1 < lx->end;
         if (digit >= base && !is_gap)
             break;
@@ -151,7 +157,8 @@ static const char *real_end(const lexer *lx, const char *at) {
     const char *fraction = at && is_at(lx, at, ".") ? skip_digits(lx, at + 1, 10) : NULL;
     const char *mantissa = fraction ? fraction : at;
     if (mantissa && mantissa < lx->end && (*mantissa | 32) == 'e') {
-        const char *digits = mantissa + 1 + (mantissa + 1 < lx->end && (mantissa[1] == '-' || mantissa[1] == '+'));
+        const char *digits =
+            mantissa + 1 + (mantissa + 1 < lx->end && (mantissa[1] == '-' || mantissa[1] == '+'));
         const char *end = skip_digits(lx, digits, 10);
         if (end)
             return end;
@@ -162,7 +169,8 @@ static const char *real_end(const lexer *lx, const char *at) {
 static const char *integer_end(const lexer *lx, const char *at) {
     if (*at == '0' && at + 1 < lx->end && strchr("xXoObB", at[1])) {
         int base = (at[1] | 32) == 'x' ? 16 : (at[1] | 32) == 'o' ? 8 : 2;
-        const char *digits = at + 2 + (at + 2 < lx->end && at[2] == '_'), *end = skip_digits(lx, digits, base);
+        const char *digits = at + 2 + (at + 2 < lx->end && at[2] == '_'),
+                   *end = skip_digits(lx, digits, base);
         if (end)
             return end;
     }
@@ -171,7 +179,9 @@ static const char *integer_end(const lexer *lx, const char *at) {
 
 static bool read_number(lexer *lx) {
     const char *first = lx->at, *end = real_end(lx, first);
-    jinja_text text = {.bytes = first, .n_bytes = (end ? end : integer_end(lx, first)) - first, .n_characters = -1};
+    jinja_text text = {.bytes = first,
+                       .n_bytes = (end ? end : integer_end(lx, first)) - first,
+                       .n_characters = -1};
     jinja_value value;
     bool is_number;
     double real;
@@ -188,7 +198,8 @@ static bool read_number(lexer *lx) {
 }
 
 static bool is_name_part(uint32_t code) {
-    return sw_python_is_word(code) || (code >= 0x80 && sw_unicode_is_in(&sw_python_name_parts, code));
+    return sw_python_is_word(code) ||
+           (code >= 0x80 && sw_unicode_is_in(&sw_python_name_parts, code));
 }
 
 static bool read_name(lexer *lx) {
@@ -200,7 +211,9 @@ static bool read_name(lexer *lx) {
         if (!is_name_part(code))
             break;
         if (code >= 0x80)
-            is_valid = is_valid && sw_unicode_is_in(lx->at == first ? &sw_python_name_starts : &sw_python_name_parts, code);
+            is_valid = is_valid && sw_unicode_is_in(lx->at == first ? &sw_python_name_starts
+                                                                    : &sw_python_name_parts,
+                                                    code);
         lx->at = next;
     }
     return is_valid ? add_text_token(lx, JINJA_TOKEN_NAME, first, first, lx->at)
@@ -210,7 +223,8 @@ static bool read_name(lexer *lx) {
 static bool fail_character(lexer *lx, const char *at) {
     jinja_start start = sw_jinja_start(lx->run);
     const char *next = at;
-    if (!sw_jinja_write_words(lx->run, "unexpected character ") || !sw_jinja_write_code(lx->run, sw_utf8_next(&next)))
+    if (!sw_jinja_write_words(lx->run, "unexpected character ") ||
+        !sw_jinja_write_code(lx->run, sw_utf8_next(&next)))
         return false;
     if ((*at == '\'' || *at == '"') && !sw_jinja_write_words(lx->run, ": a string that never ends"))
         return false;
@@ -238,7 +252,9 @@ static bool read_string(lexer *lx) {
 
 static bool fail_bracket(lexer *lx, const char *at, char expected) {
     jinja_start start = sw_jinja_start(lx->run);
-    if (!sw_jinja_write_format(lx->run, expected ? "unexpected '%c', expected '%c'" : "unexpected '%c'", *at, expected))
+    if (!sw_jinja_write_format(lx->run,
+                               expected ? "unexpected '%c', expected '%c'" : "unexpected '%c'", *at,
+                               expected))
         return false;
     jinja_text *message = sw_jinja_collect(lx->run, start);
     lx->at = lx->end;
@@ -274,11 +290,14 @@ static bool read_operator(lexer *lx) {
 static bool read_tag(lexer *lx, bool is_variable) {
     lx->n_open = 0;
     while (lx->at < lx->end) {
-        const char *end = lx->n_open ? NULL : tag_end(lx, lx->at, is_variable ? "}}" : "%}", !is_variable, !is_variable);
+        const char *end =
+            lx->n_open ? NULL
+                       : tag_end(lx, lx->at, is_variable ? "}}" : "%}", !is_variable, !is_variable);
         const char *behind = sw_jinja_skip_spaces(lx->at, lx->end), *next = lx->at;
         bool is_read = true;
         if (end) {
-            is_read = add_token(lx, is_variable ? JINJA_TOKEN_VARIABLE_END : JINJA_TOKEN_BLOCK_END, lx->at, sw_jinja_missing());
+            is_read = add_token(lx, is_variable ? JINJA_TOKEN_VARIABLE_END : JINJA_TOKEN_BLOCK_END,
+                                lx->at, sw_jinja_missing());
             lx->at = end;
             lx->is_line_start = end[-1] == '\n';
             return is_read;
@@ -302,7 +321,8 @@ static bool read_tag(lexer *lx, bool is_variable) {
 /* Text up to the next tag, and that tag. */
 static bool read_next(lexer *lx) {
     const char *first = lx->at, *tag = first;
-    while ((tag = memchr(tag, '{', (size_t)(lx->end - tag))) && !(tag + 1 < lx->end && strchr("{%#", tag[1]) && tag[1]))
+    while ((tag = memchr(tag, '{', (size_t)(lx->end - tag))) &&
+           !(tag + 1 < lx->end && strchr("{%#", tag[1]) && tag[1]))
         tag++;
     if (!tag) {
         lx->at = lx->end;
@@ -321,7 +341,8 @@ static bool read_next(lexer *lx) {
         lx->is_line_start = raw[-1] == '\n';
         return read_raw(lx, tag);
     }
-    return add_token(lx, kind == '{' ? JINJA_TOKEN_VARIABLE_BEGIN : JINJA_TOKEN_BLOCK_BEGIN, tag, sw_jinja_missing()) &&
+    return add_token(lx, kind == '{' ? JINJA_TOKEN_VARIABLE_BEGIN : JINJA_TOKEN_BLOCK_BEGIN, tag,
+                     sw_jinja_missing()) &&
            read_tag(lx, kind == '{');
 }
 
@@ -336,7 +357,13 @@ const jinja_token *sw_jinja_tokens(jinja_run *run, const char *text, int64_t n_b
     }
     to -= to > source && to[-1] == '\n';
     *to = '\0';
-    lexer lx = {.run = run, .source = source, .at = source, .end = to, .counted = source, .line = 1, .is_line_start = true};
+    lexer lx = {.run = run,
+                .source = source,
+                .at = source,
+                .end = to,
+                .counted = source,
+                .line = 1,
+                .is_line_start = true};
     while (lx.at < lx.end)
         if (!read_next(&lx))
             return NULL;

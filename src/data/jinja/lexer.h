@@ -1,10 +1,12 @@
-/* lexer.h: a template's text cut into tokens, as Jinja cuts it with trim_blocks and lstrip_blocks. */
+/* lexer.h: a template's text cut into tokens, as Jinja cuts it with trim_blocks and
+ * lstrip_blocks. */
 #ifndef SW_DATA_JINJA_LEXER_H
 #define SW_DATA_JINJA_LEXER_H
 
 #include "data/jinja/run.h"
 
-/* X(name, how messages call it). The operators' words are also their spelling; longer ones come before their beginnings. */
+/* X(name, how messages call it). The operators' words are also their spelling; longer ones come
+ * before their beginnings. */
 #define JINJA_OPERATORS(X)  \
     X(FLOOR_DIVISION, "//") \
     X(POWER, "**")          \
@@ -58,7 +60,8 @@ typedef struct jinja_token {
     jinja_value value; /* of a name, a literal or data; of an error, its message */
 } jinja_token;
 
-/* All tokens, END or ERROR the last: what is wrong is told when the parser comes to it. NULL: failed. */
+/* All tokens, END or ERROR the last: what is wrong is told when the parser comes to it. NULL:
+ * failed. */
 const jinja_token *sw_jinja_tokens(jinja_run *run, const char *text, int64_t n_bytes);
 
 #endif

@@ -20,9 +20,11 @@ struct jinja_loop {
 /* The next item, or *is_end. */
 bool sw_jinja_loop_next(jinja_run *run, jinja_loop *loop, jinja_value *item, bool *is_end);
 /* An attribute: missing if there is none of that name. */
-bool sw_jinja_loop_attribute(jinja_run *run, jinja_loop *loop, const jinja_text *name, jinja_value *out);
+bool sw_jinja_loop_attribute(jinja_run *run, jinja_loop *loop, const jinja_text *name,
+                             jinja_value *out);
 /* loop(items), in a recursive one. */
-bool sw_jinja_loop_again(jinja_run *run, const jinja_loop *loop, const jinja_arguments *arguments, jinja_value *out);
+bool sw_jinja_loop_again(jinja_run *run, const jinja_loop *loop, const jinja_arguments *arguments,
+                         jinja_value *out);
 bool sw_jinja_show_loop(jinja_run *run, jinja_loop *loop);
 
 #endif

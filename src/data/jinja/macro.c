@@ -15,7 +15,8 @@ static const char *name_of(const jinja_macro *macro) {
 }
 
 /* What is given by name: to a parameter, or else into `kwargs`. */
-static bool bind_keywords(jinja_run *run, const jinja_macro *macro, const jinja_arguments *arguments, jinja_frame *frame,
+static bool bind_keywords(jinja_run *run, const jinja_macro *macro,
+                          const jinja_arguments *arguments, jinja_frame *frame,
                           int64_t n_positional) {
     const jinja_signature_node *signature = &macro->node->as.macro.signature;
     jinja_dict *others = signature->kwargs >= 0 ? sw_jinja_dict(run, 0) : NULL;
@@ -36,8 +37,9 @@ static bool bind_keywords(jinja_run *run, const jinja_macro *macro, const jinja_
             is_bound = true;
         }
         if (!is_bound && !others)
-            return sw_jinja_fail(run, "macro '%.*s' takes no keyword argument '%.*s'", name_bytes(macro), name_of(macro),
-                                 (int)name->n_bytes, name->bytes);
+            return sw_jinja_fail(run, "macro '%.*s' takes no keyword argument '%.*s'",
+                                 name_bytes(macro), name_of(macro), (int)name->n_bytes,
+                                 name->bytes);
         if ((!is_bound && !sw_jinja_set(run, others, &keyword->name, &keyword->value)) ||
             !sw_jinja_spend(run, signature->parameters.n))
             return false;
@@ -47,7 +49,8 @@ static bool bind_keywords(jinja_run *run, const jinja_macro *macro, const jinja_
     return true;
 }
 
-static bool bind_positional(jinja_run *run, const jinja_macro *macro, const jinja_arguments *arguments, jinja_frame *frame,
+static bool bind_positional(jinja_run *run, const jinja_macro *macro,
+                            const jinja_arguments *arguments, jinja_frame *frame,
                             int64_t *n_positional) {
     const jinja_signature_node *signature = &macro->node->as.macro.signature;
     int64_t n = arguments->n < signature->parameters.n ? arguments->n : signature->parameters.n;
@@ -55,30 +58,36 @@ static bool bind_positional(jinja_run *run, const jinja_macro *macro, const jinj
     for (int64_t i = 0; i < n; i++)
         frame->slots[signature->parameters.items[i]->as.name.place.slot] = arguments->values[i];
     if (signature->varargs < 0)
-        return arguments->n == n || sw_jinja_fail(run, "macro '%.*s' takes not more than %d argument(s)", name_bytes(macro),
-                                                  name_of(macro), signature->parameters.n);
+        return arguments->n == n ||
+               sw_jinja_fail(run, "macro '%.*s' takes not more than %d argument(s)",
+                             name_bytes(macro), name_of(macro), signature->parameters.n);
     jinja_value *rest = sw_jinja_take(run, (arguments->n - n) * (int64_t)sizeof *rest);
     if (!rest)
         return false;
     for (int64_t i = n; i < arguments->n; i++)
         rest[i - n] = arguments->values[i];
-    return sw_jinja_give_list(sw_jinja_list(run, rest, arguments->n - n), JINJA_TUPLE, &frame->slots[signature->varargs]);
+    return sw_jinja_give_list(sw_jinja_list(run, rest, arguments->n - n), JINJA_TUPLE,
+                              &frame->slots[signature->varargs]);
 }
 
 /* Parameters that were not given have their defaults, which may speak of those before. */
-static bool bind_defaults(jinja_run *run, const jinja_signature_node *signature, jinja_frame *frame) {
+static bool bind_defaults(jinja_run *run, const jinja_signature_node *signature,
+                          jinja_frame *frame) {
     int32_t n = signature->parameters.n, first_default = n - signature->defaults.n;
     for (int32_t i = 0; i < n; i++) {
-        jinja_value *slot = &frame->slots[signature->parameters.items[i]->as.name.place.slot], value;
+        jinja_value *slot = &frame->slots[signature->parameters.items[i]->as.name.place.slot],
+                    value;
         if (slot->kind != JINJA_MISSING)
             continue;
         if (i >= first_default) {
-            if (!sw_jinja_evaluate(run, signature->defaults.items[i - first_default], frame, &value))
+            if (!sw_jinja_evaluate(run, signature->defaults.items[i - first_default], frame,
+                                   &value))
                 return false;
         } else {
             const jinja_text *name = signature->parameters.items[i]->as.name.name;
             jinja_start start = sw_jinja_start(run);
-            if (!sw_jinja_write_words(run, "parameter '") || !sw_jinja_write(run, name->bytes, name->n_bytes) ||
+            if (!sw_jinja_write_words(run, "parameter '") ||
+                !sw_jinja_write(run, name->bytes, name->n_bytes) ||
                 !sw_jinja_write(run, "' was not provided", 19))
                 return false;
             jinja_text *hint = sw_jinja_collect(run, start);
@@ -101,14 +110,17 @@ static bool run_macro(jinja_run *run, const jinja_macro *macro, const jinja_argu
     if (signature->caller >= 0 && frame->slots[signature->caller].kind == JINJA_MISSING &&
         !sw_jinja_give_hint(run, "No caller defined", &frame->slots[signature->caller]))
         return false;
-    return sw_jinja_enter_scope(run, &node->as.macro.frame.scope, frame) && bind_defaults(run, signature, frame) &&
+    return sw_jinja_enter_scope(run, &node->as.macro.frame.scope, frame) &&
+           bind_defaults(run, signature, frame) &&
            sw_jinja_run_body(run, &node->as.macro.body, frame) == JINJA_DONE;
 }
 
-bool sw_jinja_call_macro(jinja_run *run, const jinja_macro *macro, const jinja_arguments *arguments, jinja_value *out) {
+bool sw_jinja_call_macro(jinja_run *run, const jinja_macro *macro, const jinja_arguments *arguments,
+                         jinja_value *out) {
     int n_stack = run->n_stack;
     jinja_start start = sw_jinja_start(run);
-    bool is_done = sw_jinja_enter(run) && sw_jinja_spend(run, 5) && run_macro(run, macro, arguments);
+    bool is_done =
+        sw_jinja_enter(run) && sw_jinja_spend(run, 5) && run_macro(run, macro, arguments);
     sw_jinja_leave(run);
     run->n_stack = n_stack;
     return is_done && sw_jinja_give_text(sw_jinja_collect(run, start), out);
@@ -117,14 +129,18 @@ bool sw_jinja_call_macro(jinja_run *run, const jinja_macro *macro, const jinja_a
 bool sw_jinja_show_macro(jinja_run *run, const jinja_macro *macro) {
     if (!macro->node->as.macro.name)
         return sw_jinja_write_words(run, "<Macro anonymous>");
-    return sw_jinja_write_words(run, "<Macro '") && sw_jinja_write(run, name_of(macro), name_bytes(macro)) &&
+    return sw_jinja_write_words(run, "<Macro '") &&
+           sw_jinja_write(run, name_of(macro), name_bytes(macro)) &&
            sw_jinja_write_words(run, "'>");
 }
 
-bool sw_jinja_macro_attribute(jinja_run *run, const jinja_macro *macro, const jinja_text *name, jinja_value *out) {
+bool sw_jinja_macro_attribute(jinja_run *run, const jinja_macro *macro, const jinja_text *name,
+                              jinja_value *out) {
     const jinja_signature_node *signature = &macro->node->as.macro.signature;
     if (sw_jinja_is_word(name, "name")) {
-        *out = macro->node->as.macro.name ? sw_jinja_of_text(macro->node->as.macro.name->as.name.name) : sw_jinja_none();
+        *out = macro->node->as.macro.name
+                   ? sw_jinja_of_text(macro->node->as.macro.name->as.name.name)
+                   : sw_jinja_none();
     } else if (sw_jinja_is_word(name, "arguments")) {
         jinja_items names = {0};
         for (int32_t i = 0; i < signature->parameters.n; i++) {

@@ -18,7 +18,8 @@ bool sw_jinja_write_escaped(jinja_run *run, const jinja_text *text) {
             return false;
         first = at + 1;
     }
-    return sw_jinja_write(run, first, end - first) && sw_jinja_spend_characters(run, text->n_bytes / 3);
+    return sw_jinja_write(run, first, end - first) &&
+           sw_jinja_spend_characters(run, text->n_bytes / 3);
 }
 
 jinja_text *sw_jinja_as_markup(jinja_run *run, const jinja_text *text, bool is_markup) {

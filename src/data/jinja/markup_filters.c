@@ -8,26 +8,30 @@
 #include "data/jinja/print.h"
 #include "data/jinja/text.h"
 
-static bool filter_escape(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_escape(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                          jinja_value *out) {
     (void)values;
     jinja_text *text = sw_jinja_soft_text(run, self);
     return text && sw_jinja_give_text(sw_jinja_escape(run, text), out);
 }
 
-static bool filter_forceescape(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_forceescape(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                               jinja_value *out) {
     (void)values;
     jinja_text *text = sw_jinja_str(run, self);
     return text && sw_jinja_give_text(sw_jinja_escape(run, text), out);
 }
 
-static bool filter_safe(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_safe(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     (void)values;
     jinja_text *text = sw_jinja_str(run, self);
     return text && sw_jinja_give_text(sw_jinja_as_markup(run, text, true), out);
 }
 
 /* Write text without what stands from each `begin` to the next `end`. */
-static bool write_without(jinja_run *run, const jinja_text *text, const char *begin, const char *end_mark) {
+static bool write_without(jinja_run *run, const jinja_text *text, const char *begin,
+                          const char *end_mark) {
     const char *at = text->bytes, *end = sw_jinja_end_of(text);
     size_t n_end = strlen(end_mark);
     for (;;) {
@@ -48,8 +52,8 @@ static bool write_unescaped(jinja_run *run, const char *first, const char *end) 
                  {"&#34;", "\""}, {"&quot;", "\""}, {"&nbsp;", "\xC2\xA0"}};
     for (const char *at = first; at < end;) {
         size_t i = 0, n_known = sizeof known / sizeof *known;
-        while (i < n_known &&
-               ((size_t)(end - at) < strlen(known[i].spelling) || memcmp(at, known[i].spelling, strlen(known[i].spelling)) != 0))
+        while (i < n_known && ((size_t)(end - at) < strlen(known[i].spelling) ||
+                               memcmp(at, known[i].spelling, strlen(known[i].spelling)) != 0))
             i++;
         if (i < n_known ? !sw_jinja_write_words(run, known[i].meant) : !sw_jinja_write(run, at, 1))
             return false;
@@ -58,7 +62,8 @@ static bool write_unescaped(jinja_run *run, const char *first, const char *end) 
     return true;
 }
 
-static bool filter_striptags(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_striptags(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                             jinja_value *out) {
     (void)values;
     const jinja_text *text = sw_jinja_str(run, self);
     jinja_start start = sw_jinja_start(run);
@@ -73,14 +78,16 @@ static bool filter_striptags(jinja_run *run, const jinja_value *self, const jinj
         const char *word = at;
         while (at < end && sw_jinja_skip_spaces(at, end) == at)
             at += sw_utf8_length(*at);
-        if ((run->n_output > start.n_output && !sw_jinja_write(run, " ", 1)) || !write_unescaped(run, word, at))
+        if ((run->n_output > start.n_output && !sw_jinja_write(run, " ", 1)) ||
+            !write_unescaped(run, word, at))
             return false;
         at = sw_jinja_skip_spaces(at, end);
     }
     return sw_jinja_give_text(sw_jinja_collect(run, start), out);
 }
 
-static bool filter_xmlattr(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_xmlattr(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                           jinja_value *out) {
     if (self->kind == JINJA_UNDEFINED)
         return sw_jinja_fail_undefined(run, self);
     if (self->kind != JINJA_DICT)
@@ -100,9 +107,9 @@ static bool filter_xmlattr(jinja_run *run, const jinja_value *self, const jinja_
             if (key->bytes[j] && strchr(" \t\n\r\f\v/>=", key->bytes[j]))
                 return sw_jinja_fail(run, "Invalid character in attribute name");
         bool has_some = run->n_output > start.n_output;
-        if (((has_some || has_blank) && !sw_jinja_write(run, " ", 1)) || !sw_jinja_write_escaped(run, key) ||
-            !sw_jinja_write_words(run, "=\"") || !sw_jinja_write(run, escaped->bytes, escaped->n_bytes) ||
-            !sw_jinja_write(run, "\"", 1))
+        if (((has_some || has_blank) && !sw_jinja_write(run, " ", 1)) ||
+            !sw_jinja_write_escaped(run, key) || !sw_jinja_write_words(run, "=\"") ||
+            !sw_jinja_write(run, escaped->bytes, escaped->n_bytes) || !sw_jinja_write(run, "\"", 1))
             return false;
     }
     return sw_jinja_give_text(sw_jinja_collect(run, start), out);
@@ -115,8 +122,8 @@ static bool write_quoted(jinja_run *run, const jinja_value *value, bool is_query
         return false;
     for (int64_t i = 0; i < text->n_bytes; i++) {
         unsigned char c = (unsigned char)text->bytes[i];
-        bool is_safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_.-~", c)) ||
-                       (c == '/' && !is_query);
+        bool is_safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       (c && strchr("_.-~", c)) || (c == '/' && !is_query);
         if (is_safe                ? !sw_jinja_write(run, &text->bytes[i], 1)
             : c == ' ' && is_query ? !sw_jinja_write(run, "+", 1)
                                    : !sw_jinja_write_format(run, "%%%02X", c))
@@ -125,12 +132,14 @@ static bool write_quoted(jinja_run *run, const jinja_value *value, bool is_query
     return true;
 }
 
-static bool filter_urlencode(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_urlencode(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                             jinja_value *out) {
     (void)values;
     jinja_start start = sw_jinja_start(run);
     jinja_value items = *self;
     if (self->kind == JINJA_TEXT || !sw_jinja_is_iterable(self))
-        return write_quoted(run, self, false) && sw_jinja_give_text(sw_jinja_collect(run, start), out);
+        return write_quoted(run, self, false) &&
+               sw_jinja_give_text(sw_jinja_collect(run, start), out);
     if (self->kind == JINJA_DICT)
         items.kind = JINJA_ITEMS;
     jinja_iterator iterator;
@@ -145,15 +154,19 @@ static bool filter_urlencode(jinja_run *run, const jinja_value *self, const jinj
             return false;
         if (n != 2)
             return sw_jinja_fail(run, "urlencode needs pairs; one has %lld items", (long long)n);
-        if ((i > 0 && !sw_jinja_write(run, "&", 1)) || !write_quoted(run, &pair[0], true) || !sw_jinja_write(run, "=", 1) ||
-            !write_quoted(run, &pair[1], true))
+        if ((i > 0 && !sw_jinja_write(run, "&", 1)) || !write_quoted(run, &pair[0], true) ||
+            !sw_jinja_write(run, "=", 1) || !write_quoted(run, &pair[1], true))
             return false;
     }
     return is_end && sw_jinja_give_text(sw_jinja_collect(run, start), out);
 }
 
 const jinja_builtin sw_jinja_markup_filters[] = {
-    {.name = "safe", .call = filter_safe},           {.name = "e", .call = filter_escape},
-    {.name = "escape", .call = filter_escape},       {.name = "forceescape", .call = filter_forceescape},
-    {.name = "striptags", .call = filter_striptags}, {.name = "xmlattr", .call = filter_xmlattr, .parameters = {"autospace"}},
-    {.name = "urlencode", .call = filter_urlencode}, {0}};
+    {.name = "safe", .call = filter_safe},
+    {.name = "e", .call = filter_escape},
+    {.name = "escape", .call = filter_escape},
+    {.name = "forceescape", .call = filter_forceescape},
+    {.name = "striptags", .call = filter_striptags},
+    {.name = "xmlattr", .call = filter_xmlattr, .parameters = {"autospace"}},
+    {.name = "urlencode", .call = filter_urlencode},
+    {0}};

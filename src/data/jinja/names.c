@@ -2,19 +2,22 @@
 #include "data/jinja/symbols.h"
 #include "data/jinja/text.h"
 
-bool sw_jinja_each(jinja_settler *st, jinja_known *sc, const jinja_nodes *nodes, jinja_visitor *visit, void *more) {
+bool sw_jinja_each(jinja_settler *st, jinja_known *sc, const jinja_nodes *nodes,
+                   jinja_visitor *visit, void *more) {
     for (int32_t i = 0; i < nodes->n; i++)
         if (!visit(st, sc, nodes->items[i], more))
             return false;
     return true;
 }
 
-bool sw_jinja_one(jinja_settler *st, jinja_known *sc, jinja_node *node, jinja_visitor *visit, void *more) {
+bool sw_jinja_one(jinja_settler *st, jinja_known *sc, jinja_node *node, jinja_visitor *visit,
+                  void *more) {
     return !node || visit(st, sc, node, more);
 }
 
 /* The parts of an expression. */
-bool sw_jinja_each_part(jinja_settler *st, jinja_known *sc, jinja_node *node, jinja_visitor *visit, void *more) {
+bool sw_jinja_each_part(jinja_settler *st, jinja_known *sc, jinja_node *node, jinja_visitor *visit,
+                        void *more) {
     switch ((jinja_node_kind)node->kind) {
     case JINJA_MAKE_TUPLE:
     case JINJA_MAKE_LIST:
@@ -28,26 +31,32 @@ bool sw_jinja_each_part(jinja_settler *st, jinja_known *sc, jinja_node *node, ji
     case JINJA_BINARY:
     case JINJA_NEGATIVE:
     case JINJA_POSITIVE:
-        return visit(st, sc, node->as.binary.left, more) && sw_jinja_one(st, sc, node->as.binary.right, visit, more);
+        return visit(st, sc, node->as.binary.left, more) &&
+               sw_jinja_one(st, sc, node->as.binary.right, visit, more);
     case JINJA_COMPARE:
-        return visit(st, sc, node->as.compare.first, more) && sw_jinja_each(st, sc, &node->as.compare.others, visit, more);
+        return visit(st, sc, node->as.compare.first, more) &&
+               sw_jinja_each(st, sc, &node->as.compare.others, visit, more);
     case JINJA_ATTRIBUTE:
         return visit(st, sc, node->as.item.owner, more);
     case JINJA_ITEM:
         return visit(st, sc, node->as.item.owner, more) && visit(st, sc, node->as.item.index, more);
     case JINJA_SLICE:
         return sw_jinja_one(st, sc, node->as.slice.start, visit, more) &&
-               sw_jinja_one(st, sc, node->as.slice.stop, visit, more) && sw_jinja_one(st, sc, node->as.slice.step, visit, more);
+               sw_jinja_one(st, sc, node->as.slice.stop, visit, more) &&
+               sw_jinja_one(st, sc, node->as.slice.step, visit, more);
     case JINJA_CALL:
     case JINJA_FILTER:
     case JINJA_TEST: {
         const jinja_call_parts *parts = &node->as.call.parts;
-        return sw_jinja_one(st, sc, node->as.call.called, visit, more) && sw_jinja_each(st, sc, &parts->arguments, visit, more) &&
-               sw_jinja_each(st, sc, &parts->values, visit, more) && sw_jinja_one(st, sc, parts->more, visit, more) &&
+        return sw_jinja_one(st, sc, node->as.call.called, visit, more) &&
+               sw_jinja_each(st, sc, &parts->arguments, visit, more) &&
+               sw_jinja_each(st, sc, &parts->values, visit, more) &&
+               sw_jinja_one(st, sc, parts->more, visit, more) &&
                sw_jinja_one(st, sc, parts->named_more, visit, more);
     }
     case JINJA_CONDITIONAL:
-        return visit(st, sc, node->as.conditional.test, more) && visit(st, sc, node->as.conditional.yes, more) &&
+        return visit(st, sc, node->as.conditional.test, more) &&
+               visit(st, sc, node->as.conditional.yes, more) &&
                sw_jinja_one(st, sc, node->as.conditional.no, visit, more);
     default:
         return true;
@@ -68,7 +77,8 @@ static bool analyse_if(jinja_settler *st, jinja_known *sc, jinja_node *node) {
            sw_jinja_merge_branches(st, sc, branches);
 }
 
-/* What a statement or expression of this scope reads and sets; inner scopes are looked at when they come. */
+/* What a statement or expression of this scope reads and sets; inner scopes are looked at when they
+ * come. */
 bool sw_jinja_analyse(jinja_settler *st, jinja_known *sc, jinja_node *node, void *more) {
     switch ((jinja_node_kind)node->kind) {
     case JINJA_NAME:
@@ -78,7 +88,8 @@ bool sw_jinja_analyse(jinja_settler *st, jinja_known *sc, jinja_node *node, void
     case JINJA_IF:
         return analyse_if(st, sc, node);
     case JINJA_SET:
-        return sw_jinja_analyse(st, sc, node->as.set.value, more) && sw_jinja_store_target(st, sc, node->as.set.target, false);
+        return sw_jinja_analyse(st, sc, node->as.set.value, more) &&
+               sw_jinja_store_target(st, sc, node->as.set.target, false);
     case JINJA_SET_BLOCK:
         return sw_jinja_store_target(st, sc, node->as.set.target, false);
     case JINJA_WITH:
@@ -94,7 +105,8 @@ bool sw_jinja_analyse(jinja_settler *st, jinja_known *sc, jinja_node *node, void
     }
 }
 
-/* Does a body read `name` before it gives it a meaning of its own? Goes into inner scopes as well, but not into blocks. */
+/* Does a body read `name` before it gives it a meaning of its own? Goes into inner scopes as well,
+ * but not into blocks. */
 typedef struct search {
     const char *name;
     bool is_over, is_found;
@@ -117,7 +129,8 @@ static bool search_node(jinja_settler *st, jinja_known *sc, jinja_node *node, vo
         return true;
     case JINJA_FOR:
         search_target(node->as.loop.target, se);
-        return search_node(st, sc, node->as.loop.iterated, se) && sw_jinja_each(st, sc, &node->as.loop.body, search_node, se) &&
+        return search_node(st, sc, node->as.loop.iterated, se) &&
+               sw_jinja_each(st, sc, &node->as.loop.body, search_node, se) &&
                sw_jinja_each(st, sc, &node->as.loop.otherwise, search_node, se) &&
                sw_jinja_one(st, sc, node->as.loop.test, search_node, se);
     case JINJA_IF:

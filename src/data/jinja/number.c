@@ -1,4 +1,5 @@
-/* number.c: arithmetic on bools, whole numbers and doubles. 64 bits as long as they suffice; then big.c. */
+/* number.c: arithmetic on bools, whole numbers and doubles. 64 bits as long as they suffice; then
+ * big.c. */
 #include "data/jinja/number.h"
 
 #include <float.h>
@@ -28,7 +29,9 @@ bool sw_jinja_index_of(const jinja_value *value, int64_t *index) {
 }
 
 bool sw_jinja_real_of(jinja_run *run, const jinja_value *a, double *real) {
-    *real = a->kind == JINJA_REAL ? a->as.real : a->kind == JINJA_BIG ? sw_jinja_big_real(a->as.big) : (double)small_of(a);
+    *real = a->kind == JINJA_REAL  ? a->as.real
+            : a->kind == JINJA_BIG ? sw_jinja_big_real(a->as.big)
+                                   : (double)small_of(a);
     if (a->kind == JINJA_BIG && isinf(*real))
         return sw_jinja_fail(run, "a whole number is too large for a float");
     return true;
@@ -90,8 +93,8 @@ static bool calculate_reals(jinja_run *run, jinja_sign sign, double a, double b,
         if (a == 0 && b < 0)
             return sw_jinja_fail(run, "0.0 cannot be raised to a negative power");
         if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b))
-            return sw_jinja_fail(run,
-                                 "a negative number to a power with a fraction is a complex number, which templates cannot have");
+            return sw_jinja_fail(run, "a negative number to a power with a fraction is a complex "
+                                      "number, which templates cannot have");
         result = pow(a, b);
         if (isinf(result) && isfinite(a) && isfinite(b))
             return sw_jinja_fail(run, "the result of ** is too large for a float");
@@ -101,8 +104,10 @@ static bool calculate_reals(jinja_run *run, jinja_sign sign, double a, double b,
     return true;
 }
 
-static bool calculate_bigs(jinja_run *run, jinja_sign sign, const jinja_value *left, const jinja_value *right, jinja_value *out) {
-    const jinja_big *a = sw_jinja_big_of(run, left), *b = sw_jinja_big_of(run, right), *quotient, *rest;
+static bool calculate_bigs(jinja_run *run, jinja_sign sign, const jinja_value *left,
+                           const jinja_value *right, jinja_value *out) {
+    const jinja_big *a = sw_jinja_big_of(run, left), *b = sw_jinja_big_of(run, right), *quotient,
+                    *rest;
     if (!a || !b)
         return false;
     switch (sign) {
@@ -126,7 +131,8 @@ static bool calculate_bigs(jinja_run *run, jinja_sign sign, const jinja_value *l
     case JINJA_MODULO:
         if (b->n == 0)
             return fail_zero(run);
-        return sw_jinja_big_divide(run, a, b, &quotient, &rest) && sw_jinja_give_big(sign == JINJA_FLOOR ? quotient : rest, out);
+        return sw_jinja_big_divide(run, a, b, &quotient, &rest) &&
+               sw_jinja_give_big(sign == JINJA_FLOOR ? quotient : rest, out);
     case JINJA_POWER:
         break;
     }
@@ -134,13 +140,15 @@ static bool calculate_bigs(jinja_run *run, jinja_sign sign, const jinja_value *l
     sw_jinja_index_of(right, &exponent);
     if (exponent < 0) {
         double x, y;
-        return sw_jinja_real_of(run, left, &x) && sw_jinja_real_of(run, right, &y) && calculate_reals(run, sign, x, y, out);
+        return sw_jinja_real_of(run, left, &x) && sw_jinja_real_of(run, right, &y) &&
+               calculate_reals(run, sign, x, y, out);
     }
     return sw_jinja_give_big(sw_jinja_big_power(run, a, exponent), out);
 }
 
 /* *is_done: 64 bits were enough. */
-static bool calculate_integers(jinja_run *run, jinja_sign sign, int64_t a, int64_t b, jinja_value *out, bool *is_done) {
+static bool calculate_integers(jinja_run *run, jinja_sign sign, int64_t a, int64_t b,
+                               jinja_value *out, bool *is_done) {
     int64_t result = 0;
     *is_done = true;
     switch (sign) {
@@ -180,13 +188,16 @@ static bool calculate_integers(jinja_run *run, jinja_sign sign, int64_t a, int64
     return true;
 }
 
-bool sw_jinja_calculate(jinja_run *run, jinja_sign sign, const jinja_value *a, const jinja_value *b, jinja_value *out) {
+bool sw_jinja_calculate(jinja_run *run, jinja_sign sign, const jinja_value *a, const jinja_value *b,
+                        jinja_value *out) {
     if (a->kind == JINJA_REAL || b->kind == JINJA_REAL) {
         double x, y;
-        return sw_jinja_real_of(run, a, &x) && sw_jinja_real_of(run, b, &y) && calculate_reals(run, sign, x, y, out);
+        return sw_jinja_real_of(run, a, &x) && sw_jinja_real_of(run, b, &y) &&
+               calculate_reals(run, sign, x, y, out);
     }
     bool is_done = false;
-    if (a->kind != JINJA_BIG && b->kind != JINJA_BIG && !calculate_integers(run, sign, small_of(a), small_of(b), out, &is_done))
+    if (a->kind != JINJA_BIG && b->kind != JINJA_BIG &&
+        !calculate_integers(run, sign, small_of(a), small_of(b), out, &is_done))
         return false;
     return is_done || calculate_bigs(run, sign, a, b, out);
 }
@@ -221,7 +232,9 @@ int sw_jinja_number_order(const jinja_value *a, const jinja_value *b) {
 }
 
 uint64_t sw_jinja_number_hash(const jinja_value *a) {
-    double real = a->kind == JINJA_REAL ? a->as.real : a->kind == JINJA_BIG ? sw_jinja_big_real(a->as.big) : 0;
+    double real = a->kind == JINJA_REAL  ? a->as.real
+                  : a->kind == JINJA_BIG ? sw_jinja_big_real(a->as.big)
+                                         : 0;
     uint64_t bits = 0;
     if (a->kind == JINJA_BOOL || a->kind == JINJA_INTEGER)
         bits = (uint64_t)small_of(a);
@@ -271,7 +284,8 @@ bool sw_jinja_round(jinja_run *run, const jinja_value *value, int64_t digits, ji
         *out = sw_jinja_integer(value->as.truth);
     if (digits >= 0)
         return true;
-    jinja_value ten = sw_jinja_integer(10), two = sw_jinja_integer(2), n = sw_jinja_integer(-larger(digits, -6000));
+    jinja_value ten = sw_jinja_integer(10), two = sw_jinja_integer(2),
+                n = sw_jinja_integer(-larger(digits, -6000));
     jinja_value unit = ten, quotient = ten, rest = ten, twice = ten;
     if (n.as.integer > 4900) {
         *out = sw_jinja_integer(0);
@@ -286,7 +300,8 @@ bool sw_jinja_round(jinja_run *run, const jinja_value *value, int64_t digits, ji
     jinja_value parity = ten, one = sw_jinja_integer(1);
     if (!sw_jinja_calculate(run, JINJA_MODULO, &quotient, &two, &parity))
         return false;
-    if ((order > 0 || (order == 0 && parity.as.integer == 1)) && !sw_jinja_calculate(run, JINJA_ADD, &quotient, &one, &quotient))
+    if ((order > 0 || (order == 0 && parity.as.integer == 1)) &&
+        !sw_jinja_calculate(run, JINJA_ADD, &quotient, &one, &quotient))
         return false;
     return sw_jinja_calculate(run, JINJA_MULTIPLY, &quotient, &unit, out);
 }

@@ -17,7 +17,8 @@ int sw_jinja_print_real(double real, char *buffer) {
     if (!isfinite(real))
         return sprintf(buffer, "%s", isnan(real) ? "nan" : real < 0 ? "-inf" : "inf");
     char text[40];
-    /* Up to 15 digits all survive; numbers near zero (denormal) have fewer, and the first that reads back is the shortest. */
+    /* Up to 15 digits all survive; numbers near zero (denormal) have fewer, and the first that
+     * reads back is the shortest. */
     for (int n_digits = fabs(real) < DBL_MIN ? 1 : 15; n_digits <= 17; n_digits++) {
         snprintf(text, sizeof text, "%.*e", n_digits - 1, real);
         if (strtod(text, NULL) == real)
@@ -66,14 +67,16 @@ bool sw_jinja_write_number(jinja_run *run, const jinja_value *value) {
     case JINJA_REAL:
         return sw_jinja_write(run, buffer, sw_jinja_print_real(value->as.real, buffer));
     case JINJA_BIG:
-        return (!value->as.big->is_negative || sw_jinja_write(run, "-", 1)) && sw_jinja_big_write(run, value->as.big, 10, false);
+        return (!value->as.big->is_negative || sw_jinja_write(run, "-", 1)) &&
+               sw_jinja_big_write(run, value->as.big, 10, false);
     default:
-        return sw_jinja_write(run, buffer, snprintf(buffer, sizeof buffer, "%" PRId64, value->as.integer));
+        return sw_jinja_write(run, buffer,
+                              snprintf(buffer, sizeof buffer, "%" PRId64, value->as.integer));
     }
 }
 
-/* The text in ASCII, without white space around: digits of other scripts are digits; anything else beyond ASCII is '?'.
- * NUL-terminated. NULL: failed. */
+/* The text in ASCII, without white space around: digits of other scripts are digits; anything else
+ * beyond ASCII is '?'. NUL-terminated. NULL: failed. */
 static char *to_ascii(jinja_run *run, const jinja_text *text, int64_t *n) {
     const char *end = sw_jinja_skip_spaces_back(text->bytes, sw_jinja_end_of(text));
     const char *at = sw_jinja_skip_spaces(text->bytes, end);
@@ -90,10 +93,14 @@ static char *to_ascii(jinja_run *run, const jinja_text *text, int64_t *n) {
 }
 
 static int digit_of(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'z' ? c - 'a' + 10 : c >= 'A' && c <= 'Z' ? c - 'A' + 10 : 99;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 10
+           : c >= 'A' && c <= 'Z' ? c - 'A' + 10
+                                  : 99;
 }
 
-bool sw_jinja_read_whole(jinja_run *run, const jinja_text *text, int base, bool *is_number, jinja_value *out) {
+bool sw_jinja_read_whole(jinja_run *run, const jinja_text *text, int base, bool *is_number,
+                         jinja_value *out) {
     int64_t n;
     char *at = to_ascii(run, text, &n);
     *is_number = false;
@@ -103,7 +110,11 @@ bool sw_jinja_read_whole(jinja_run *run, const jinja_text *text, int base, bool 
         return true;
     bool is_negative = *at == '-', has_prefix = false;
     at += *at == '-' || *at == '+';
-    int prefix = at[0] == '0' ? (at[1] | 32) == 'x' ? 16 : (at[1] | 32) == 'o' ? 8 : (at[1] | 32) == 'b' ? 2 : 0 : 0;
+    int prefix = at[0] == '0' ? (at[1] | 32) == 'x'   ? 16
+                                : (at[1] | 32) == 'o' ? 8
+                                : (at[1] | 32) == 'b' ? 2
+                                                      : 0
+                              : 0;
     if (prefix && (base == 0 || base == prefix)) {
         base = prefix;
         at += 2;

@@ -1,4 +1,5 @@
-/* operate.c: + - * / // % ** on values of any kind: numbers, texts and lists joined, repeated and formatted. */
+/* operate.c: + - * / // % ** on values of any kind: numbers, texts and lists joined, repeated and
+ * formatted. */
 #include "base/integer.h"
 #include "data/jinja/collection.h"
 #include "data/jinja/compare.h"
@@ -32,7 +33,9 @@ static bool repeat_text(jinja_run *run, const jinja_text *text, int64_t times, j
 
 static bool repeat_list(jinja_run *run, const jinja_value *whole, int64_t times, jinja_value *out) {
     const jinja_list *list = whole->as.list;
-    int64_t n = times <= 0 || list->n == 0 ? 0 : times > INT64_MAX / 64 / list->n ? INT64_MAX / 64 : times * list->n;
+    int64_t n = times <= 0 || list->n == 0         ? 0
+                : times > INT64_MAX / 64 / list->n ? INT64_MAX / 64
+                                                   : times * list->n;
     jinja_value *items = sw_jinja_take(run, n * (int64_t)sizeof *items);
     if (!items || !sw_jinja_spend(run, n))
         return false;
@@ -42,21 +45,25 @@ static bool repeat_list(jinja_run *run, const jinja_value *whole, int64_t times,
 }
 
 static bool repeat(jinja_run *run, const jinja_value *whole, int64_t times, jinja_value *out) {
-    return whole->kind == JINJA_TEXT ? repeat_text(run, whole->as.text, times, out) : repeat_list(run, whole, times, out);
+    return whole->kind == JINJA_TEXT ? repeat_text(run, whole->as.text, times, out)
+                                     : repeat_list(run, whole, times, out);
 }
 
-static bool fail_operands(jinja_run *run, jinja_sign sign, const jinja_value *a, const jinja_value *b) {
+static bool fail_operands(jinja_run *run, jinja_sign sign, const jinja_value *a,
+                          const jinja_value *b) {
     static const char *const signs[] = {"+", "-", "*", "/", "//", "%", "**"};
     if (a->kind == JINJA_UNDEFINED || b->kind == JINJA_UNDEFINED)
         return sw_jinja_fail_undefined(run, a->kind == JINJA_UNDEFINED ? a : b);
     if (sign == JINJA_ADD && (a->kind == JINJA_TEXT || sw_jinja_is_sequence(a)))
-        return sw_jinja_fail(run, "can only concatenate %s (not \"%s\") to %s%s", sw_jinja_type_name(a), sw_jinja_type_name(b),
-                             sw_jinja_type_name(a), a->kind == JINJA_TEXT ? "; `~` joins anything" : "");
-    return sw_jinja_fail(run, "unsupported operand type(s) for %s: '%s' and '%s'", signs[sign], sw_jinja_type_name(a),
-                         sw_jinja_type_name(b));
+        return sw_jinja_fail(run, "can only concatenate %s (not \"%s\") to %s%s",
+                             sw_jinja_type_name(a), sw_jinja_type_name(b), sw_jinja_type_name(a),
+                             a->kind == JINJA_TEXT ? "; `~` joins anything" : "");
+    return sw_jinja_fail(run, "unsupported operand type(s) for %s: '%s' and '%s'", signs[sign],
+                         sw_jinja_type_name(a), sw_jinja_type_name(b));
 }
 
-bool sw_jinja_operate(jinja_run *run, jinja_sign sign, const jinja_value *a, const jinja_value *b, jinja_value *out) {
+bool sw_jinja_operate(jinja_run *run, jinja_sign sign, const jinja_value *a, const jinja_value *b,
+                      jinja_value *out) {
     if (sw_jinja_is_number(a) && sw_jinja_is_number(b))
         return sw_jinja_calculate(run, sign, a, b, out);
     bool a_repeats = a->kind == JINJA_TEXT || sw_jinja_is_sequence(a),

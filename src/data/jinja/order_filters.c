@@ -1,4 +1,5 @@
-/* order_filters.c: filters that compare items: sort, dictsort, groupby, unique, min, max. Case is ignored unless asked for. */
+/* order_filters.c: filters that compare items: sort, dictsort, groupby, unique, min, max. Case is
+ * ignored unless asked for. */
 #include "data/jinja/builtins.h"
 #include "data/jinja/collection.h"
 #include "data/jinja/compare.h"
@@ -14,8 +15,8 @@ typedef struct keyed {
 } keyed;
 
 /* What an item is compared by. */
-static bool key_of(jinja_run *run, const jinja_path *path, bool folds, const jinja_value *item, const jinja_value *instead,
-                   jinja_value *key) {
+static bool key_of(jinja_run *run, const jinja_path *path, bool folds, const jinja_value *item,
+                   const jinja_value *instead, jinja_value *key) {
     jinja_value found;
     if (!sw_jinja_follow(run, path, item, instead, &found))
         return false;
@@ -31,18 +32,22 @@ static bool read_reverse(jinja_run *run, const jinja_value *value, bool *is_reve
     return is_done;
 }
 
-/* Stable: merges neighbours. Of a and b, which came later, b goes first only if it is less (or, in reverse, more). */
+/* Stable: merges neighbours. Of a and b, which came later, b goes first only if it is less (or, in
+ * reverse, more). */
 static bool merge_sort(jinja_run *run, keyed *items, keyed *spare, int64_t n, bool is_reverse) {
     if (n < 2)
         return true;
     int64_t half = n / 2, left = 0, right = half, at = 0;
-    if (!merge_sort(run, items, spare, half, is_reverse) || !merge_sort(run, items + half, spare, n - half, is_reverse))
+    if (!merge_sort(run, items, spare, half, is_reverse) ||
+        !merge_sort(run, items + half, spare, n - half, is_reverse))
         return false;
     while (left < half && right < n) {
         bool right_first;
         if (!sw_jinja_spend(run, 1) ||
-            !(is_reverse ? sw_jinja_order(run, &items[left].key, &items[right].key, JINJA_LESS, &right_first)
-                         : sw_jinja_order(run, &items[right].key, &items[left].key, JINJA_LESS, &right_first)))
+            !(is_reverse ? sw_jinja_order(run, &items[left].key, &items[right].key, JINJA_LESS,
+                                          &right_first)
+                         : sw_jinja_order(run, &items[right].key, &items[left].key, JINJA_LESS,
+                                          &right_first)))
             return false;
         spare[at++] = right_first ? items[right++] : items[left++];
     }
@@ -88,13 +93,14 @@ static bool paths_of(jinja_run *run, const jinja_value *attribute, jinja_path **
     return true;
 }
 
-static bool filter_sort(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_sort(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     const jinja_value *items;
     jinja_path *paths;
     int64_t n, n_paths;
     bool is_reverse;
-    if (!read_reverse(run, &values[0], &is_reverse) || !paths_of(run, &values[2], &paths, &n_paths) ||
-        !sw_jinja_items_of(run, self, &items, &n))
+    if (!read_reverse(run, &values[0], &is_reverse) ||
+        !paths_of(run, &values[2], &paths, &n_paths) || !sw_jinja_items_of(run, self, &items, &n))
         return false;
     keyed *sorted = sw_jinja_take(run, n * (int64_t)sizeof *sorted);
     for (int64_t i = 0; sorted && i < n; i++) {
@@ -103,15 +109,18 @@ static bool filter_sort(jinja_run *run, const jinja_value *self, const jinja_val
             if (!key_of(run, &paths[j], !sw_jinja_is_set(&values[1]), &items[i], NULL, &keys[j]))
                 return false;
         sorted[i].item = items[i];
-        if (!keys || !sw_jinja_give_list(sw_jinja_list(run, keys, n_paths), JINJA_LIST, &sorted[i].key))
+        if (!keys ||
+            !sw_jinja_give_list(sw_jinja_list(run, keys, n_paths), JINJA_LIST, &sorted[i].key))
             return false;
     }
     return sorted && sort(run, sorted, n, is_reverse) && give_sorted(run, sorted, n, out);
 }
 
-static bool filter_dictsort(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_dictsort(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                            jinja_value *out) {
     bool by_value = values[1].kind == JINJA_TEXT && sw_jinja_is_word(values[1].as.text, "value");
-    bool by_key = values[1].kind == JINJA_MISSING || (values[1].kind == JINJA_TEXT && sw_jinja_is_word(values[1].as.text, "key"));
+    bool by_key = values[1].kind == JINJA_MISSING ||
+                  (values[1].kind == JINJA_TEXT && sw_jinja_is_word(values[1].as.text, "key"));
     if (!by_value && !by_key)
         return sw_jinja_fail(run, "You can only sort by either \"key\" or \"value\"");
     if (self->kind == JINJA_UNDEFINED)
@@ -131,12 +140,13 @@ static bool filter_dictsort(jinja_run *run, const jinja_value *self, const jinja
             (!sw_jinja_is_set(&values[0]) && !sw_jinja_fold(run, key, &sorted[i].key)))
             return false;
     }
-    return sorted && sort(run, sorted, dict->n, is_reverse) && give_sorted(run, sorted, dict->n, out);
+    return sorted && sort(run, sorted, dict->n, is_reverse) &&
+           give_sorted(run, sorted, dict->n, out);
 }
 
 /* The items first .. end of a row, under the key that the first of them has. */
-static bool add_group(jinja_run *run, const jinja_path *path, const jinja_value *instead, const keyed *first, const keyed *end,
-                      bool folds, jinja_items *groups) {
+static bool add_group(jinja_run *run, const jinja_path *path, const jinja_value *instead,
+                      const keyed *first, const keyed *end, bool folds, jinja_items *groups) {
     jinja_value *pair = sw_jinja_take(run, 2 * (int64_t)sizeof *pair), group;
     if (!pair || !give_sorted(run, first, end - first, &pair[1]))
         return false;
@@ -150,7 +160,8 @@ static bool add_group(jinja_run *run, const jinja_path *path, const jinja_value 
     return sw_jinja_add(run, groups, &group);
 }
 
-static bool filter_groupby(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_groupby(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                           jinja_value *out) {
     const jinja_value *items;
     jinja_path path;
     jinja_items groups = {0};
@@ -179,7 +190,8 @@ static bool filter_groupby(jinja_run *run, const jinja_value *self, const jinja_
     return sw_jinja_give_items(run, &groups, JINJA_LIST, out);
 }
 
-static bool filter_unique(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_unique(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                          jinja_value *out) {
     jinja_iterator iterator;
     jinja_path path;
     jinja_items unique = {0};
@@ -190,16 +202,18 @@ static bool filter_unique(jinja_run *run, const jinja_value *self, const jinja_v
         return false;
     while (sw_jinja_next(run, &iterator, &item, &is_end) && !is_end) {
         const jinja_value *found;
-        if (!key_of(run, &path, !sw_jinja_is_set(&values[0]), &item, NULL, &key) || !sw_jinja_get(run, seen, &key, &found))
+        if (!key_of(run, &path, !sw_jinja_is_set(&values[0]), &item, NULL, &key) ||
+            !sw_jinja_get(run, seen, &key, &found))
             return false;
         if (!found && (!sw_jinja_set(run, seen, &key, &item) || !sw_jinja_add(run, &unique, &item)))
             return false;
     }
-    return is_end && sw_jinja_give_items(run, &unique, JINJA_LIST, &list) && sw_jinja_iterate(run, &list, &iterator) &&
-           sw_jinja_give_iterator(run, &iterator, out);
+    return is_end && sw_jinja_give_items(run, &unique, JINJA_LIST, &list) &&
+           sw_jinja_iterate(run, &list, &iterator) && sw_jinja_give_iterator(run, &iterator, out);
 }
 
-static bool extreme(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_order order, jinja_value *out) {
+static bool extreme(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                    jinja_order order, jinja_value *out) {
     jinja_iterator iterator;
     jinja_path path;
     jinja_value item, key, best_key = {0};
@@ -216,22 +230,33 @@ static bool extreme(jinja_run *run, const jinja_value *self, const jinja_value *
         *out = item;
         best_key = key;
     }
-    return is_end && (!is_first || sw_jinja_give_hint(run, "No aggregated item, sequence was empty.", out));
+    return is_end &&
+           (!is_first || sw_jinja_give_hint(run, "No aggregated item, sequence was empty.", out));
 }
 
-static bool filter_min(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_min(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     return extreme(run, self, values, JINJA_LESS, out);
 }
 
-static bool filter_max(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_max(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     return extreme(run, self, values, JINJA_GREATER, out);
 }
 
 const jinja_builtin sw_jinja_order_filters[] = {
     {.name = "sort", .call = filter_sort, .parameters = {"reverse", "case_sensitive", "attribute"}},
-    {.name = "dictsort", .call = filter_dictsort, .parameters = {"case_sensitive", "by", "reverse"}},
-    {.name = "groupby", .call = filter_groupby, .n_required = 1, .parameters = {"attribute", "default", "case_sensitive"}},
-    {.name = "unique", .call = filter_unique, .is_deferred = true, .parameters = {"case_sensitive", "attribute"}},
+    {.name = "dictsort",
+     .call = filter_dictsort,
+     .parameters = {"case_sensitive", "by", "reverse"}},
+    {.name = "groupby",
+     .call = filter_groupby,
+     .n_required = 1,
+     .parameters = {"attribute", "default", "case_sensitive"}},
+    {.name = "unique",
+     .call = filter_unique,
+     .is_deferred = true,
+     .parameters = {"case_sensitive", "attribute"}},
     {.name = "min", .call = filter_min, .parameters = {"case_sensitive", "attribute"}},
     {.name = "max", .call = filter_max, .parameters = {"case_sensitive", "attribute"}},
     {0}};

@@ -43,7 +43,8 @@ bool sw_jinja_origins_of_chunk(jinja_run *run, jinja_chunk *chunk) {
 
 bool sw_jinja_origins_widen(jinja_run *run) {
     sw_jinja_memory *memory = run->memory;
-    uint16_t *wider = realloc(memory->output_origins, (size_t)memory->output_capacity * sizeof *wider);
+    uint16_t *wider =
+        realloc(memory->output_origins, (size_t)memory->output_capacity * sizeof *wider);
     if (!wider)
         return sw_jinja_fail_memory(run);
     memory->output_origins = wider;

@@ -1,9 +1,10 @@
 /* origin.h: which bytes of a text were given as data, and in which message.
  *
- * Text lies in the rendering's chunks, in its output, or outside of both: in the template and in JSON that is nobody's data.
- * Beside each chunk and the output lies a word for every byte, 0 for the template's own. Data is copied into a chunk to have such
- * words; whatever copies text copies them along; what makes a character of another one hands its word on. So values know nothing
- * of it.
+ * Text lies in the rendering's chunks, in its output, or outside of both: in the template and in
+ * JSON that is nobody's data. Beside each chunk and the output lies a word for every byte, 0 for
+ * the template's own. Data is copied into a chunk to have such words; whatever copies text copies
+ * them along; what makes a character of another one hands its word on. So values know nothing of
+ * it.
  */
 #ifndef SW_DATA_JINJA_ORIGIN_H
 #define SW_DATA_JINJA_ORIGIN_H

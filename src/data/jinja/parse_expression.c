@@ -1,14 +1,17 @@
-/* parse_expression.c: operators, from the loosest binding to the tightest, as Jinja has them: a if b else c; or; and; not;
- * comparisons; + and -; ~; * / // %; **; signs. What they work on is in parse_operand.c and parse_primary.c. */
+/* parse_expression.c: operators, from the loosest binding to the tightest, as Jinja has them: a if
+ * b else c; or; and; not; comparisons; + and -; ~; * / // %; **; signs. What they work on is in
+ * parse_operand.c and parse_primary.c. */
 #include "data/jinja/parser.h"
 #include "data/jinja/text.h"
 
 static jinja_node *parse_or(jinja_parser *parser);
 
-jinja_node *sw_jinja_make_binary(jinja_parser *parser, jinja_node_kind kind, int line, jinja_node *left, jinja_node *right) {
-    jinja_node *node = left && (right || kind == JINJA_NOT || kind == JINJA_NEGATIVE || kind == JINJA_POSITIVE)
-                           ? sw_jinja_node(parser, kind, line)
-                           : NULL;
+jinja_node *sw_jinja_make_binary(jinja_parser *parser, jinja_node_kind kind, int line,
+                                 jinja_node *left, jinja_node *right) {
+    jinja_node *node =
+        left && (right || kind == JINJA_NOT || kind == JINJA_NEGATIVE || kind == JINJA_POSITIVE)
+            ? sw_jinja_node(parser, kind, line)
+            : NULL;
     if (!node)
         return NULL;
     node->as.binary.left = left;
@@ -26,7 +29,8 @@ static jinja_node *parse_conditional(jinja_parser *parser) {
             return NULL;
         if (!is_if)
             return yes;
-        jinja_node *node = sw_jinja_node(parser, JINJA_CONDITIONAL, line), *test = parse_or(parser), *no = NULL;
+        jinja_node *node = sw_jinja_node(parser, JINJA_CONDITIONAL, line), *test = parse_or(parser),
+                   *no = NULL;
         if (!node || !test || !sw_jinja_skip_named(parser, "else", &is_else))
             return NULL;
         if (is_else && !(no = sw_jinja_parse_expression(parser, true)))
@@ -34,7 +38,8 @@ static jinja_node *parse_conditional(jinja_parser *parser) {
         node->as.conditional.test = test;
         node->as.conditional.yes = yes;
         node->as.conditional.no = no;
-        if (!sw_jinja_below(parser, node, test) || !sw_jinja_below(parser, node, yes) || !sw_jinja_below(parser, node, no))
+        if (!sw_jinja_below(parser, node, test) || !sw_jinja_below(parser, node, yes) ||
+            !sw_jinja_below(parser, node, no))
             return NULL;
         yes = node;
         parser->unknown = unknown;
@@ -102,16 +107,20 @@ static bool is_constant(const jinja_node *node) {
     case JINJA_BINARY:
         return is_constant(node->as.binary.left) && is_constant(node->as.binary.right);
     case JINJA_FILTER:
-        return node->as.call.called && is_constant(node->as.call.called) && node->as.call.parts.arguments.n == 0;
+        return node->as.call.called && is_constant(node->as.call.called) &&
+               node->as.call.parts.arguments.n == 0;
     default:
         return false;
     }
 }
 
-/* -2 ** n, where only the 2 is known: the sign then goes to the power, as the Python that Jinja writes reads it. */
+/* -2 ** n, where only the 2 is known: the sign then goes to the power, as the Python that Jinja
+ * writes reads it. */
 static jinja_node *power_of(jinja_parser *parser, int line, jinja_node *left, jinja_node *right) {
-    bool is_moved = left->kind == JINJA_NEGATIVE && right && is_constant(left) && !is_constant(right);
-    jinja_node *node = sw_jinja_make_binary(parser, JINJA_BINARY, line, is_moved ? left->as.binary.left : left, right);
+    bool is_moved =
+        left->kind == JINJA_NEGATIVE && right && is_constant(left) && !is_constant(right);
+    jinja_node *node = sw_jinja_make_binary(parser, JINJA_BINARY, line,
+                                            is_moved ? left->as.binary.left : left, right);
     if (!node)
         return NULL;
     node->as.binary.sign = JINJA_POWER;
@@ -207,7 +216,9 @@ static int comparison_of(const jinja_parser *parser) {
     }
     if (sw_jinja_is_named(parser, "in"))
         return JINJA_IS_IN;
-    return sw_jinja_is_named(parser, "not") && sw_jinja_next_is_named(parser, "in") ? JINJA_IS_NOT_IN : -1;
+    return sw_jinja_is_named(parser, "not") && sw_jinja_next_is_named(parser, "in")
+               ? JINJA_IS_NOT_IN
+               : -1;
 }
 
 static jinja_node *parse_compare(jinja_parser *parser) {
@@ -221,8 +232,8 @@ static jinja_node *parse_compare(jinja_parser *parser) {
             return NULL;
         jinja_node *other = parse_sum(parser);
         node = node ? node : sw_jinja_node(parser, JINJA_COMPARE, line);
-        if (!other || !node || !sw_jinja_append(parser, &others, other) || !sw_jinja_below(parser, node, other) ||
-            !sw_jinja_write(parser->run, &operator, 1))
+        if (!other || !node || !sw_jinja_append(parser, &others, other) ||
+            !sw_jinja_below(parser, node, other) || !sw_jinja_write(parser->run, &operator, 1))
             return NULL;
     }
     if (!node || !sw_jinja_below(parser, node, first))

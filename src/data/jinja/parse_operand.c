@@ -1,18 +1,20 @@
-/* parse_operand.c: what is written behind a value: signs before it, attributes, items and calls, filters and tests. */
+/* parse_operand.c: what is written behind a value: signs before it, attributes, items and calls,
+ * filters and tests. */
 #include "data/jinja/attributes.h"
 #include "data/jinja/builtins.h"
 #include "data/jinja/parser.h"
 #include "data/jinja/text.h"
 
-static bool add_keyword(jinja_parser *parser, jinja_call_parts *parts, jinja_node_list *values, jinja_text *name,
-                        jinja_node *value) {
+static bool add_keyword(jinja_parser *parser, jinja_call_parts *parts, jinja_node_list *values,
+                        jinja_text *name, jinja_node *value) {
     int32_t n = values->nodes.n;
     for (int32_t i = 0; i < n; i++)
         if (parts->names[i] == name)
-            return sw_jinja_fail_line(parser->run, value->line, "keyword argument repeated: %.*s", (int)name->n_bytes,
-                                      name->bytes);
+            return sw_jinja_fail_line(parser->run, value->line, "keyword argument repeated: %.*s",
+                                      (int)name->n_bytes, name->bytes);
     if ((n & (n - 1)) == 0) { /* room for twice as many */
-        jinja_text **names = sw_jinja_take(parser->run, (2 * (int64_t)n + 1) * (int64_t)sizeof *names);
+        jinja_text **names =
+            sw_jinja_take(parser->run, (2 * (int64_t)n + 1) * (int64_t)sizeof *names);
         if (!names)
             return false;
         if (n)
@@ -36,12 +38,16 @@ static bool parse_arguments(jinja_parser *parser, jinja_node *node, jinja_call_p
         if (needs_comma && sw_jinja_is(parser, JINJA_TOKEN_PARENTHESIS_END))
             break;
         needs_comma = true;
-        bool is_more = sw_jinja_is(parser, JINJA_TOKEN_TIMES), is_named_more = sw_jinja_is(parser, JINJA_TOKEN_POWER);
-        bool is_keyword = sw_jinja_is(parser, JINJA_TOKEN_NAME) && sw_jinja_next_is(parser, JINJA_TOKEN_ASSIGN);
-        bool is_late = parts->named_more || (is_more && parts->more) ||
-                       (!is_more && !is_named_more && !is_keyword && (parts->more || values.nodes.n));
+        bool is_more = sw_jinja_is(parser, JINJA_TOKEN_TIMES),
+             is_named_more = sw_jinja_is(parser, JINJA_TOKEN_POWER);
+        bool is_keyword =
+            sw_jinja_is(parser, JINJA_TOKEN_NAME) && sw_jinja_next_is(parser, JINJA_TOKEN_ASSIGN);
+        bool is_late =
+            parts->named_more || (is_more && parts->more) ||
+            (!is_more && !is_named_more && !is_keyword && (parts->more || values.nodes.n));
         if (is_late)
-            return sw_jinja_fail_line(parser->run, line, "invalid syntax for function call expression");
+            return sw_jinja_fail_line(parser->run, line,
+                                      "invalid syntax for function call expression");
         jinja_text *name = is_keyword ? sw_jinja_intern(parser, parser->at->value.as.text) : NULL;
         if ((is_keyword && (!name || !sw_jinja_step(parser))) ||
             ((is_keyword || is_more || is_named_more) && !sw_jinja_step(parser)))
@@ -53,7 +59,8 @@ static bool parse_arguments(jinja_parser *parser, jinja_node *node, jinja_call_p
             parts->more = value;
         else if (is_named_more)
             parts->named_more = value;
-        else if (!(is_keyword ? add_keyword(parser, parts, &values, name, value) : sw_jinja_append(parser, &arguments, value)))
+        else if (!(is_keyword ? add_keyword(parser, parts, &values, name, value)
+                              : sw_jinja_append(parser, &arguments, value)))
             return false;
     }
     parts->arguments = arguments.nodes;
@@ -83,7 +90,8 @@ static jinja_text *parse_dotted_name(jinja_parser *parser) {
     return name;
 }
 
-/* One that does not exist is an error, unless it turns out to stand in a branch that may never be taken. */
+/* One that does not exist is an error, unless it turns out to stand in a branch that may never be
+ * taken. */
 static void note_unknown(jinja_parser *parser, const jinja_node *node) {
     if (!node->as.call.builtin && !parser->unknown)
         parser->unknown = node;
@@ -101,7 +109,8 @@ jinja_node *sw_jinja_parse_filters(jinja_parser *parser, jinja_node *node, bool 
         filter->as.call.called = node;
         filter->as.call.name = name;
         filter->as.call.builtin = sw_jinja_filter(name);
-        if (sw_jinja_is(parser, JINJA_TOKEN_PARENTHESIS) && !parse_arguments(parser, filter, &filter->as.call.parts))
+        if (sw_jinja_is(parser, JINJA_TOKEN_PARENTHESIS) &&
+            !parse_arguments(parser, filter, &filter->as.call.parts))
             return NULL;
         note_unknown(parser, filter);
         node = filter;
@@ -113,7 +122,8 @@ jinja_node *sw_jinja_parse_filters(jinja_parser *parser, jinja_node *node, bool 
 static bool begins_argument(const jinja_parser *parser) {
     switch (parser->at->kind) {
     case JINJA_TOKEN_NAME:
-        return !sw_jinja_is_named(parser, "else") && !sw_jinja_is_named(parser, "or") && !sw_jinja_is_named(parser, "and");
+        return !sw_jinja_is_named(parser, "else") && !sw_jinja_is_named(parser, "or") &&
+               !sw_jinja_is_named(parser, "and");
     case JINJA_TOKEN_STRING:
     case JINJA_TOKEN_INTEGER:
     case JINJA_TOKEN_REAL:
@@ -142,13 +152,15 @@ static jinja_node *parse_test(jinja_parser *parser, jinja_node *tested) {
             return NULL;
     } else if (begins_argument(parser)) {
         if (sw_jinja_is_named(parser, "is")) {
-            sw_jinja_fail_line(parser->run, parser->at->line, "You cannot chain multiple tests with is");
+            sw_jinja_fail_line(parser->run, parser->at->line,
+                               "You cannot chain multiple tests with is");
             return NULL;
         }
         jinja_node *argument = sw_jinja_parse_primary(parser, false);
         jinja_node_list arguments = {0};
         argument = argument ? sw_jinja_parse_postfix(parser, argument) : NULL;
-        if (!argument || !sw_jinja_append(parser, &arguments, argument) || !sw_jinja_below(parser, node, argument))
+        if (!argument || !sw_jinja_append(parser, &arguments, argument) ||
+            !sw_jinja_below(parser, node, argument))
             return NULL;
         node->as.call.parts.arguments = arguments.nodes;
     }
@@ -181,7 +193,8 @@ static jinja_node *parse_subscript(jinja_parser *parser) {
         return NULL;
     if (is_step)
         node->as.slice.step = parse_part_of_slice(parser, &has_failed);
-    return !has_failed && sw_jinja_below(parser, node, start) && sw_jinja_below(parser, node, node->as.slice.stop) &&
+    return !has_failed && sw_jinja_below(parser, node, start) &&
+                   sw_jinja_below(parser, node, node->as.slice.stop) &&
                    sw_jinja_below(parser, node, node->as.slice.step)
                ? node
                : NULL;
@@ -197,7 +210,8 @@ static jinja_node *parse_index(jinja_parser *parser, jinja_node *owner) {
         if (index && !sw_jinja_expect(parser, JINJA_TOKEN_COMMA))
             return NULL;
         index = parse_subscript(parser);
-        if (!index || !sw_jinja_append(parser, &list, index) || !sw_jinja_below(parser, node, index))
+        if (!index || !sw_jinja_append(parser, &list, index) ||
+            !sw_jinja_below(parser, node, index))
             return NULL;
         if (index->kind == JINJA_SLICE && list.nodes.n > 1) {
             sw_jinja_fail_line(parser->run, line, "a slice beside other indices");
@@ -207,13 +221,17 @@ static jinja_node *parse_index(jinja_parser *parser, jinja_node *owner) {
     if (list.nodes.n != 1) { /* x[1, 2] has a tuple for an index */
         jinja_node *tuple = sw_jinja_node(parser, JINJA_MAKE_TUPLE, line);
         if (!tuple || (list.nodes.n && list.nodes.items[0]->kind == JINJA_SLICE))
-            return tuple ? (sw_jinja_fail_line(parser->run, line, "a slice beside other indices"), NULL) : NULL;
+            return tuple ? (sw_jinja_fail_line(parser->run, line, "a slice beside other indices"),
+                            NULL)
+                         : NULL;
         tuple->as.list = list.nodes;
         index = tuple;
     }
     node->as.item.owner = owner;
     node->as.item.index = index;
-    return sw_jinja_expect(parser, JINJA_TOKEN_BRACKET_END) && sw_jinja_below(parser, node, owner) ? node : NULL;
+    return sw_jinja_expect(parser, JINJA_TOKEN_BRACKET_END) && sw_jinja_below(parser, node, owner)
+               ? node
+               : NULL;
 }
 
 static jinja_node *parse_dot(jinja_parser *parser, jinja_node *owner) {
@@ -233,7 +251,8 @@ static jinja_node *parse_dot(jinja_parser *parser, jinja_node *owner) {
         return node;
     }
     if (!sw_jinja_is(parser, JINJA_TOKEN_INTEGER)) {
-        sw_jinja_fail_line(parser->run, parser->at->line, "expected name or number behind the dot, got '%s'",
+        sw_jinja_fail_line(parser->run, parser->at->line,
+                           "expected name or number behind the dot, got '%s'",
                            sw_jinja_token_words(parser->at));
         return NULL;
     }
@@ -261,13 +280,15 @@ jinja_node *sw_jinja_parse_postfix(jinja_parser *parser, jinja_node *node) {
 
 jinja_node *sw_jinja_parse_unary(jinja_parser *parser, bool with_filter) {
     int line = parser->at->line;
-    bool is_minus = sw_jinja_is(parser, JINJA_TOKEN_MINUS), is_plus = sw_jinja_is(parser, JINJA_TOKEN_PLUS);
+    bool is_minus = sw_jinja_is(parser, JINJA_TOKEN_MINUS),
+         is_plus = sw_jinja_is(parser, JINJA_TOKEN_PLUS);
     jinja_node *node = NULL;
     if (is_minus || is_plus) {
         if (sw_jinja_nest(parser) && sw_jinja_step(parser))
             node = sw_jinja_parse_unary(parser, false);
         parser->depth--;
-        node = sw_jinja_make_binary(parser, is_minus ? JINJA_NEGATIVE : JINJA_POSITIVE, line, node, NULL);
+        node = sw_jinja_make_binary(parser, is_minus ? JINJA_NEGATIVE : JINJA_POSITIVE, line, node,
+                                    NULL);
     } else {
         node = sw_jinja_parse_primary(parser, false);
     }

@@ -32,7 +32,8 @@ static jinja_node *parse_name(jinja_parser *parser, bool with_part) {
         return NULL;
     node->as.name.name = name;
     node->as.name.context = -1;
-    if (is_part && (!sw_jinja_step(parser) || !(node->as.name.attribute = sw_jinja_expect_name(parser))))
+    if (is_part &&
+        (!sw_jinja_step(parser) || !(node->as.name.attribute = sw_jinja_expect_name(parser))))
         return NULL;
     return node;
 }
@@ -66,7 +67,8 @@ static jinja_node *parse_items(jinja_parser *parser, jinja_node_kind kind, jinja
             return NULL;
         if (kind != JINJA_MAKE_DICT)
             continue;
-        item = sw_jinja_expect(parser, JINJA_TOKEN_COLON) ? sw_jinja_parse_expression(parser, true) : NULL;
+        item = sw_jinja_expect(parser, JINJA_TOKEN_COLON) ? sw_jinja_parse_expression(parser, true)
+                                                          : NULL;
         if (!item || !sw_jinja_append(parser, &list, item) || !sw_jinja_below(parser, node, item))
             return NULL;
     }
@@ -74,8 +76,8 @@ static jinja_node *parse_items(jinja_parser *parser, jinja_node_kind kind, jinja
     return sw_jinja_expect(parser, end) ? node : NULL;
 }
 
-static jinja_node *parse_tuple_of(jinja_parser *parser, bool is_target, bool with_part, bool with_conditional,
-                                  bool has_parentheses);
+static jinja_node *parse_tuple_of(jinja_parser *parser, bool is_target, bool with_part,
+                                  bool with_conditional, bool has_parentheses);
 
 jinja_node *sw_jinja_parse_primary(jinja_parser *parser, bool with_part) {
     jinja_node *node;
@@ -96,24 +98,26 @@ jinja_node *sw_jinja_parse_primary(jinja_parser *parser, bool with_part) {
     case JINJA_TOKEN_BRACE:
         return parse_items(parser, JINJA_MAKE_DICT, JINJA_TOKEN_BRACE_END);
     default:
-        sw_jinja_fail_line(parser->run, parser->at->line, "unexpected '%s'", sw_jinja_token_words(parser->at));
+        sw_jinja_fail_line(parser->run, parser->at->line, "unexpected '%s'",
+                           sw_jinja_token_words(parser->at));
         return NULL;
     }
 }
 
-static jinja_node *parse_tuple_of(jinja_parser *parser, bool is_target, bool with_part, bool with_conditional,
-                                  bool has_parentheses) {
+static jinja_node *parse_tuple_of(jinja_parser *parser, bool is_target, bool with_part,
+                                  bool with_conditional, bool has_parentheses) {
     int line = parser->at->line;
     jinja_node_list list = {0};
     bool is_tuple = false;
     for (;;) {
         if (list.nodes.n && !sw_jinja_expect(parser, JINJA_TOKEN_COMMA))
             return NULL;
-        if (sw_jinja_is(parser, JINJA_TOKEN_VARIABLE_END) || sw_jinja_is(parser, JINJA_TOKEN_BLOCK_END) ||
+        if (sw_jinja_is(parser, JINJA_TOKEN_VARIABLE_END) ||
+            sw_jinja_is(parser, JINJA_TOKEN_BLOCK_END) ||
             sw_jinja_is(parser, JINJA_TOKEN_PARENTHESIS_END))
             break;
-        jinja_node *item =
-            is_target ? sw_jinja_parse_primary(parser, with_part) : sw_jinja_parse_expression(parser, with_conditional);
+        jinja_node *item = is_target ? sw_jinja_parse_primary(parser, with_part)
+                                     : sw_jinja_parse_expression(parser, with_conditional);
         if (!item || !sw_jinja_append(parser, &list, item))
             return NULL;
         if (!sw_jinja_is(parser, JINJA_TOKEN_COMMA))
@@ -124,7 +128,8 @@ static jinja_node *parse_tuple_of(jinja_parser *parser, bool is_target, bool wit
     if (!is_tuple && list.nodes.n)
         return list.nodes.items[0];
     if (!is_tuple && !has_parentheses) {
-        sw_jinja_fail_line(parser->run, parser->at->line, "Expected an expression, got '%s'", sw_jinja_token_words(parser->at));
+        sw_jinja_fail_line(parser->run, parser->at->line, "Expected an expression, got '%s'",
+                           sw_jinja_token_words(parser->at));
         return NULL;
     }
     jinja_node *node = sw_jinja_node(parser, JINJA_MAKE_TUPLE, line);
@@ -142,7 +147,8 @@ jinja_node *sw_jinja_parse_tuple(jinja_parser *parser, bool with_conditional) {
 
 /* Names, and tuples of what can be assigned to. */
 static bool check_target(jinja_parser *parser, jinja_node *node) {
-    static const char *const words[] = {[JINJA_CONSTANT] = "const", [JINJA_MAKE_LIST] = "list", [JINJA_MAKE_DICT] = "dict"};
+    static const char *const words[] = {
+        [JINJA_CONSTANT] = "const", [JINJA_MAKE_LIST] = "list", [JINJA_MAKE_DICT] = "dict"};
     if (node->kind == JINJA_NAME && sw_jinja_is_word(node->as.name.name, "loop")) {
         parser->n_loop_stores++;
         parser->loop_store_line = node->line;
@@ -154,7 +160,8 @@ static bool check_target(jinja_parser *parser, jinja_node *node) {
             return false;
     const char *word = node->kind <= JINJA_MAKE_DICT ? words[node->kind] : NULL;
     return node->kind == JINJA_MAKE_TUPLE ||
-           sw_jinja_fail_line(parser->run, node->line, "can't assign to %s", word ? word : "an expression");
+           sw_jinja_fail_line(parser->run, node->line, "can't assign to %s",
+                              word ? word : "an expression");
 }
 
 jinja_node *sw_jinja_parse_target(jinja_parser *parser, bool with_part) {

@@ -36,17 +36,19 @@ bool sw_jinja_step(jinja_parser *parser) {
         parser->at++;
     const jinja_token *token = parser->at;
     if (token->kind == JINJA_TOKEN_ERROR)
-        return sw_jinja_fail_line(parser->run, token->line, "%.*s", (int)token->value.as.text->n_bytes,
-                                  token->value.as.text->bytes);
+        return sw_jinja_fail_line(parser->run, token->line, "%.*s",
+                                  (int)token->value.as.text->n_bytes, token->value.as.text->bytes);
     return true;
 }
 
 bool sw_jinja_is_named(const jinja_parser *parser, const char *name) {
-    return parser->at->kind == JINJA_TOKEN_NAME && sw_jinja_is_word(parser->at->value.as.text, name);
+    return parser->at->kind == JINJA_TOKEN_NAME &&
+           sw_jinja_is_word(parser->at->value.as.text, name);
 }
 
 static const jinja_token *next_token(const jinja_parser *parser) {
-    return parser->at + (parser->at->kind != JINJA_TOKEN_END && parser->at->kind != JINJA_TOKEN_ERROR);
+    return parser->at +
+           (parser->at->kind != JINJA_TOKEN_END && parser->at->kind != JINJA_TOKEN_ERROR);
 }
 
 bool sw_jinja_next_is(const jinja_parser *parser, jinja_token_kind kind) {
@@ -71,20 +73,25 @@ bool sw_jinja_skip_named(jinja_parser *parser, const char *name, bool *was_there
 bool sw_jinja_fail_expected(jinja_parser *parser, const char *expected) {
     const jinja_token *token = parser->at;
     if (token->kind == JINJA_TOKEN_END)
-        return sw_jinja_fail_line(parser->run, token->line, "unexpected end of template, expected '%s'", expected);
+        return sw_jinja_fail_line(parser->run, token->line,
+                                  "unexpected end of template, expected '%s'", expected);
     if (token->kind == JINJA_TOKEN_NAME)
         return sw_jinja_fail_line(parser->run, token->line, "expected '%s', got '%.*s'", expected,
-                                  (int)smaller(token->value.as.text->n_bytes, 200), token->value.as.text->bytes);
-    return sw_jinja_fail_line(parser->run, token->line, "expected '%s', got '%s'", expected, sw_jinja_token_words(token));
+                                  (int)smaller(token->value.as.text->n_bytes, 200),
+                                  token->value.as.text->bytes);
+    return sw_jinja_fail_line(parser->run, token->line, "expected '%s', got '%s'", expected,
+                              sw_jinja_token_words(token));
 }
 
 bool sw_jinja_expect(jinja_parser *parser, jinja_token_kind kind) {
     jinja_token token = {.kind = kind};
-    return sw_jinja_is(parser, kind) ? sw_jinja_step(parser) : sw_jinja_fail_expected(parser, sw_jinja_token_words(&token));
+    return sw_jinja_is(parser, kind) ? sw_jinja_step(parser)
+                                     : sw_jinja_fail_expected(parser, sw_jinja_token_words(&token));
 }
 
 bool sw_jinja_expect_named(jinja_parser *parser, const char *name) {
-    return sw_jinja_is_named(parser, name) ? sw_jinja_step(parser) : sw_jinja_fail_expected(parser, name);
+    return sw_jinja_is_named(parser, name) ? sw_jinja_step(parser)
+                                           : sw_jinja_fail_expected(parser, name);
 }
 
 jinja_text *sw_jinja_expect_name(jinja_parser *parser) {
@@ -99,7 +106,8 @@ jinja_text *sw_jinja_expect_name(jinja_parser *parser) {
 bool sw_jinja_nest(jinja_parser *parser) {
     if (++parser->depth <= JINJA_MAX_NESTING)
         return true;
-    return sw_jinja_fail_line(parser->run, parser->at->line, "more than %d things inside one another", JINJA_MAX_NESTING);
+    return sw_jinja_fail_line(parser->run, parser->at->line,
+                              "more than %d things inside one another", JINJA_MAX_NESTING);
 }
 
 jinja_node *sw_jinja_node(jinja_parser *parser, jinja_node_kind kind, int line) {
@@ -117,7 +125,9 @@ bool sw_jinja_below(jinja_parser *parser, jinja_node *node, const jinja_node *ch
         node->height = child->height + 1;
     if (node->height <= MAX_HEIGHT)
         return true;
-    return sw_jinja_fail_line(parser->run, node->line, "an expression of more than %d operations inside one another", MAX_HEIGHT);
+    return sw_jinja_fail_line(parser->run, node->line,
+                              "an expression of more than %d operations inside one another",
+                              MAX_HEIGHT);
 }
 
 bool sw_jinja_append(jinja_parser *parser, jinja_node_list *list, jinja_node *node) {

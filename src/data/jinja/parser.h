@@ -1,5 +1,5 @@
-/* parser.h: what the parts of the parser share: parser.c has tokens and nodes, parse_statement.c statements, parse_expression.c,
- * parse_operand.c and parse_primary.c what stands in them. */
+/* parser.h: what the parts of the parser share: parser.c has tokens and nodes, parse_statement.c
+ * statements, parse_expression.c, parse_operand.c and parse_primary.c what stands in them. */
 #ifndef SW_DATA_JINJA_PARSER_H
 #define SW_DATA_JINJA_PARSER_H
 
@@ -18,7 +18,8 @@ typedef struct jinja_parser {
     sw_jinja *template;
     const jinja_token *at;
     int depth;
-    const jinja_node *unknown; /* the first filter or test that does not exist and is not in the branch of an if */
+    const jinja_node *unknown; /* the first filter or test that does not exist and is not in the
+                                  branch of an if */
     bool is_in_loop;           /* break and continue have a loop to go to */
     int n_loop_stores;         /* names `loop` that are set */
     int loop_store_line;       /* of the last one */
@@ -66,7 +67,8 @@ jinja_node *sw_jinja_parse_expression(jinja_parser *parser, bool with_conditiona
 /* One, or a tuple without parentheses. */
 jinja_node *sw_jinja_parse_tuple(jinja_parser *parser, bool with_conditional);
 /* An operation on one value or two (NULL: failed before). */
-jinja_node *sw_jinja_make_binary(jinja_parser *parser, jinja_node_kind kind, int line, jinja_node *left, jinja_node *right);
+jinja_node *sw_jinja_make_binary(jinja_parser *parser, jinja_node_kind kind, int line,
+                                 jinja_node *left, jinja_node *right);
 /* A value with its signs and all that is written behind it; filters and tests too, or not. */
 jinja_node *sw_jinja_parse_unary(jinja_parser *parser, bool with_filter);
 /* A name, a literal, brackets; with_part: name.attribute as a target. */
@@ -76,7 +78,8 @@ jinja_node *sw_jinja_parse_postfix(jinja_parser *parser, jinja_node *node);
 /* What can be assigned to: a name, name.attribute (`with_part`), a tuple of them. */
 jinja_node *sw_jinja_parse_target(jinja_parser *parser, bool with_part);
 jinja_node *sw_jinja_parse_target_name(jinja_parser *parser);
-/* `| name(...)`, more than one; without the first bar where `is_begun`. `node` may be NULL: what a block prints. */
+/* `| name(...)`, more than one; without the first bar where `is_begun`. `node` may be NULL: what a
+ * block prints. */
 jinja_node *sw_jinja_parse_filters(jinja_parser *parser, jinja_node *node, bool is_begun);
 
 #endif

@@ -45,7 +45,8 @@ static bool read_name(percent *pc, const jinja_value **value) {
         return sw_jinja_fail(pc->run, "format requires a mapping");
     *value = sw_jinja_get_text(pc->whole->as.dict, name);
     pc->n_used = pc->n_values;
-    return *value || sw_jinja_fail(pc->run, "the format's key '%.*s' is not there", (int)name->n_bytes, name->bytes);
+    return *value || sw_jinja_fail(pc->run, "the format's key '%.*s' is not there",
+                                   (int)name->n_bytes, name->bytes);
 }
 
 /* A number in the format, or * for one among the values. */
@@ -99,7 +100,8 @@ static bool write_number(percent *pc, const jinja_value *value, jinja_field *fie
     if (value->kind == JINJA_UNDEFINED && (is_of_reals || is_decimal))
         return sw_jinja_fail_undefined(pc->run, value);
     if (!sw_jinja_is_number(value) || (value->kind == JINJA_REAL && !is_of_reals && !is_decimal))
-        return sw_jinja_fail(pc->run, "%%%c format: a number is required, not %s", field->type, sw_jinja_type_name(value));
+        return sw_jinja_fail(pc->run, "%%%c format: a number is required, not %s", field->type,
+                             sw_jinja_type_name(value));
     if (is_decimal) {
         if (value->kind == JINJA_REAL && !sw_jinja_whole_of(pc->run, trunc(value->as.real), &whole))
             return false;
@@ -156,7 +158,8 @@ static bool write_one(percent *pc) {
         return sw_jinja_fail(pc->run, "incomplete format");
     field.type = *pc->at++;
     if (!strchr("sracdiuoxXeEfFgG", field.type) || !field.type)
-        return sw_jinja_fail(pc->run, "unsupported format character '%c' in '%%' format", field.type >= ' ' ? field.type : '?');
+        return sw_jinja_fail(pc->run, "unsupported format character '%c' in '%%' format",
+                             field.type >= ' ' ? field.type : '?');
     if (!value && !next_value(pc, &value))
         return false;
     field.align = is_left ? '<' : '>';
@@ -173,12 +176,15 @@ static bool write_one(percent *pc) {
     return write_number(pc, value, &field);
 }
 
-/* Does Python take it for a mapping, of which some may be left over? All that has x[...] does, but tuples and texts. */
+/* Does Python take it for a mapping, of which some may be left over? All that has x[...] does, but
+ * tuples and texts. */
 static bool may_be_left_over(const jinja_value *value) {
-    return value->kind == JINJA_DICT || value->kind == JINJA_LIST || value->kind == JINJA_RANGE || value->kind == JINJA_UNDEFINED;
+    return value->kind == JINJA_DICT || value->kind == JINJA_LIST || value->kind == JINJA_RANGE ||
+           value->kind == JINJA_UNDEFINED;
 }
 
-bool sw_jinja_percent(jinja_run *run, const jinja_text *format, const jinja_value *values, jinja_value *out) {
+bool sw_jinja_percent(jinja_run *run, const jinja_text *format, const jinja_value *values,
+                      jinja_value *out) {
     jinja_start start = sw_jinja_start(run);
     percent pc = {.run = run,
                   .at = format->bytes,

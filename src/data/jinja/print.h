@@ -4,7 +4,8 @@
 
 #include "data/jinja/run.h"
 
-/* str(value), with the marks that a text carries; failed for what Python prints as an address, as a function. */
+/* str(value), with the marks that a text carries; failed for what Python prints as an address, as a
+ * function. */
 bool sw_jinja_print(jinja_run *run, const jinja_value *value);
 /* repr(value). With `is_ascii`, ascii(value). */
 bool sw_jinja_show(jinja_run *run, const jinja_value *value, bool is_ascii);

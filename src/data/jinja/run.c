@@ -40,16 +40,19 @@ bool sw_jinja_fail_memory(jinja_run *run) {
 }
 
 bool sw_jinja_fail_steps(jinja_run *run) {
-    return sw_jinja_fail(run, "the template goes on for too long (more than %" PRId64 " steps)", run->options.max_steps);
+    return sw_jinja_fail(run, "the template goes on for too long (more than %" PRId64 " steps)",
+                         run->options.max_steps);
 }
 
 bool sw_jinja_fail_depth(jinja_run *run) {
-    return sw_jinja_fail(run, "calls or loops within one another without end (more than %d levels)", JINJA_MAX_DEPTH);
+    return sw_jinja_fail(run, "calls or loops within one another without end (more than %d levels)",
+                         JINJA_MAX_DEPTH);
 }
 
 void *sw_jinja_take_slowly(jinja_run *run, int64_t bytes) {
     if (bytes < 0 || bytes > run->memory_left) {
-        sw_jinja_fail(run, "the template's values take more than %" PRId64 " MiB of memory", run->options.max_memory >> 20);
+        sw_jinja_fail(run, "the template's values take more than %" PRId64 " MiB of memory",
+                      run->options.max_memory >> 20);
         return NULL;
     }
     int64_t need = larger((bytes + 15) & ~INT64_C(15), 16), capacity = FIRST_CHUNK;
@@ -99,7 +102,8 @@ jinja_value *sw_jinja_push(jinja_run *run, int64_t n) {
 
 static bool widen(jinja_run *run, int64_t n_bytes) {
     if (n_bytes > run->options.max_output - run->n_output)
-        return sw_jinja_fail(run, "more than %" PRId64 " MiB of text", run->options.max_output >> 20);
+        return sw_jinja_fail(run, "more than %" PRId64 " MiB of text",
+                             run->options.max_output >> 20);
     int64_t capacity = larger(2 * run->memory->output_capacity, run->n_output + n_bytes);
     char *wider = realloc(run->memory->output, (size_t)capacity);
     if (!wider)
@@ -112,7 +116,8 @@ static bool widen(jinja_run *run, int64_t n_bytes) {
 /* Room for n more bytes of output. */
 static inline bool reserve(jinja_run *run, int64_t n_bytes) {
     int64_t n = run->n_output + n_bytes;
-    return (n <= run->memory->output_capacity && n <= run->options.max_output) || widen(run, n_bytes);
+    return (n <= run->memory->output_capacity && n <= run->options.max_output) ||
+           widen(run, n_bytes);
 }
 
 bool sw_jinja_write(jinja_run *run, const char *bytes, int64_t n_bytes) {
@@ -135,7 +140,8 @@ bool sw_jinja_write_repeated(jinja_run *run, const char *bytes, int64_t n_bytes,
     if (n_bytes <= 0 || times <= 0)
         return true;
     if (times > run->options.max_output / n_bytes)
-        return sw_jinja_fail(run, "more than %" PRId64 " MiB of text", run->options.max_output >> 20);
+        return sw_jinja_fail(run, "more than %" PRId64 " MiB of text",
+                             run->options.max_output >> 20);
     int64_t total = n_bytes * times, n = n_bytes;
     if (!sw_jinja_spend_bytes(run, total) || !reserve(run, total))
         return false;

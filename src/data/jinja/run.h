@@ -1,10 +1,10 @@
 /* run.h: a rendering in progress: its memory, its bounds, what it has written and why it failed.
  *
- * Functions that can fail return false (or NULL) and have told the reason, once, where it was found; callers pass that on. The
- * statement or expression that was at work then adds its line.
+ * Functions that can fail return false (or NULL) and have told the reason, once, where it was
+ * found; callers pass that on. The statement or expression that was at work then adds its line.
  *
- * All text is made at the end of the output: a text that is a value is written there, collected into the rendering's memory and
- * taken off again. So there is one way to write, and one bound.
+ * All text is made at the end of the output: a text that is a value is written there, collected
+ * into the rendering's memory and taken off again. So there is one way to write, and one bound.
  */
 #ifndef SW_DATA_JINJA_RUN_H
 #define SW_DATA_JINJA_RUN_H
@@ -15,7 +15,8 @@
 #include "data/jinja/value.h"
 
 enum {
-    JINJA_MAX_DEPTH = 1200,       /* expressions, statements and calls within one another while rendering */
+    JINJA_MAX_DEPTH =
+        1200, /* expressions, statements and calls within one another while rendering */
     JINJA_MAX_NESTING = 150,      /* in a template's text */
     JINJA_MAX_RANGE = 100000,     /* numbers in a range, as the reference has it */
     JINJA_MAX_BIG_LIMBS = 512,    /* 16,384 bits: beyond the 4,300 digits that Python prints */
@@ -30,7 +31,8 @@ enum {
 typedef struct jinja_chunk {
     struct jinja_chunk *next;
     size_t capacity;
-    uint16_t *origins; /* [capacity] origin.h; NULL: nobody has asked yet. Those from n_traced on are 0 */
+    uint16_t *
+        origins; /* [capacity] origin.h; NULL: nobody has asked yet. Those from n_traced on are 0 */
     size_t n_traced;
     _Alignas(16) char bytes[];
 } jinja_chunk;
@@ -65,7 +67,8 @@ struct jinja_run {
     int32_t *generation_lines; /* of generation blocks, each time they ran */
     int n_generations, generations_capacity;
     int origin;           /* of the data that is being read */
-    jinja_value *context; /* [template's names] what a name is that no scope knows; missing: not asked yet, or not there */
+    jinja_value *context; /* [template's names] what a name is that no scope knows; missing: not
+                             asked yet, or not there */
     bool *is_asked;
     /* The failure: SW_OK until there is one. */
     sw_status status;
@@ -73,7 +76,8 @@ struct jinja_run {
     char message[SW_MESSAGE_BYTES];
 };
 
-/* Memory of the rendering, aligned for any value, not zeroed; NULL (failed) beyond the bound or where the machine has none. */
+/* Memory of the rendering, aligned for any value, not zeroed; NULL (failed) beyond the bound or
+ * where the machine has none. */
 void *sw_jinja_take_slowly(jinja_run *run, int64_t bytes);
 static inline void *sw_jinja_take(jinja_run *run, int64_t bytes) {
     int64_t need = ((bytes ? bytes : 1) + 15) & ~INT64_C(15);
@@ -111,13 +115,15 @@ static inline void sw_jinja_leave(jinja_run *run) {
     run->depth--;
 }
 
-/* Room for n values that lives until the caller sets run->n_stack back; many come from the rendering's memory. NULL: failed. */
+/* Room for n values that lives until the caller sets run->n_stack back; many come from the
+ * rendering's memory. NULL: failed. */
 jinja_value *sw_jinja_push(jinja_run *run, int64_t n);
 
 /* Write text, or one character. */
 bool sw_jinja_write(jinja_run *run, const char *bytes, int64_t n_bytes);
 bool sw_jinja_write_code(jinja_run *run, uint32_t code);
-bool sw_jinja_write_format(jinja_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool sw_jinja_write_format(jinja_run *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 bool sw_jinja_write_repeated(jinja_run *run, const char *bytes, int64_t n_bytes, int64_t times);
 static inline bool sw_jinja_write_words(jinja_run *run, const char *words) {
     return sw_jinja_write(run, words, (int64_t)__builtin_strlen(words));
@@ -141,11 +147,13 @@ static inline void sw_jinja_drop(jinja_run *run, jinja_start start) {
     run->n_marks = start.n_marks;
 }
 
-/* Generation blocks: one that begins to run gets an id; what it wrote is marked, also each time that it is printed later. */
+/* Generation blocks: one that begins to run gets an id; what it wrote is marked, also each time
+ * that it is printed later. */
 bool sw_jinja_begin_generation(jinja_run *run, int line, int *id);
 bool sw_jinja_mark_output(jinja_run *run, int64_t first, int64_t end, int id);
 
-/* Begin with what is kept (NULL at first), and end: what is kept is small then. SW_NO_MEMORY where the machine has none. */
+/* Begin with what is kept (NULL at first), and end: what is kept is small then. SW_NO_MEMORY where
+ * the machine has none. */
 sw_status sw_jinja_begin(jinja_run *run, sw_jinja_memory **kept);
 void sw_jinja_end(jinja_run *run);
 void sw_jinja_memory_free(sw_jinja_memory *memory);

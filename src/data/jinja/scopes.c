@@ -1,11 +1,14 @@
 /* scopes.c: which variable a name is.
  *
- * Jinja makes a Python function of a template, and what its scopes mean follows from that function's variables; this is the same
- * analysis (its idtracking). A scope knows the names that it sets and those that it reads and no scope around it knows. On entry
- * the former begin unset, or with the value that the scope around has (an alias); the latter are asked of the context. So a
- * loop's body begins every round anew, what an `if` sets stays, and a name that a scope sets anywhere is that scope's everywhere.
+ * Jinja makes a Python function of a template, and what its scopes mean follows from that
+ * function's variables; this is the same analysis (its idtracking). A scope knows the names that it
+ * sets and those that it reads and no scope around it knows. On entry the former begin unset, or
+ * with the value that the scope around has (an alias); the latter are asked of the context. So a
+ * loop's body begins every round anew, what an `if` sets stays, and a name that a scope sets
+ * anywhere is that scope's everywhere.
  *
- * A variable is a slot: one for each function, depth of scope and name, so that scopes side by side share them, as there.
+ * A variable is a slot: one for each function, depth of scope and name, so that scopes side by side
+ * share them, as there.
  */
 #include "base/integer.h"
 #include "data/jinja/collection.h"
@@ -29,7 +32,9 @@ static int32_t context_of(jinja_settler *st, jinja_text *name) {
         st->names_capacity = wider;
     }
     template->names[template->n_names++] = name;
-    return sw_jinja_put(st->run, &st->names, name, 0, (void *)(intptr_t) template->n_names) ? template->n_names - 1 : -1;
+    return sw_jinja_put(st->run, &st->names, name, 0, (void *)(intptr_t) template->n_names)
+               ? template->n_names - 1
+               : -1;
 }
 
 static jinja_place place_from(const jinja_function *from, const jinja_symbol *sy) {
@@ -64,18 +69,20 @@ static bool settle_loads(jinja_settler *st, const jinja_known *sc, jinja_scope *
 /* More of `settle`: is what is set here the template's own, which its blocks see? */
 static bool settle(jinja_settler *st, jinja_known *sc, jinja_node *node, void *is_outermost);
 
-static bool settle_name(jinja_settler *st, const jinja_known *sc, jinja_node *node, bool is_exported) {
+static bool settle_name(jinja_settler *st, const jinja_known *sc, jinja_node *node,
+                        bool is_exported) {
     const jinja_symbol *sy = sw_jinja_find_symbol(sc, node->as.name.name);
     if (!sy)
-        return sw_jinja_fail_line(st->run, node->line, "'%.*s' cannot be resolved here", (int)node->as.name.name->n_bytes,
-                                  node->as.name.name->bytes);
+        return sw_jinja_fail_line(st->run, node->line, "'%.*s' cannot be resolved here",
+                                  (int)node->as.name.name->n_bytes, node->as.name.name->bytes);
     node->as.name.place = place_from(sc->function, sy);
     if (is_exported && st->template->blocks.n)
         node->as.name.context = context_of(st, node->as.name.name);
     return st->run->status == SW_OK;
 }
 
-static bool settle_target(jinja_settler *st, const jinja_known *sc, jinja_node *target, bool is_exported) {
+static bool settle_target(jinja_settler *st, const jinja_known *sc, jinja_node *target,
+                          bool is_exported) {
     if (target->kind != JINJA_MAKE_TUPLE)
         return settle_name(st, sc, target, is_exported && target->kind == JINJA_NAME);
     for (int32_t i = 0; i < target->as.list.n; i++)
@@ -101,10 +108,12 @@ static void list_slots(const jinja_known *sc, const jinja_node *target, int32_t 
 static bool settle_loop_test(jinja_settler *st, jinja_known *sc, jinja_node *node) {
     jinja_known *inner = sw_jinja_make_known(st, sc, sw_jinja_make_function(st, sc->function));
     if (!inner || !sw_jinja_store_target(st, inner, node->as.loop.target, true) ||
-        !sw_jinja_analyse(st, inner, node->as.loop.test, NULL) || !settle_loads(st, inner, &node->as.loop.test_body.scope) ||
+        !sw_jinja_analyse(st, inner, node->as.loop.test, NULL) ||
+        !settle_loads(st, inner, &node->as.loop.test_body.scope) ||
         !settle(st, inner, node->as.loop.test, NULL))
         return false;
-    int32_t *slots = sw_jinja_take(st->run, count_names(node->as.loop.target) * (int64_t)sizeof *slots);
+    int32_t *slots =
+        sw_jinja_take(st->run, count_names(node->as.loop.target) * (int64_t)sizeof *slots);
     if (!slots)
         return false;
     node->as.loop.test_slots = slots;
@@ -120,13 +129,17 @@ static void capture(jinja_function *of) {
 
 static bool settle_for(jinja_settler *st, jinja_known *sc, jinja_node *node) {
     bool is_extended = node->as.loop.is_recursive;
-    jinja_function *of = node->as.loop.is_recursive ? sw_jinja_make_function(st, sc->function) : sc->function;
-    jinja_known *inner = sw_jinja_make_known(st, sc, of), *otherwise = sw_jinja_make_known(st, sc, of);
-    if (!inner || !otherwise || (!is_extended && !sw_jinja_reads(st, &node->as.loop.body, "loop", &is_extended)))
+    jinja_function *of =
+        node->as.loop.is_recursive ? sw_jinja_make_function(st, sc->function) : sc->function;
+    jinja_known *inner = sw_jinja_make_known(st, sc, of),
+                *otherwise = sw_jinja_make_known(st, sc, of);
+    if (!inner || !otherwise ||
+        (!is_extended && !sw_jinja_reads(st, &node->as.loop.body, "loop", &is_extended)))
         return false;
     if (is_extended) {
         jinja_value key = sw_jinja_of_text(sw_jinja_words(st->run, "loop"));
-        const jinja_value *word = key.as.text ? sw_jinja_get_text(st->template->words, key.as.text) : NULL;
+        const jinja_value *word =
+            key.as.text ? sw_jinja_get_text(st->template->words, key.as.text) : NULL;
         jinja_text *name = word ? word->as.text : key.as.text;
         if (!name || !sw_jinja_declare(st, inner, name))
             return false;
@@ -137,18 +150,23 @@ static bool settle_for(jinja_settler *st, jinja_known *sc, jinja_node *node) {
     if (!sw_jinja_store_target(st, inner, node->as.loop.target, true) ||
         !sw_jinja_each(st, inner, &node->as.loop.body, sw_jinja_analyse, NULL) ||
         !sw_jinja_each(st, otherwise, &node->as.loop.otherwise, sw_jinja_analyse, NULL) ||
-        !settle_loads(st, inner, &node->as.loop.scope) || !settle_loads(st, otherwise, &node->as.loop.otherwise_scope))
+        !settle_loads(st, inner, &node->as.loop.scope) ||
+        !settle_loads(st, otherwise, &node->as.loop.otherwise_scope))
         return false;
-    if ((node->as.loop.test && !settle_loop_test(st, sc, node)) || !settle(st, sc, node->as.loop.iterated, NULL) ||
-        !settle_target(st, inner, node->as.loop.target, false) || !sw_jinja_each(st, inner, &node->as.loop.body, settle, NULL) ||
+    if ((node->as.loop.test && !settle_loop_test(st, sc, node)) ||
+        !settle(st, sc, node->as.loop.iterated, NULL) ||
+        !settle_target(st, inner, node->as.loop.target, false) ||
+        !sw_jinja_each(st, inner, &node->as.loop.body, settle, NULL) ||
         !sw_jinja_each(st, otherwise, &node->as.loop.otherwise, settle, NULL))
         return false;
-    node->as.loop.body_of_itself = (jinja_body){.n_slots = of->n_slots, .is_captured = of->is_captured};
+    node->as.loop.body_of_itself =
+        (jinja_body){.n_slots = of->n_slots, .is_captured = of->is_captured};
     return true;
 }
 
 /* A parameter that a macro has when its body speaks of it; -1: it does not. */
-static bool settle_special(jinja_settler *st, jinja_known *inner, jinja_node *node, const char *word, int32_t *slot) {
+static bool settle_special(jinja_settler *st, jinja_known *inner, jinja_node *node,
+                           const char *word, int32_t *slot) {
     bool is_read, is_parameter = false;
     *slot = -1;
     if (!sw_jinja_reads(st, &node->as.macro.body, word, &is_read))
@@ -166,8 +184,9 @@ static bool settle_special(jinja_settler *st, jinja_known *inner, jinja_node *no
         int32_t n_without = parameters->n - node->as.macro.signature.defaults.n;
         for (int32_t i = 0; i < n_without; i++)
             if (sw_jinja_is_word(parameters->items[i]->as.name.name, word))
-                return sw_jinja_fail_line(st->run, node->line,
-                                          "the parameter 'caller' of a macro must have a default, or be left out");
+                return sw_jinja_fail_line(
+                    st->run, node->line,
+                    "the parameter 'caller' of a macro must have a default, or be left out");
     }
     if (is_parameter || !name)
         return true;
@@ -205,7 +224,8 @@ static bool settle_macro(jinja_settler *st, jinja_known *sc, jinja_node *node) {
 static bool settle_block(jinja_settler *st, jinja_node *node) {
     jinja_known *inner = sw_jinja_make_known(st, NULL, sw_jinja_make_function(st, NULL));
     if (!inner || !sw_jinja_each(st, inner, &node->as.macro.body, sw_jinja_analyse, NULL) ||
-        !settle_loads(st, inner, &node->as.macro.frame.scope) || !sw_jinja_each(st, inner, &node->as.macro.body, settle, NULL))
+        !settle_loads(st, inner, &node->as.macro.frame.scope) ||
+        !sw_jinja_each(st, inner, &node->as.macro.body, settle, NULL))
         return false;
     node->as.macro.frame.n_slots = inner->function->n_slots;
     node->as.macro.frame.is_captured = true;
@@ -220,7 +240,8 @@ static bool settle_with(jinja_settler *st, jinja_known *sc, jinja_node *node) {
         if (!sw_jinja_store_target(st, inner, node->as.with.targets.items[i], true))
             return false;
     if (!sw_jinja_each(st, inner, &node->as.with.body, sw_jinja_analyse, NULL) ||
-        !settle_loads(st, inner, &node->as.with.scope) || !sw_jinja_each(st, sc, &node->as.with.values, settle, NULL))
+        !settle_loads(st, inner, &node->as.with.scope) ||
+        !sw_jinja_each(st, sc, &node->as.with.values, settle, NULL))
         return false;
     for (int32_t i = 0; i < node->as.with.targets.n; i++)
         if (!settle_target(st, inner, node->as.with.targets.items[i], false))
@@ -229,11 +250,13 @@ static bool settle_with(jinja_settler *st, jinja_known *sc, jinja_node *node) {
 }
 
 /* A set block, a filter block, a scope: a body, and a filter that is read in it. */
-static bool settle_captured(jinja_settler *st, jinja_known *sc, const jinja_nodes *body, jinja_node *filter, jinja_scope *out) {
+static bool settle_captured(jinja_settler *st, jinja_known *sc, const jinja_nodes *body,
+                            jinja_node *filter, jinja_scope *out) {
     jinja_known *inner = sw_jinja_make_known(st, sc, sc->function);
     return inner && sw_jinja_each(st, inner, body, sw_jinja_analyse, NULL) &&
-           sw_jinja_one(st, inner, filter, sw_jinja_analyse, NULL) && settle_loads(st, inner, out) &&
-           sw_jinja_each(st, inner, body, settle, NULL) && sw_jinja_one(st, inner, filter, settle, NULL);
+           sw_jinja_one(st, inner, filter, sw_jinja_analyse, NULL) &&
+           settle_loads(st, inner, out) && sw_jinja_each(st, inner, body, settle, NULL) &&
+           sw_jinja_one(st, inner, filter, settle, NULL);
 }
 
 static bool settle(jinja_settler *st, jinja_known *sc, jinja_node *node, void *is_outermost) {
@@ -248,22 +271,26 @@ static bool settle(jinja_settler *st, jinja_known *sc, jinja_node *node, void *i
                sw_jinja_each(st, sc, &node->as.condition.elifs, settle, is_outermost) &&
                sw_jinja_each(st, sc, &node->as.condition.otherwise, settle, is_outermost);
     case JINJA_SET:
-        return settle(st, sc, node->as.set.value, NULL) && settle_target(st, sc, node->as.set.target, is_outermost != NULL);
+        return settle(st, sc, node->as.set.value, NULL) &&
+               settle_target(st, sc, node->as.set.target, is_outermost != NULL);
     case JINJA_SET_BLOCK:
-        return settle_captured(st, sc, &node->as.set.body, node->as.set.filter, &node->as.set.scope) &&
+        return settle_captured(st, sc, &node->as.set.body, node->as.set.filter,
+                               &node->as.set.scope) &&
                settle_target(st, sc, node->as.set.target, is_outermost != NULL);
     case JINJA_WITH:
         return settle_with(st, sc, node);
     case JINJA_DEFINE_MACRO:
         capture(sc->function);
-        return settle_macro(st, sc, node) && settle_name(st, sc, node->as.macro.name, is_outermost != NULL);
+        return settle_macro(st, sc, node) &&
+               settle_name(st, sc, node->as.macro.name, is_outermost != NULL);
     case JINJA_CALL_BLOCK:
         capture(sc->function);
         return settle_macro(st, sc, node) && settle(st, sc, node->as.macro.call, NULL);
     case JINJA_GENERATION:
         return settle_macro(st, sc, node);
     case JINJA_FILTER_BLOCK:
-        return settle_captured(st, sc, &node->as.filtered.body, node->as.filtered.filter, &node->as.filtered.scope);
+        return settle_captured(st, sc, &node->as.filtered.body, node->as.filtered.filter,
+                               &node->as.filtered.scope);
     case JINJA_SCOPE:
         return settle_captured(st, sc, &node->as.filtered.body, NULL, &node->as.filtered.scope);
     case JINJA_BLOCK:
@@ -278,7 +305,8 @@ bool sw_jinja_settle_scopes(jinja_run *run, sw_jinja *template) {
     jinja_function *of = sw_jinja_make_function(&st, NULL);
     jinja_known *root = sw_jinja_make_known(&st, NULL, of);
     if (!root || !sw_jinja_each(&st, root, &template->body, sw_jinja_analyse, NULL) ||
-        !settle_loads(&st, root, &template->frame.scope) || !sw_jinja_each(&st, root, &template->body, settle, template))
+        !settle_loads(&st, root, &template->frame.scope) ||
+        !sw_jinja_each(&st, root, &template->body, settle, template))
         return false;
     template->frame.n_slots = of->n_slots;
     return true;

@@ -1,5 +1,6 @@
-/* string_literal.c: escapes. Jinja first writes what is beyond ASCII as an escape and then reads all escapes; so a backslash
- * before such a character is a backslash and the escape's letters, and that is kept here. */
+/* string_literal.c: escapes. Jinja first writes what is beyond ASCII as an escape and then reads
+ * all escapes; so a backslash before such a character is a backslash and the escape's letters, and
+ * that is kept here. */
 #include "data/jinja/string_literal.h"
 
 #include <stdio.h>
@@ -12,7 +13,9 @@ static int64_t read_digits(const char *at, const char *end, int n) {
     for (int i = 0; i < n; i++, at++) {
         if (at >= end)
             return -1;
-        int digit = *at >= '0' && *at <= '9' ? *at - '0' : (*at | 32) >= 'a' && (*at | 32) <= 'f' ? (*at | 32) - 'a' + 10 : -1;
+        int digit = *at >= '0' && *at <= '9'                 ? *at - '0'
+                    : (*at | 32) >= 'a' && (*at | 32) <= 'f' ? (*at | 32) - 'a' + 10
+                                                             : -1;
         if (digit < 0)
             return -1;
         code = code * 16 + digit;
@@ -20,15 +23,18 @@ static int64_t read_digits(const char *at, const char *end, int n) {
     return code;
 }
 
-static bool write_numbered(jinja_run *run, const char **at, const char *end, int n, const char **problem) {
+static bool write_numbered(jinja_run *run, const char **at, const char *end, int n,
+                           const char **problem) {
     int64_t code = read_digits(*at, end, n);
     if (code < 0)
-        *problem = n == 2 ? "truncated \\xXX escape" : n == 4 ? "truncated \\uXXXX escape" : "truncated \\UXXXXXXXX escape";
+        *problem = n == 2   ? "truncated \\xXX escape"
+                   : n == 4 ? "truncated \\uXXXX escape"
+                            : "truncated \\UXXXXXXXX escape";
     else if (code > 0x10FFFF)
         *problem = "illegal Unicode character";
     else if (code >= 0xD800 && code < 0xE000)
-        *problem =
-            "half a surrogate pair (\\ud800 to \\udfff) is no character; write the character itself, or \\U and eight digits";
+        *problem = "half a surrogate pair (\\ud800 to \\udfff) is no character; write the "
+                   "character itself, or \\U and eight digits";
     *at += n;
     return *problem || sw_jinja_write_code(run, (uint32_t)code);
 }
@@ -45,7 +51,8 @@ static bool write_escape(jinja_run *run, const char **at, const char *end, const
     if (c == 'x' || c == 'u' || c == 'U')
         return write_numbered(run, at, end, c == 'x' ? 2 : c == 'u' ? 4 : 8, problem);
     if (c == 'N') {
-        *problem = "characters by name (\\N{...}) are not known here; write the character itself, or \\u and four digits";
+        *problem = "characters by name (\\N{...}) are not known here; write the character itself, "
+                   "or \\u and four digits";
         return true;
     }
     if (c >= '0' && c <= '7') {
@@ -59,11 +66,16 @@ static bool write_escape(jinja_run *run, const char **at, const char *end, const
     char escape[12];
     (*at)--;
     uint32_t code = sw_utf8_next(at);
-    snprintf(escape, sizeof escape, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", code);
+    snprintf(escape, sizeof escape,
+             code < 0x100     ? "\\x%02x"
+             : code < 0x10000 ? "\\u%04x"
+                              : "\\U%08x",
+             code);
     return sw_jinja_write_words(run, escape);
 }
 
-jinja_text *sw_jinja_read_string(jinja_run *run, const char *first, const char *end, const char **problem) {
+jinja_text *sw_jinja_read_string(jinja_run *run, const char *first, const char *end,
+                                 const char **problem) {
     if (!memchr(first, '\\', (size_t)(end - first)))
         return sw_jinja_view(run, first, end - first);
     jinja_start start = sw_jinja_start(run);

@@ -1,12 +1,13 @@
-/* symbols.c: what scopes know of names while a template is read: tables by name, and how a name that is set or read gets its
- * place. */
+/* symbols.c: what scopes know of names while a template is read: tables by name, and how a name
+ * that is set or read gets its place. */
 #include "data/jinja/symbols.h"
 
 #include "base/integer.h"
 #include "data/jinja/text.h"
 
 static jinja_cell *place_of(const jinja_table *of, const void *key, int64_t number) {
-    uint64_t hash = ((uint64_t)(uintptr_t)key >> 4) * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)number * 0x85EBCA6B;
+    uint64_t hash = ((uint64_t)(uintptr_t)key >> 4) * UINT64_C(0x9E3779B97F4A7C15) +
+                    (uint64_t)number * 0x85EBCA6B;
     for (int64_t at = (int64_t)(hash >> 20) & (of->size - 1);; at = (at + 1) & (of->size - 1))
         if (!of->cells[at].key || (of->cells[at].key == key && of->cells[at].number == number))
             return &of->cells[at];
@@ -45,7 +46,8 @@ jinja_known *sw_jinja_make_known(jinja_settler *st, jinja_known *parent, jinja_f
     jinja_known *made = of ? sw_jinja_take(st->run, sizeof *made) : NULL;
     if (!made)
         return NULL;
-    *made = (jinja_known){.parent = parent, .function = of, .level = parent ? parent->level + 1 : 0};
+    *made =
+        (jinja_known){.parent = parent, .function = of, .level = parent ? parent->level + 1 : 0};
     made->last = &made->first;
     return made;
 }
@@ -92,7 +94,8 @@ jinja_symbol *sw_jinja_find_symbol(const jinja_known *sc, const jinja_text *name
     return NULL;
 }
 
-static bool define(jinja_settler *st, jinja_known *sc, jinja_symbol *sy, jinja_load_kind load, const jinja_symbol *outer) {
+static bool define(jinja_settler *st, jinja_known *sc, jinja_symbol *sy, jinja_load_kind load,
+                   const jinja_symbol *outer) {
     jinja_function *owner = sc->function;
     int64_t known = (int64_t)(intptr_t)sw_jinja_look_up(&owner->slots, sy->name, sc->level);
     if (known == 0) {
@@ -135,11 +138,13 @@ bool sw_jinja_load_name(jinja_settler *st, jinja_known *sc, jinja_text *name) {
 }
 
 /* Names that are assigned to. */
-bool sw_jinja_store_target(jinja_settler *st, jinja_known *sc, const jinja_node *target, bool is_parameter) {
+bool sw_jinja_store_target(jinja_settler *st, jinja_known *sc, const jinja_node *target,
+                           bool is_parameter) {
     if (target->kind == JINJA_NAMESPACE_PART)
         return sw_jinja_load_name(st, sc, target->as.name.name);
     if (target->kind == JINJA_NAME)
-        return is_parameter ? sw_jinja_declare(st, sc, target->as.name.name) : sw_jinja_store(st, sc, target->as.name.name);
+        return is_parameter ? sw_jinja_declare(st, sc, target->as.name.name)
+                            : sw_jinja_store(st, sc, target->as.name.name);
     for (int32_t i = 0; i < target->as.list.n; i++)
         if (!sw_jinja_store_target(st, sc, target->as.list.items[i], is_parameter))
             return false;
@@ -154,8 +159,8 @@ static bool is_stored_here(const jinja_known *sc, const jinja_text *name) {
     return false;
 }
 
-/* What branches add to the scope: all that any of them knows; what they set and the scope did not, is known on entry from
- * outside. */
+/* What branches add to the scope: all that any of them knows; what they set and the scope did not,
+ * is known on entry from outside. */
 bool sw_jinja_merge_branches(jinja_settler *st, jinja_known *sc, jinja_known *const branches[3]) {
     for (int i = 0; i < 3; i++) /* before the scope itself is said to set them */
         for (jinja_symbol *from = branches[i]->first; from; from = from->next)
@@ -176,8 +181,10 @@ bool sw_jinja_merge_branches(jinja_settler *st, jinja_known *sc, jinja_known *co
         }
     for (int i = 0; i < 3; i++)
         for (const jinja_symbol *from = branches[i]->first; from; from = from->next) {
-            const jinja_symbol *outer = from->is_new && sc->parent ? sw_jinja_find_symbol(sc->parent, from->name) : NULL;
-            if (from->is_new && !define(st, sc, own(st, sc, from->name), outer ? JINJA_LOAD_ALIAS : JINJA_LOAD_CONTEXT, outer))
+            const jinja_symbol *outer =
+                from->is_new && sc->parent ? sw_jinja_find_symbol(sc->parent, from->name) : NULL;
+            if (from->is_new && !define(st, sc, own(st, sc, from->name),
+                                        outer ? JINJA_LOAD_ALIAS : JINJA_LOAD_CONTEXT, outer))
                 return false;
         }
     return true;

@@ -1,4 +1,5 @@
-/* syntax.h: a template as a tree. The parser makes it; scopes.c then says of each name where its value lies. */
+/* syntax.h: a template as a tree. The parser makes it; scopes.c then says of each name where its
+ * value lies. */
 #ifndef SW_DATA_JINJA_SYNTAX_H
 #define SW_DATA_JINJA_SYNTAX_H
 
@@ -59,8 +60,14 @@ typedef struct jinja_place {
     int32_t hops, slot;
 } jinja_place;
 
-/* What a scope does with its variables when it is entered: those it only reads come in, those it sets begin unset. */
-typedef enum jinja_load_kind { JINJA_LOAD_PARAMETER, JINJA_LOAD_UNSET, JINJA_LOAD_ALIAS, JINJA_LOAD_CONTEXT } jinja_load_kind;
+/* What a scope does with its variables when it is entered: those it only reads come in, those it
+ * sets begin unset. */
+typedef enum jinja_load_kind {
+    JINJA_LOAD_PARAMETER,
+    JINJA_LOAD_UNSET,
+    JINJA_LOAD_ALIAS,
+    JINJA_LOAD_CONTEXT
+} jinja_load_kind;
 typedef struct jinja_load {
     jinja_load_kind kind;
     int32_t slot;
@@ -72,8 +79,8 @@ typedef struct jinja_scope {
     int32_t n_loads;
 } jinja_scope;
 
-/* What has a frame of variables of its own: the template, a macro, a call block's body, a recursive loop, a loop's condition, a
- * block. */
+/* What has a frame of variables of its own: the template, a macro, a call block's body, a recursive
+ * loop, a loop's condition, a block. */
 typedef struct jinja_body {
     jinja_scope scope;
     int32_t n_slots;
@@ -105,7 +112,8 @@ struct jinja_node {
         struct {
             jinja_text *name, *attribute; /* the attribute of a namespace's part */
             jinja_place place;
-            int32_t context; /* the name's number, for what the template's outermost level sets where it has blocks; -1 */
+            int32_t context; /* the name's number, for what the template's outermost level sets
+                                where it has blocks; -1 */
             bool is_parameter;
         } name;
         jinja_nodes list; /* tuple, list, concat, output; dict: keys and values in turn */
@@ -207,6 +215,7 @@ bool sw_jinja_parse_into(jinja_run *run, const char *text, int64_t n_bytes, sw_j
 bool sw_jinja_settle_scopes(jinja_run *run, sw_jinja *template);
 
 /* A failure at a line, to be returned. */
-bool sw_jinja_fail_line(jinja_run *run, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool sw_jinja_fail_line(jinja_run *run, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

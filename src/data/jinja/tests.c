@@ -9,37 +9,43 @@
 #include "data/jinja/text.h"
 
 /* value % n == wanted */
-static bool leaves(jinja_run *run, const jinja_value *self, const jinja_value *n, int64_t wanted, jinja_value *out) {
+static bool leaves(jinja_run *run, const jinja_value *self, const jinja_value *n, int64_t wanted,
+                   jinja_value *out) {
     jinja_value rest, other = sw_jinja_integer(wanted);
     bool is_equal;
-    if (!sw_jinja_operate(run, JINJA_MODULO, self, n, &rest) || !sw_jinja_equal(run, &rest, &other, &is_equal))
+    if (!sw_jinja_operate(run, JINJA_MODULO, self, n, &rest) ||
+        !sw_jinja_equal(run, &rest, &other, &is_equal))
         return false;
     *out = sw_jinja_bool(is_equal);
     return true;
 }
 
-static bool test_odd(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_odd(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                     jinja_value *out) {
     (void)values;
     jinja_value two = sw_jinja_integer(2);
     return leaves(run, self, &two, 1, out);
 }
 
-static bool test_even(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_even(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                      jinja_value *out) {
     (void)values;
     jinja_value two = sw_jinja_integer(2);
     return leaves(run, self, &two, 0, out);
 }
 
-static bool test_divisibleby(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_divisibleby(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                             jinja_value *out) {
     return leaves(run, self, &values[0], 0, out);
 }
 
 /* Tests of what kind a value is. */
-#define KIND_TEST(name, condition)                                                                           \
-    static bool name(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) { \
-        (void)run, (void)values;                                                                             \
-        *out = sw_jinja_bool(condition);                                                                     \
-        return true;                                                                                         \
+#define KIND_TEST(name, condition)                                                       \
+    static bool name(jinja_run *run, const jinja_value *self, const jinja_value *values, \
+                     jinja_value *out) {                                                 \
+        (void)run, (void)values;                                                         \
+        *out = sw_jinja_bool(condition);                                                 \
+        return true;                                                                     \
     }
 KIND_TEST(test_defined, self->kind != JINJA_UNDEFINED)
 KIND_TEST(test_undefined, self->kind == JINJA_UNDEFINED)
@@ -59,8 +65,8 @@ KIND_TEST(test_sameas, sw_jinja_same(self, &values[0]))
 KIND_TEST(test_escaped, self->kind == JINJA_TEXT && self->as.text->is_markup)
 #undef KIND_TEST
 
-static bool known_name(jinja_run *run, const jinja_value *self, const jinja_builtin *(*find)(const jinja_text *name),
-                       jinja_value *out) {
+static bool known_name(jinja_run *run, const jinja_value *self,
+                       const jinja_builtin *(*find)(const jinja_text *name), jinja_value *out) {
     uint64_t hash;
     if (!sw_jinja_hash(run, self, &hash))
         return false;
@@ -68,35 +74,42 @@ static bool known_name(jinja_run *run, const jinja_value *self, const jinja_buil
     return true;
 }
 
-static bool test_filter(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_filter(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     (void)values;
     return known_name(run, self, sw_jinja_filter, out);
 }
 
-static bool test_test(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_test(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                      jinja_value *out) {
     (void)values;
     return known_name(run, self, sw_jinja_test, out);
 }
 
-static bool ask_text(jinja_run *run, const jinja_value *self, const char *method, jinja_value *out) {
+static bool ask_text(jinja_run *run, const jinja_value *self, const char *method,
+                     jinja_value *out) {
     jinja_text name = {.bytes = method, .n_bytes = (int64_t)strlen(method), .n_characters = -1};
     jinja_arguments nothing = {0};
     jinja_value text;
     return sw_jinja_give_text(sw_jinja_str(run, self), &text) &&
-           sw_jinja_call_builtin(run, sw_jinja_find_builtin(sw_jinja_text_case_methods, &name), &text, &nothing, out);
+           sw_jinja_call_builtin(run, sw_jinja_find_builtin(sw_jinja_text_case_methods, &name),
+                                 &text, &nothing, out);
 }
 
-static bool test_lower(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_lower(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     (void)values;
     return ask_text(run, self, "islower", out);
 }
 
-static bool test_upper(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_upper(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     (void)values;
     return ask_text(run, self, "isupper", out);
 }
 
-static bool test_in(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_in(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                    jinja_value *out) {
     bool is_in;
     if (!sw_jinja_contains(run, &values[0], self, &is_in))
         return false;
@@ -104,7 +117,8 @@ static bool test_in(jinja_run *run, const jinja_value *self, const jinja_value *
     return true;
 }
 
-static bool test_eq(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_eq(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                    jinja_value *out) {
     bool is_equal;
     if (!sw_jinja_equal(run, self, &values[0], &is_equal))
         return false;
@@ -112,13 +126,15 @@ static bool test_eq(jinja_run *run, const jinja_value *self, const jinja_value *
     return true;
 }
 
-static bool test_ne(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_ne(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                    jinja_value *out) {
     bool is_done = test_eq(run, self, values, out);
     out->as.truth = !out->as.truth;
     return is_done;
 }
 
-static bool test_order(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_order order, jinja_value *out) {
+static bool test_order(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_order order, jinja_value *out) {
     bool holds;
     if (!sw_jinja_order(run, self, &values[0], order, &holds))
         return false;
@@ -126,19 +142,23 @@ static bool test_order(jinja_run *run, const jinja_value *self, const jinja_valu
     return true;
 }
 
-static bool test_lt(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_lt(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                    jinja_value *out) {
     return test_order(run, self, values, JINJA_LESS, out);
 }
 
-static bool test_le(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_le(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                    jinja_value *out) {
     return test_order(run, self, values, JINJA_LESS_EQUAL, out);
 }
 
-static bool test_gt(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_gt(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                    jinja_value *out) {
     return test_order(run, self, values, JINJA_GREATER, out);
 }
 
-static bool test_ge(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool test_ge(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                    jinja_value *out) {
     return test_order(run, self, values, JINJA_GREATER_EQUAL, out);
 }
 

@@ -47,7 +47,8 @@ void sw_jinja_text_settle(jinja_text *text) {
 
 int64_t sw_jinja_length(const jinja_text *text) {
     if (text->n_characters < 0)
-        ((jinja_text *)text)->n_characters = sw_jinja_count(text->bytes, text->n_bytes); /* texts that are shared are settled */
+        ((jinja_text *)text)->n_characters =
+            sw_jinja_count(text->bytes, text->n_bytes); /* texts that are shared are settled */
     return text->n_characters;
 }
 
@@ -67,16 +68,19 @@ uint64_t sw_jinja_text_hash(jinja_text *text) {
 }
 
 bool sw_jinja_is_word(const jinja_text *text, const char *word) {
-    return (size_t)text->n_bytes == strlen(word) && memcmp(text->bytes, word, (size_t)text->n_bytes) == 0;
+    return (size_t)text->n_bytes == strlen(word) &&
+           memcmp(text->bytes, word, (size_t)text->n_bytes) == 0;
 }
 
 int sw_jinja_text_order(const jinja_text *a, const jinja_text *b) {
     int64_t n = smaller(a->n_bytes, b->n_bytes);
-    int order = n ? memcmp(a->bytes, b->bytes, (size_t)n) : 0; /* the order of UTF-8 is that of code points */
+    int order = n ? memcmp(a->bytes, b->bytes, (size_t)n)
+                  : 0; /* the order of UTF-8 is that of code points */
     return order ? order : (a->n_bytes > b->n_bytes) - (a->n_bytes < b->n_bytes);
 }
 
-jinja_text *sw_jinja_part(jinja_run *run, const jinja_text *text, const char *first, const char *end) {
+jinja_text *sw_jinja_part(jinja_run *run, const jinja_text *text, const char *first,
+                          const char *end) {
     if (first == text->bytes && end == sw_jinja_end_of(text))
         return (jinja_text *)text;
     jinja_text *part = sw_jinja_view(run, first, end - first);
@@ -88,10 +92,12 @@ jinja_text *sw_jinja_part(jinja_run *run, const jinja_text *text, const char *fi
     return part;
 }
 
-static bool join_marks(jinja_run *run, const jinja_text *a, const jinja_text *b, jinja_text *joined) {
+static bool join_marks(jinja_run *run, const jinja_text *a, const jinja_text *b,
+                       jinja_text *joined) {
     if (a->n_marks + b->n_marks == 0)
         return true;
-    jinja_mark *marks = sw_jinja_take(run, ((int64_t)a->n_marks + b->n_marks) * (int64_t)sizeof *marks);
+    jinja_mark *marks =
+        sw_jinja_take(run, ((int64_t)a->n_marks + b->n_marks) * (int64_t)sizeof *marks);
     if (!marks)
         return false;
     for (int i = 0; i < a->n_marks; i++)
@@ -113,7 +119,8 @@ jinja_text *sw_jinja_join(jinja_run *run, jinja_text *a, jinja_text *b) {
         return b;
     int64_t n_bytes = a->n_bytes + b->n_bytes;
     if (n_bytes > run->options.max_output) {
-        sw_jinja_fail(run, "a text of more than %lld MiB", (long long)(run->options.max_output >> 20));
+        sw_jinja_fail(run, "a text of more than %lld MiB",
+                      (long long)(run->options.max_output >> 20));
         return NULL;
     }
     jinja_text *joined = sw_jinja_view(run, a->bytes, n_bytes);
@@ -144,10 +151,13 @@ jinja_text *sw_jinja_join(jinja_run *run, jinja_text *a, jinja_text *b) {
 }
 
 const char *sw_jinja_find(const char *first, const char *end, const jinja_text *needle) {
-    return end - first < needle->n_bytes ? NULL : memmem(first, (size_t)(end - first), needle->bytes, (size_t)needle->n_bytes);
+    return end - first < needle->n_bytes
+               ? NULL
+               : memmem(first, (size_t)(end - first), needle->bytes, (size_t)needle->n_bytes);
 }
 
-bool sw_jinja_find_last(jinja_run *run, const char *first, const char *end, const jinja_text *needle, const char **place) {
+bool sw_jinja_find_last(jinja_run *run, const char *first, const char *end,
+                        const jinja_text *needle, const char **place) {
     *place = needle->n_bytes == 0 ? end : NULL;
     if (needle->n_bytes == 0 || end - first < needle->n_bytes)
         return true;

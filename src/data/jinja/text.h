@@ -7,7 +7,8 @@
 #include "data/jinja/characters.h"
 #include "data/jinja/run.h"
 
-/* A text of a copy of these bytes; of these bytes themselves, which outlive the rendering. NULL: failed. */
+/* A text of a copy of these bytes; of these bytes themselves, which outlive the rendering. NULL:
+ * failed. */
 jinja_text *sw_jinja_text(jinja_run *run, const char *bytes, int64_t n_bytes);
 jinja_text *sw_jinja_view(jinja_run *run, const char *bytes, int64_t n_bytes);
 static inline jinja_text *sw_jinja_words(jinja_run *run, const char *words) {
@@ -33,14 +34,17 @@ static inline const char *sw_jinja_end_of(const jinja_text *text) {
 /* Never 0; the same for the same bytes. */
 uint64_t sw_jinja_text_hash(jinja_text *text);
 static inline bool sw_jinja_same_text(const jinja_text *a, const jinja_text *b) {
-    return a == b || (a->n_bytes == b->n_bytes && memcmp(a->bytes, b->bytes, (size_t)a->n_bytes) == 0);
+    return a == b ||
+           (a->n_bytes == b->n_bytes && memcmp(a->bytes, b->bytes, (size_t)a->n_bytes) == 0);
 }
 bool sw_jinja_is_word(const jinja_text *text, const char *word);
 /* Below 0, 0, above 0: by code points. */
 int sw_jinja_text_order(const jinja_text *a, const jinja_text *b);
 
-/* A part of it, from `first` to before `end`, which point into it; without copying. It is markup where the whole is. */
-jinja_text *sw_jinja_part(jinja_run *run, const jinja_text *text, const char *first, const char *end);
+/* A part of it, from `first` to before `end`, which point into it; without copying. It is markup
+ * where the whole is. */
+jinja_text *sw_jinja_part(jinja_run *run, const jinja_text *text, const char *first,
+                          const char *end);
 
 /* a followed by b. In place where a ends its buffer and there is room. Marks of both are kept. */
 jinja_text *sw_jinja_join(jinja_run *run, jinja_text *a, jinja_text *b);
@@ -48,7 +52,8 @@ jinja_text *sw_jinja_join(jinja_run *run, jinja_text *a, jinja_text *b);
 /* The first place of a needle in a stretch of bytes; NULL: there is none. */
 const char *sw_jinja_find(const char *first, const char *end, const jinja_text *needle);
 /* The last one. False: failed. */
-bool sw_jinja_find_last(jinja_run *run, const char *first, const char *end, const jinja_text *needle, const char **place);
+bool sw_jinja_find_last(jinja_run *run, const char *first, const char *end,
+                        const jinja_text *needle, const char **place);
 
 /* The character before `at`; *at moves to it. */
 static inline uint32_t sw_jinja_previous(const char **at) {

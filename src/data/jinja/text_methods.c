@@ -19,16 +19,19 @@ static const char *end_of(const jinja_value *self) {
     return sw_jinja_end_of(self->as.text);
 }
 
-static bool give_part(jinja_run *run, const jinja_value *self, const char *first, const char *end, jinja_value *out) {
+static bool give_part(jinja_run *run, const jinja_value *self, const char *first, const char *end,
+                      jinja_value *out) {
     return sw_jinja_give_text(sw_jinja_part(run, self->as.text, first, end), out);
 }
 
-static bool add_part(jinja_run *run, jinja_items *items, const jinja_value *self, const char *first, const char *end) {
+static bool add_part(jinja_run *run, jinja_items *items, const jinja_value *self, const char *first,
+                     const char *end) {
     jinja_value part;
     return give_part(run, self, first, end, &part) && sw_jinja_add(run, items, &part);
 }
 
-static bool split_spaces(jinja_run *run, const jinja_value *self, int64_t most, jinja_items *items) {
+static bool split_spaces(jinja_run *run, const jinja_value *self, int64_t most,
+                         jinja_items *items) {
     const char *end = end_of(self), *at = sw_jinja_skip_spaces(first_of(self), end);
     while (at < end) {
         const char *word_end = at;
@@ -47,7 +50,8 @@ static bool split_spaces(jinja_run *run, const jinja_value *self, int64_t most, 
     return true;
 }
 
-static bool split_at(jinja_run *run, const jinja_value *self, const jinja_text *separator, int64_t most, jinja_items *items) {
+static bool split_at(jinja_run *run, const jinja_value *self, const jinja_text *separator,
+                     int64_t most, jinja_items *items) {
     const char *at = first_of(self), *end = end_of(self), *found;
     while (items->n != most && (found = sw_jinja_find(at, end, separator))) {
         if (!add_part(run, items, self, at, found))
@@ -57,7 +61,8 @@ static bool split_at(jinja_run *run, const jinja_value *self, const jinja_text *
     return add_part(run, items, self, at, end);
 }
 
-static bool split_spaces_back(jinja_run *run, const jinja_value *self, int64_t most, jinja_items *items) {
+static bool split_spaces_back(jinja_run *run, const jinja_value *self, int64_t most,
+                              jinja_items *items) {
     const char *first = first_of(self), *at = sw_jinja_skip_spaces_back(first, end_of(self));
     while (at > first) {
         const char *word = at;
@@ -76,8 +81,8 @@ static bool split_spaces_back(jinja_run *run, const jinja_value *self, int64_t m
     return true;
 }
 
-static bool split_at_back(jinja_run *run, const jinja_value *self, const jinja_text *separator, int64_t most,
-                          jinja_items *items) {
+static bool split_at_back(jinja_run *run, const jinja_value *self, const jinja_text *separator,
+                          int64_t most, jinja_items *items) {
     const char *first = first_of(self), *at = end_of(self), *found = NULL;
     while (items->n != most) {
         if (!sw_jinja_find_last(run, first, at, separator, &found))
@@ -91,7 +96,8 @@ static bool split_at_back(jinja_run *run, const jinja_value *self, const jinja_t
     return add_part(run, items, self, first, at);
 }
 
-static bool split(jinja_run *run, const jinja_value *self, const jinja_value *values, bool is_back, jinja_value *out) {
+static bool split(jinja_run *run, const jinja_value *self, const jinja_value *values, bool is_back,
+                  jinja_value *out) {
     int64_t most;
     jinja_items items = {0};
     const jinja_text *separator = NULL;
@@ -101,13 +107,16 @@ static bool split(jinja_run *run, const jinja_value *self, const jinja_value *va
     if (separator && separator->n_bytes == 0)
         return sw_jinja_fail(run, "empty separator");
     int64_t looked_at = self->as.text->n_bytes / (at_spaces ? 1 : 8);
-    if (!sw_jinja_whole_argument(run, "split", &values[1], -1, &most) || !sw_jinja_spend_characters(run, looked_at))
+    if (!sw_jinja_whole_argument(run, "split", &values[1], -1, &most) ||
+        !sw_jinja_spend_characters(run, looked_at))
         return false;
     most = most < 0 ? -1 : most;
     if (!is_back)
-        return (at_spaces ? split_spaces(run, self, most, &items) : split_at(run, self, separator, most, &items)) &&
+        return (at_spaces ? split_spaces(run, self, most, &items)
+                          : split_at(run, self, separator, most, &items)) &&
                sw_jinja_give_items(run, &items, JINJA_LIST, out);
-    if (!(at_spaces ? split_spaces_back(run, self, most, &items) : split_at_back(run, self, separator, most, &items)))
+    if (!(at_spaces ? split_spaces_back(run, self, most, &items)
+                    : split_at_back(run, self, separator, most, &items)))
         return false;
     for (int64_t i = 0; i < items.n / 2; i++) {
         jinja_value other = items.items[i];
@@ -117,15 +126,18 @@ static bool split(jinja_run *run, const jinja_value *self, const jinja_value *va
     return sw_jinja_give_items(run, &items, JINJA_LIST, out);
 }
 
-static bool text_split(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_split(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     return split(run, self, values, false, out);
 }
 
-static bool text_rsplit(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_rsplit(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     return split(run, self, values, true, out);
 }
 
-static bool text_splitlines(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_splitlines(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                            jinja_value *out) {
     jinja_items items = {0};
     const char *end = end_of(self);
     int64_t keeps_ends;
@@ -133,7 +145,8 @@ static bool text_splitlines(jinja_run *run, const jinja_value *self, const jinja
         !sw_jinja_spend_characters(run, self->as.text->n_bytes))
         return false;
     for (const char *at = first_of(self); at < end;) {
-        const char *line_end = sw_jinja_line_end(at, end), *next = sw_jinja_next_line(line_end, end);
+        const char *line_end = sw_jinja_line_end(at, end),
+                   *next = sw_jinja_next_line(line_end, end);
         if (!add_part(run, &items, self, at, keeps_ends ? next : line_end))
             return false;
         at = next;
@@ -141,28 +154,33 @@ static bool text_splitlines(jinja_run *run, const jinja_value *self, const jinja
     return sw_jinja_give_items(run, &items, JINJA_LIST, out);
 }
 
-static bool strip(jinja_run *run, const jinja_value *self, const jinja_value *values, bool from_left, bool from_right,
-                  jinja_value *out) {
+static bool strip(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                  bool from_left, bool from_right, jinja_value *out) {
     const jinja_text *characters = NULL;
     if (values[0].kind != JINJA_MISSING && values[0].kind != JINJA_NONE &&
         !(characters = sw_jinja_text_argument(run, "strip", &values[0])))
         return false;
-    return sw_jinja_give_text(sw_jinja_strip(run, self->as.text, characters, from_left, from_right), out);
+    return sw_jinja_give_text(sw_jinja_strip(run, self->as.text, characters, from_left, from_right),
+                              out);
 }
 
-static bool text_strip(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_strip(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     return strip(run, self, values, true, true, out);
 }
 
-static bool text_lstrip(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_lstrip(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     return strip(run, self, values, true, false, out);
 }
 
-static bool text_rstrip(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_rstrip(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     return strip(run, self, values, false, true, out);
 }
 
-static bool text_join(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_join(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                      jinja_value *out) {
     jinja_iterator iterator;
     jinja_value item;
     bool is_end = false, is_markup = self->as.text->is_markup;
@@ -171,8 +189,8 @@ static bool text_join(jinja_run *run, const jinja_value *self, const jinja_value
         return false;
     for (int64_t i = 0; sw_jinja_next(run, &iterator, &item, &is_end) && !is_end; i++) {
         if (item.kind != JINJA_TEXT && !is_markup)
-            return sw_jinja_fail(run, "sequence item %lld: expected str instance, %s found", (long long)i,
-                                 sw_jinja_type_name(&item));
+            return sw_jinja_fail(run, "sequence item %lld: expected str instance, %s found",
+                                 (long long)i, sw_jinja_type_name(&item));
         jinja_text *text = item.kind == JINJA_TEXT ? item.as.text : sw_jinja_str(run, &item);
         if (!text || (i > 0 && !sw_jinja_write(run, first_of(self), self->as.text->n_bytes)) ||
             !(is_markup && !text->is_markup ? sw_jinja_write_escaped(run, text)
@@ -187,7 +205,8 @@ static bool text_join(jinja_run *run, const jinja_value *self, const jinja_value
     return sw_jinja_give_text(joined, out);
 }
 
-static bool text_replace(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_replace(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                         jinja_value *out) {
     int64_t most;
     jinja_text *old = sw_jinja_text_argument(run, "replace", &values[0]);
     jinja_text *with = old ? sw_jinja_text_argument(run, "replace", &values[1]) : NULL;
@@ -198,7 +217,8 @@ static bool text_replace(jinja_run *run, const jinja_value *self, const jinja_va
     return sw_jinja_give_text(sw_jinja_replace(run, self->as.text, old, with, most), out);
 }
 
-static bool partition(jinja_run *run, const jinja_value *self, const jinja_value *values, bool is_last, jinja_value *out) {
+static bool partition(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                      bool is_last, jinja_value *out) {
     jinja_text *separator = sw_jinja_text_argument(run, "partition", &values[0]);
     if (!separator || !sw_jinja_spend_bytes(run, self->as.text->n_bytes))
         return false;
@@ -213,42 +233,56 @@ static bool partition(jinja_run *run, const jinja_value *self, const jinja_value
     if (!found)
         cuts[1] = cuts[2] = is_last ? first : end;
     jinja_items items = {0};
-    return add_part(run, &items, self, cuts[0], cuts[1]) && add_part(run, &items, self, cuts[1], cuts[2]) &&
-           add_part(run, &items, self, cuts[2], cuts[3]) && sw_jinja_give_items(run, &items, JINJA_TUPLE, out);
+    return add_part(run, &items, self, cuts[0], cuts[1]) &&
+           add_part(run, &items, self, cuts[1], cuts[2]) &&
+           add_part(run, &items, self, cuts[2], cuts[3]) &&
+           sw_jinja_give_items(run, &items, JINJA_TUPLE, out);
 }
 
-static bool text_partition(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_partition(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                           jinja_value *out) {
     return partition(run, self, values, false, out);
 }
 
-static bool text_rpartition(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_rpartition(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                            jinja_value *out) {
     return partition(run, self, values, true, out);
 }
 
-static bool text_removeprefix(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
-    const jinja_text *prefix = sw_jinja_text_argument(run, "removeprefix", &values[0]), *text = self->as.text;
+static bool text_removeprefix(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                              jinja_value *out) {
+    const jinja_text *prefix = sw_jinja_text_argument(run, "removeprefix", &values[0]),
+                     *text = self->as.text;
     if (!prefix)
         return false;
-    bool is_there = prefix->n_bytes <= text->n_bytes && memcmp(text->bytes, prefix->bytes, (size_t)prefix->n_bytes) == 0;
-    return give_part(run, self, first_of(self) + (is_there ? prefix->n_bytes : 0), end_of(self), out);
+    bool is_there = prefix->n_bytes <= text->n_bytes &&
+                    memcmp(text->bytes, prefix->bytes, (size_t)prefix->n_bytes) == 0;
+    return give_part(run, self, first_of(self) + (is_there ? prefix->n_bytes : 0), end_of(self),
+                     out);
 }
 
-static bool text_removesuffix(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
-    const jinja_text *suffix = sw_jinja_text_argument(run, "removesuffix", &values[0]), *text = self->as.text;
+static bool text_removesuffix(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                              jinja_value *out) {
+    const jinja_text *suffix = sw_jinja_text_argument(run, "removesuffix", &values[0]),
+                     *text = self->as.text;
     if (!suffix)
         return false;
-    bool is_there = suffix->n_bytes <= text->n_bytes &&
-                    memcmp(sw_jinja_end_of(text) - suffix->n_bytes, suffix->bytes, (size_t)suffix->n_bytes) == 0;
-    return give_part(run, self, first_of(self), end_of(self) - (is_there ? suffix->n_bytes : 0), out);
+    bool is_there =
+        suffix->n_bytes <= text->n_bytes && memcmp(sw_jinja_end_of(text) - suffix->n_bytes,
+                                                   suffix->bytes, (size_t)suffix->n_bytes) == 0;
+    return give_part(run, self, first_of(self), end_of(self) - (is_there ? suffix->n_bytes : 0),
+                     out);
 }
 
 /* Fill up to a width: `before` of what is missing goes to the left. */
-static bool pad(jinja_run *run, const jinja_value *self, const jinja_value *values, int side, jinja_value *out) {
+static bool pad(jinja_run *run, const jinja_value *self, const jinja_value *values, int side,
+                jinja_value *out) {
     int64_t width;
     const jinja_text *text = self->as.text, *fill = NULL;
     if (!sw_jinja_whole_argument(run, "a width", &values[0], 0, &width))
         return false;
-    if (values[1].kind != JINJA_MISSING && !(fill = sw_jinja_text_argument(run, "a fill", &values[1])))
+    if (values[1].kind != JINJA_MISSING &&
+        !(fill = sw_jinja_text_argument(run, "a fill", &values[1])))
         return false;
     if (fill && sw_jinja_length(fill) != 1)
         return sw_jinja_fail(run, "the fill character must be exactly one character long");
@@ -259,7 +293,8 @@ static bool pad(jinja_run *run, const jinja_value *self, const jinja_value *valu
     jinja_start start = sw_jinja_start(run);
     const char *bytes = fill ? fill->bytes : " ";
     int64_t n_bytes = fill ? fill->n_bytes : 1;
-    if (!sw_jinja_write_repeated(run, bytes, n_bytes, before) || !sw_jinja_write(run, text->bytes, text->n_bytes) ||
+    if (!sw_jinja_write_repeated(run, bytes, n_bytes, before) ||
+        !sw_jinja_write(run, text->bytes, text->n_bytes) ||
         !sw_jinja_write_repeated(run, bytes, n_bytes, missing - before))
         return false;
     jinja_text *padded = sw_jinja_collect(run, start);
@@ -268,31 +303,38 @@ static bool pad(jinja_run *run, const jinja_value *self, const jinja_value *valu
     return sw_jinja_give_text(padded, out);
 }
 
-static bool text_center(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_center(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     return pad(run, self, values, 0, out);
 }
 
-static bool text_ljust(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_ljust(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     return pad(run, self, values, 1, out);
 }
 
-static bool text_rjust(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_rjust(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     return pad(run, self, values, -1, out);
 }
 
-static bool text_zfill(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_zfill(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     int64_t width;
     const jinja_text *text = self->as.text;
     if (!sw_jinja_whole_argument(run, "zfill", &values[0], 0, &width))
         return false;
-    int64_t missing = width - sw_jinja_length(text), n_sign = text->n_bytes && (text->bytes[0] == '-' || text->bytes[0] == '+');
+    int64_t missing = width - sw_jinja_length(text),
+            n_sign = text->n_bytes && (text->bytes[0] == '-' || text->bytes[0] == '+');
     jinja_start start = sw_jinja_start(run);
-    return sw_jinja_write(run, text->bytes, n_sign) && sw_jinja_write_repeated(run, "0", 1, missing) &&
+    return sw_jinja_write(run, text->bytes, n_sign) &&
+           sw_jinja_write_repeated(run, "0", 1, missing) &&
            sw_jinja_write(run, text->bytes + n_sign, text->n_bytes - n_sign) &&
            sw_jinja_give_text(sw_jinja_collect(run, start), out);
 }
 
-static bool text_expandtabs(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_expandtabs(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                            jinja_value *out) {
     int64_t size, column = 0;
     if (!sw_jinja_whole_argument(run, "expandtabs", &values[0], 8, &size) ||
         !sw_jinja_spend_characters(run, self->as.text->n_bytes))
@@ -303,23 +345,28 @@ static bool text_expandtabs(jinja_run *run, const jinja_value *self, const jinja
         uint32_t code = sw_utf8_next(&at);
         int64_t n_blanks = code == '\t' && size > 0 ? size - column % size : 0;
         column = code == '\n' || code == '\r' ? 0 : column + (code == '\t' ? n_blanks : 1);
-        if (code == '\t' ? !sw_jinja_write_repeated(run, " ", 1, n_blanks) : !sw_jinja_write(run, first, at - first))
+        if (code == '\t' ? !sw_jinja_write_repeated(run, " ", 1, n_blanks)
+                         : !sw_jinja_write(run, first, at - first))
             return false;
     }
     return sw_jinja_give_text(sw_jinja_collect(run, start), out);
 }
 
-static bool text_format(jinja_run *run, const jinja_value *self, const jinja_arguments *arguments, jinja_value *out) {
+static bool text_format(jinja_run *run, const jinja_value *self, const jinja_arguments *arguments,
+                        jinja_value *out) {
     return sw_jinja_format(run, self->as.text, arguments, out);
 }
 
-static bool text_format_map(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool text_format_map(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                            jinja_value *out) {
     return sw_jinja_format_map(run, self->as.text, &values[0], out);
 }
 
-static bool text_encode(jinja_run *run, const jinja_value *self, const jinja_arguments *arguments, jinja_value *out) {
+static bool text_encode(jinja_run *run, const jinja_value *self, const jinja_arguments *arguments,
+                        jinja_value *out) {
     (void)self, (void)arguments, (void)out;
-    return sw_jinja_fail(run, "bytes are not built: encode, translate and maketrans of a text cannot be called");
+    return sw_jinja_fail(
+        run, "bytes are not built: encode, translate and maketrans of a text cannot be called");
 }
 
 const jinja_builtin sw_jinja_text_methods[] = {
@@ -327,7 +374,10 @@ const jinja_builtin sw_jinja_text_methods[] = {
     {.name = "strip", .call = text_strip, .parameters = {"/chars"}},
     {.name = "lstrip", .call = text_lstrip, .parameters = {"/chars"}},
     {.name = "rstrip", .call = text_rstrip, .parameters = {"/chars"}},
-    {.name = "replace", .call = text_replace, .n_required = 2, .parameters = {"/old", "/new", "/count"}},
+    {.name = "replace",
+     .call = text_replace,
+     .n_required = 2,
+     .parameters = {"/old", "/new", "/count"}},
     {.name = "join", .call = text_join, .n_required = 1, .parameters = {"/iterable"}},
     {.name = "rsplit", .call = text_rsplit, .parameters = {"sep", "maxsplit"}},
     {.name = "splitlines", .call = text_splitlines, .parameters = {"keepends"}},

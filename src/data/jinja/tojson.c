@@ -17,7 +17,8 @@ static bool write_escape(jinja_run *run, uint32_t code) {
     if (code < 0x10000)
         return sw_jinja_write_format(run, "\\u%04x", code);
     code -= 0x10000;
-    return sw_jinja_write_format(run, "\\u%04x\\u%04x", 0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF));
+    return sw_jinja_write_format(run, "\\u%04x\\u%04x", 0xD800 + (code >> 10),
+                                 0xDC00 + (code & 0x3FF));
 }
 
 static bool write_string(jinja_run *run, const jinja_text *text, bool is_ascii) {
@@ -40,25 +41,31 @@ static bool write_number(jinja_run *run, const jinja_value *value) {
     if (value->kind == JINJA_BOOL)
         return sw_jinja_write_words(run, value->as.truth ? "true" : "false");
     if (value->kind == JINJA_REAL && !isfinite(value->as.real))
-        return sw_jinja_write_words(run, isnan(value->as.real) ? "NaN" : value->as.real < 0 ? "-Infinity" : "Infinity");
+        return sw_jinja_write_words(run, isnan(value->as.real) ? "NaN"
+                                         : value->as.real < 0  ? "-Infinity"
+                                                               : "Infinity");
     return sw_jinja_write_number(run, value);
 }
 
-static bool write_value(jinja_run *run, const jinja_value *value, const jinja_json_style *style, int depth);
+static bool write_value(jinja_run *run, const jinja_value *value, const jinja_json_style *style,
+                        int depth);
 
 /* A new line where there is an indent. */
 static bool write_break(jinja_run *run, const jinja_json_style *style, int depth) {
     return !style->indent ||
-           (sw_jinja_write(run, "\n", 1) && sw_jinja_write_repeated(run, style->indent->bytes, style->indent->n_bytes, depth));
+           (sw_jinja_write(run, "\n", 1) &&
+            sw_jinja_write_repeated(run, style->indent->bytes, style->indent->n_bytes, depth));
 }
 
-static bool write_list(jinja_run *run, const jinja_list *list, const jinja_json_style *style, int depth) {
+static bool write_list(jinja_run *run, const jinja_list *list, const jinja_json_style *style,
+                       int depth) {
     if (list->n == 0)
         return sw_jinja_write(run, "[]", 2);
     bool is_done = sw_jinja_write(run, "[", 1);
     for (int64_t i = 0; i < list->n && is_done; i++)
         is_done = (i == 0 || sw_jinja_write(run, style->comma->bytes, style->comma->n_bytes)) &&
-                  write_break(run, style, depth + 1) && write_value(run, &list->items[i], style, depth + 1);
+                  write_break(run, style, depth + 1) &&
+                  write_value(run, &list->items[i], style, depth + 1);
     return is_done && write_break(run, style, depth) && sw_jinja_write(run, "]", 1);
 }
 
@@ -68,21 +75,26 @@ static bool write_key(jinja_run *run, const jinja_value *key, const jinja_json_s
     if (key->kind == JINJA_NONE)
         return sw_jinja_write_words(run, "\"null\"");
     if (sw_jinja_is_number(key))
-        return sw_jinja_write(run, "\"", 1) && write_number(run, key) && sw_jinja_write(run, "\"", 1);
-    return sw_jinja_fail(run, "tojson: keys must be str, int, float, bool or None, not %s", sw_jinja_type_name(key));
+        return sw_jinja_write(run, "\"", 1) && write_number(run, key) &&
+               sw_jinja_write(run, "\"", 1);
+    return sw_jinja_fail(run, "tojson: keys must be str, int, float, bool or None, not %s",
+                         sw_jinja_type_name(key));
 }
 
 /* Places of entries by their keys; merges neighbours. */
-static bool sort_places(jinja_run *run, const jinja_dict *dict, int64_t *places, int64_t *spare, int64_t n) {
+static bool sort_places(jinja_run *run, const jinja_dict *dict, int64_t *places, int64_t *spare,
+                        int64_t n) {
     if (n < 2)
         return true;
     int64_t half = n / 2, left = 0, right = half, at = 0;
-    if (!sort_places(run, dict, places, spare, half) || !sort_places(run, dict, places + half, spare, n - half))
+    if (!sort_places(run, dict, places, spare, half) ||
+        !sort_places(run, dict, places + half, spare, n - half))
         return false;
     while (left < half && right < n) {
         bool right_first;
         if (!sw_jinja_spend(run, 1) ||
-            !sw_jinja_order(run, &dict->entries[places[right]].key, &dict->entries[places[left]].key, JINJA_LESS, &right_first))
+            !sw_jinja_order(run, &dict->entries[places[right]].key,
+                            &dict->entries[places[left]].key, JINJA_LESS, &right_first))
             return false;
         spare[at++] = right_first ? places[right++] : places[left++];
     }
@@ -92,7 +104,8 @@ static bool sort_places(jinja_run *run, const jinja_dict *dict, int64_t *places,
     return true;
 }
 
-static bool write_dict(jinja_run *run, const jinja_dict *dict, const jinja_json_style *style, int depth) {
+static bool write_dict(jinja_run *run, const jinja_dict *dict, const jinja_json_style *style,
+                       int depth) {
     int64_t *places = NULL;
     if (dict->n == 0)
         return sw_jinja_write(run, "{}", 2);
@@ -114,7 +127,8 @@ static bool write_dict(jinja_run *run, const jinja_dict *dict, const jinja_json_
     return is_done && write_break(run, style, depth) && sw_jinja_write(run, "}", 1);
 }
 
-static bool write_within(jinja_run *run, const jinja_value *value, const jinja_json_style *style, int depth) {
+static bool write_within(jinja_run *run, const jinja_value *value, const jinja_json_style *style,
+                         int depth) {
     switch (value->kind) {
     case JINJA_NONE:
         return sw_jinja_write_words(run, "null");
@@ -131,12 +145,15 @@ static bool write_within(jinja_run *run, const jinja_value *value, const jinja_j
     case JINJA_DICT:
         return write_dict(run, value->as.dict, style, depth);
     default:
-        return sw_jinja_fail(run, "tojson: an object of type %s is not JSON serializable", sw_jinja_type_name(value));
+        return sw_jinja_fail(run, "tojson: an object of type %s is not JSON serializable",
+                             sw_jinja_type_name(value));
     }
 }
 
-static bool write_value(jinja_run *run, const jinja_value *value, const jinja_json_style *style, int depth) {
-    bool is_done = sw_jinja_enter(run) && sw_jinja_spend(run, 1) && write_within(run, value, style, depth);
+static bool write_value(jinja_run *run, const jinja_value *value, const jinja_json_style *style,
+                        int depth) {
+    bool is_done =
+        sw_jinja_enter(run) && sw_jinja_spend(run, 1) && write_within(run, value, style, depth);
     sw_jinja_leave(run);
     return is_done;
 }

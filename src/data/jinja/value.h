@@ -1,10 +1,11 @@
 /* value.h: what a template computes with: Python's values, as far as a template can have them.
  *
- * A value is a kind and a word; what is longer lies in the rendering's memory and is never freed by itself. Nothing that a
- * template can hold changes once it is made, but namespaces, loops, cyclers, joiners and iterators, as in the immutable sandbox.
+ * A value is a kind and a word; what is longer lies in the rendering's memory and is never freed by
+ * itself. Nothing that a template can hold changes once it is made, but namespaces, loops, cyclers,
+ * joiners and iterators, as in the immutable sandbox.
  *
- * Texts, lists and the like may share memory: `s ~ x` writes x behind s where s ends its buffer, so that a text gathered in a
- * loop costs its length and not its square (growth).
+ * Texts, lists and the like may share memory: `s ~ x` writes x behind s where s ends its buffer, so
+ * that a text gathered in a loop costs its length and not its square (growth).
  */
 #ifndef SW_DATA_JINJA_VALUE_H
 #define SW_DATA_JINJA_VALUE_H
@@ -16,7 +17,8 @@ typedef struct jinja_run jinja_run;   /* a rendering in progress: run.h */
 typedef struct jinja_node jinja_node; /* syntax.h */
 
 typedef enum jinja_kind {
-    JINJA_MISSING, /* no value: a variable that is not set, an argument that is not given. Templates never see it */
+    JINJA_MISSING, /* no value: a variable that is not set, an argument that is not given. Templates
+                      never see it */
     JINJA_UNDEFINED,
     JINJA_NONE,
     JINJA_BOOL,
@@ -116,7 +118,8 @@ typedef struct jinja_entry {
     uint64_t hash;
 } jinja_entry;
 
-/* In the order in which keys came; from a dozen on with an index: open addressing, 1 + the entry's number. */
+/* In the order in which keys came; from a dozen on with an index: open addressing, 1 + the entry's
+ * number. */
 struct jinja_dict {
     jinja_entry *entries;
     int64_t n, capacity;
@@ -131,7 +134,8 @@ struct jinja_range {
 /* Why there is no value, told when it is used. */
 struct jinja_undefined {
     const char *hint;  /* the whole reason, or NULL: then */
-    const char *owner; /* what has no such attribute: "dict object", "None"; NULL: it is a name that nothing defines */
+    const char *owner; /* what has no such attribute: "dict object", "None"; NULL: it is a name that
+                          nothing defines */
     jinja_value name;  /* of the variable, attribute or element */
     bool is_unsafe;    /* an attribute that the sandbox does not give */
 };

@@ -11,7 +11,8 @@
 #include "data/jinja/text.h"
 #include "data/jinja/tojson.h"
 
-static bool filter_default(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_default(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                           jinja_value *out) {
     if (self->kind != JINJA_UNDEFINED && (sw_jinja_truth(self) || !sw_jinja_is_set(&values[1]))) {
         *out = *self;
         return true;
@@ -20,7 +21,8 @@ static bool filter_default(jinja_run *run, const jinja_value *self, const jinja_
     return values[0].kind != JINJA_MISSING || sw_jinja_give_text(sw_jinja_words(run, ""), out);
 }
 
-static bool filter_abs(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_abs(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     (void)values;
     jinja_value zero = sw_jinja_integer(0);
     if (!sw_jinja_is_number(self))
@@ -36,7 +38,8 @@ static bool filter_abs(jinja_run *run, const jinja_value *self, const jinja_valu
 }
 
 /* int(text, base), else int(float(text)), else the default. */
-static bool int_of_text(jinja_run *run, const jinja_text *text, int64_t base, const jinja_value *otherwise, jinja_value *out) {
+static bool int_of_text(jinja_run *run, const jinja_text *text, int64_t base,
+                        const jinja_value *otherwise, jinja_value *out) {
     bool is_number;
     double real;
     if (!sw_jinja_read_whole(run, text, base < 0 || base > 36 ? -1 : (int)base, &is_number, out))
@@ -49,7 +52,8 @@ static bool int_of_text(jinja_run *run, const jinja_text *text, int64_t base, co
     return !is_number || !isfinite(real) || sw_jinja_whole_of(run, real, out);
 }
 
-static bool filter_int(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_int(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                       jinja_value *out) {
     int64_t base = values[1].kind == JINJA_MISSING ? 10 : -1;
     jinja_value otherwise = values[0].kind == JINJA_MISSING ? sw_jinja_integer(0) : values[0];
     sw_jinja_index_of(&values[1], &base); /* a base that is none reads no number */
@@ -73,7 +77,8 @@ static bool filter_int(jinja_run *run, const jinja_value *self, const jinja_valu
     }
 }
 
-static bool filter_float(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_float(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                         jinja_value *out) {
     double real;
     bool is_number = true;
     *out = values[0].kind == JINJA_MISSING ? sw_jinja_real(0) : values[0];
@@ -88,22 +93,27 @@ static bool filter_float(jinja_run *run, const jinja_value *self, const jinja_va
 }
 
 /* value times 10 ** precision, up or down, and back. */
-static bool round_to_side(jinja_run *run, const jinja_value *self, const jinja_value *precision, bool is_up, jinja_value *out) {
+static bool round_to_side(jinja_run *run, const jinja_value *self, const jinja_value *precision,
+                          bool is_up, jinja_value *out) {
     jinja_value ten = sw_jinja_integer(10), power, scaled, whole;
     if (!sw_jinja_calculate(run, JINJA_POWER, &ten, precision, &power) ||
         !sw_jinja_calculate(run, JINJA_MULTIPLY, self, &power, &scaled))
         return false;
     whole = scaled;
-    if (scaled.kind == JINJA_REAL && !sw_jinja_whole_of(run, is_up ? ceil(scaled.as.real) : floor(scaled.as.real), &whole))
+    if (scaled.kind == JINJA_REAL &&
+        !sw_jinja_whole_of(run, is_up ? ceil(scaled.as.real) : floor(scaled.as.real), &whole))
         return false;
     return sw_jinja_calculate(run, JINJA_DIVIDE, &whole, &power, out);
 }
 
-static bool filter_round(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_round(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                         jinja_value *out) {
     int64_t digits = 0;
     const jinja_text *method = values[1].kind == JINJA_TEXT ? values[1].as.text : NULL;
-    bool is_common = values[1].kind == JINJA_MISSING || (method && sw_jinja_is_word(method, "common"));
-    bool is_up = method && sw_jinja_is_word(method, "ceil"), is_down = method && sw_jinja_is_word(method, "floor");
+    bool is_common =
+        values[1].kind == JINJA_MISSING || (method && sw_jinja_is_word(method, "common"));
+    bool is_up = method && sw_jinja_is_word(method, "ceil"),
+         is_down = method && sw_jinja_is_word(method, "floor");
     if (!is_common && !is_up && !is_down)
         return sw_jinja_fail(run, "round: method must be common, ceil or floor");
     if (self->kind == JINJA_UNDEFINED)
@@ -111,14 +121,17 @@ static bool filter_round(jinja_run *run, const jinja_value *self, const jinja_va
     if (!sw_jinja_is_number(self))
         return sw_jinja_fail(run, "round needs a number, not %s", sw_jinja_type_name(self));
     if (is_common && values[0].kind == JINJA_NONE)
-        return self->kind != JINJA_REAL ? sw_jinja_round(run, self, 0, out) : sw_jinja_whole_of(run, rint(self->as.real), out);
+        return self->kind != JINJA_REAL ? sw_jinja_round(run, self, 0, out)
+                                        : sw_jinja_whole_of(run, rint(self->as.real), out);
     if (!sw_jinja_whole_argument(run, "round", &values[0], 0, &digits))
         return false;
     jinja_value precision = sw_jinja_integer(digits);
-    return is_common ? sw_jinja_round(run, self, digits, out) : round_to_side(run, self, &precision, is_up, out);
+    return is_common ? sw_jinja_round(run, self, digits, out)
+                     : round_to_side(run, self, &precision, is_up, out);
 }
 
-static bool filter_attr(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_attr(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                        jinja_value *out) {
     jinja_text *name = sw_jinja_text_argument(run, "attr", &values[0]);
     if (!name)
         return false;
@@ -126,10 +139,12 @@ static bool filter_attr(jinja_run *run, const jinja_value *self, const jinja_val
         return sw_jinja_fail_undefined(run, self);
     if (!sw_jinja_attribute(run, self, name, out))
         return false;
-    return out->kind != JINJA_MISSING || sw_jinja_give_undefined(run, sw_jinja_owner_name(self), &values[0], false, out);
+    return out->kind != JINJA_MISSING ||
+           sw_jinja_give_undefined(run, sw_jinja_owner_name(self), &values[0], false, out);
 }
 
-static bool filter_filesizeformat(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
+static bool filter_filesizeformat(jinja_run *run, const jinja_value *self,
+                                  const jinja_value *values, jinja_value *out) {
     static const char prefixes[] = "kMGTPEZY";
     bool is_binary = sw_jinja_is_set(&values[0]), is_number = true;
     double bytes = 0, base = is_binary ? 1024 : 1000, unit;
@@ -147,7 +162,8 @@ static bool filter_filesizeformat(jinja_run *run, const jinja_value *self, const
     bool is_done = bytes == 1     ? sw_jinja_write_words(run, "1 Byte")
                    : bytes < base ? sw_jinja_write_format(run, "%.0f Bytes", trunc(bytes))
                                   : sw_jinja_write_format(run, "%.1f %c%sB", base * bytes / unit,
-                                                          is_binary && i == 0 ? 'K' : prefixes[i], is_binary ? "i" : "");
+                                                          is_binary && i == 0 ? 'K' : prefixes[i],
+                                                          is_binary ? "i" : "");
     return is_done && sw_jinja_give_text(sw_jinja_collect(run, start), out);
 }
 
@@ -170,15 +186,18 @@ static bool read_indent(jinja_run *run, const jinja_value *value, const jinja_te
     return *indent != NULL;
 }
 
-static bool filter_tojson(jinja_run *run, const jinja_value *self, const jinja_value *values, jinja_value *out) {
-    jinja_json_style style = {.is_ascii = sw_jinja_is_set(&values[0]), .sorts_keys = sw_jinja_is_set(&values[3])};
+static bool filter_tojson(jinja_run *run, const jinja_value *self, const jinja_value *values,
+                          jinja_value *out) {
+    jinja_json_style style = {.is_ascii = sw_jinja_is_set(&values[0]),
+                              .sorts_keys = sw_jinja_is_set(&values[3])};
     if (!read_indent(run, &values[1], &style.indent))
         return false;
     style.comma = sw_jinja_words(run, style.indent ? "," : ", ");
     style.colon = sw_jinja_words(run, ": ");
     if (values[2].kind != JINJA_MISSING && values[2].kind != JINJA_NONE) {
         const jinja_list *pair = sw_jinja_is_sequence(&values[2]) ? values[2].as.list : NULL;
-        if (!pair || pair->n != 2 || pair->items[0].kind != JINJA_TEXT || pair->items[1].kind != JINJA_TEXT)
+        if (!pair || pair->n != 2 || pair->items[0].kind != JINJA_TEXT ||
+            pair->items[1].kind != JINJA_TEXT)
             return sw_jinja_fail(run, "tojson: separators are two texts, as (', ', ': ')");
         style.comma = pair->items[0].as.text;
         style.colon = pair->items[1].as.text;
@@ -197,5 +216,7 @@ const jinja_builtin sw_jinja_value_filters[] = {
     {.name = "round", .call = filter_round, .parameters = {"precision", "method"}},
     {.name = "attr", .call = filter_attr, .n_required = 1, .parameters = {"name"}},
     {.name = "filesizeformat", .call = filter_filesizeformat, .parameters = {"binary"}},
-    {.name = "tojson", .call = filter_tojson, .parameters = {"ensure_ascii", "indent", "separators", "sort_keys"}},
+    {.name = "tojson",
+     .call = filter_tojson,
+     .parameters = {"ensure_ascii", "indent", "separators", "sort_keys"}},
     {0}};

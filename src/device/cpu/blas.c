@@ -1,8 +1,8 @@
-/* blas.c: OpenBLAS, loaded when it is wanted rather than linked: it reads its environment when it is loaded, and both the number
- * of threads and the core type have to be settled before.
+/* blas.c: OpenBLAS, loaded when it is wanted rather than linked: it reads its environment when it
+ * is loaded, and both the number of threads and the core type have to be settled before.
  *
- * Versions of OpenBLAS older than a CPU take it for a generic one, several times slower; so the core type follows from the kernel
- * set, unless the user has set OPENBLAS_CORETYPE.
+ * Versions of OpenBLAS older than a CPU take it for a generic one, several times slower; so the
+ * core type follows from the kernel set, unless the user has set OPENBLAS_CORETYPE.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,7 +14,8 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/open.h"
 
-/* The core type to ask for; NULL: leave it to the library. Haswell's kernels need AVX2 and FMA, SkylakeX's AVX-512. */
+/* The core type to ask for; NULL: leave it to the library. Haswell's kernels need AVX2 and FMA,
+ * SkylakeX's AVX-512. */
 static const char *core_type(sw_kernel_set set) {
     return set == SW_SET_V4 ? "SkylakeX" : set == SW_SET_V3 ? "Haswell" : NULL;
 }
@@ -66,7 +67,8 @@ static void version_of(const char *config, char version[16]) {
         snprintf(version, 16, "?");
 }
 
-/* The environment is the process's: ranks that are threads take turns. `*core`: the core type that was asked for, or NULL. */
+/* The environment is the process's: ranks that are threads take turns. `*core`: the core type that
+ * was asked for, or NULL. */
 static void *load_with_settings(sw_kernel_set set, const char **core) {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&turn);
@@ -82,8 +84,8 @@ static void *load_with_settings(sw_kernel_set set, const char **core) {
     return library;
 }
 
-/* At its first product OpenBLAS maps 128 MiB to work in, and where these cannot be had (ulimit -v) it tries for ever. So look
- * first, with some room for what else is mapped until then. */
+/* At its first product OpenBLAS maps 128 MiB to work in, and where these cannot be had (ulimit -v)
+ * it tries for ever. So look first, with some room for what else is mapped until then. */
 static bool has_room_to_work(void) {
     const size_t bytes = (128 + 2) << 20;
     void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -96,7 +98,8 @@ void sw_blas_load(sw_kernel_set set, sw_blas *blas) {
     void *library = load_with_settings(set, &core);
     if (!library) {
         snprintf(blas->note, sizeof blas->note,
-                 "no OpenBLAS was found (libopenblas.so.0): the plain kernel multiplies, more slowly; install OpenBLAS");
+                 "no OpenBLAS was found (libopenblas.so.0): the plain kernel multiplies, more "
+                 "slowly; install OpenBLAS");
         return;
     }
     sw_cblas_sgemm_fn sgemm;
@@ -110,12 +113,14 @@ void sw_blas_load(sw_kernel_set set, sw_blas *blas) {
     *(void **)&set_threads = dlsym(library, "openblas_set_num_threads");
     if (!sgemm || !corename || !config || !n_threads || !set_threads) {
         snprintf(blas->note, sizeof blas->note,
-                 "the libopenblas.so.0 found lacks cblas_sgemm or openblas_get_...: the plain kernel multiplies");
+                 "the libopenblas.so.0 found lacks cblas_sgemm or openblas_get_...: the plain "
+                 "kernel multiplies");
         return; /* a library that started threads must not be unloaded */
     }
     if (!has_room_to_work()) {
         snprintf(blas->note, sizeof blas->note,
-                 "no address space for the 128 MiB in which OpenBLAS works: the plain kernel multiplies, more slowly; raise "
+                 "no address space for the 128 MiB in which OpenBLAS works: the plain kernel "
+                 "multiplies, more slowly; raise "
                  "ulimit -v");
         return;
     }
@@ -127,5 +132,6 @@ void sw_blas_load(sw_kernel_set set, sw_blas *blas) {
     blas->sgemm = sgemm;
     if (core && strcasecmp(core, corename()) != 0)
         snprintf(blas->note, sizeof blas->note,
-                 "OpenBLAS %s runs as %s where %s was asked for: it may be slower than it could be", version, corename(), core);
+                 "OpenBLAS %s runs as %s where %s was asked for: it may be slower than it could be",
+                 version, corename(), core);
 }

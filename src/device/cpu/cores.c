@@ -15,9 +15,11 @@ static void add(sw_cores *cores, int cpu) {
         cores->cpu[cores->n_found++] = cpu;
 }
 
-/* Without a /sys that shows the processors (some containers) hwloc's readers of this machine find none, and say so on stderr. */
+/* Without a /sys that shows the processors (some containers) hwloc's readers of this machine find
+ * none, and say so on stderr. */
 static bool shows_processors(void) {
-    return access("/sys/devices/system/cpu", R_OK | X_OK) == 0 || access("/sys/bus/cpu/devices", R_OK | X_OK) == 0;
+    return access("/sys/devices/system/cpu", R_OK | X_OK) == 0 ||
+           access("/sys/bus/cpu/devices", R_OK | X_OK) == 0;
 }
 
 /* hwloc asks with larger and larger sets, and for ever where the kernel never answers. */
@@ -26,7 +28,8 @@ static bool tells_affinity(void) {
     return sched_getaffinity(0, sizeof allowed, (cpu_set_t *)allowed) == 0;
 }
 
-/* Packages and caches are kept for the order of cores that follows from them; nothing else is asked for, as asking takes time. */
+/* Packages and caches are kept for the order of cores that follows from them; nothing else is asked
+ * for, as asking takes time. */
 static void read_machine(sw_cores *cores) {
     hwloc_topology_t machine;
     if (!tells_affinity())
@@ -37,7 +40,8 @@ static void read_machine(sw_cores *cores) {
     hwloc_topology_set_type_filter(machine, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
     hwloc_topology_set_type_filter(machine, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
     hwloc_topology_set_type_filter(machine, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
-    hwloc_topology_set_flags(machine, HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM | HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
+    hwloc_topology_set_flags(machine, HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
+                                          HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
     if (!shows_processors()) {
         hwloc_topology_set_components(machine, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux");
         hwloc_topology_set_components(machine, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
@@ -45,21 +49,25 @@ static void read_machine(sw_cores *cores) {
     if (!hwloc_topology_load(machine)) {
         int n = hwloc_get_nbobjs_by_type(machine, HWLOC_OBJ_CORE);
         for (int c = 0; c < n; c++)
-            add(cores, hwloc_bitmap_first(hwloc_get_obj_by_type(machine, HWLOC_OBJ_CORE, (unsigned)c)->cpuset));
+            add(cores, hwloc_bitmap_first(
+                           hwloc_get_obj_by_type(machine, HWLOC_OBJ_CORE, (unsigned)c)->cpuset));
     }
     hwloc_topology_destroy(machine);
 }
 
 /* Lower the quota `to` to that of the group: microseconds of running in a period of so many. */
-static void apply_quota(void *to, const char *root, const char folder[SW_GROUP_FOLDER_BYTES], bool is_version_1) {
+static void apply_quota(void *to, const char *root, const char folder[SW_GROUP_FOLDER_BYTES],
+                        bool is_version_1) {
     char path[2 * SW_GROUP_FOLDER_BYTES], text[SW_PROC_TEXT_BYTES];
     double *quota = to;
     int64_t running, period = 0;
-    snprintf(path, sizeof path, "%s%s/%s", root, folder, is_version_1 ? "cpu.cfs_quota_us" : "cpu.max");
+    snprintf(path, sizeof path, "%s%s/%s", root, folder,
+             is_version_1 ? "cpu.cfs_quota_us" : "cpu.max");
     if (!sw_proc_text_read(path, text) || !sw_proc_text_find(text, "", &running) || running <= 0)
         return; /* "max", -1, or no such file: no limit */
     snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", root, folder);
-    if (is_version_1 ? sw_kernel_number_read(path, &period) : sscanf(text, "%*s %" SCNd64, &period) == 1)
+    if (is_version_1 ? sw_kernel_number_read(path, &period)
+                     : sscanf(text, "%*s %" SCNd64, &period) == 1)
         *quota = period > 0 ? fmin(*quota, (double)running / (double)period) : *quota;
 }
 

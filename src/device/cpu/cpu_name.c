@@ -1,4 +1,5 @@
-/* cpu_name.c: what this CPU calls itself, so that what was measured on it can be told from what another's file says. */
+/* cpu_name.c: what this CPU calls itself, so that what was measured on it can be told from what
+ * another's file says. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -18,13 +19,14 @@ static void name_cpu(char name[SW_CPU_NAME_BYTES]) {
         memcpy(maker + 8, &c, 4);
     }
     for (uint32_t i = 0; i < 3; i++)
-        __get_cpuid(0x80000002u + i, &brand[4 * i], &brand[4 * i + 1], &brand[4 * i + 2], &brand[4 * i + 3]);
+        __get_cpuid(0x80000002u + i, &brand[4 * i], &brand[4 * i + 1], &brand[4 * i + 2],
+                    &brand[4 * i + 3]);
     memcpy(model, brand, sizeof brand);
     a = 0;
     __get_cpuid(1, &a, &b, &c, &d);
     const uint32_t family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
-    snprintf(name, SW_CPU_NAME_BYTES, "%s family %u model %u stepping %u, %.48s", maker, family, (a >> 4 & 15) | (a >> 12 & 0xf0),
-             a & 15, model + strspn(model, " "));
+    snprintf(name, SW_CPU_NAME_BYTES, "%s family %u model %u stepping %u, %.48s", maker, family,
+             (a >> 4 & 15) | (a >> 12 & 0xf0), a & 15, model + strspn(model, " "));
 }
 #else
 #if defined(__aarch64__)
@@ -41,8 +43,10 @@ static void name_cpu(char name[SW_CPU_NAME_BYTES]) {
         uint64_t id;
         __asm__("mrs %0, MIDR_EL1" : "=r"(id));
         const size_t n = strlen(name);
-        snprintf(name + n, SW_CPU_NAME_BYTES - n, " implementer 0x%02x part 0x%03x variant %u revision %u",
-                 (unsigned)(id >> 24 & 0xff), (unsigned)(id >> 4 & 0xfff), (unsigned)(id >> 20 & 15), (unsigned)(id & 15));
+        snprintf(name + n, SW_CPU_NAME_BYTES - n,
+                 " implementer 0x%02x part 0x%03x variant %u revision %u",
+                 (unsigned)(id >> 24 & 0xff), (unsigned)(id >> 4 & 0xfff),
+                 (unsigned)(id >> 20 & 15), (unsigned)(id & 15));
     }
 #endif
 }

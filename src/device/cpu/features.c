@@ -1,5 +1,5 @@
-/* features.c: which kernel sets this CPU and this system can run, by CPUID. CPUs other than x86-64 run the baseline, which has
- * nothing to ask for. */
+/* features.c: which kernel sets this CPU and this system can run, by CPUID. CPUs other than x86-64
+ * run the baseline, which has nothing to ask for. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,13 +10,16 @@
 #endif
 
 const char *sw_kernel_set_name(sw_kernel_set set) {
-    static const char *const names[] = {[SW_SET_BASELINE] = "baseline", [SW_SET_V3] = "x86-64-v3", [SW_SET_V4] = "x86-64-v4"};
+    static const char *const names[] = {
+        [SW_SET_BASELINE] = "baseline", [SW_SET_V3] = "x86-64-v3", [SW_SET_V4] = "x86-64-v4"};
     return (unsigned)set < SW_N_KERNEL_SETS ? names[set] : "?";
 }
 
 const char *sw_gemm_kind_name(sw_gemm_kind gemm) {
-    static const char *const names[] = {
-        [SW_GEMM_PLAIN] = "plain", [SW_GEMM_OWN] = "own", [SW_GEMM_OWN_BF16] = "own-bf16", [SW_GEMM_BLAS] = "blas"};
+    static const char *const names[] = {[SW_GEMM_PLAIN] = "plain",
+                                        [SW_GEMM_OWN] = "own",
+                                        [SW_GEMM_OWN_BF16] = "own-bf16",
+                                        [SW_GEMM_BLAS] = "blas"};
     return (unsigned)gemm < SW_N_GEMM_KINDS ? names[gemm] : "?";
 }
 
@@ -25,7 +28,8 @@ static bool has(uint32_t bits, uint32_t wanted) {
     return (bits & wanted) == wanted;
 }
 
-/* The registers that the system saves on a switch of tasks (XCR0); without them the instructions fault. */
+/* The registers that the system saves on a switch of tasks (XCR0); without them the instructions
+ * fault. */
 static uint32_t saved_registers(void) {
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -40,7 +44,8 @@ static bool has_set(sw_kernel_set set) {
         return false;
     const uint32_t v3_1 = bit_FMA | bit_MOVBE | bit_OSXSAVE | bit_AVX | bit_F16C;
     const uint32_t v3_7 = bit_AVX2 | bit_BMI | bit_BMI2;
-    const bool v3 = has(c1, v3_1) && has(b7, v3_7) && has(c_extended, 1u << 5 /* LZCNT */) && has(saved_registers(), 0x06);
+    const bool v3 = has(c1, v3_1) && has(b7, v3_7) && has(c_extended, 1u << 5 /* LZCNT */) &&
+                    has(saved_registers(), 0x06);
     if (set == SW_SET_V3)
         return v3;
     const uint32_t v4_7 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
@@ -83,7 +88,8 @@ sw_status sw_kernel_set_check(sw_kernel_set set, sw_error *err) {
             size_t n = strlen(here);
             snprintf(here + n, sizeof here - n, "%s%s", n ? ", " : "", sw_kernel_set_name(s));
         }
-    return sw_fail(err, SW_BAD_CONFIG, "this CPU cannot run the kernel set %s · it runs %s", sw_kernel_set_name(set), here);
+    return sw_fail(err, SW_BAD_CONFIG, "this CPU cannot run the kernel set %s · it runs %s",
+                   sw_kernel_set_name(set), here);
 }
 
 bool sw_gemm_runs_here(sw_gemm_kind gemm, sw_kernel_set set) {

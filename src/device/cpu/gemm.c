@@ -1,9 +1,10 @@
 /* gemm.c: a product is cut into blocks of C, which the threads of the device share.
  *
- * A block is a product of its own: rows of op(A), columns of op(B), the whole of k. So whatever the blocks are, an element of C
- * is the same sum as in the product uncut, if whoever multiplies keeps to one order along k. Our own kernels do, and their
- * products are cut for the threads that there are; one thread has no cut at all, and packs every operand the fewest times. The
- * BLAS makes no such promise, so its cut follows from the shape alone.
+ * A block is a product of its own: rows of op(A), columns of op(B), the whole of k. So whatever the
+ * blocks are, an element of C is the same sum as in the product uncut, if whoever multiplies keeps
+ * to one order along k. Our own kernels do, and their products are cut for the threads that there
+ * are; one thread has no cut at all, and packs every operand the fewest times. The BLAS makes no
+ * such promise, so its cut follows from the shape alone.
  */
 #include "device/cpu/gemm.h"
 
@@ -13,8 +14,9 @@
 #include "device/sizes.h"
 
 enum {
-    BLOCKS_PER_THREAD = 3, /* so that a thread that is held up does not hold up the others for long */
-    BLOCK_M = 48,          /* block sides are multiples of these, and these of every tile's */
+    BLOCKS_PER_THREAD =
+        3,        /* so that a thread that is held up does not hold up the others for long */
+    BLOCK_M = 48, /* block sides are multiples of these, and these of every tile's */
     BLOCK_N = 96,
     SMALL = 1 << 20,      /* multiplications below which no thread is woken */
     BLAS_BLOCK = 1 << 27, /* multiplications of one task of the BLAS */
@@ -65,7 +67,8 @@ static void multiply_block(void *arg, int64_t task, int worker) {
     block.m = smaller(b->rows, block.m - row);
     block.n = smaller(b->columns, block.n - column);
     block.a.at = moved(block.a.at, block.a.type, block.a.is_turned ? row : row * block.a.stride);
-    block.b.at = moved(block.b.at, block.b.type, block.b.is_turned ? column * block.b.stride : column);
+    block.b.at =
+        moved(block.b.at, block.b.type, block.b.is_turned ? column * block.b.stride : column);
     block.c = (char *)block.c + (row * block.c_stride + column) * sw_dtype_bytes(block.c_type);
     if (block.addend)
         block.addend = moved(block.addend, block.c_type, row * block.addend_stride + column);
@@ -80,9 +83,12 @@ static void multiply_block(void *arg, int64_t task, int worker) {
 static int64_t n_blocks_wanted(const sw_device *device, const sw_product *p) {
     const double n_multiplications = (double)p->m * (double)p->n * (double)p->k;
     if (((const sw_cpu_device *)device)->sgemm && p->c_type != SW_F64)
-        return 1 +
-               (int64_t)(n_multiplications < (double)BLAS_BLOCK * BLAS_BLOCKS ? n_multiplications / BLAS_BLOCK : BLAS_BLOCKS - 1);
-    return device->n_threads > 1 && n_multiplications > SMALL ? BLOCKS_PER_THREAD * (int64_t)device->n_threads : 1;
+        return 1 + (int64_t)(n_multiplications < (double)BLAS_BLOCK * BLAS_BLOCKS
+                                 ? n_multiplications / BLAS_BLOCK
+                                 : BLAS_BLOCKS - 1);
+    return device->n_threads > 1 && n_multiplications > SMALL
+               ? BLOCKS_PER_THREAD * (int64_t)device->n_threads
+               : 1;
 }
 
 void sw_multiply(const sw_device *device, const sw_product *product) {

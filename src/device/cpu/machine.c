@@ -21,30 +21,37 @@ sw_status sw_machine_path(char path[SW_PATH_BYTES], sw_error *err) {
     if (home && *home)
         return sw_path_join(path, home, ".cache/shardwise/machine.json", err);
     return sw_fail(err, SW_BAD_CONFIG,
-                   "the machine file has no place: neither XDG_CACHE_HOME nor HOME is set · name one with --output");
+                   "the machine file has no place: neither XDG_CACHE_HOME nor HOME is set · name "
+                   "one with --output");
 }
 
 /* A rate: finite, not negative. */
-static sw_status get_rate(const sw_json_object *object, const char *key, double *rate, sw_error *err) {
+static sw_status get_rate(const sw_json_object *object, const char *key, double *rate,
+                          sw_error *err) {
     sw_status status = sw_json_real(object, key, SW_JSON_OPTIONAL, rate, err);
     if (!status && !(*rate >= 0 && *rate < 1e18))
-        status = sw_fail(err, SW_BAD_FILE, "%s: %s%s is %g operations per second · measure again: shardwise bench gemm",
-                         sw_json_name(object), object->path, key, *rate);
+        status =
+            sw_fail(err, SW_BAD_FILE,
+                    "%s: %s%s is %g operations per second · measure again: shardwise bench gemm",
+                    sw_json_name(object), object->path, key, *rate);
     return status;
 }
 
-static sw_status get_text(const sw_json_object *object, const char *key, char *to, size_t bytes, sw_error *err) {
+static sw_status get_text(const sw_json_object *object, const char *key, char *to, size_t bytes,
+                          sw_error *err) {
     const char *text = NULL;
     sw_status status = sw_json_text(object, key, SW_JSON_REQUIRED, &text, err);
     if (!status && strlen(text) >= bytes)
-        status = sw_fail(err, SW_BAD_FILE, "%s: %s is longer than %zu bytes · measure again: shardwise bench gemm",
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: %s is longer than %zu bytes · measure again: shardwise bench gemm",
                          sw_json_name(object), key, bytes - 1);
     if (!status)
         snprintf(to, bytes, "%s", text);
     return status;
 }
 
-static sw_status get_rates(const sw_json_object *root, const char *key, double rates[SW_N_GEMM_KINDS], sw_error *err) {
+static sw_status get_rates(const sw_json_object *root, const char *key,
+                           double rates[SW_N_GEMM_KINDS], sw_error *err) {
     sw_json_object object;
     sw_status status = sw_json_child(root, key, &object, err);
     for (int kind = 0; kind < SW_N_GEMM_KINDS && !status; kind++)
@@ -59,8 +66,10 @@ static sw_status get_machine(const sw_json_object *root, sw_machine *machine, sw
     *machine = (sw_machine){.set = SW_N_KERNEL_SETS};
     sw_status status = sw_json_integer(root, "format", SW_JSON_REQUIRED, &format, err);
     if (!status && format != FORMAT)
-        status = sw_fail(err, SW_BAD_FILE, "%s: format %lld, this version reads %d · measure again: shardwise bench gemm",
-                         sw_json_name(root), (long long)format, FORMAT);
+        status =
+            sw_fail(err, SW_BAD_FILE,
+                    "%s: format %lld, this version reads %d · measure again: shardwise bench gemm",
+                    sw_json_name(root), (long long)format, FORMAT);
     if (!status)
         status = get_text(root, "cpu", machine->cpu, sizeof machine->cpu, err);
     if (!status)
@@ -71,7 +80,8 @@ static sw_status get_machine(const sw_json_object *root, sw_machine *machine, sw
         if (!strcmp(set, sw_kernel_set_name((sw_kernel_set)i)))
             machine->set = (sw_kernel_set)i;
     if (!status && machine->set == SW_N_KERNEL_SETS)
-        status = sw_fail(err, SW_BAD_FILE, "%s: there is no kernel set %s · measure again: shardwise bench gemm",
+        status = sw_fail(err, SW_BAD_FILE,
+                         "%s: there is no kernel set %s · measure again: shardwise bench gemm",
                          sw_json_name(root), set);
     if (!status)
         status = sw_json_child(root, "roofs", &roofs, err);
@@ -91,7 +101,8 @@ static sw_status take_document(sw_json *document, sw_machine *machine, sw_error 
     return status;
 }
 
-sw_status sw_machine_parse(const char *name, const char *text, int64_t bytes, sw_machine *machine, sw_error *err) {
+sw_status sw_machine_parse(const char *name, const char *text, int64_t bytes, sw_machine *machine,
+                           sw_error *err) {
     sw_json *document = NULL;
     sw_status status = sw_json_parse(name, text, bytes, &document, err);
     return status ? status : take_document(document, machine, err);
@@ -120,9 +131,10 @@ static char *machine_text(const sw_machine *m) {
     json_t *roofs = json_object();
     for (int roof = 0; roof < SW_N_ROOFS; roof++)
         put_rate(roofs, sw_roof_name((sw_roof)roof), m->roof[roof]);
-    json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:o, s:o, s:o}", "format", FORMAT, "cpu", m->cpu, "version", m->version,
-                             "kernel_set", sw_kernel_set_name(m->set), "roofs", roofs, "products_of_fp32", rates_json(m->fp32),
-                             "products_of_bf16", rates_json(m->bf16));
+    json_t *root =
+        json_pack("{s:i, s:s, s:s, s:s, s:o, s:o, s:o}", "format", FORMAT, "cpu", m->cpu, "version",
+                  m->version, "kernel_set", sw_kernel_set_name(m->set), "roofs", roofs,
+                  "products_of_fp32", rates_json(m->fp32), "products_of_bf16", rates_json(m->bf16));
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(4)) : NULL;
     json_decref(root);
     return text;
@@ -155,5 +167,6 @@ sw_status sw_machine_write(const char *path, const sw_machine *machine, sw_error
 bool sw_machine_is_this(const sw_machine *machine, sw_kernel_set set) {
     char cpu[SW_CPU_NAME_BYTES];
     sw_cpu_name(cpu);
-    return machine->set == set && !strcmp(machine->cpu, cpu) && !strcmp(machine->version, SW_VERSION);
+    return machine->set == set && !strcmp(machine->cpu, cpu) &&
+           !strcmp(machine->version, SW_VERSION);
 }

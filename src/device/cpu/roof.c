@@ -1,6 +1,7 @@
-/* roof.c: loops of independent multiply-adds. 14 accumulators cover the latency of two units of 4 to 6 cycles and leave, of 16
- * registers, one for the constant and one for a product. Values stay finite and normal (x = x/2 + 1/2, from 1; in bf16 sums of
- * ones) and are looked at in the end, so that the loop is wanted.
+/* roof.c: loops of independent multiply-adds. 14 accumulators cover the latency of two units of 4
+ * to 6 cycles and leave, of 16 registers, one for the constant and one for a product. Values stay
+ * finite and normal (x = x/2 + 1/2, from 1; in bf16 sums of ones) and are looked at in the end, so
+ * that the loop is wanted.
  */
 #include "device/cpu/roof.h"
 
@@ -93,9 +94,12 @@ static const struct {
     sw_kernel_set set;
 } roofs[SW_N_ROOFS] = {
     [SW_ROOF_FP32_128] = {"fp32, 128 bits", run_fp32_128, N_ACCUMULATORS * 4 * 2, SW_SET_BASELINE},
-    [SW_ROOF_FP32_256] = {"fp32, 256 bits", ON_X86_64(run_fp32_256), N_ACCUMULATORS * 8 * 2, SW_SET_V3},
-    [SW_ROOF_FP32_512] = {"fp32, 512 bits", ON_X86_64(run_fp32_512), N_ACCUMULATORS * 16 * 2, SW_SET_V4},
-    [SW_ROOF_BF16_512] = {"bf16, 512 bits", ON_X86_64(run_bf16_512), N_ACCUMULATORS * 32 * 2, SW_SET_V4},
+    [SW_ROOF_FP32_256] = {"fp32, 256 bits", ON_X86_64(run_fp32_256), N_ACCUMULATORS * 8 * 2,
+                          SW_SET_V3},
+    [SW_ROOF_FP32_512] = {"fp32, 512 bits", ON_X86_64(run_fp32_512), N_ACCUMULATORS * 16 * 2,
+                          SW_SET_V4},
+    [SW_ROOF_BF16_512] = {"bf16, 512 bits", ON_X86_64(run_bf16_512), N_ACCUMULATORS * 32 * 2,
+                          SW_SET_V4},
 };
 
 const char *sw_roof_name(sw_roof roof) {
@@ -110,7 +114,8 @@ sw_roof sw_roof_of_set(sw_kernel_set set) {
 }
 
 bool sw_roof_runs_here(sw_roof roof) {
-    return roof == SW_ROOF_BF16_512 ? sw_gemm_runs_here(SW_GEMM_OWN_BF16, SW_SET_V4) : sw_kernel_set_runs_here(roofs[roof].set);
+    return roof == SW_ROOF_BF16_512 ? sw_gemm_runs_here(SW_GEMM_OWN_BF16, SW_SET_V4)
+                                    : sw_kernel_set_runs_here(roofs[roof].set);
 }
 
 double sw_roof_measure(sw_roof roof, double seconds) {

@@ -1,6 +1,8 @@
-/* roof.h: the most arithmetic that a core does: independent multiply-adds on registers and nothing else.
+/* roof.h: the most arithmetic that a core does: independent multiply-adds on registers and nothing
+ * else.
  *
- * What kernels are held against. It moves with the clock and the neighbours, so it is measured in the run that it judges.
+ * What kernels are held against. It moves with the clock and the neighbours, so it is measured in
+ * the run that it judges.
  */
 #ifndef SW_DEVICE_CPU_ROOF_H
 #define SW_DEVICE_CPU_ROOF_H
@@ -19,8 +21,8 @@ const char *sw_roof_name(sw_roof roof);    /* "fp32, 512 bits" */
 sw_roof sw_roof_of_set(sw_kernel_set set); /* multiply-adds of fp32 as wide as the set's */
 bool sw_roof_runs_here(sw_roof roof);
 
-/* Operations per second (a product and a sum are two) of the calling thread, over about `seconds` of its own time; 0 where it
- * does not run. */
+/* Operations per second (a product and a sum are two) of the calling thread, over about `seconds`
+ * of its own time; 0 where it does not run. */
 double sw_roof_measure(sw_roof roof, double seconds);
 
 #endif

@@ -1,13 +1,15 @@
 /* threads.c: workers that share out the tasks of a call.
  *
- * A call is open while its caller takes tasks. A worker enters an open call, takes tasks until none is left, and leaves; the
- * caller closes the call when it finds no more tasks, and returns when nobody is inside. A worker that wakes late finds the call
- * closed and holds nobody up. Gate, count and number of the call are one word, so entering is one compare-and-swap:
+ * A call is open while its caller takes tasks. A worker enters an open call, takes tasks until none
+ * is left, and leaves; the caller closes the call when it finds no more tasks, and returns when
+ * nobody is inside. A worker that wakes late finds the call closed and holds nobody up. Gate, count
+ * and number of the call are one word, so entering is one compare-and-swap:
  *
  *      | number of the call | open | workers inside |
  *      |      23 bits       |  1   |     8 bits     |
  *
- * Workers sleep on that word (a futex) after a short spin; a system call is made only when somebody sleeps.
+ * Workers sleep on that word (a futex) after a short spin; a system call is made only when somebody
+ * sleeps.
  */
 #include "device/cpu/threads.h"
 
@@ -23,7 +25,10 @@
 #include "device/parallel.h"
 
 enum { INSIDE = 0xff, OPEN = 0x100, NUMBER = 0x200 };
-enum { SPINS = 4000 }; /* looks for the next call: some 100 microseconds, as long as small kernels between two calls take */
+enum {
+    SPINS = 4000
+}; /* looks for the next call: some 100 microseconds, as long as small kernels between two calls
+      take */
 
 typedef struct worker {
     sw_threads *all;
@@ -36,7 +41,8 @@ struct sw_threads {
     _Atomic uint32_t n_asleep; /* workers that sleep on the gate, or are about to */
     _Alignas(64) _Atomic int64_t next_task;
     _Alignas(64) _Atomic uint32_t is_taken; /* somebody's call runs */
-    _Atomic uint32_t caller_sleeps;         /* ... and waits for the last worker to leave: that one wakes it */
+    _Atomic uint32_t
+        caller_sleeps; /* ... and waits for the last worker to leave: that one wakes it */
     /* the call; written while the gate is closed and nobody is inside */
     int64_t n_tasks;
     sw_task_fn fn;
@@ -49,7 +55,8 @@ struct sw_threads {
 };
 
 static void take_tasks(sw_threads *threads, int number) {
-    for (int64_t task; (task = atomic_fetch_add_explicit(&threads->next_task, 1, memory_order_relaxed)) < threads->n_tasks;)
+    for (int64_t task; (task = atomic_fetch_add_explicit(&threads->next_task, 1,
+                                                         memory_order_relaxed)) < threads->n_tasks;)
         threads->fn(threads->arg, task, number);
 }
 
@@ -62,7 +69,9 @@ static bool has_call(uint32_t gate, uint32_t last) {
 /* The gate once it is open for a call that this worker has not been in, or once all is over. */
 static uint32_t wait_for_call(sw_threads *threads, uint32_t last) {
     uint32_t gate = atomic_load_explicit(&threads->gate, memory_order_acquire);
-    for (int i = 0; threads->may_spin && i < SPINS && !has_call(gate, last) && !atomic_load(&threads->is_over); i++) {
+    for (int i = 0;
+         threads->may_spin && i < SPINS && !has_call(gate, last) && !atomic_load(&threads->is_over);
+         i++) {
         sw_pause();
         gate = atomic_load_explicit(&threads->gate, memory_order_acquire);
     }
@@ -133,7 +142,8 @@ void sw_parallel(const sw_device *device, int64_t n_tasks, sw_task_fn fn, void *
     atomic_fetch_add(&threads->gate, NUMBER + OPEN);
     uint32_t n_asleep = atomic_load(&threads->n_asleep);
     if (n_asleep)
-        sw_futex_wake(&threads->gate, n_tasks - 1 < n_asleep ? (int)(n_tasks - 1) : (int)n_asleep, false);
+        sw_futex_wake(&threads->gate, n_tasks - 1 < n_asleep ? (int)(n_tasks - 1) : (int)n_asleep,
+                      false);
     take_tasks(threads, 0);
     atomic_fetch_sub(&threads->gate, OPEN);
     wait_until_empty(threads);
@@ -151,7 +161,8 @@ static int start_worker(worker *w, pthread_attr_t *attributes, int cpu) {
         pthread_attr_setaffinity_np(attributes, sizeof one, &one);
     }
     sigset_t before, asynchronous;
-    sigfillset(&asynchronous); /* the program's handlers run on its own threads; a fault is met by whoever faults */
+    sigfillset(&asynchronous); /* the program's handlers run on its own threads; a fault is met by
+                                  whoever faults */
     sigdelset(&asynchronous, SIGSEGV);
     sigdelset(&asynchronous, SIGBUS);
     sigdelset(&asynchronous, SIGFPE);
@@ -162,12 +173,14 @@ static int start_worker(worker *w, pthread_attr_t *attributes, int cpu) {
     return code;
 }
 
-sw_status sw_threads_start(int n_threads, bool may_spin, const int *cpus, sw_threads **threads, sw_error *err) {
+sw_status sw_threads_start(int n_threads, bool may_spin, const int *cpus, sw_threads **threads,
+                           sw_error *err) {
     size_t bytes = (sizeof(sw_threads) + (size_t)(n_threads - 1) * sizeof(worker) + 63) / 64 * 64;
     sw_threads *t = aligned_alloc(64, bytes);
     *threads = NULL;
     if (!t)
-        return sw_fail(err, SW_NO_MEMORY, "opening the CPU: no memory for %d threads (%zu bytes)", n_threads, bytes);
+        return sw_fail(err, SW_NO_MEMORY, "opening the CPU: no memory for %d threads (%zu bytes)",
+                       n_threads, bytes);
     memset(t, 0, bytes);
     t->may_spin = may_spin;
     pthread_attr_t attributes;
@@ -182,7 +195,8 @@ sw_status sw_threads_start(int n_threads, bool may_spin, const int *cpus, sw_thr
     pthread_attr_destroy(&attributes);
     if (code) {
         sw_fail(err, SW_NO_MEMORY,
-                "opening the CPU: thread %d of %d could not be started: %s; take fewer threads or raise the limit on "
+                "opening the CPU: thread %d of %d could not be started: %s; take fewer threads or "
+                "raise the limit on "
                 "processes (ulimit -u)",
                 t->n_workers + 2, n_threads, strerror(code));
         sw_threads_stop(t);
@@ -196,7 +210,8 @@ void sw_threads_stop(sw_threads *threads) {
     if (!threads)
         return;
     atomic_store(&threads->is_over, 1);
-    atomic_fetch_add(&threads->gate, NUMBER); /* whoever is about to sleep on the old value does not */
+    atomic_fetch_add(&threads->gate,
+                     NUMBER); /* whoever is about to sleep on the old value does not */
     sw_futex_wake(&threads->gate, threads->n_workers, false);
     for (int i = 0; i < threads->n_workers; i++)
         pthread_join(threads->workers[i].thread, NULL);

@@ -8,12 +8,16 @@
 
 typedef struct sw_threads sw_threads;
 
-enum { SW_THREAD_STACK_BYTES = 256 << 10 }; /* of each worker: kernels keep what is large in their working space */
+enum {
+    SW_THREAD_STACK_BYTES = 256 << 10
+}; /* of each worker: kernels keep what is large in their working space */
 
-/* Start n_threads - 1 workers beside the caller, named shardwise-1 and so on. `may_spin`: every thread has a core, so a worker
- * looks for the next call for a while before it sleeps. cpus [n_threads]: hardware threads to pin to, the caller's first, who
- * pins itself; NULL: none. Errors: SW_NO_MEMORY, when the system allows no more threads. */
-sw_status sw_threads_start(int n_threads, bool may_spin, const int *cpus, sw_threads **threads, sw_error *err);
+/* Start n_threads - 1 workers beside the caller, named shardwise-1 and so on. `may_spin`: every
+ * thread has a core, so a worker looks for the next call for a while before it sleeps. cpus
+ * [n_threads]: hardware threads to pin to, the caller's first, who pins itself; NULL: none. Errors:
+ * SW_NO_MEMORY, when the system allows no more threads. */
+sw_status sw_threads_start(int n_threads, bool may_spin, const int *cpus, sw_threads **threads,
+                           sw_error *err);
 void sw_threads_stop(sw_threads *threads); /* NULL: nothing */
 
 #endif

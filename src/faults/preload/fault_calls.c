@@ -1,8 +1,10 @@
-/* fault_calls.c: a library that stands before libc and lets chosen calls fail. See faults/fault_calls.h.
+/* fault_calls.c: a library that stands before libc and lets chosen calls fail. See
+ * faults/fault_calls.h.
  *
- * An interposer has no caller that could hand it a state, so what is armed lies in variables of this file, as nowhere else in the
- * project. Calls are counted with atomics: all threads of a process count together. A call made while one is being told of goes
- * through. Writes of an io_uring cannot be taken, so rings are refused as an old kernel would, and all writes are calls.
+ * An interposer has no caller that could hand it a state, so what is armed lies in variables of
+ * this file, as nowhere else in the project. Calls are counted with atomics: all threads of a
+ * process count together. A call made while one is being told of goes through. Writes of an
+ * io_uring cannot be taken, so rings are refused as an old kernel would, and all writes are calls.
  */
 #include "faults/fault_calls.h"
 
@@ -107,14 +109,16 @@ EXPORTED int posix_memalign(void **memory, size_t alignment, size_t bytes) {
     return *memory ? 0 : ENOMEM;
 }
 
-EXPORTED void *mmap(void *address, size_t bytes, int protection, int flags, int descriptor, off_t offset) {
+EXPORTED void *mmap(void *address, size_t bytes, int protection, int flags, int descriptor,
+                    off_t offset) {
     if (is_refused("mmap"))
         return MAP_FAILED;
     return (void *)syscall(SYS_mmap, address, bytes, protection, flags, descriptor, offset);
 }
 
-/* hwloc does not look whether it got what it asked for: a process that is short of memory while it reads the machine ends there,
- * and nothing of ours can help it. What it asks for does not count. */
+/* hwloc does not look whether it got what it asked for: a process that is short of memory while it
+ * reads the machine ends there, and nothing of ours can help it. What it asks for does not
+ * count. */
 static int pass_over(const char *name, void *topology) {
     int (*call)(void *);
     *(void **)&call = dlsym(RTLD_NEXT, name);
@@ -151,8 +155,10 @@ static void find_path(int descriptor, char path[PATH_MAX]) {
         *path = 0;
 }
 
-/* The errno that the call shall give, 0: none. *is_cut: the write shall take half. `bytes`: of a write, else 0. */
-static int error_of(const char *call, int descriptor, const char *name, size_t bytes, bool *is_cut) {
+/* The errno that the call shall give, 0: none. *is_cut: the write shall take half. `bytes`: of a
+ * write, else 0. */
+static int error_of(const char *call, int descriptor, const char *name, size_t bytes,
+                    bool *is_cut) {
     int n = atomic_load(&n_armed), kept = errno, error = 0;
     char path[PATH_MAX] = "";
     bool is_known = false;
@@ -217,19 +223,28 @@ EXPORTED int fsync(int descriptor) {
 }
 
 EXPORTED int ftruncate(int descriptor, off_t bytes) {
-    return is_failed("ftruncate", descriptor, NULL) ? -1 : (int)syscall(SYS_ftruncate, descriptor, bytes);
+    return is_failed("ftruncate", descriptor, NULL)
+               ? -1
+               : (int)syscall(SYS_ftruncate, descriptor, bytes);
 }
 
 EXPORTED int fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
-    return is_failed("fallocate", descriptor, NULL) ? -1 : (int)syscall(SYS_fallocate, descriptor, mode, offset, bytes);
+    return is_failed("fallocate", descriptor, NULL)
+               ? -1
+               : (int)syscall(SYS_fallocate, descriptor, mode, offset, bytes);
 }
 
 EXPORTED int rename(const char *from, const char *to) {
-    return is_failed("rename", -1, from) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+    return is_failed("rename", -1, from)
+               ? -1
+               : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
-EXPORTED int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned int flags) {
-    return is_failed("renameat2", -1, from) ? -1 : (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+EXPORTED int renameat2(int from_folder, const char *from, int to_folder, const char *to,
+                       unsigned int flags) {
+    return is_failed("renameat2", -1, from)
+               ? -1
+               : (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
 }
 
 EXPORTED int mkdir(const char *path, mode_t mode) {
@@ -237,7 +252,8 @@ EXPORTED int mkdir(const char *path, mode_t mode) {
 }
 
 EXPORTED int symlink(const char *target, const char *path) {
-    return is_failed("symlink", -1, path) ? -1 : (int)syscall(SYS_symlinkat, target, AT_FDCWD, path);
+    return is_failed("symlink", -1, path) ? -1
+                                          : (int)syscall(SYS_symlinkat, target, AT_FDCWD, path);
 }
 
 struct io_uring;

@@ -26,7 +26,8 @@ sw_value *sw_add(sw_graph *graph, sw_value *a, sw_value *b) {
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, a->n_dimensions, a->dimension);
     if (!y)
         return NULL;
-    sw_op *op = sw_op_emit(graph, &add_family, SW_KERNEL_ADD, 3, (sw_operand[]){sw_reads(a), sw_reads(b), sw_writes(y)});
+    sw_op *op = sw_op_emit(graph, &add_family, SW_KERNEL_ADD, 3,
+                           (sw_operand[]){sw_reads(a), sw_reads(b), sw_writes(y)});
     if (!op)
         return NULL;
     op->dim[0] = a->n_elements;

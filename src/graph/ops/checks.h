@@ -1,6 +1,7 @@
-/* checks.h: the questions that shape rules ask. Each answers true, or leaves an error that names operation, argument and shapes
- * in the graph (the first error stays) and answers false. A NULL argument is answered false too: it comes from an operation that
- * failed before, or is itself the error.
+/* checks.h: the questions that shape rules ask. Each answers true, or leaves an error that names
+ * operation, argument and shapes in the graph (the first error stays) and answers false. A NULL
+ * argument is answered false too: it comes from an operation that failed before, or is itself the
+ * error.
  */
 #ifndef SW_GRAPH_OPS_CHECKS_H
 #define SW_GRAPH_OPS_CHECKS_H
@@ -23,17 +24,20 @@ static inline sw_shape_text sw_parameter_shape(const sw_parameter *p) {
 bool sw_check_rows(sw_graph *graph, const char *operation, const char *argument, const sw_value *x);
 
 /* x holds reals, [B*T, channels]. */
-bool sw_check_positions(sw_graph *graph, const char *operation, const char *argument, const sw_value *x);
+bool sw_check_positions(sw_graph *graph, const char *operation, const char *argument,
+                        const sw_value *x);
 
 /* x holds token ids. */
-bool sw_check_index(sw_graph *graph, const char *operation, const char *argument, const sw_value *x);
+bool sw_check_index(sw_graph *graph, const char *operation, const char *argument,
+                    const sw_value *x);
 
 /* a and b hold reals and have one shape. */
 bool sw_check_same(sw_graph *graph, const char *operation, const sw_value *a, const sw_value *b);
 
 /* p is [length]; p is [rows, columns], where 0 stands for any. */
-bool sw_check_vector(sw_graph *graph, const char *operation, const char *argument, const sw_parameter *p, int64_t length);
-bool sw_check_matrix(sw_graph *graph, const char *operation, const char *argument, const sw_parameter *p, int64_t rows,
-                     int64_t columns);
+bool sw_check_vector(sw_graph *graph, const char *operation, const char *argument,
+                     const sw_parameter *p, int64_t length);
+bool sw_check_matrix(sw_graph *graph, const char *operation, const char *argument,
+                     const sw_parameter *p, int64_t rows, int64_t columns);
 
 #endif

@@ -1,10 +1,11 @@
 /* dropout.c: elements set to zero at random (Srivastava et al. 2014).
  *
- *   y = x m / (1 - p),   m[row, e] = 1 where word e of (seed, stream, logical row) is at least p 2^32, else 0
+ *   y = x m / (1 - p),   m[row, e] = 1 where word e of (seed, stream, logical row) is at least p
+ *                        2^32, else 0
  *   dx = dy m / (1 - p)                         the same kernel on dy
  *
- * The mask is a function of where an element stands, so nothing is kept for backward: gradient and recomputed forward draw it
- * again. Each recorded call has a stream of its own.
+ * The mask is a function of where an element stands, so nothing is kept for backward: gradient and
+ * recomputed forward draw it again. Each recorded call has a stream of its own.
  */
 #include "graph/ops/checks.h"
 
@@ -37,7 +38,9 @@ sw_value *sw_dropout(sw_graph *graph, sw_value *x, double probability) {
     if (!sw_check_positions(graph, "dropout", "x", x))
         return NULL;
     if (!(probability >= 0 && probability < 1))
-        return sw_graph_fail(graph, "dropout: the probability is %g; it must be at least 0 and below 1", probability);
+        return sw_graph_fail(graph,
+                             "dropout: the probability is %g; it must be at least 0 and below 1",
+                             probability);
     if (probability == 0)
         return x;
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, x->dimension);

@@ -33,10 +33,13 @@ sw_value *sw_embedding(sw_graph *graph, sw_value *tokens, sw_parameter *table) {
     return sw_embedding_padded(graph, tokens, table, -1);
 }
 
-sw_value *sw_embedding_padded(sw_graph *graph, sw_value *tokens, sw_parameter *table, int64_t padding) {
-    if (!sw_check_index(graph, "embedding", "tokens", tokens) || !sw_check_matrix(graph, "embedding", "table", table, 0, 0))
+sw_value *sw_embedding_padded(sw_graph *graph, sw_value *tokens, sw_parameter *table,
+                              int64_t padding) {
+    if (!sw_check_index(graph, "embedding", "tokens", tokens) ||
+        !sw_check_matrix(graph, "embedding", "table", table, 0, 0))
         return NULL;
-    int64_t n = tokens->n_elements, n_vocabulary = table->dimension[0], n_channels = table->dimension[1];
+    int64_t n = tokens->n_elements, n_vocabulary = table->dimension[0],
+            n_channels = table->dimension[1];
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){n, n_channels});
     if (!y)
         return NULL;

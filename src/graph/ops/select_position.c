@@ -1,7 +1,9 @@
-/* select_position.c: one position of each row, chosen when the graph runs; and its logits, for generation.
+/* select_position.c: one position of each row, chosen when the graph runs; and its logits, for
+ * generation.
  *
  *   y[b] = x[b, position]                       x [B*T, C], y [B, C]
- *   logits = y head^T                           head [V, C], logits [B, V]: never rounded, as those of the loss are not
+ *   logits = y head^T                           head [V, C], logits [B, V]: never rounded, as those
+ *                                               of the loss are not
  *
  * They have no gradient: generation does not train.
  */
@@ -17,11 +19,12 @@ static const sw_family select_position_family = {.name = "select_position", .cos
 static sw_value *select_position(sw_graph *graph, sw_value *x) {
     if (sw_graph_port(graph, SW_PORT_PLACES))
         return sw_decode_selection(graph, x);
-    sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows, x->dimension[1]});
+    sw_value *y =
+        sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){graph->n_rows, x->dimension[1]});
     if (!y)
         return NULL;
-    sw_op *op =
-        sw_op_emit(graph, &select_position_family, SW_KERNEL_SELECT_POSITION, 2, (sw_operand[]){sw_reads(x), sw_writes(y)});
+    sw_op *op = sw_op_emit(graph, &select_position_family, SW_KERNEL_SELECT_POSITION, 2,
+                           (sw_operand[]){sw_reads(x), sw_writes(y)});
     if (!op)
         return NULL;
     op->dim[0] = graph->n_rows;
@@ -42,9 +45,12 @@ sw_value *sw_logits_at_position(sw_graph *graph, sw_value *x, sw_parameter *head
         !sw_check_matrix(graph, "logits_at_position", "head", head, 0, x->dimension[1]))
         return NULL;
     if (sw_graph_port(graph, SW_PORT_LOGITS))
-        return sw_graph_fail(graph, "logits_at_position: the graph has logits already; a graph has one set");
+        return sw_graph_fail(
+            graph, "logits_at_position: the graph has logits already; a graph has one set");
     sw_value *y = select_position(graph, x);
-    sw_value *logits = y ? sw_value_create(graph, SW_VALUE_LOGITS, 2, (int64_t[]){graph->n_rows, head->dimension[0]}) : NULL;
+    sw_value *logits = y ? sw_value_create(graph, SW_VALUE_LOGITS, 2,
+                                           (int64_t[]){graph->n_rows, head->dimension[0]})
+                         : NULL;
     sw_op *op = logits ? sw_op_emit(graph, &logits_family, SW_KERNEL_LOGITS, 3,
                                     (sw_operand[]){sw_reads(y), sw_uses(head), sw_writes(logits)})
                        : NULL;

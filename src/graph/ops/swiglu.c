@@ -3,7 +3,8 @@
  *   s = 1 / (1 + exp(-gate)),  y = gate s up
  *   dgate = dy up s (1 + gate (1 - s)),   dup = dy gate s
  *
- * gate and up are values of their own, or lie side by side in each row of one packed value, and so do their gradients.
+ * gate and up are values of their own, or lie side by side in each row of one packed value, and so
+ * do their gradients.
  */
 #include "graph/ops/checks.h"
 
@@ -16,7 +17,8 @@ static sw_operand gradient_or_unread(sw_differentiation *d, sw_value *input) {
     sw_operand gradient = sw_gradient_fresh(d, input);
     if (gradient.kind != SW_OPERAND_NONE)
         return gradient;
-    sw_value *unread = sw_value_create(sw_differentiation_graph(d), SW_VALUE_REAL, 2, input->dimension);
+    sw_value *unread =
+        sw_value_create(sw_differentiation_graph(d), SW_VALUE_REAL, 2, input->dimension);
     return unread ? sw_writes(unread) : sw_nothing();
 }
 
@@ -49,9 +51,12 @@ static void cost(const sw_op *op, double *flops, double *bytes) {
 static const sw_family swiglu_family = {.name = "swiglu", .gradient = gradient, .cost = cost};
 
 /* gate and up of n rows of F channels each, rows `stride` apart. */
-static sw_value *emit(sw_graph *graph, sw_operand gate, sw_operand up, int64_t n, int64_t F, int64_t stride) {
+static sw_value *emit(sw_graph *graph, sw_operand gate, sw_operand up, int64_t n, int64_t F,
+                      int64_t stride) {
     sw_value *y = sw_value_create(graph, SW_VALUE_REAL, 2, (int64_t[]){n, F});
-    sw_op *op = y ? sw_op_emit(graph, &swiglu_family, SW_KERNEL_SWIGLU, 3, (sw_operand[]){gate, up, sw_writes(y)}) : NULL;
+    sw_op *op = y ? sw_op_emit(graph, &swiglu_family, SW_KERNEL_SWIGLU, 3,
+                               (sw_operand[]){gate, up, sw_writes(y)})
+                  : NULL;
     if (!op)
         return NULL;
     op->dim[0] = n;
@@ -61,8 +66,8 @@ static sw_value *emit(sw_graph *graph, sw_operand gate, sw_operand up, int64_t n
 }
 
 sw_value *sw_swiglu(sw_graph *graph, sw_value *gate, sw_value *up) {
-    if (!sw_check_rows(graph, "swiglu", "gate", gate) || !sw_check_rows(graph, "swiglu", "up", up) ||
-        !sw_check_same(graph, "swiglu", gate, up))
+    if (!sw_check_rows(graph, "swiglu", "gate", gate) ||
+        !sw_check_rows(graph, "swiglu", "up", up) || !sw_check_same(graph, "swiglu", gate, up))
         return NULL;
     int64_t F = gate->dimension[1];
     return emit(graph, sw_reads(gate), sw_reads(up), gate->dimension[0], F, F);
@@ -73,7 +78,8 @@ sw_value *sw_swiglu_packed(sw_graph *graph, sw_value *gate_up) {
         return NULL;
     int64_t width = gate_up->dimension[1], F = width / 2;
     if (width % 2)
-        return sw_graph_fail(graph, "swiglu_packed: %" PRId64 " channels do not divide into gate and up", width);
+        return sw_graph_fail(
+            graph, "swiglu_packed: %" PRId64 " channels do not divide into gate and up", width);
     sw_operand gate = sw_reads(gate_up), up = sw_reads(gate_up);
     up.offset = F;
     return emit(graph, gate, up, gate_up->dimension[0], F, width);

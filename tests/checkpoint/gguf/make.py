@@ -18,7 +18,10 @@ from gguf import GGMLQuantizationType as Q
 
 HERE = pathlib.Path(__file__).resolve().parent
 READ = [Q.F32, Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q4_K, Q.Q6_K]
-SCALES = {Q.F16: [0], Q.Q8_0: [0], Q.Q4_0: [0], Q.Q4_1: [0, 2], Q.Q5_0: [0], Q.Q5_1: [0, 2], Q.Q4_K: [0, 2], Q.Q6_K: [208]}
+SCALES = {
+    Q.F16: [0], Q.Q8_0: [0], Q.Q4_0: [0], Q.Q4_1: [0, 2], Q.Q5_0: [0], Q.Q5_1: [0, 2],
+    Q.Q4_K: [0, 2], Q.Q6_K: [208]
+}
 HIDDEN, HEADS, KV_HEADS, HEAD, FFN, VOCAB = 32, 4, 2, 8, 256, 300
 random = numpy.random.default_rng(1)
 
@@ -44,7 +47,8 @@ def fnv(array):
 
 
 def undo_rotary(weights, heads):
-    return weights.reshape(heads, weights.shape[0] // heads // 2, 2, *weights.shape[1:]).swapaxes(2, 1).reshape(weights.shape)
+    return weights.reshape(heads, weights.shape[0] // heads // 2, 2,
+                           *weights.shape[1:]).swapaxes(2, 1).reshape(weights.shape)
 
 
 def byte_alphabet():
@@ -56,7 +60,8 @@ def byte_alphabet():
 def add_gpt2_tokenizer(writer):
     alphabet = byte_alphabet()
     merges = ["h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "1 2"]
-    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] + list(alphabet.values()) + [m.replace(" ", "") for m in merges]
+    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] + list(
+        alphabet.values()) + [m.replace(" ", "") for m in merges]
     tokens += ["<tool>"]
     types = [3, 3, 3] + [1] * (len(tokens) - 4) + [4]
     while len(tokens) < VOCAB:
@@ -105,9 +110,9 @@ def make_model(name, formats, add_tokenizer, tied):
     add_tokenizer(writer)
     shapes = {
         "token_embd": ("model.embed_tokens", (VOCAB, HIDDEN)),
-        "output_norm": ("model.norm", (HIDDEN,)),
-        "blk.0.attn_norm": ("model.layers.0.input_layernorm", (HIDDEN,)),
-        "blk.0.ffn_norm": ("model.layers.0.post_attention_layernorm", (HIDDEN,)),
+        "output_norm": ("model.norm", (HIDDEN, )),
+        "blk.0.attn_norm": ("model.layers.0.input_layernorm", (HIDDEN, )),
+        "blk.0.ffn_norm": ("model.layers.0.post_attention_layernorm", (HIDDEN, )),
         "blk.0.attn_q": ("model.layers.0.self_attn.q_proj", (HEADS * HEAD, HIDDEN)),
         "blk.0.attn_k": ("model.layers.0.self_attn.k_proj", (KV_HEADS * HEAD, HIDDEN)),
         "blk.0.attn_v": ("model.layers.0.self_attn.v_proj", (KV_HEADS * HEAD, HIDDEN)),
@@ -139,7 +144,7 @@ def make_llama3(name, factor):
     """The rotary part of a Llama 3.1: divisors as convert_hf_to_gguf.py makes them."""
     base, channels, low, high, positions = 500000.0, 64, 1.0, 4.0, 8192
     divisors = []
-    for frequency in base ** -(numpy.arange(0, channels, 2, dtype=numpy.float64) / channels):
+    for frequency in base**-(numpy.arange(0, channels, 2, dtype=numpy.float64) / channels):
         length = 2 * numpy.pi / frequency
         if length < positions / high:
             divisors.append(1.0)
@@ -186,10 +191,12 @@ def make_seed(name, tokens, types, scores, merges):
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
     writer.add_add_eos_token(True)
-    for tensor, format in {"token_embd": Q.Q8_0, "blk.0.attn_q": Q.Q4_1, "output_norm": Q.F32}.items():
+    for tensor, format in {"token_embd": Q.Q8_0, "blk.0.attn_q": Q.Q4_1,
+                           "output_norm": Q.F32}.items():
         block, size = gguf.GGML_QUANT_SIZES[format]
-        shape = (32,) if tensor == "output_norm" else (2, 32)
-        raw = blocks(format, int(numpy.prod(shape)) // block).reshape(*shape[:-1], 32 // block * size)
+        shape = (32, ) if tensor == "output_norm" else (2, 32)
+        raw = blocks(format,
+                     int(numpy.prod(shape)) // block).reshape(*shape[:-1], 32 // block * size)
         writer.add_tensor(f"{tensor}.weight", raw, raw_dtype=format)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -200,19 +207,26 @@ def make_seed(name, tokens, types, scores, merges):
 def main():
     (HERE / "blocks").mkdir(exist_ok=True)
     for format in READ:
-        n = 4 if gguf.GGML_QUANT_SIZES[format][0] == 256 else 8 if gguf.GGML_QUANT_SIZES[format][0] == 32 else 64
+        n = 4 if gguf.GGML_QUANT_SIZES[format][
+            0] == 256 else 8 if gguf.GGML_QUANT_SIZES[format][0] == 32 else 64
         raw = blocks(format, n)
         (HERE / f"blocks/{format.name}.blocks").write_bytes(raw.tobytes())
-        (HERE / f"blocks/{format.name}.values").write_bytes(numpy.asarray(gguf.dequantize(raw, format), dtype="<f4").tobytes())
-    make_model("tiny-gpt2", {"else": Q.Q4_1, "token_embd": Q.Q8_0, "blk.0.attn_q": Q.Q5_0, "blk.0.attn_k": Q.Q5_1, "blk.0.attn_v": Q.Q4_0,
-                             "blk.0.ffn_down": Q.Q6_K, "blk.0.ffn_up": Q.BF16}, add_gpt2_tokenizer, True)
+        (HERE / f"blocks/{format.name}.values").write_bytes(
+            numpy.asarray(gguf.dequantize(raw, format), dtype="<f4").tobytes())
+    make_model(
+        "tiny-gpt2", {
+            "else": Q.Q4_1, "token_embd": Q.Q8_0, "blk.0.attn_q": Q.Q5_0, "blk.0.attn_k": Q.Q5_1,
+            "blk.0.attn_v": Q.Q4_0, "blk.0.ffn_down": Q.Q6_K, "blk.0.ffn_up": Q.BF16
+        }, add_gpt2_tokenizer, True)
     # as many rows as tokens
     global VOCAB
     VOCAB = 273
-    make_model("tiny-llama", {"else": Q.F16, "blk.0.attn_q": Q.F32, "blk.0.ffn_down": Q.Q4_K}, add_llama_tokenizer, False)
+    make_model("tiny-llama", {"else": Q.F16, "blk.0.attn_q": Q.F32, "blk.0.ffn_down": Q.Q4_K},
+               add_llama_tokenizer, False)
     make_llama3("rope-llama3", 8.0)
     make_seed("byte-level", ["<s>", "</s>", "a", "b", "ab", "x"], [3, 3, 1, 1, 1, 5], None, ["a b"])
-    make_seed("sentence-piece", ["<unk>", "</s>", "<0x41>", "\u2581", "a", "\u2581a"], [2, 3, 6, 1, 1, 1], [0.0, 0.0, 0.0, -2.0, -3.0, -1.0], None)
+    make_seed("sentence-piece", ["<unk>", "</s>", "<0x41>", "\u2581", "a", "\u2581a"],
+              [2, 3, 6, 1, 1, 1], [0.0, 0.0, 0.0, -2.0, -3.0, -1.0], None)
 
 
 main()

@@ -13,12 +13,32 @@ import sys
 import transformers.utils.chat_template_utils as reference
 
 VALUES = {
-    "n": 7, "m": -13, "big": 9223372036854775807, "x": 2.5, "y": -7.125, "wide": 1e22, "t": True, "no": None,
-    "s": "Hello World foo-bar (baz) [qux]", "u": "ÄÖÜ ß ﬁ Σίσυφος ΟΔΟΣ ǆ ŉ İ ı", "blank": "  \t x \n y\u00a0", "lines": "one\ntwo\r\nthree\r\r\n\u000bq\u001cz",
-    "csv": "a,b,,c", "html": "<b>&'\"</b>", "cjk": "日本語テキスト😀a", "odd": "\x00\x7f\u0080\u200b", "digits": "１２３", "empty": "",
-    "l": [3, 1, 2], "names": ["b", "A", "c", "B", "a"], "mixed": [1, "a", None, 2.5, True, [1], {"k": 1}], "pairs": [[1, 2], [3, 4]],
-    "rows": [{"n": "x", "v": 2, "d": {"e": 1}}, {"n": "Y", "v": 1, "d": {"e": 2}}, {"n": "y", "v": 3}],
-    "d": {"a": 1, "B": 2, "c": {"d": [1, 2]}}, "keys": {"items": 1, "get": 5, "x y": 3, "": 0},
+    "n": 7,
+    "m": -13,
+    "big": 9223372036854775807,
+    "x": 2.5,
+    "y": -7.125,
+    "wide": 1e22,
+    "t": True,
+    "no": None,
+    "s": "Hello World foo-bar (baz) [qux]",
+    "u": "ÄÖÜ ß ﬁ Σίσυφος ΟΔΟΣ ǆ ŉ İ ı",
+    "blank": "  \t x \n y\u00a0",
+    "lines": "one\ntwo\r\nthree\r\r\n\u000bq\u001cz",
+    "csv": "a,b,,c",
+    "html": "<b>&'\"</b>",
+    "cjk": "日本語テキスト😀a",
+    "odd": "\x00\x7f\u0080\u200b",
+    "digits": "１２３",
+    "empty": "",
+    "l": [3, 1, 2],
+    "names": ["b", "A", "c", "B", "a"],
+    "mixed": [1, "a", None, 2.5, True, [1], {"k": 1}],
+    "pairs": [[1, 2], [3, 4]],
+    "rows": [{"n": "x", "v": 2, "d": {"e": 1}}, {"n": "Y", "v": 1, "d": {"e": 2}},
+             {"n": "y", "v": 3}],
+    "d": {"a": 1, "B": 2, "c": {"d": [1, 2]}},
+    "keys": {"items": 1, "get": 5, "x y": 3, "": 0},
 }
 EXPRESSIONS = r"""
 1 + 2 * 3 - 4 | -2 ** 2 | -2 ** n | 2 ** 3 ** 2 | 7 // 2 | -7 // 2 | 7 % -3 | -7.5 // 2 | 7.5 % -2 | 1 / 3 | 6 / 3 | 2 ** -1 | 0 ** 0 | 2.0 ** 0.5
@@ -122,13 +142,15 @@ def render(template):
     try:
         values = copy.deepcopy(VALUES)
         compiled = reference._cached_compile_jinja_template(template)
-        text, spans = reference._render_with_assistant_indices(compiled, None, None, None, False, **values)
+        text, spans = reference._render_with_assistant_indices(compiled, None, None, None, False,
+                                                               **values)
         text.encode()
         if " at 0x" in text or "<class" in text:
             return {"error": "the reference prints an address"}
         row = {"text": text}
         if spans:
-            row["assistant_spans_bytes"] = [[len(text[:first].encode()), len(text[:end].encode())] for first, end in spans]
+            row["assistant_spans_bytes"] = [[len(text[:first].encode()),
+                                             len(text[:end].encode())] for first, end in spans]
         return row
     except Exception as error:  # whatever it is, the template is refused
         return {"error": f"{type(error).__name__}: {error}".split(" at 0x")[0]}
@@ -136,7 +158,9 @@ def render(template):
 
 def split(line):
     """Expressions of a line, between ' | ' that are not filters: a filter's name follows those."""
-    filters = set(reference._cached_compile_jinja_template("").environment.filters) - {"d"} | {"shout"}
+    filters = set(reference._cached_compile_jinja_template("").environment.filters) - {"d"} | {
+        "shout"
+    }
     parts = []
     for part in line.split(" | "):
         word = part.split("(")[0].split(" ")[0].split(".")[0]
@@ -158,7 +182,9 @@ def main():
     blocks = BLOCKS.strip("\n")
     start = blocks.index("  {% if t %}\nx")
     end = blocks.index("{% generation %}a")
-    for template in [*blocks[:start].strip("\n").split("\n"), blocks[start:end], *blocks[end:].split("\n")]:
+    for template in [
+            *blocks[:start].strip("\n").split("\n"), blocks[start:end], *blocks[end:].split("\n")
+    ]:
         print(json.dumps({"template": template, **render(template)}, ensure_ascii=False))
 
 

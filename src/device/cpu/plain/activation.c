@@ -1,10 +1,11 @@
 /* activation.c: element by element: activations, SwiGLU, sums.
  *
- * Each activation is one inline function that returns its value and leaves its slope; a kernel that wants one of them loses the
- * other to the compiler. The choice of the function is made outside the loop, so that every loop vectorises.
+ * Each activation is one inline function that returns its value and leaves its slope; a kernel that
+ * wants one of them loses the other to the compiler. The choice of the function is made outside the
+ * loop, so that every loop vectorises.
  *
- * GELU in its tanh form, 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), is x s with s = sigmoid(2 u), for
- * 0.5 (1 + tanh(u)) = 1 / (1 + e^-2u). Its derivative is s + x s (1 - s) 2 u'.
+ * GELU in its tanh form, 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), is x s with s
+ * = sigmoid(2 u), for 0.5 (1 + tanh(u)) = 1 / (1 + e^-2u). Its derivative is s + x s (1 - s) 2 u'.
  * SwiGLU is z up with z = gate s, s = sigmoid(gate); dz/dgate = s (1 + gate (1 - s)).
  */
 #include "device/cpu/plain/math.h"
@@ -93,7 +94,8 @@ static inline real hardswish(real x, real *slope) {
     return x * gate;
 }
 
-/* With e = e^x, tanh(log(1 + e)) = w = n / (n + 2), n = e (e + 2), and 1 - w = 2 / (n + 2). From x = 30 on, w rounds to 1. */
+/* With e = e^x, tanh(log(1 + e)) = w = n / (n + 2), n = e (e + 2), and 1 - w = 2 / (n + 2). From x
+ * = 30 on, w rounds to 1. */
 static inline real mish(real x, real *slope) {
     const real e = real_exp(held(x, -80, 30)), n = e * (e + 2), w = n / (n + 2), rest = 2 / (n + 2);
     *slope = w + x * (rest * (1 + w)) * (e / (1 + e));
@@ -130,35 +132,37 @@ static inline real identity(real x, real *slope) {
     X(SW_LAPLACE, laplace)           \
     X(SW_IDENTITY, identity)
 
-#define DEFINE_LOOPS(name, function)                                                                                  \
-    static void function##_forward(int64_t n, const activation *x, activation *y) {                                   \
-        SW_ELEMENTWISE_CALLS                                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                                             \
-            real slope;                                                                                               \
-            y[i] = stored(function(load(x[i]), &slope));                                                              \
-        }                                                                                                             \
-    }                                                                                                                 \
-    static void function##_backward(bool add, int64_t n, const activation *dy, const activation *x, activation *dx) { \
-        real slope;                                                                                                   \
-        if (add) {                                                                                                    \
-            SW_ELEMENTWISE_CALLS                                                                                      \
-            for (int64_t i = 0; i < n; i++) {                                                                         \
-                function(load(x[i]), &slope);                                                                         \
-                dx[i] = stored(load(dx[i]) + load(dy[i]) * slope);                                                    \
-            }                                                                                                         \
-        } else {                                                                                                      \
-            SW_ELEMENTWISE_CALLS                                                                                      \
-            for (int64_t i = 0; i < n; i++) {                                                                         \
-                function(load(x[i]), &slope);                                                                         \
-                dx[i] = stored(load(dy[i]) * slope);                                                                  \
-            }                                                                                                         \
-        }                                                                                                             \
+#define DEFINE_LOOPS(name, function)                                                \
+    static void function##_forward(int64_t n, const activation *x, activation *y) { \
+        SW_ELEMENTWISE_CALLS                                                        \
+        for (int64_t i = 0; i < n; i++) {                                           \
+            real slope;                                                             \
+            y[i] = stored(function(load(x[i]), &slope));                            \
+        }                                                                           \
+    }                                                                               \
+    static void function##_backward(bool add, int64_t n, const activation *dy,      \
+                                    const activation *x, activation *dx) {          \
+        real slope;                                                                 \
+        if (add) {                                                                  \
+            SW_ELEMENTWISE_CALLS                                                    \
+            for (int64_t i = 0; i < n; i++) {                                       \
+                function(load(x[i]), &slope);                                       \
+                dx[i] = stored(load(dx[i]) + load(dy[i]) * slope);                  \
+            }                                                                       \
+        } else {                                                                    \
+            SW_ELEMENTWISE_CALLS                                                    \
+            for (int64_t i = 0; i < n; i++) {                                       \
+                function(load(x[i]), &slope);                                       \
+                dx[i] = stored(load(dy[i]) * slope);                                \
+            }                                                                       \
+        }                                                                           \
     }
 ACTIVATIONS(DEFINE_LOOPS)
 
 static const struct {
     void (*forward)(int64_t n, const activation *x, activation *y);
-    void (*backward)(bool add, int64_t n, const activation *dy, const activation *x, activation *dx);
+    void (*backward)(bool add, int64_t n, const activation *dy, const activation *x,
+                     activation *dx);
 } LOOPS[SW_N_ACTIVATIONS] = {
 #define ROW(name, function) [name] = {function##_forward, function##_backward},
     ACTIVATIONS(ROW)
@@ -184,7 +188,8 @@ static void activate_back(void *arg, int64_t task, int worker) {
     const activation *dy = call->operand[0], *x = call->operand[1];
     activation *dx = call->operand[2];
     const piece p = piece_of(task, PIECE, call->dim[0]);
-    LOOPS[call->dim[1]].backward(accumulates(call, 2), p.n, dy + p.first, x + p.first, dx + p.first);
+    LOOPS[call->dim[1]].backward(accumulates(call, 2), p.n, dy + p.first, x + p.first,
+                                 dx + p.first);
 }
 
 SW_KERNEL(ACTIVATION_GRAD) {
@@ -227,7 +232,8 @@ static void gate_rows_back(void *arg, int64_t task, int worker) {
         SW_ELEMENTWISE
         for (int64_t i = 0; i < F; i++) {
             real rest;
-            const real d = load(dy[i]), g = load(gate[i]), u = load(up[i]), s = real_sigmoid(g, &rest);
+            const real d = load(dy[i]), g = load(gate[i]), u = load(up[i]),
+                       s = real_sigmoid(g, &rest);
             dgate[i] = stored(d * u * (s * (1 + g * rest)));
             dup[i] = stored(d * (g * s));
         }

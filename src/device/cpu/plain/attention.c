@@ -1,18 +1,21 @@
-/* attention.c: softmax(scale q k^T) v, 64 queries of one head at a time: for double, and where no vectors are wide enough for
- * device/cpu/tuned/attention.c.
+/* attention.c: softmax(scale q k^T) v, 64 queries of one head at a time: for double, and where no
+ * vectors are wide enough for device/cpu/tuned/attention.c.
  *
- * A block of queries meets the keys from the first to the last that one of its queries sees, so that what no query of the block
- * sees, above the diagonal, beyond its span or in another document, is neither computed nor stored, and one strip of scores
- * [64, keys] exists at a time, in the call's scratch. Within the strip, weights of unseen keys are true zeros. Products are
- * matrix products on strips. With M, 1 where a weight is kept by dropout and 0 where it is dropped, and c = 1 / (1 - p):
+ * A block of queries meets the keys from the first to the last that one of its queries sees, so
+ * that what no query of the block sees, above the diagonal, beyond its span or in another document,
+ * is neither computed nor stored, and one strip of scores [64, keys] exists at a time, in the
+ * call's scratch. Within the strip, weights of unseen keys are true zeros. Products are matrix
+ * products on strips. With M, 1 where a weight is kept by dropout and 0 where it is dropped, and c
+ * = 1 / (1 - p):
  *
- *   forward     S = scale Q K^T,  P = e^(S - max),  out = c (M P V) / rowsum(P),  log_sum = max + log rowsum(P)
+ *   forward     S = scale Q K^T,  P = e^(S - max)
+ *               out = c (M P V) / rowsum(P),  log_sum = max + log rowsum(P)
  *   backward    P = e^(S - log_sum),  delta = rowsum(dout out)
- *               dS = P (c M dout V^T - delta),  dQ = scale dS K,  dK = scale dS^T Q,  dV = c (M P)^T dout
- *                                                                                         (Dao et al. 2022, appendix B)
+ *               dS = P (c M dout V^T - delta),  dQ = scale dS K,  dK = scale dS^T Q
+ *               dV = c (M P)^T dout                              (Dao et al. 2022, appendix B)
  *
- * Heads are copied to and from R, one query head and what its group shares at a time. dK and dV are sums over blocks and over the
- * heads of a group.
+ * Heads are copied to and from R, one query head and what its group shares at a time. dK and dV are
+ * sums over blocks and over the heads of a group.
  */
 #include "device/cpu/plain/attention_dropout.h"
 #include "device/cpu/plain/lanes.h"
@@ -49,7 +52,8 @@ static shape shape_of(const sw_kernel_call *call, int documents) {
     };
 }
 
-/* The keys that any of n queries from `first` on sees. Without documents they move on with the queries. */
+/* The keys that any of n queries from `first` on sees. Without documents they move on with the
+ * queries. */
 static key_range keys_of_block(const shape *s, int64_t b, int64_t first, int64_t n) {
     key_range seen = keys_in_sight(&s->sight, b, first);
     for (int64_t i = s->sight.documents ? 1 : n - 1; i < n; i++) {
@@ -60,9 +64,10 @@ static key_range keys_of_block(const shape *s, int64_t b, int64_t first, int64_t
     return seen;
 }
 
-/* The part of `keys` within the next 4 COUNTERS from the multiple of four *from on; keep[] of its first key on. False: none. */
-static bool next_kept(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys, int64_t *from, key_range *part,
-                      uint32_t keep[4 * COUNTERS]) {
+/* The part of `keys` within the next 4 COUNTERS from the multiple of four *from on; keep[] of its
+ * first key on. False: none. */
+static bool next_kept(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys,
+                      int64_t *from, key_range *part, uint32_t keep[4 * COUNTERS]) {
     if (*from >= keys.end)
         return false;
     *part = (key_range){larger(*from, keys.begin), smaller(*from + 4 * COUNTERS, keys.end)};
@@ -73,21 +78,26 @@ static bool next_kept(const shape *s, int64_t b, int64_t head, int64_t query, ke
 }
 
 /* The weights of a query for `keys`: those that are dropped become zero. */
-static void drop(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys, real *weight) {
+static void drop(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys,
+                 real *weight) {
     uint32_t keep[4 * COUNTERS];
     key_range part;
-    for (int64_t from = keys.begin / 4 * 4; next_kept(s, b, head, query, keys, &from, &part, keep);) {
+    for (int64_t from = keys.begin / 4 * 4;
+         next_kept(s, b, head, query, keys, &from, &part, keep);) {
         real *at = weight + part.begin - keys.begin;
         for (int64_t j = 0; j < part.end - part.begin; j++)
             at[j] = keep[j] ? at[j] : 0;
     }
 }
 
-/* p, the weights, and ds, dout V^T, of a query for `keys` become M P and P (c M dout V^T - delta). */
-static void drop_gradient(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys, real delta, real *p, real *ds) {
+/* p, the weights, and ds, dout V^T, of a query for `keys` become M P and P (c M dout V^T -
+ * delta). */
+static void drop_gradient(const shape *s, int64_t b, int64_t head, int64_t query, key_range keys,
+                          real delta, real *p, real *ds) {
     uint32_t keep[4 * COUNTERS];
     key_range part;
-    for (int64_t from = keys.begin / 4 * 4; next_kept(s, b, head, query, keys, &from, &part, keep);) {
+    for (int64_t from = keys.begin / 4 * 4;
+         next_kept(s, b, head, query, keys, &from, &part, keep);) {
         real *p_at = p + part.begin - keys.begin, *ds_at = ds + part.begin - keys.begin;
         for (int64_t j = 0; j < part.end - part.begin; j++) {
             ds_at[j] = p_at[j] * ((keep[j] ? s->dropout.kept * ds_at[j] : 0) - delta);
@@ -123,7 +133,8 @@ static void store_head(const shape *s, const real *from, activation *to, int64_t
 }
 
 /* The same, turned back where there is a table [T,D/2,2]. */
-static void store_head_back(const shape *s, const real *table, const real *from, activation *to, int64_t stride) {
+static void store_head_back(const shape *s, const real *table, const real *from, activation *to,
+                            int64_t stride) {
     if (!table) {
         store_head(s, from, to, stride);
         return;
@@ -133,21 +144,24 @@ static void store_head_back(const shape *s, const real *table, const real *from,
 }
 
 /* [m,n] = scale a[m,D] b[n,D]^T */
-static void multiply_rows(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *a, const real *b,
-                          real *strip) {
-    multiply(device, s->workspace, false, true, m, n, s->D, scale, a, s->D, b, s->D, false, strip, s->score_stride);
+static void multiply_rows(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale,
+                          const real *a, const real *b, real *strip) {
+    multiply(device, s->workspace, false, true, m, n, s->D, scale, a, s->D, b, s->D, false, strip,
+             s->score_stride);
 }
 
 /* to[m,D] = scale strip[m,n] rows[n,D] */
-static void multiply_strip(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *strip,
-                           const real *rows, real *to) {
-    multiply(device, s->workspace, false, false, m, s->D, n, scale, strip, s->score_stride, rows, s->D, false, to, s->D);
+static void multiply_strip(const sw_device *device, const shape *s, int64_t m, int64_t n,
+                           real scale, const real *strip, const real *rows, real *to) {
+    multiply(device, s->workspace, false, false, m, s->D, n, scale, strip, s->score_stride, rows,
+             s->D, false, to, s->D);
 }
 
 /* sum[n,D] += scale strip[m,n]^T rows[m,D] */
-static void add_turned_strip(const sw_device *device, const shape *s, int64_t m, int64_t n, real scale, const real *strip,
-                             const real *rows, real *sum) {
-    multiply(device, s->workspace, true, false, n, s->D, m, scale, strip, s->score_stride, rows, s->D, true, sum, s->D);
+static void add_turned_strip(const sw_device *device, const shape *s, int64_t m, int64_t n,
+                             real scale, const real *strip, const real *rows, real *sum) {
+    multiply(device, s->workspace, true, false, n, s->D, m, scale, strip, s->score_stride, rows,
+             s->D, true, sum, s->D);
 }
 
 SW_KERNEL(ATTENTION) {
@@ -157,8 +171,8 @@ SW_KERNEL(ATTENTION) {
     real *log_sum = call->operand[4];   /* [B,H,T] */
     const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K, head_elements = s.T * s.D;
     real *scores = own_scratch(device, call); /* [queries,score_stride] */
-    real *head_q = scores + s.queries * s.score_stride, *head_k = head_q + head_elements, *head_v = head_k + head_elements,
-         *head_out = head_v + head_elements; /* [T,D] each */
+    real *head_q = scores + s.queries * s.score_stride, *head_k = head_q + head_elements,
+         *head_v = head_k + head_elements, *head_out = head_v + head_elements; /* [T,D] each */
     real inverse[SW_ATTENTION_QUERIES];
     for (int64_t head = 0; head < s.B * s.H; head++) {
         const int64_t b = head / s.H, h = head % s.H;
@@ -172,7 +186,8 @@ SW_KERNEL(ATTENTION) {
             const int64_t n = smaller(s.queries, s.T - first);
             const key_range seen = keys_of_block(&s, b, first, n);
             const int64_t from = seen.begin, keys = seen.end - from;
-            multiply_rows(device, &s, n, keys, s.scale, head_q + first * s.D, head_k + from * s.D, scores);
+            multiply_rows(device, &s, n, keys, s.scale, head_q + first * s.D, head_k + from * s.D,
+                          scores);
             for (int64_t i = 0; i < n; i++) {
                 real *row = scores + i * s.score_stride;
                 const key_range own = keys_in_sight(&s.sight, b, first + i);
@@ -199,15 +214,18 @@ SW_KERNEL(ATTENTION) {
 
 SW_KERNEL(ATTENTION_GRAD) {
     const shape s = shape_of(call, 9);
-    const activation *dout = call->operand[0], *q = call->operand[1], *k = call->operand[2], *v = call->operand[3];
+    const activation *dout = call->operand[0], *q = call->operand[1], *k = call->operand[2],
+                     *v = call->operand[3];
     const activation *out = call->operand[4]; /* [B*T,H*D] */
     const real *log_sum = call->operand[5];   /* [B,H,T] */
     activation *dq = call->operand[6], *dk = call->operand[7], *dv = call->operand[8];
     const real *table = call->operand[10]; /* [T,D/2,2]? */
     const int64_t out_stride = s.H * s.D, heads_of_group = s.H / s.K, head_elements = s.T * s.D;
-    real *p = own_scratch(device, call), *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
-    real *head_q = ds + s.queries * s.score_stride, *head_k = head_q + head_elements, *head_v = head_k + head_elements,
-         *head_out = head_v + head_elements, *head_dout = head_out + head_elements, *head_dq = head_dout + head_elements,
+    real *p = own_scratch(device, call),
+         *ds = p + s.queries * s.score_stride; /* [queries,score_stride] each */
+    real *head_q = ds + s.queries * s.score_stride, *head_k = head_q + head_elements,
+         *head_v = head_k + head_elements, *head_out = head_v + head_elements,
+         *head_dout = head_out + head_elements, *head_dq = head_dout + head_elements,
          *head_dk = head_dq + head_elements, *head_dv = head_dk + head_elements; /* [T,D] each */
     for (int64_t head = 0; head < s.B * s.H; head++) {
         const int64_t b = head / s.H, h = head % s.H, row = b * s.T;
@@ -230,22 +248,28 @@ SW_KERNEL(ATTENTION_GRAD) {
             multiply_rows(device, &s, n, keys, 1, block_dout, head_v + from * s.D, ds);
             for (int64_t i = 0; i < n; i++) {
                 real *p_row = p + i * s.score_stride, *ds_row = ds + i * s.score_stride;
-                const real delta = dot_rows(s.D, block_dout + i * s.D, head_out + (first + i) * s.D);
+                const real delta =
+                    dot_rows(s.D, block_dout + i * s.D, head_out + (first + i) * s.D);
                 const key_range own = keys_in_sight(&s.sight, b, first + i);
-                exponentials(own.begin - from, own.end - from, keys, log_sum[head * s.T + first + i], p_row);
+                exponentials(own.begin - from, own.end - from, keys,
+                             log_sum[head * s.T + first + i], p_row);
                 if (s.dropout.is_on) {
                     memset(ds_row, 0, (size_t)(own.begin - from) * sizeof *ds_row);
-                    memset(ds_row + (own.end - from), 0, (size_t)(seen.end - own.end) * sizeof *ds_row);
-                    drop_gradient(&s, b, h, first + i, own, delta, p_row + (own.begin - from), ds_row + (own.begin - from));
+                    memset(ds_row + (own.end - from), 0,
+                           (size_t)(seen.end - own.end) * sizeof *ds_row);
+                    drop_gradient(&s, b, h, first + i, own, delta, p_row + (own.begin - from),
+                                  ds_row + (own.begin - from));
                     continue;
                 }
                 SW_ELEMENTWISE
                 for (int64_t j = 0; j < keys; j++)
                     ds_row[j] = p_row[j] * (ds_row[j] - delta);
             }
-            add_turned_strip(device, &s, n, keys, s.dropout.kept, p, block_dout, head_dv + from * s.D);
+            add_turned_strip(device, &s, n, keys, s.dropout.kept, p, block_dout,
+                             head_dv + from * s.D);
             add_turned_strip(device, &s, n, keys, s.scale, ds, block_q, head_dk + from * s.D);
-            multiply_strip(device, &s, n, keys, s.scale, ds, head_k + from * s.D, head_dq + first * s.D);
+            multiply_strip(device, &s, n, keys, s.scale, ds, head_k + from * s.D,
+                           head_dq + first * s.D);
         }
         store_head_back(&s, table, head_dq, dq + row * s.q_stride + h * s.D, s.q_stride);
         if (h % heads_of_group == heads_of_group - 1) {

@@ -1,10 +1,12 @@
-/* cross_entropy.c: the head's product and the cross-entropy of its logits, a chunk of tokens at a time, so that the logits of a
- * whole micro-batch never exist.
+/* cross_entropy.c: the head's product and the cross-entropy of its logits, a chunk of tokens at a
+ * time, so that the logits of a whole micro-batch never exist.
  *
- *   loss = sum over supervised t of log_sum_t - logit_t[target_t],   dlogit = (softmax - onehot) * loss_scale
+ *   loss = sum over supervised t of log_sum_t - logit_t[target_t]
+ *   dlogit = (softmax - onehot) * loss_scale
  *
- * A target of -1 is not supervised: its row adds nothing and has gradient zero. Logits are reals. Their gradients are gradients
- * of activations like any other, so they lie as activations, over the logits that they are made from: a row's at its beginning.
+ * A target of -1 is not supervised: its row adds nothing and has gradient zero. Logits are reals.
+ * Their gradients are gradients of activations like any other, so they lie as activations, over the
+ * logits that they are made from: a row's at its beginning.
  */
 #include "device/cpu/plain/lanes.h"
 #include "device/cpu/plain/math.h"
@@ -37,7 +39,8 @@ static void multiply_head(const problem *p, int64_t n, const activation *x, real
 }
 
 /* dx[n,C] = dlogits head */
-static void multiply_head_back(const problem *p, int64_t n, const activation *dlogits, activation *dx) {
+static void multiply_head_back(const problem *p, int64_t n, const activation *dlogits,
+                               activation *dx) {
     const sw_product product = {.m = n,
                                 .n = p->C,
                                 .k = p->V,
@@ -52,8 +55,8 @@ static void multiply_head_back(const problem *p, int64_t n, const activation *dl
 }
 
 /* dhead[V,C] = (or +=) dlogits^T x */
-static void multiply_head_weight(const problem *p, int64_t n, const activation *dlogits, const activation *x, bool add,
-                                 real *dhead) {
+static void multiply_head_weight(const problem *p, int64_t n, const activation *dlogits,
+                                 const activation *x, bool add, real *dhead) {
     const sw_product product = {.m = p->V,
                                 .n = p->C,
                                 .k = n,
@@ -87,8 +90,9 @@ static real token_loss(int64_t V, int32_t target, real *logits, real *total) {
     return most - of_target + real_log(sum);
 }
 
-/* The gradients of a row's logits, once those are e^(logit - max) with sum `total`. They are less wide than what they are made
- * from or as wide, so none is written over one that is still to be read. */
+/* The gradients of a row's logits, once those are e^(logit - max) with sum `total`. They are less
+ * wide than what they are made from or as wide, so none is written over one that is still to be
+ * read. */
 static void token_gradient(int64_t V, int32_t target, real scale, real total, real *logits) {
     const real factor = scale / total;
     logits[target] -= total;

@@ -1,5 +1,6 @@
-/* dropout.c: keep an element with probability 1 - p and scale it by 1 / (1 - p). Which ones is a function of (seed, stream,
- * logical row, element): sw_dropout_keeps in base/philox.h, computed here 256 elements at a time. */
+/* dropout.c: keep an element with probability 1 - p and scale it by 1 / (1 - p). Which ones is a
+ * function of (seed, stream, logical row, element): sw_dropout_keeps in base/philox.h, computed
+ * here 256 elements at a time. */
 #include "device/cpu/plain/pieces.h"
 #include "device/cpu/plain/random.h"
 
@@ -17,7 +18,8 @@ static void drop(void *arg, int64_t task, int worker) {
     const uint64_t key = sw_philox_key(call->scalars->seed, SW_PURPOSE_DROPOUT);
     const uint64_t row = (uint64_t)(call->scalars->first_row + b);
     const real scale = (real)(1 / (1 - probability));
-    /* word >= bound as a comparison of integers: words are whole numbers, so the bound may be rounded up */
+    /* word >= bound as a comparison of integers: words are whole numbers, so the bound may be
+     * rounded up */
     const double exact_bound = probability * 4294967296.0;
     uint64_t bound = (uint64_t)exact_bound;
     bound += (double)bound < exact_bound;
@@ -25,7 +27,8 @@ static void drop(void *arg, int64_t task, int worker) {
         const int64_t n = smaller(4 * COUNTERS, p.end - first);
         uint32_t words[4][COUNTERS];
         real factor[4 * COUNTERS];
-        philox_run((uint32_t)(first / 4), (uint32_t)call->dim[3], (uint32_t)row, (uint32_t)(row >> 32), key, words);
+        philox_run((uint32_t)(first / 4), (uint32_t)call->dim[3], (uint32_t)row,
+                   (uint32_t)(row >> 32), key, words);
         for (int i = 0; i < COUNTERS; i++)
             for (int w = 0; w < 4; w++)
                 factor[4 * i + w] = words[w][i] >= bound ? scale : 0;

@@ -1,7 +1,7 @@
 /* embedding.c: rows of tables by token and by position, and the way back.
  *
- * A row of a gradient is a sum over the tokens that name it, in their order. On the way back a task takes some columns and all
- * tokens, so that every element is added up by one thread.
+ * A row of a gradient is a sum over the tokens that name it, in their order. On the way back a task
+ * takes some columns and all tokens, so that every element is added up by one thread.
  */
 #include "device/cpu/plain/pieces.h"
 
@@ -49,14 +49,16 @@ static void embed_back(void *arg, int64_t task, int worker) {
         clear_columns(V, C, &columns, dtable);
     for (int64_t t = 0; t < n; t++)
         if (tokens[t] != padding)
-            add_row(columns.n, dy + t * C + columns.first, dtable + (int64_t)tokens[t] * C + columns.first);
+            add_row(columns.n, dy + t * C + columns.first,
+                    dtable + (int64_t)tokens[t] * C + columns.first);
 }
 
 SW_KERNEL(EMBEDDING_GRAD) {
     run_pieces(device, call, n_pieces(call->dim[2], PIECE_COLUMNS), embed_back);
 }
 
-/* The position of token `token` of B*T: its place in its row, counted from where its document begins. */
+/* The position of token `token` of B*T: its place in its row, counted from where its document
+ * begins. */
 static int64_t position_of(int64_t token, int64_t T, const int32_t *documents) {
     const int64_t t = token % T;
     return documents ? t - larger(0, smaller(t, documents[token])) : t;
@@ -94,7 +96,8 @@ static void add_positions_back(void *arg, int64_t task, int worker) {
     if (!accumulates(call, 1))
         clear_columns(call->dim[3], C, &columns, dtable);
     for (int64_t token = 0; token < n; token++)
-        add_row(columns.n, dy + token * C + columns.first, dtable + position_of(token, T, documents) * C + columns.first);
+        add_row(columns.n, dy + token * C + columns.first,
+                dtable + position_of(token, T, documents) * C + columns.first);
 }
 
 SW_KERNEL(ADD_POSITIONS_GRAD) {

@@ -1,5 +1,6 @@
-/* fold.c: what a reduction does to gradient shards: contributions are added up, and the squares of the sums. A reduction hands
- * over what fits a near cache, and its tasks are the threads' (comm/shm_collectives.c): a call is one loop of one thread.
+/* fold.c: what a reduction does to gradient shards: contributions are added up, and the squares of
+ * the sums. A reduction hands over what fits a near cache, and its tasks are the threads'
+ * (comm/shm_collectives.c): a call is one loop of one thread.
  */
 #include "base/wide_sum.h"
 #include "device/cpu/plain/real.h"
@@ -8,7 +9,8 @@ SW_KERNEL(FOLD) {
     store_or_add(accumulates(call, 1), call->dim[0], call->operand[1], call->operand[0]);
 }
 
-/* A block's squares go to 16 sums, element i to sum i mod 16, then added in halves. Products of floats are exact in double. */
+/* A block's squares go to 16 sums, element i to sum i mod 16, then added in halves. Products of
+ * floats are exact in double. */
 static double squares_of_block(int64_t n, const real *x) {
     double lane[16] = {0};
     int64_t i = 0;

@@ -1,9 +1,11 @@
 /* gemm.c: the plain matrix product (gemm.h), for float with bf16 and for double.
  *
- * A block of A [BLOCK_M, BLOCK_K] is packed into strips of TILE_M rows, a panel of B [BLOCK_K, TILE_N] is packed beside it, and a
- * tile is summed in registers over the block's k and added to the sums of its block of C [BLOCK_M, BLOCK_N], from which C is
- * written when k is done. Packing widens bf16. Strips and panels are padded with zeros to whole tiles, so there is one inner
- * loop, and an element of C is the same sum in the same order wherever it lies and however large the matrices are.
+ * A block of A [BLOCK_M, BLOCK_K] is packed into strips of TILE_M rows, a panel of B [BLOCK_K,
+ * TILE_N] is packed beside it, and a tile is summed in registers over the block's k and added to
+ * the sums of its block of C [BLOCK_M, BLOCK_N], from which C is written when k is done. Packing
+ * widens bf16. Strips and panels are padded with zeros to whole tiles, so there is one inner loop,
+ * and an element of C is the same sum in the same order wherever it lies and however large the
+ * matrices are.
  *
  *              TILE_N
  *              +----+
@@ -27,10 +29,14 @@ enum { TILE_M = 4 }; /* 8 of 16, for products need a register */
 #endif
 enum {
     TILE_N = 2 * VECTOR_LANES,
-    BLOCK_K = 16 * 1024 / (TILE_N * SW_REAL_BYTES),   /* a panel stays in the first cache */
-    BLOCK_M = 192 * 1024 / (BLOCK_K * SW_REAL_BYTES), /* the block of A in the second; a multiple of every TILE_M */
-    BLOCK_N = 1024,                                   /* columns whose sums are kept; a multiple of every TILE_N */
-    STRIP_STEP = BLOCK_K + 16 /* from row to row; rows a power of two apart would share few sets of the cache */
+    BLOCK_K = 16 * 1024 / (TILE_N * SW_REAL_BYTES), /* a panel stays in the first cache */
+    BLOCK_M =
+        192 * 1024 /
+        (BLOCK_K * SW_REAL_BYTES), /* the block of A in the second; a multiple of every TILE_M */
+    BLOCK_N = 1024,                /* columns whose sums are kept; a multiple of every TILE_N */
+    STRIP_STEP =
+        BLOCK_K +
+        16 /* from row to row; rows a power of two apart would share few sets of the cache */
 };
 
 typedef struct space {
@@ -38,9 +44,11 @@ typedef struct space {
     _Alignas(64) real panel[BLOCK_K * TILE_N];
     _Alignas(64) real sums[BLOCK_M * BLOCK_N];
 } space;
-_Static_assert(sizeof(space) <= SW_PRODUCT_WORKSPACE, "one thread's workspace holds what the plain product works in");
+_Static_assert(sizeof(space) <= SW_PRODUCT_WORKSPACE,
+               "one thread's workspace holds what the plain product works in");
 
-/* to[i] = element (row, column + i) of op(X) where `along`, else (row + i, column): n elements that lie side by side. */
+/* to[i] = element (row, column + i) of op(X) where `along`, else (row + i, column): n elements that
+ * lie side by side. */
 static void load_run(const sw_matrix *x, int64_t outer, int64_t inner, int64_t n, real *to) {
     const int64_t at = outer * x->stride + inner;
 #ifndef SW_KIND_f64
@@ -55,10 +63,12 @@ static void load_run(const sw_matrix *x, int64_t outer, int64_t inner, int64_t n
     memcpy(to, (const real *)x->at + at, (size_t)n * sizeof *to);
 }
 
-/* A strip is TILE_M rows of op(A) from `row` on and columns from `p` on, zero past n_rows, in the order in which A lies, for
- * turning it costs more than reading it turned: element (row, p) at row * STRIP_STEP + p, or of a turned A at p * TILE_M + row.
+/* A strip is TILE_M rows of op(A) from `row` on and columns from `p` on, zero past n_rows, in the
+ * order in which A lies, for turning it costs more than reading it turned: element (row, p) at row
+ * * STRIP_STEP + p, or of a turned A at p * TILE_M + row.
  */
-static void pack_strip(const sw_matrix *a, int64_t row, int64_t n_rows, int64_t p, int64_t k, real *strip) {
+static void pack_strip(const sw_matrix *a, int64_t row, int64_t n_rows, int64_t p, int64_t k,
+                       real *strip) {
     if (a->is_turned) {
         for (int64_t i = 0; i < k; i++, strip += TILE_M) {
             load_run(a, p + i, row, n_rows, strip);
@@ -74,7 +84,8 @@ static void pack_strip(const sw_matrix *a, int64_t row, int64_t n_rows, int64_t 
 }
 
 /* panel[k][TILE_N] = columns of op(B) from `column` on; those past n_columns are zero. */
-static void pack_panel(const sw_matrix *b, int64_t p, int64_t k, int64_t column, int64_t n_columns, real *panel) {
+static void pack_panel(const sw_matrix *b, int64_t p, int64_t k, int64_t column, int64_t n_columns,
+                       real *panel) {
     if (!b->is_turned) {
         for (int64_t i = 0; i < k; i++, panel += TILE_N) {
             load_run(b, p + i, column, n_columns, panel);
@@ -91,12 +102,16 @@ static void pack_panel(const sw_matrix *b, int64_t p, int64_t k, int64_t column,
     }
 }
 
-/* tile = strip * panel, added to the sums unless they begin; the steps are constants where this is inlined. */
-static inline __attribute__((always_inline)) void sum_tile(int64_t k, const real *strip, int64_t row_step, int64_t k_step,
-                                                           const real *panel, bool begins, real *sums) {
+/* tile = strip * panel, added to the sums unless they begin; the steps are constants where this is
+ * inlined. */
+static inline __attribute__((always_inline)) void sum_tile(int64_t k, const real *strip,
+                                                           int64_t row_step, int64_t k_step,
+                                                           const real *panel, bool begins,
+                                                           real *sums) {
     vector sum[TILE_M][2] = {0};
     for (int64_t p = 0; p < k; p++) {
-        const vector left = load_vector(panel + p * TILE_N), right = load_vector(panel + p * TILE_N + VECTOR_LANES);
+        const vector left = load_vector(panel + p * TILE_N),
+                     right = load_vector(panel + p * TILE_N + VECTOR_LANES);
         for (int row = 0; row < TILE_M; row++) {
             const real a = strip[p * k_step + row * row_step];
             sum[row][0] += a * left;
@@ -112,7 +127,8 @@ static inline __attribute__((always_inline)) void sum_tile(int64_t k, const real
         }
 }
 
-static void multiply_tile(bool turned, int64_t k, const real *strip, const real *panel, bool begins, real *sums) {
+static void multiply_tile(bool turned, int64_t k, const real *strip, const real *panel, bool begins,
+                          real *sums) {
     if (turned)
         sum_tile(k, strip, 1, TILE_M, panel, begins, sums);
     else
@@ -155,17 +171,20 @@ static void store_row(const sw_product *p, int64_t row, int64_t column, int64_t 
     memcpy((real *)p->c + at, sums, (size_t)n * sizeof *sums);
 }
 
-static void multiply_block(const sw_product *p, int64_t row, int64_t n_rows, int64_t column, int64_t n_columns, space *s) {
+static void multiply_block(const sw_product *p, int64_t row, int64_t n_rows, int64_t column,
+                           int64_t n_columns, space *s) {
     if (p->k == 0)
         memset(s->sums, 0, sizeof s->sums);
     for (int64_t at = 0; at < p->k; at += BLOCK_K) {
         const int64_t depth = smaller(BLOCK_K, p->k - at);
         for (int64_t i = 0; i < n_rows; i += TILE_M)
-            pack_strip(&p->a, row + i, smaller(TILE_M, n_rows - i), at, depth, s->strips + i * STRIP_STEP);
+            pack_strip(&p->a, row + i, smaller(TILE_M, n_rows - i), at, depth,
+                       s->strips + i * STRIP_STEP);
         for (int64_t j = 0; j < n_columns; j += TILE_N) {
             pack_panel(&p->b, at, depth, column + j, smaller(TILE_N, n_columns - j), s->panel);
             for (int64_t i = 0; i < n_rows; i += TILE_M)
-                multiply_tile(p->a.is_turned, depth, s->strips + i * STRIP_STEP, s->panel, at == 0, s->sums + i * BLOCK_N + j);
+                multiply_tile(p->a.is_turned, depth, s->strips + i * STRIP_STEP, s->panel, at == 0,
+                              s->sums + i * BLOCK_N + j);
         }
     }
     for (int64_t i = 0; i < n_rows; i++)
@@ -176,8 +195,8 @@ void SW_LOCAL(multiply_plain)(const sw_device *device, const sw_product *product
     (void)device;
     for (int64_t row = 0; row < product->m; row += BLOCK_M)
         for (int64_t column = 0; column < product->n; column += BLOCK_N)
-            multiply_block(product, row, smaller(BLOCK_M, product->m - row), column, smaller(BLOCK_N, product->n - column),
-                           product->workspace);
+            multiply_block(product, row, smaller(BLOCK_M, product->m - row), column,
+                           smaller(BLOCK_N, product->n - column), product->workspace);
 }
 
 #endif

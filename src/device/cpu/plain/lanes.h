@@ -1,14 +1,19 @@
 /* lanes.h: sums and maxima in a fixed order.
  *
- * A row is dealt to LANES accumulators, element i to lane i mod LANES; then lanes are added in halves. The order is the same for
- * every vector width, and the compiler needs no licence to reorder. What is past the end of a row counts as zero.
+ * A row is dealt to LANES accumulators, element i to lane i mod LANES; then lanes are added in
+ * halves. The order is the same for every vector width, and the compiler needs no licence to
+ * reorder. What is past the end of a row counts as zero.
  */
 #ifndef SW_DEVICE_CPU_PLAIN_LANES_H
 #define SW_DEVICE_CPU_PLAIN_LANES_H
 
 #include "device/cpu/plain/real.h"
 
-enum { LANES = 32, VECTOR_LANES = SW_VECTOR_BYTES / SW_REAL_BYTES, LANE_VECTORS = LANES / VECTOR_LANES };
+enum {
+    LANES = 32,
+    VECTOR_LANES = SW_VECTOR_BYTES / SW_REAL_BYTES,
+    LANE_VECTORS = LANES / VECTOR_LANES
+};
 
 typedef real vector __attribute__((vector_size(SW_VECTOR_BYTES)));
 
@@ -68,7 +73,8 @@ static inline real dot_rows(int64_t n, const real *x, const real *y) {
         memcpy(x_tail, x + i, (size_t)(n - i) * sizeof *x);
         memcpy(y_tail, y + i, (size_t)(n - i) * sizeof *y);
         for (int j = 0; j < LANE_VECTORS; j++)
-            sum[j] += load_vector(x_tail + j * VECTOR_LANES) * load_vector(y_tail + j * VECTOR_LANES);
+            sum[j] +=
+                load_vector(x_tail + j * VECTOR_LANES) * load_vector(y_tail + j * VECTOR_LANES);
     }
     return add_lanes(sum);
 }

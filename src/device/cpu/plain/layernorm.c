@@ -1,6 +1,9 @@
-/* layernorm.c: y = z w + b with z = (x - mean) d, d = 1 / sqrt(variance + epsilon), the variance divided by C (Ba et al. 2016).
+/* layernorm.c: y = z w + b with z = (x - mean) d, d = 1 / sqrt(variance + epsilon), the variance
+ * divided by C (Ba et al. 2016).
  *
- * With g = dy w:   dx = d (g - mean(g) - z mean(g z)),   dw = sum over rows of dy z,   db = sum over rows of dy.
+ * With g = dy w:
+ *
+ *   dx = d (g - mean(g) - z mean(g z)),   dw = sum over rows of dy z,   db = sum over rows of dy
  */
 #include "device/cpu/plain/columns.h"
 #include "device/cpu/plain/lanes.h"
@@ -57,7 +60,8 @@ static void differentiate_rows(void *arg, int64_t block, int worker) {
     const real *inverse_deviation = call->operand[4];                             /* [n] */
     activation *dx = call->operand[5];                                            /* [n,C]? */
     const bool add = accumulates(call, 5);
-    real *all_sums = call->scratch, *weight_sums = all_sums + block * 2 * C, *bias_sums = weight_sums + C; /* [blocks,2,C] */
+    real *all_sums = call->scratch, *weight_sums = all_sums + block * 2 * C,
+         *bias_sums = weight_sums + C; /* [blocks,2,C] */
     real *g = all_sums + sw_column_blocks(n) * 2 * C + worker * 2 * C, *z = g + C;
     memset(weight_sums, 0, 2 * (size_t)C * sizeof *weight_sums);
     for (int64_t row = rows.first; row < rows.end; row++, x += C, dy += C) {

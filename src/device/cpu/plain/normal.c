@@ -1,12 +1,14 @@
-/* normal.c: normal numbers for initial weights, each a function of (seed, stream, index): any cut of a parameter draws the same.
+/* normal.c: normal numbers for initial weights, each a function of (seed, stream, index): any cut
+ * of a parameter draws the same.
  *
- * Numbers 4c .. 4c+3 come from counter (c low, c high, stream low, stream high) under sw_philox_key(seed, SW_PURPOSE_INIT), by
- * Box and Muller (1958) on words (0, 1) and (2, 3) of it:
+ * Numbers 4c .. 4c+3 come from counter (c low, c high, stream low, stream high) under
+ * sw_philox_key(seed, SW_PURPOSE_INIT), by Box and Muller (1958) on words (0, 1) and (2, 3) of it:
  *
  *   u = word0 * 2^-32 + 2^-33  in (0, 1]       radius = sqrt(-2 log u)
  *   t = (int32)word1 * 2^-32   in [-0.5, 0.5)  numbers 4c, 4c+1 = std * radius * (cos, sin)(2 pi t)
  *
- * word0 and word1 are rounded to R first. The largest number in reach is sqrt(66 log 2) = 6.76 deviations.
+ * word0 and word1 are rounded to R first. The largest number in reach is sqrt(66 log 2) = 6.76
+ * deviations.
  */
 #include "device/cpu/plain/math.h"
 #include "device/cpu/plain/pieces.h"
@@ -17,8 +19,8 @@ static void normal_block(uint64_t block, uint64_t seed, uint64_t stream, real st
     uint32_t words[4][COUNTERS];
     real pairs[4][COUNTERS];
     const uint64_t counter = block * COUNTERS;
-    philox_run((uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream, (uint32_t)(stream >> 32),
-               sw_philox_key(seed, SW_PURPOSE_INIT), words);
+    philox_run((uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream,
+               (uint32_t)(stream >> 32), sw_philox_key(seed, SW_PURPOSE_INIT), words);
     for (int pair = 0; pair < 4; pair += 2)
         for (int i = 0; i < COUNTERS; i++) {
             const real u = (real)words[pair][i] * (real)0x1p-32 + (real)0x1p-33;

@@ -1,4 +1,5 @@
-/* optimizer.c: AdamW and SGD on a rank's shard, and the split of a master into compute copy and low half (base/dtype.h). */
+/* optimizer.c: AdamW and SGD on a rank's shard, and the split of a master into compute copy and low
+ * half (base/dtype.h). */
 #include "device/cpu/plain/math.h"
 #include "device/cpu/plain/pieces.h"
 
@@ -43,7 +44,8 @@ static void adamw(void *arg, int64_t task, int worker) {
         const real master = load_master(copy, low, i) * decay;
         m[i] = beta1 * m[i] + rest1 * g;
         v[i] = beta2 * v[i] + rest2 * (g * g);
-        store_master(master - rate * (m[i] / (real_sqrt(v[i]) / correction + epsilon)), copy, low, i);
+        store_master(master - rate * (m[i] / (real_sqrt(v[i]) / correction + epsilon)), copy, low,
+                     i);
     }
 }
 

@@ -1,4 +1,5 @@
-/* pieces.h: how the elements and rows of a call are cut into tasks for the threads of a device (device/parallel.h).
+/* pieces.h: how the elements and rows of a call are cut into tasks for the threads of a device
+ * (device/parallel.h).
  *
  * Cuts are at multiples of a fixed number, so they follow from shapes alone.
  */
@@ -9,7 +10,9 @@
 #include "device/parallel.h"
 
 enum {
-    PIECE = 16 * 1024, /* elements of a task that is one loop: a few microseconds; a multiple of SW_BLOCK */
+    PIECE =
+        16 *
+        1024, /* elements of a task that is one loop: a few microseconds; a multiple of SW_BLOCK */
     PIECE_ROWS = 8,    /* rows of a task that goes row by row */
     PIECE_COLUMNS = 64 /* columns of a task that goes down all rows: whole lines of the cache */
 };
@@ -29,7 +32,8 @@ static inline piece piece_of(int64_t task, int64_t size, int64_t n) {
 }
 
 /* fn for every task; it gets the call. */
-static inline void run_pieces(const sw_device *device, const sw_kernel_call *call, int64_t n_tasks, sw_task_fn fn) {
+static inline void run_pieces(const sw_device *device, const sw_kernel_call *call, int64_t n_tasks,
+                              sw_task_fn fn) {
     sw_parallel(device, n_tasks, fn, (void *)(uintptr_t)call);
 }
 

@@ -1,16 +1,18 @@
 /* real.h: the three types that a kernel file is written in, and how it is named.
  *
- *   real         what everything is computed in, and statistics and gradients of parameters lie in: float or double
- *   activation   what activations and their gradients lie in: real, or bf16 beside float. load(a) is its value, stored(x) is x
- *                rounded to it, once
+ *   real         what everything is computed in, and statistics and gradients of parameters lie in:
+ *                float or double
+ *   activation   what activations and their gradients lie in: real, or bf16 beside float. load(a)
+ *                is its value, stored(x) is x rounded to it, once
  *   parameter    what gathered parameters lie in: real, or bf16 beside float. widen(p) is its value
  *
- * Every file of this folder is compiled for three kinds of numbers and three kernel sets. SW_LOCAL(x) is x's name in this one of
- * the nine; SW_KERNEL(NAME) begins the kernel NAME of device/kernel.h.
+ * Every file of this folder is compiled for three kinds of numbers and three kernel sets.
+ * SW_LOCAL(x) is x's name in this one of the nine; SW_KERNEL(NAME) begins the kernel NAME of
+ * device/kernel.h.
  *
- * Loops are written so that the compiler vectorises them without being allowed to reorder sums: element by element
- * (SW_ELEMENTWISE), or in explicit lanes (lanes.h). So the bits of a result depend on its inputs alone: not on alignment, not on
- * padding.
+ * Loops are written so that the compiler vectorises them without being allowed to reorder sums:
+ * element by element (SW_ELEMENTWISE), or in explicit lanes (lanes.h). So the bits of a result
+ * depend on its inputs alone: not on alignment, not on padding.
  */
 #ifndef SW_DEVICE_CPU_PLAIN_REAL_H
 #define SW_DEVICE_CPU_PLAIN_REAL_H
@@ -29,10 +31,12 @@
 #define SW_DECLARE_KERNEL(NAME, ...) void SW_LOCAL(NAME)(const sw_device *, const sw_kernel_call *);
 SW_KERNELS(SW_DECLARE_KERNEL, SW_DECLARE_KERNEL)
 void SW_LOCAL(multiply_plain)(const sw_device *device, const sw_product *product);
-#define SW_KERNEL(NAME) \
-    void SW_LOCAL(NAME)(const sw_device *device __attribute__((unused)), const sw_kernel_call *call __attribute__((unused)))
+#define SW_KERNEL(NAME)                                                  \
+    void SW_LOCAL(NAME)(const sw_device *device __attribute__((unused)), \
+                        const sw_kernel_call *call __attribute__((unused)))
 
-/* Element i of the result depends on element i of the inputs only, even where they share their bytes. */
+/* Element i of the result depends on element i of the inputs only, even where they share their
+ * bytes. */
 #if defined(__clang__)
 #define SW_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -102,15 +106,17 @@ static inline void store_or_add(bool add, int64_t n, real *y, const real *x) {
 #define SW_ACTIVATION_TYPE sw_activation_type(SW_NUMBERS)
 #define SW_PARAMETER_TYPE sw_parameter_type(SW_NUMBERS)
 
-/* A call's scratch begins with the workspace of its products, where its kernel multiplies; the kernel's own part follows. */
+/* A call's scratch begins with the workspace of its products, where its kernel multiplies; the
+ * kernel's own part follows. */
 static inline void *own_scratch(const sw_device *device, const sw_kernel_call *call) {
     return (char *)call->scratch + device->n_threads * SW_PRODUCT_WORKSPACE;
 }
 
 /* C = alpha op(A) op(B), or added to C, where all are reals. */
-static inline void multiply(const sw_device *device, void *workspace, bool a_turned, bool b_turned, int64_t m, int64_t n,
-                            int64_t k, real alpha, const real *a, int64_t a_stride, const real *b, int64_t b_stride, bool add,
-                            real *c, int64_t c_stride) {
+static inline void multiply(const sw_device *device, void *workspace, bool a_turned, bool b_turned,
+                            int64_t m, int64_t n, int64_t k, real alpha, const real *a,
+                            int64_t a_stride, const real *b, int64_t b_stride, bool add, real *c,
+                            int64_t c_stride) {
     const sw_product product = {.m = m,
                                 .n = n,
                                 .k = k,

@@ -1,4 +1,5 @@
-/* sight.h: which keys a query of attention sees: the rule of the plain kernels and of the tuned ones. Always a range. */
+/* sight.h: which keys a query of attention sees: the rule of the plain kernels and of the tuned
+ * ones. Always a range. */
 #ifndef SW_DEVICE_CPU_PLAIN_SIGHT_H
 #define SW_DEVICE_CPU_PLAIN_SIGHT_H
 

@@ -1,9 +1,11 @@
-/* skinny_gemm.h: y = x W + b + residual, for one or more W, and so few rows of x that reading W is all the time there is.
+/* skinny_gemm.h: y = x W + b + residual, for one or more W, and so few rows of x that reading W is
+ * all the time there is.
  *
- * W is read once, in the order in which it lies, and bf16 is widened in registers. A weight that lies [out,in] gives dot
- * products, each in a vector of sums; one that lies [in,out] gives sums of its rows. An element of y is the same sum in the
- * same order however many rows there are: what a text becomes does not depend on the texts beside it. Threads share the columns
- * of y, cut by shapes alone.
+ * W is read once, in the order in which it lies, and bf16 is widened in registers. A weight that
+ * lies [out,in] gives dot products, each in a vector of sums; one that lies [in,out] gives sums of
+ * its rows. An element of y is the same sum in the same order however many rows there are: what a
+ * text becomes does not depend on the texts beside it. Threads share the columns of y, cut by
+ * shapes alone.
  */
 #ifndef SW_DEVICE_CPU_PLAIN_SKINNY_GEMM_H
 #define SW_DEVICE_CPU_PLAIN_SKINNY_GEMM_H
@@ -12,9 +14,10 @@
 #include "device/cpu/plain/pieces.h"
 #include "device/sizes.h"
 
-/* Elements of a weight that are loaded at a time, in WEIGHT_PARTS vectors of reals. A word holds two elements in bf16: its low
- * half, moved up, and its high half, alone, are reals; so the first vector has the elements of even place, the second those of
- * odd. x lies in that order too (deal_row). */
+/* Elements of a weight that are loaded at a time, in WEIGHT_PARTS vectors of reals. A word holds
+ * two elements in bf16: its low half, moved up, and its high half, alone, are reals; so the first
+ * vector has the elements of even place, the second those of odd. x lies in that order too
+ * (deal_row). */
 #ifdef SW_KIND_bf16
 enum { WEIGHT_PARTS = 2 };
 #else
@@ -72,13 +75,15 @@ static inline void put_result(const skinny_gemm *f, int64_t row, int64_t output,
 }
 
 static inline real begin_sum(const skinny_gemm *f, int64_t row, int64_t output) {
-    return (f->residual ? load(f->residual[row * f->y_stride + output]) : 0) + (f->bias ? widen(f->bias[output]) : 0);
+    return (f->residual ? load(f->residual[row * f->y_stride + output]) : 0) +
+           (f->bias ? widen(f->bias[output]) : 0);
 }
 
-/* y[r][o] = x[r] . weight[o] + bias[o] for `rows` rows of x and `outputs` rows of the weight, constants where this is inlined.
- * The tile of the weight that comes next is fetched meanwhile: its rows are too short for the CPU to see a pattern. */
-static inline __attribute__((always_inline)) void dot_tile(const skinny_gemm *f, int64_t row, int64_t output, int rows,
-                                                           int outputs) {
+/* y[r][o] = x[r] . weight[o] + bias[o] for `rows` rows of x and `outputs` rows of the weight,
+ * constants where this is inlined. The tile of the weight that comes next is fetched meanwhile: its
+ * rows are too short for the CPU to see a pattern. */
+static inline __attribute__((always_inline)) void dot_tile(const skinny_gemm *f, int64_t row,
+                                                           int64_t output, int rows, int outputs) {
     const int64_t in = f->in, stride = f->x_stride;
     const real *x = f->x + row * stride;
     const parameter *weight = f->weight + output * in;
@@ -105,18 +110,21 @@ static inline __attribute__((always_inline)) void dot_tile(const skinny_gemm *f,
             load_weights(w_tail, w);
             for (int r = 0; r < rows; r++) {
                 real x_tail[WEIGHT_STEP] = {0};
-                memcpy(x_tail, x + r * stride + i, (size_t)smaller(WEIGHT_STEP, stride - i) * sizeof *x);
+                memcpy(x_tail, x + r * stride + i,
+                       (size_t)smaller(WEIGHT_STEP, stride - i) * sizeof *x);
                 for (int part = 0; part < WEIGHT_PARTS; part++)
                     sum[r][o] += load_vector(x_tail + part * VECTOR_LANES) * w[part];
             }
         }
     for (int r = 0; r < rows; r++)
         for (int o = 0; o < outputs; o++)
-            put_result(f, row + r, output + o, add_vector(sum[r][o]) + begin_sum(f, row + r, output + o));
+            put_result(f, row + r, output + o,
+                       add_vector(sum[r][o]) + begin_sum(f, row + r, output + o));
 }
 
 /* All rows of x, four, two, one at a time, against `outputs` rows of the weight. */
-static inline __attribute__((always_inline)) void dot_all_rows(const skinny_gemm *f, int64_t output, int outputs) {
+static inline __attribute__((always_inline)) void dot_all_rows(const skinny_gemm *f, int64_t output,
+                                                               int outputs) {
     int64_t row = 0;
     for (; row + 4 <= f->n; row += 4)
         dot_tile(f, row, output, 4, outputs);
@@ -138,7 +146,8 @@ static void dot_skinny(const skinny_gemm *f, const piece *outputs) {
         dot_all_rows(f, output, 1);
 }
 
-/* Eight rows of the weight at a time meet each row of x [n,in], as it lies, while they are in a near cache. */
+/* Eight rows of the weight at a time meet each row of x [n,in], as it lies, while they are in a
+ * near cache. */
 static void sum_skinny(const skinny_gemm *f, const piece *outputs, const activation *x) {
     const int64_t n = f->n, in = f->in, out = f->out;
     real *sums = f->sums;
@@ -155,10 +164,10 @@ static void sum_skinny(const skinny_gemm *f, const piece *outputs, const activat
             real *to = sums + row * out;
             SW_ELEMENTWISE
             for (int64_t o = outputs->first; o < outputs->end; o++) {
-                const real low =
-                    a[0] * widen(w[o]) + a[1] * widen(w[out + o]) + a[2] * widen(w[2 * out + o]) + a[3] * widen(w[3 * out + o]);
-                const real high = a[4] * widen(w[4 * out + o]) + a[5] * widen(w[5 * out + o]) + a[6] * widen(w[6 * out + o]) +
-                                  a[7] * widen(w[7 * out + o]);
+                const real low = a[0] * widen(w[o]) + a[1] * widen(w[out + o]) +
+                                 a[2] * widen(w[2 * out + o]) + a[3] * widen(w[3 * out + o]);
+                const real high = a[4] * widen(w[4 * out + o]) + a[5] * widen(w[5 * out + o]) +
+                                  a[6] * widen(w[6 * out + o]) + a[7] * widen(w[7 * out + o]);
                 to[o] += low + high;
             }
         }
@@ -173,8 +182,9 @@ static void sum_skinny(const skinny_gemm *f, const piece *outputs, const activat
             put_result(f, row, o, sums[row * out + o]);
 }
 
-/* Columns of a task: of an [out,in] weight as many as have TASK_WEIGHTS elements, whole tiles; of an [in,out] one, whose rows are
- * read in parts, enough for a part to be some lines of the cache. */
+/* Columns of a task: of an [out,in] weight as many as have TASK_WEIGHTS elements, whole tiles; of
+ * an [in,out] one, whose rows are read in parts, enough for a part to be some lines of the
+ * cache. */
 enum { TASK_WEIGHTS = 64 * 1024, TASK_OUTPUTS = 64, TASK_COLUMNS = 256 };
 
 typedef struct few_products {
@@ -184,7 +194,9 @@ typedef struct few_products {
 } few_products;
 
 static inline int64_t few_columns(const few_products *f) {
-    return f->is_out_in ? round_up(larger(1, TASK_WEIGHTS / larger(1, f->products[0].in)), TASK_OUTPUTS) : TASK_COLUMNS;
+    return f->is_out_in
+               ? round_up(larger(1, TASK_WEIGHTS / larger(1, f->products[0].in)), TASK_OUTPUTS)
+               : TASK_COLUMNS;
 }
 
 static void multiply_few_columns(void *arg, int64_t task, int worker) {
@@ -201,11 +213,11 @@ static void multiply_few_columns(void *arg, int64_t task, int worker) {
         sum_skinny(product, &outputs, f->x);
 }
 
-/* Products of one x [n,in], as it lies, with all threads of the device. `products`, but for their x and sums; their weights
- * are [out,in] if is_out_in, else [in,out]. scratch: [n,out] of all products, or of [out,in] beside bf16
- * [n, sw_skinny_gemm_stride(in)], or nothing. */
-static inline void multiply_skinny(const sw_device *device, int n_products, skinny_gemm *products, bool is_out_in,
-                                   const activation *x, real *scratch) {
+/* Products of one x [n,in], as it lies, with all threads of the device. `products`, but for their x
+ * and sums; their weights are [out,in] if is_out_in, else [in,out]. scratch: [n,out] of all
+ * products, or of [out,in] beside bf16 [n, sw_skinny_gemm_stride(in)], or nothing. */
+static inline void multiply_skinny(const sw_device *device, int n_products, skinny_gemm *products,
+                                   bool is_out_in, const activation *x, real *scratch) {
     if (n_products == 0) /* weights of no rows */
         return;
     few_products all = {products, is_out_in, x};

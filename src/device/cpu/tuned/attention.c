@@ -1,19 +1,22 @@
-/* attention.c: softmax(scale q k^T) v in blocks of registers' size (Dao et al. 2022), near the rate of a matrix product.
+/* attention.c: softmax(scale q k^T) v in blocks of registers' size (Dao et al. 2022), near the rate
+ * of a matrix product.
  *
- * A task is a chunk of queries of one row and one group of heads, which share keys and values; its rows are stacked
- * (attention_block.h). It meets the keys strip by strip, from the first to the last that one of its queries sees:
+ * A task is a chunk of queries of one row and one group of heads, which share keys and values; its
+ * rows are stacked (attention_block.h). It meets the keys strip by strip, from the first to the
+ * last that one of its queries sees:
  *
  *                 strip 0      strip 1      strip 2
  *               +------------+------------+------------+
- *      block 0  | S  P       | S  P   \   |            |      TILE_M rows; right of the diagonal, beyond the span and in other
- *      block 1  | S  P       | S  P      \|            |      documents whole tiles are skipped, parts are masked
- *        ...    | S  P       | S  P       | S  P  \    |
+ *      block 0  | S  P       | S  P   \   |            |    TILE_M rows; right of the diagonal,
+ *      block 1  | S  P       | S  P      \|            |    beyond the span and in other documents
+ *        ...    | S  P       | S  P       | S  P  \    |    whole tiles are skipped, parts masked
  *               +------------+------------+------------+
  *
- * For each block and strip: S = Q K^T; the largest score so far; P = e^(scale (S - largest)), true zeros where masked; what the
- * block had summed before is scaled to the new largest; O += P V. At the end out = O / rowsum(P) and log_sum = scale largest +
- * log rowsum(P). With dropout, weights that are dropped are zeros in P V alone, and out is divided by 1 - p besides. Working
- * space depends on a strip and a chunk, not on T.
+ * For each block and strip: S = Q K^T; the largest score so far; P = e^(scale (S - largest)), true
+ * zeros where masked; what the block had summed before is scaled to the new largest; O += P V. At
+ * the end out = O / rowsum(P) and log_sum = scale largest + log rowsum(P). With dropout, weights
+ * that are dropped are zeros in P V alone, and out is divided by 1 - p besides. Working space
+ * depends on a strip and a chunk, not on T.
  */
 #include "device/cpu/tuned/attention_block.h"
 
@@ -47,8 +50,9 @@ typedef struct chunk {
 static const float no_score = -1e30f;
 
 /* S of `width` vectors of keys, of which the first is key `key`. */
-SW_INLINE void score_tile(int width, int64_t k, const word *q, const word *keys, int64_t key, const key_range *unmasked,
-                          const key_range *seen, int64_t n_rows, float *scores) {
+SW_INLINE void score_tile(int width, int64_t k, const word *q, const word *keys, int64_t key,
+                          const key_range *unmasked, const key_range *seen, int64_t n_rows,
+                          float *scores) {
     vec sum[TILE_M][2];
     for (int i = 0; i < TILE_M; i++)
         for (int j = 0; j < width; j++)
@@ -63,13 +67,15 @@ SW_INLINE void score_tile(int width, int64_t k, const word *q, const word *keys,
         for (int j = 0; j < width; j++) {
             float *at = scores + i * STRIP + j * VEC;
             const int64_t first = key + j * VEC;
-            vec_put(at, vec_between(vec_at(at), seen[i].begin - first, seen[i].end - first, vec_of(-INFINITY)));
+            vec_put(at, vec_between(vec_at(at), seen[i].begin - first, seen[i].end - first,
+                                    vec_of(-INFINITY)));
         }
 }
 
-/* scores [n vectors] become weights, words of PAIR; returns the factor by which sums of before shrink. With `drops`, weights are
- * ANDed with `keep` [n vectors] after they are summed. */
-SW_INLINE float weigh_row(bool drops, int64_t n, float *scores, const float *keep, float scale_to_two, row_state *state) {
+/* scores [n vectors] become weights, words of PAIR; returns the factor by which sums of before
+ * shrink. With `drops`, weights are ANDed with `keep` [n vectors] after they are summed. */
+SW_INLINE float weigh_row(bool drops, int64_t n, float *scores, const float *keep,
+                          float scale_to_two, row_state *state) {
     vec largest = vec_of(state->largest);
     for (int64_t j = 0; j < n; j++)
         largest = vec_larger(vec_at(scores + j * VEC), largest);
@@ -107,15 +113,16 @@ static float keep_row(int64_t n, float *scores, float scale_to_two, row_state *s
 }
 
 /* The same of row r of the chunk and the keys from `first` on, with dropout. */
-static __attribute__((noinline)) float drop_row(const attention_shape *s, const chunk *c, int64_t r, int64_t first, int64_t n,
-                                                float *scores) {
+static __attribute__((noinline)) float drop_row(const attention_shape *s, const chunk *c, int64_t r,
+                                                int64_t first, int64_t n, float *scores) {
     float keep[STRIP];
     keep_of_row(s, c->b, c->group, c->first_query, r, first, n * VEC, keep);
     return weigh_row(true, n, scores, keep, s->scale_to_two, &c->state[r]);
 }
 
 /* One block of the chunk against one strip of keys, whose first is key `from`. */
-static void attend_block(const attention_shape *s, const chunk *c, int64_t block, int64_t from, int64_t n_keys) {
+static void attend_block(const attention_shape *s, const chunk *c, int64_t block, int64_t from,
+                         int64_t n_keys) {
     const int64_t first_row = block * TILE_M, n_rows = smaller(TILE_M, c->n_rows - first_row);
     const key_range *seen = c->seen + first_row;
     const block_range range = range_of_block(n_rows, seen);
@@ -138,17 +145,20 @@ static void attend_block(const attention_shape *s, const chunk *c, int64_t block
     for (int64_t i = 0; i < n_rows; i++) {
         const int64_t n = vectors.end - vectors.begin;
         float *scores = c->weights + i * STRIP + begin;
-        const float factor = s->dropout.is_on ? drop_row(s, c, first_row + i, from + begin, n, scores)
-                                              : keep_row(n, scores, s->scale_to_two, &c->state[first_row + i]);
+        const float factor = s->dropout.is_on
+                                 ? drop_row(s, c, first_row + i, from + begin, n, scores)
+                                 : keep_row(n, scores, s->scale_to_two, &c->state[first_row + i]);
         if (is_first)
             continue;
         for (int64_t j = 0; j < n_vectors; j++)
-            vec_put(out + i * columns + j * VEC, vec_at(out + i * columns + j * VEC) * vec_of(factor));
+            vec_put(out + i * columns + j * VEC,
+                    vec_at(out + i * columns + j * VEC) * vec_of(factor));
     }
     for (int64_t j = 0; j < n_vectors; j += 2) {
         const tile_product product = {.k = (vectors.end * VEC - begin + PAIR - 1) / PAIR,
                                       .a = c->weights + begin,
-                                      .b = c->v + j / 2 * (s->sizes.keys / PAIR * TILE_N) + begin / PAIR * TILE_N,
+                                      .b = c->v + j / 2 * (s->sizes.keys / PAIR * TILE_N) +
+                                           begin / PAIR * TILE_N,
                                       .b_step = TILE_N,
                                       .c = out + j * VEC,
                                       .c_step = columns,
@@ -170,7 +180,8 @@ static void write_rows(const forward *f, const chunk *c) {
         SW_ELEMENTWISE
         for (int64_t d = 0; d < s->D; d++)
             to[d] = stored(from[d] * inverse);
-        f->log_sum[(c->b * s->H + h) * s->T + t] = c->state[r].largest * s->scale + real_log(c->state[r].sum);
+        f->log_sum[(c->b * s->H + h) * s->T + t] =
+            c->state[r].largest * s->scale + real_log(c->state[r].sum);
     }
 }
 
@@ -183,7 +194,10 @@ static void attend_chunk(void *arg, int64_t task, int worker) {
     const int64_t first_query = (f->n_chunks - 1 - task / n_groups) * sizes->queries,
                   end_query = smaller(s->T, first_query + sizes->queries);
     float *space = f->space + worker * sizes->elements;
-    chunk c = {.b = b, .group = group, .first_query = first_query, .n_rows = (end_query - first_query) * s->heads};
+    chunk c = {.b = b,
+               .group = group,
+               .first_query = first_query,
+               .n_rows = (end_query - first_query) * s->heads};
     c.rows = (element *)(void *)take_words(&space, SW_ATTENTION_PACK_ROWS * sizes->columns);
     c.q = take_words(&space, sizes->rows * sizes->columns + VEC);
     c.k = take_words(&space, sizes->keys * sizes->columns);
@@ -204,10 +218,13 @@ static void attend_chunk(void *arg, int64_t task, int worker) {
     const stack queries = {f->q + q_at, s->q_stride, s->heads, s->D};
     pack_turned(&queries, c.n_rows, sizes->columns, c.rows, TILE_M, c.q);
     for (int64_t from = first_key / TILE_N * TILE_N; from < end_key; from += STRIP) {
-        const int64_t n_keys = smaller(STRIP, end_key - from), at = (b * s->T + from) * s->kv_stride + group * s->D;
-        const stack keys = {f->k + at, s->kv_stride, 1, s->D}, values = {f->v + at, s->kv_stride, 1, s->D};
+        const int64_t n_keys = smaller(STRIP, end_key - from),
+                      at = (b * s->T + from) * s->kv_stride + group * s->D;
+        const stack keys = {f->k + at, s->kv_stride, 1, s->D},
+                    values = {f->v + at, s->kv_stride, 1, s->D};
         pack_turned(&keys, n_keys, sizes->columns, c.rows, TILE_N, c.k);
-        pack_panels(&values, n_keys, (n_keys + VEC - 1) / VEC * VEC, sizes->columns, c.rows, sizes->keys / PAIR * TILE_N, c.v);
+        pack_panels(&values, n_keys, (n_keys + VEC - 1) / VEC * VEC, sizes->columns, c.rows,
+                    sizes->keys / PAIR * TILE_N, c.v);
         for (int64_t block = 0; block * TILE_M < c.n_rows; block++)
             attend_block(s, &c, block, from, n_keys);
     }

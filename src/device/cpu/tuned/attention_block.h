@@ -1,10 +1,14 @@
-/* attention_block.h: what attention's forward and backward share: the shape, who sees what, what is dropped, and packing.
+/* attention_block.h: what attention's forward and backward share: the shape, who sees what, what is
+ * dropped, and packing.
  *
- * The query heads that share a key/value head are stacked: row r of a chunk of queries is head r % heads of query r / heads, so
- * one packed block of keys meets them all. Two packed forms, in words of PAIR elements (attention_tile.h):
+ * The query heads that share a key/value head are stacked: row r of a chunk of queries is head r %
+ * heads of query r / heads, so one packed block of keys meets them all. Two packed forms, in words
+ * of PAIR elements (attention_tile.h):
  *
- *   turned     blocks of `width` rows, element (row, p) of a block at p * width + row, p the pair of channels
- *   panels     blocks of TILE_N channels, element (p, channel) of a block at p * TILE_N + channel, p the pair of rows
+ *   turned     blocks of `width` rows, element (row, p) of a block at p * width + row, p the pair
+ *              of channels
+ *   panels     blocks of TILE_N channels, element (p, channel) of a block at p * TILE_N + channel,
+ *              p the pair of rows
  *
  * Rows and channels that are not there are zeros.
  */
@@ -29,7 +33,8 @@ typedef struct attention_shape {
     attention_dropout dropout;
 } attention_shape;
 
-static inline attention_shape attention_shape_of(const sw_kernel_call *call, int documents, bool is_gradient) {
+static inline attention_shape attention_shape_of(const sw_kernel_call *call, int documents,
+                                                 bool is_gradient) {
     const int64_t *dim = call->dim;
     return (attention_shape){
         .B = dim[0],
@@ -50,7 +55,8 @@ static inline attention_shape attention_shape_of(const sw_kernel_call *call, int
 
 /* ---- who sees what ---- */
 
-/* Keys that some row of a block of TILE_M sees, and keys that all rows see. Rows that are not there see none. */
+/* Keys that some row of a block of TILE_M sees, and keys that all rows see. Rows that are not there
+ * see none. */
 typedef struct block_range {
     key_range some, all;
 } block_range;
@@ -68,9 +74,11 @@ static inline block_range range_of_block(int64_t n_rows, const key_range *row) {
     return range;
 }
 
-/* The vectors of keys, first .. end-1 counted from key `from`, that cover what a block sees of keys from .. from+n-1. */
+/* The vectors of keys, first .. end-1 counted from key `from`, that cover what a block sees of keys
+ * from .. from+n-1. */
 static inline key_range seen_vectors(const block_range *range, int64_t from, int64_t n) {
-    const int64_t begin = larger(range->some.begin - from, 0), end = smaller(range->some.end - from, n);
+    const int64_t begin = larger(range->some.begin - from, 0),
+                  end = smaller(range->some.end - from, n);
     if (begin >= end)
         return (key_range){0, 0};
     return (key_range){begin / TILE_N * 2, (end + VEC - 1) / VEC};
@@ -78,11 +86,13 @@ static inline key_range seen_vectors(const block_range *range, int64_t from, int
 
 /* ---- what is dropped ---- */
 
-/* Of row r of a chunk of queries and n keys from `first` on, a multiple of 4: bits that are all set where a weight is kept, in
- * words that are ANDed with weights. */
-static inline void keep_of_row(const attention_shape *s, int64_t b, int64_t group, int64_t first_query, int64_t r, int64_t first,
-                               int64_t n, float *keep) {
-    weights_kept(&s->dropout, b, group * s->heads + r % s->heads, first_query + r / s->heads, first, n, (uint32_t *)(void *)keep);
+/* Of row r of a chunk of queries and n keys from `first` on, a multiple of 4: bits that are all set
+ * where a weight is kept, in words that are ANDed with weights. */
+static inline void keep_of_row(const attention_shape *s, int64_t b, int64_t group,
+                               int64_t first_query, int64_t r, int64_t first, int64_t n,
+                               float *keep) {
+    weights_kept(&s->dropout, b, group * s->heads + r % s->heads, first_query + r / s->heads, first,
+                 n, (uint32_t *)(void *)keep);
 }
 
 /* ---- packing ---- */
@@ -111,13 +121,14 @@ typedef struct cursor {
     int64_t head;
 } cursor;
 
-/* to[0 .. columns-1] = the row, zeros past its channels. Rows lie too far apart for the CPU to see what comes next, so it is
- * told; past the last token that asks for what nobody reads. */
+/* to[0 .. columns-1] = the row, zeros past its channels. Rows lie too far apart for the CPU to see
+ * what comes next, so it is told; past the last token that asks for what nobody reads. */
 static inline void copy_row(const stack *s, cursor *row, int64_t columns, element *to) {
     enum { TOKENS_AHEAD = 8, LINE = 64 / sizeof(activation) };
     const activation *from = row->token + row->head * s->D;
     for (int64_t d = 0; d < s->D; d += LINE)
-        __builtin_prefetch((const char *)from + (TOKENS_AHEAD * s->stride + d) * (int64_t)sizeof *from);
+        __builtin_prefetch((const char *)from +
+                           (TOKENS_AHEAD * s->stride + d) * (int64_t)sizeof *from);
     SW_ELEMENTWISE
     for (int64_t d = 0; d < s->D; d++)
         to[d] = element_of(from[d]);
@@ -127,10 +138,11 @@ static inline void copy_row(const stack *s, cursor *row, int64_t columns, elemen
         row->head = 0, row->token += s->stride;
 }
 
-/* Turn the next n <= VEC rows into columns of `to`, which are `width` apart from channel to channel: VEC words are written at
- * each, so what lies behind `width` is to be packed later. rows: working space [VEC][columns]. */
-static inline void pack_turned_vector(const stack *s, cursor *row, int64_t n, int64_t columns, element *rows, int64_t width,
-                                      word *to) {
+/* Turn the next n <= VEC rows into columns of `to`, which are `width` apart from channel to
+ * channel: VEC words are written at each, so what lies behind `width` is to be packed later. rows:
+ * working space [VEC][columns]. */
+static inline void pack_turned_vector(const stack *s, cursor *row, int64_t n, int64_t columns,
+                                      element *rows, int64_t width, word *to) {
     for (int64_t i = 0; i < n; i++)
         copy_row(s, row, columns, rows + i * columns);
     if (n < VEC)
@@ -146,17 +158,19 @@ static inline void pack_turned_vector(const stack *s, cursor *row, int64_t n, in
 }
 
 /* The turned form of n rows in blocks of TILE_M (queries) or TILE_N (keys). */
-static inline void pack_turned(const stack *s, int64_t n, int64_t columns, element *rows, int64_t width, word *to) {
+static inline void pack_turned(const stack *s, int64_t n, int64_t columns, element *rows,
+                               int64_t width, word *to) {
     const int64_t step = smaller(width, VEC);
     cursor row = {s->at, 0};
     for (int64_t block = 0; block < n; block += width, to += width * columns / PAIR)
         for (int64_t i = 0; i < width; i += step)
-            pack_turned_vector(s, &row, larger(0, smaller(step, n - block - i)), columns, rows, width, to + i);
+            pack_turned_vector(s, &row, larger(0, smaller(step, n - block - i)), columns, rows,
+                               width, to + i);
 }
 
 /* The panels of n rows; rows up to n_padded are zeros. From one panel to the next: panel_words. */
-static inline void pack_panels(const stack *s, int64_t n, int64_t n_padded, int64_t columns, element *rows, int64_t panel_words,
-                               word *to) {
+static inline void pack_panels(const stack *s, int64_t n, int64_t n_padded, int64_t columns,
+                               element *rows, int64_t panel_words, word *to) {
     cursor row = {s->at, 0};
     for (int64_t r = 0; r < n_padded; r += PAIR, to += TILE_N) {
         for (int64_t i = 0; i < PAIR; i++) {

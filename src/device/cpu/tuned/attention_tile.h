@@ -1,16 +1,17 @@
 /* attention_tile.h: products of blocks, a tile of registers at a time.
  *
- * A tile is TILE_M rows and TILE_N columns, two vectors, of a product A B. Its sums stay in registers while k runs; each step
- * loads a row of B and broadcasts one element of A for each row:
+ * A tile is TILE_M rows and TILE_N columns, two vectors, of a product A B. Its sums stay in
+ * registers while k runs; each step loads a row of B and broadcasts one element of A for each row:
  *
  *                         +------- TILE_N -------+
  *                    B    | p                    |    k rows, b_step apart
  *                         +----------------------+
  *   A: (i, p) at i row_step + p k_step         TILE_M rows of sums
  *
- * The elements of A and B are words of 32 bits: floats, or with SW_DOT pairs of bf16 that are neighbours along k (PAIR elements
- * a word), whose two products are added to the sum by one instruction. Either way a step is the same loads and as many
- * operations, so all else is written once for both.
+ * The elements of A and B are words of 32 bits: floats, or with SW_DOT pairs of bf16 that are
+ * neighbours along k (PAIR elements a word), whose two products are added to the sum by one
+ * instruction. Either way a step is the same loads and as many operations, so all else is written
+ * once for both.
  */
 #ifndef SW_DEVICE_CPU_TUNED_ATTENTION_TILE_H
 #define SW_DEVICE_CPU_TUNED_ATTENTION_TILE_H
@@ -19,7 +20,10 @@
 
 #include "device/cpu/tuned/vector.h"
 
-enum { TILE_M = VEC == 16 ? 12 : 6, TILE_N = 2 * VEC }; /* sums take 24 of 32 registers, or 12 of 16 */
+enum {
+    TILE_M = VEC == 16 ? 12 : 6,
+    TILE_N = 2 * VEC
+}; /* sums take 24 of 32 registers, or 12 of 16 */
 
 typedef float word; /* of 32 bits; with SW_DOT nobody computes with it as a float */
 
@@ -35,10 +39,10 @@ SW_INLINE vec add_product(vec a, vec b, vec sum) {
 }
 #endif
 
-/* sum[height][width vectors] += A B over k words. Height, width and, as far as possible, steps are constants where this is
- * inlined. */
-SW_INLINE void sum_tile(int height, int width, int64_t k, const word *a, int64_t row_step, int64_t k_step, const word *b,
-                        int64_t b_step, vec sum[TILE_M][2]) {
+/* sum[height][width vectors] += A B over k words. Height, width and, as far as possible, steps are
+ * constants where this is inlined. */
+SW_INLINE void sum_tile(int height, int width, int64_t k, const word *a, int64_t row_step,
+                        int64_t k_step, const word *b, int64_t b_step, vec sum[TILE_M][2]) {
     for (int64_t p = 0; p < k; p++, a += k_step, b += b_step) {
         vec right[2];
         for (int j = 0; j < width; j++)
@@ -63,7 +67,8 @@ typedef struct tile_product {
     bool adds; /* to what C holds */
 } tile_product;
 
-SW_INLINE void multiply_tile(int height, int width, int64_t row_step, int64_t k_step, const tile_product *t) {
+SW_INLINE void multiply_tile(int height, int width, int64_t row_step, int64_t k_step,
+                             const tile_product *t) {
     vec sum[TILE_M][2];
     for (int i = 0; i < height; i++)
         for (int j = 0; j < width; j++)
@@ -77,11 +82,14 @@ SW_INLINE void multiply_tile(int height, int width, int64_t row_step, int64_t k_
 /* A turned: element (i, p) at i + p k_step. As few rows are computed as cover n_rows. */
 static inline void multiply_turned(int64_t n_rows, int width, const tile_product *t) {
     if (n_rows > TILE_M * 2 / 3)
-        width == 2 ? multiply_tile(TILE_M, 2, 1, t->k_step, t) : multiply_tile(TILE_M, 1, 1, t->k_step, t);
+        width == 2 ? multiply_tile(TILE_M, 2, 1, t->k_step, t)
+                   : multiply_tile(TILE_M, 1, 1, t->k_step, t);
     else if (n_rows > TILE_M / 3)
-        width == 2 ? multiply_tile(TILE_M * 2 / 3, 2, 1, t->k_step, t) : multiply_tile(TILE_M * 2 / 3, 1, 1, t->k_step, t);
+        width == 2 ? multiply_tile(TILE_M * 2 / 3, 2, 1, t->k_step, t)
+                   : multiply_tile(TILE_M * 2 / 3, 1, 1, t->k_step, t);
     else
-        width == 2 ? multiply_tile(TILE_M / 3, 2, 1, t->k_step, t) : multiply_tile(TILE_M / 3, 1, 1, t->k_step, t);
+        width == 2 ? multiply_tile(TILE_M / 3, 2, 1, t->k_step, t)
+                   : multiply_tile(TILE_M / 3, 1, 1, t->k_step, t);
 }
 
 #endif

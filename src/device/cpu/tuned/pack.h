@@ -1,7 +1,8 @@
 /* pack.h: operands in the order in which the tile reads them, widened or paired on the way.
  *
- * Either units of one index of k lie side by side (B as it is, A turned: `across`), or those of one row or column do (A as it is,
- * B turned: `along`). Both ways read whole vectors; where B has to be turned, squares of VEC x VEC units are.
+ * Either units of one index of k lie side by side (B as it is, A turned: `across`), or those of one
+ * row or column do (A as it is, B turned: `along`). Both ways read whole vectors; where B has to be
+ * turned, squares of VEC x VEC units are.
  */
 #ifndef SW_DEVICE_CPU_TUNED_PACK_H
 #define SW_DEVICE_CPU_TUNED_PACK_H
@@ -13,7 +14,8 @@ static inline int64_t x_bytes(const sw_matrix *x) {
     return x->type == SW_BF16 ? 2 : 4;
 }
 
-/* Unit u of n places from `place` on, where rows of the matrix, as it lies, are indices of k, `k` of them. */
+/* Unit u of n places from `place` on, where rows of the matrix, as it lies, are indices of k, `k`
+ * of them. */
 static inline units across(const sw_matrix *x, int64_t k, int64_t u, int64_t place, int64_t n) {
 #ifdef SW_PAIRS
     const uint16_t *row = (const uint16_t *)x->at + 2 * u * x->stride + place;
@@ -25,7 +27,8 @@ static inline units across(const sw_matrix *x, int64_t k, int64_t u, int64_t pla
 #endif
 }
 
-/* Units u .. u + VEC - 1 of one place, where rows of the matrix, as it lies, are places; those past `k` are zero. */
+/* Units u .. u + VEC - 1 of one place, where rows of the matrix, as it lies, are places; those past
+ * `k` are zero. */
 static inline units along(const sw_matrix *x, int64_t k, int64_t place, int64_t u) {
 #ifdef SW_PAIRS
     const uint16_t *from = (const uint16_t *)x->at + place * x->stride + 2 * u;
@@ -45,7 +48,8 @@ static inline sw_matrix from_k(const sw_matrix *x, bool k_is_outer, int64_t p) {
 }
 
 /* panel[n_units][n_vectors][VEC] = columns `column` .. of op(B), n of them; the rest are zero. */
-static void pack_panel(const sw_matrix *b, int64_t k, int64_t column, int64_t n, int n_vectors, uint32_t *panel) {
+static void pack_panel(const sw_matrix *b, int64_t k, int64_t column, int64_t n, int n_vectors,
+                       uint32_t *panel) {
     const int64_t n_units = (k + UNIT - 1) / UNIT, step = n_vectors * VEC;
     if (!b->is_turned) {
         for (int64_t u = 0; u < n_units; u++)
@@ -66,10 +70,12 @@ static void pack_panel(const sw_matrix *b, int64_t k, int64_t column, int64_t n,
         }
 }
 
-/* A strip of A is up to STRIP_ROWS rows, TILE_M at a time. Those of an A that lies turned: unit u of row i of part t at
- * ((t * n_units) + u) * TILE_M + i. Rows past n_rows are zero, if n_rows is less than a strip; then A ends there, after n_there
- * rows. Else what is there is read in whole vectors. Rows lie too far apart for the CPU to see what comes next, so it is told. */
-static void pack_turned_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, int64_t n_there, uint32_t *strip) {
+/* A strip of A is up to STRIP_ROWS rows, TILE_M at a time. Those of an A that lies turned: unit u
+ * of row i of part t at ((t * n_units) + u) * TILE_M + i. Rows past n_rows are zero, if n_rows is
+ * less than a strip; then A ends there, after n_there rows. Else what is there is read in whole
+ * vectors. Rows lie too far apart for the CPU to see what comes next, so it is told. */
+static void pack_turned_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows,
+                              int64_t n_there, uint32_t *strip) {
     enum { AHEAD = 16 }; /* indices of k; past the last that asks for what nobody reads */
     const int64_t n_units = (k + UNIT - 1) / UNIT, tile = n_units * TILE_M, bytes = x_bytes(a);
     const char *ahead = (const char *)a->at + (row + AHEAD * a->stride) * bytes;
@@ -83,7 +89,8 @@ static void pack_turned_strip(const sw_matrix *a, int64_t k, int64_t row, int64_
 }
 
 /* Those of an A that lies as it is: rows of `step` units, a multiple of VEC. */
-static void pack_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, int64_t step, uint32_t *strip) {
+static void pack_strip(const sw_matrix *a, int64_t k, int64_t row, int64_t n_rows, int64_t step,
+                       uint32_t *strip) {
     for (int64_t i = 0; i < n_rows; i++)
         for (int64_t u = 0; u * UNIT < k; u += VEC) {
             const units some = along(a, k, row + i, u);

@@ -1,7 +1,9 @@
-/* units.h: what the tuned product multiplies, made from numbers of either type and from parts of vectors.
+/* units.h: what the tuned product multiplies, made from numbers of either type and from parts of
+ * vectors.
  *
- * A *unit* is the 32 bits that one lane multiplies at a time: a float; or, with SW_PAIRS, two bf16 numbers that follow each other
- * along k, the first in the low half. Packed operands consist of units, so one scheme of packing serves both.
+ * A *unit* is the 32 bits that one lane multiplies at a time: a float; or, with SW_PAIRS, two bf16
+ * numbers that follow each other along k, the first in the low half. Packed operands consist of
+ * units, so one scheme of packing serves both.
  */
 #ifndef SW_DEVICE_CPU_TUNED_UNITS_H
 #define SW_DEVICE_CPU_TUNED_UNITS_H
@@ -21,7 +23,8 @@ enum { UNIT = 1 };
 typedef uint32_t units __attribute__((vector_size(SW_VECTOR_BYTES)));
 typedef uint16_t halves __attribute__((vector_size(SW_VECTOR_BYTES / 2)));
 
-/* ---- n elements, at most VEC, at any address; lanes past them are zero. Nothing beyond them is read or written. ---- */
+/* ---- n elements, at most VEC, at any address; lanes past them are zero. Nothing beyond them is
+ * read or written. ---- */
 
 static inline vec load_floats(const float *from, int64_t n) {
     if (n >= VEC)
@@ -60,7 +63,8 @@ static inline halves shorten(units x) { /* each below 2^16 */
 #endif
 }
 
-/* The rows of tiles that one vector holds, those of each tile to its own place, `apart` units on. */
+/* The rows of tiles that one vector holds, those of each tile to its own place, `apart` units
+ * on. */
 static inline void store_tiles(units x, uint32_t *to, int64_t apart) {
 #if SW_VECTOR_BYTES == 64 /* two tiles of 8 rows */
     _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256((__m512i)x));
@@ -76,7 +80,8 @@ static inline vec widen(halves x) {
     return (vec)(extend(x) << 16);
 }
 
-/* To nearest, ties to even; NaN stays NaN. With SW_PAIRS numbers below 2^-126 become zero, as in its products. */
+/* To nearest, ties to even; NaN stays NaN. With SW_PAIRS numbers below 2^-126 become zero, as in
+ * its products. */
 static inline halves narrow(vec x) {
 #ifdef SW_PAIRS
     return (halves)_mm512_cvtneps_pbh((__m512)x);
@@ -89,13 +94,15 @@ static inline halves narrow(vec x) {
 
 /* Elements at, at + 1 .. of an array of fp32 or bf16. */
 static inline vec load_reals(const void *from, sw_dtype type, int64_t at, int64_t n) {
-    return type == SW_BF16 ? widen(load_halves((const uint16_t *)from + at, n)) : load_floats((const float *)from + at, n);
+    return type == SW_BF16 ? widen(load_halves((const uint16_t *)from + at, n))
+                           : load_floats((const float *)from + at, n);
 }
 
 static inline void store_reals(void *to, sw_dtype type, int64_t at, int64_t n, vec x) {
     if (type == SW_BF16) {
         const halves rounded = narrow(x);
-        memcpy((uint16_t *)to + at, &rounded, n >= VEC ? sizeof rounded : (size_t)n * sizeof(uint16_t));
+        memcpy((uint16_t *)to + at, &rounded,
+               n >= VEC ? sizeof rounded : (size_t)n * sizeof(uint16_t));
     } else {
         memcpy((float *)to + at, &x, n >= VEC ? sizeof x : (size_t)n * sizeof(float));
     }

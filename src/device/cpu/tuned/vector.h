@@ -1,5 +1,6 @@
-/* vector.h: one vector of floats, as wide as the kernel set has: 8 for AVX2, 16 for AVX-512. What differs between the two is
- * here; what is written with it is written once. Sums and products of vectors are written with the operators.
+/* vector.h: one vector of floats, as wide as the kernel set has: 8 for AVX2, 16 for AVX-512. What
+ * differs between the two is here; what is written with it is written once. Sums and products of
+ * vectors are written with the operators.
  */
 #ifndef SW_DEVICE_CPU_TUNED_VECTOR_H
 #define SW_DEVICE_CPU_TUNED_VECTOR_H
@@ -36,7 +37,12 @@ SW_INLINE vec vec_larger(vec x, vec y) {
 }
 /* x in lanes from .. to-1, `other` in the rest; from and to may lie outside of the vector */
 SW_INLINE vec vec_between(vec x, int64_t from, int64_t to, vec other) {
-    const uint32_t first = from < 0 ? 0 : from > VEC ? VEC : (uint32_t)from, end = to < 0 ? 0 : to > VEC ? VEC : (uint32_t)to;
+    const uint32_t first = from < 0     ? 0
+                           : from > VEC ? VEC
+                                        : (uint32_t)from,
+                   end = to < 0     ? 0
+                         : to > VEC ? VEC
+                                    : (uint32_t)to;
     return _mm512_mask_mov_ps(other, (__mmask16)(((1u << end) - 1) & ~((1u << first) - 1)), x);
 }
 /* a * b where x >= least or x is NaN, zero elsewhere */
@@ -49,8 +55,8 @@ SW_INLINE vec vec_and(vec a, vec b) {
 }
 /* 2^n, from the low bits of 1.5 * 2^23 + n */
 SW_INLINE vec vec_power_of_two(vec shifted) {
-    return _mm512_castsi512_ps(
-        _mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23), _mm512_set1_epi32(0x3f800000)));
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23),
+                                                _mm512_set1_epi32(0x3f800000)));
 }
 
 /* Lanes 0 .. 7, and 8 .. 15. */
@@ -64,7 +70,8 @@ SW_INLINE __m256 vec_high(vec x) {
 /* pairs[VEC][2] taken apart */
 SW_INLINE void vec_apart(const float *pairs, vec *first, vec *second) {
     const vec a = vec_at(pairs), b = vec_at(pairs + VEC);
-    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i even =
+        _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
     *first = _mm512_permutex2var_ps(a, even, b);
     *second = _mm512_permutex2var_ps(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b);
 }
@@ -78,7 +85,8 @@ SW_INLINE void vec_turn(vec row[VEC]) {
     }
     for (int i = 0; i < VEC; i += 4)
         for (int j = 0; j < 2; j++) {
-            const __m512d low = _mm512_castps_pd(pair[i + j]), high = _mm512_castps_pd(pair[i + j + 2]);
+            const __m512d low = _mm512_castps_pd(pair[i + j]),
+                          high = _mm512_castps_pd(pair[i + j + 2]);
             four[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
             four[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
         }
@@ -116,10 +124,16 @@ SW_INLINE vec vec_larger(vec x, vec y) {
     return _mm256_max_ps(x, y);
 }
 SW_INLINE vec vec_between(vec x, int64_t from, int64_t to, vec other) {
-    const int32_t first = from < 0 ? 0 : from > VEC ? VEC : (int32_t)from, end = to < 0 ? 0 : to > VEC ? VEC : (int32_t)to;
+    const int32_t first = from < 0     ? 0
+                          : from > VEC ? VEC
+                                       : (int32_t)from,
+                  end = to < 0     ? 0
+                        : to > VEC ? VEC
+                                   : (int32_t)to;
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i before = _mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane);
-    const __m256i inside = _mm256_andnot_si256(before, _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane));
+    const __m256i inside =
+        _mm256_andnot_si256(before, _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane));
     return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(inside));
 }
 SW_INLINE vec vec_product_unless_below(vec a, vec b, vec x, float least) {
@@ -129,8 +143,8 @@ SW_INLINE vec vec_and(vec a, vec b) {
     return _mm256_and_ps(a, b);
 }
 SW_INLINE vec vec_power_of_two(vec shifted) {
-    return _mm256_castsi256_ps(
-        _mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23), _mm256_set1_epi32(0x3f800000)));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23),
+                                                _mm256_set1_epi32(0x3f800000)));
 }
 SW_INLINE void vec_apart(const float *pairs, vec *first, vec *second) {
     const vec a = vec_at(pairs), b = vec_at(pairs + VEC);
@@ -147,7 +161,8 @@ SW_INLINE void vec_turn(vec row[VEC]) {
     }
     for (int i = 0; i < VEC; i += 4)
         for (int j = 0; j < 2; j++) {
-            const __m256d low = _mm256_castps_pd(pair[i + j]), high = _mm256_castps_pd(pair[i + j + 2]);
+            const __m256d low = _mm256_castps_pd(pair[i + j]),
+                          high = _mm256_castps_pd(pair[i + j + 2]);
             four[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
             four[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
         }
@@ -185,9 +200,10 @@ SW_INLINE float vec_largest(vec x) {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-/* 2^x for x below 127, relative error below 2e-7; a true zero below 2^-92, for what is smaller is nothing beside a softmax's
- * largest weight, and products with it would be subnormal numbers, which many CPUs are slow with. NaN for NaN.
- * x = n + r with |r| <= 1/2: 2^n is built from its exponent, 2^r is 1 + r p(r) with the least largest relative error, 9.2e-8. */
+/* 2^x for x below 127, relative error below 2e-7; a true zero below 2^-92, for what is smaller is
+ * nothing beside a softmax's largest weight, and products with it would be subnormal numbers, which
+ * many CPUs are slow with. NaN for NaN. x = n + r with |r| <= 1/2: 2^n is built from its exponent,
+ * 2^r is 1 + r p(r) with the least largest relative error, 9.2e-8. */
 SW_INLINE vec vec_exp2_to_zero(vec x) {
     const vec round = vec_of(0x1.8p23f);
     const vec shifted = x + round, r = x - (shifted - round);
