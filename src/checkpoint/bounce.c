@@ -1,13 +1,12 @@
 /* bounce.c: see bounce.h. */
 #include "checkpoint/bounce.h"
+#include "checkpoint/manifest.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
 #include <time.h>
-
-#include "checkpoint/save.h"
 
 /* Offsets, lengths and memory of direct writes are multiples of this. Shorter stretches gain
  * nothing by going past the cache. */
@@ -32,7 +31,7 @@ struct sw_bounce {
     bool is_broken; /* and it takes no more writes: a call on it has failed */
     struct io_uring ring;
     char *memory;
-    buffer buffer[SW_SAVE_BUFFERS];
+    buffer buffer[SW_BOUNCE_BUFFERS];
     int taken;        /* index of the buffer that was taken last */
     sw_status status; /* of the first write that failed */
     sw_error err;
@@ -41,24 +40,24 @@ struct sw_bounce {
 enum { BUFFER_BYTES = SW_RANGE_BYTES + BLOCK_BYTES };
 
 int64_t sw_bounce_memory(void) {
-    return (int64_t)sizeof(sw_bounce) + (int64_t)SW_SAVE_BUFFERS * BUFFER_BYTES;
+    return (int64_t)sizeof(sw_bounce) + (int64_t)SW_BOUNCE_BUFFERS * BUFFER_BYTES;
 }
 
 sw_status sw_bounce_open(const sw_storage *storage, sw_bounce **bounce, sw_error *err) {
     sw_bounce *b = calloc(1, sizeof *b);
     if (b)
-        b->memory = aligned_alloc(BLOCK_BYTES, (size_t)SW_SAVE_BUFFERS * BUFFER_BYTES);
+        b->memory = aligned_alloc(BLOCK_BYTES, (size_t)SW_BOUNCE_BUFFERS * BUFFER_BYTES);
     if (!b || !b->memory) {
         free(b);
         return sw_fail(err, SW_NO_MEMORY, "no memory for %d buffers of %d bytes to save with",
-                       SW_SAVE_BUFFERS, BUFFER_BYTES);
+                       SW_BOUNCE_BUFFERS, BUFFER_BYTES);
     }
     b->storage = storage;
-    for (int i = 0; i < SW_SAVE_BUFFERS; i++)
+    for (int i = 0; i < SW_BOUNCE_BUFFERS; i++)
         b->buffer[i].memory = b->memory + (size_t)i * BUFFER_BYTES;
     /* A kernel that refuses (too old, forbidden, limits) is no error: writes are made at once
      * then. */
-    b->has_ring = storage->allows_ring && io_uring_queue_init(SW_SAVE_BUFFERS, &b->ring, 0) == 0;
+    b->has_ring = storage->allows_ring && io_uring_queue_init(SW_BOUNCE_BUFFERS, &b->ring, 0) == 0;
     *bounce = b;
     return SW_OK;
 }
@@ -126,7 +125,7 @@ sw_status sw_bounce_take(sw_bounce *bounce, int64_t offset, void **data, sw_erro
     for (;;) {
         if (bounce->status != SW_OK)
             return failure(bounce, err);
-        for (int i = 0; i < SW_SAVE_BUFFERS; i++) {
+        for (int i = 0; i < SW_BOUNCE_BUFFERS; i++) {
             buffer *free_one = &bounce->buffer[i];
             if (free_one->is_on_its_way)
                 continue;
@@ -187,7 +186,7 @@ sw_status sw_bounce_send(sw_bounce *bounce, const sw_bounce_file *file, int64_t 
 }
 
 sw_status sw_bounce_wait(sw_bounce *bounce, sw_error *err) {
-    for (int i = 0; i < SW_SAVE_BUFFERS; i++)
+    for (int i = 0; i < SW_BOUNCE_BUFFERS; i++)
         while (bounce->buffer[i].is_on_its_way)
             wait_for_one(bounce);
     sw_status status = bounce->status != SW_OK ? failure(bounce, err) : SW_OK;

@@ -12,6 +12,9 @@
 
 #include <shardwise/status.h>
 
+/* Buffers of one rank. */
+#define SW_BOUNCE_BUFFERS 4
+
 /* A file that is written: twice open. */
 typedef struct sw_bounce_file {
     const char *path;  /* for messages */

@@ -3,6 +3,7 @@
 #define SW_CHECKPOINT_COPY_H
 
 #include "checkpoint/load.h"
+#include "checkpoint/storage.h"
 
 /* Copy the checkpoint into `folder`/steps, by who holds the lock of `folder`, which is there and
  * has no checkpoint of this step or a later one. The copy is read again, every byte of it checked

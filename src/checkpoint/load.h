@@ -13,7 +13,8 @@
 #ifndef SW_CHECKPOINT_LOAD_H
 #define SW_CHECKPOINT_LOAD_H
 
-#include "checkpoint/save.h"
+#include "checkpoint/manifest.h"
+#include "shard/layout.h"
 
 typedef struct sw_checkpoint sw_checkpoint;
 

@@ -31,9 +31,6 @@
 #include "checkpoint/steps.h"
 #include "shard/layout.h"
 
-/* Bounce buffers of one rank. */
-#define SW_SAVE_BUFFERS 4
-
 /* Fill values [n] with elements first .. first + n - 1 of a piece of this rank's shard, of the
  * state of that kind. `values` is aligned as floats are, no better. Frozen parameters are asked for
  * SW_STATE_MASTER alone. */

@@ -15,7 +15,7 @@
 
 #include "data/chat_check.h"
 #include "data/jsonl.h"
-#include "data/text_cache.h"
+#include "data/text_options.h"
 #include "tokenizer/tokenizer.h"
 
 typedef struct sw_encoder {

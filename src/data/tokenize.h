@@ -13,7 +13,7 @@
 
 #include <shardwise/status.h>
 
-#include "data/text_cache.h"
+#include "data/text_options.h"
 
 typedef struct sw_text_chunk {
     int file;

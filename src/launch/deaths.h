@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "comm/control.h"
-#include "launch/launch.h"
+#include "launch/words.h"
 
 /* How many processes the kernel has ended for lack of memory, on the whole machine: now and some
  * seconds ago. -1: not known. */

@@ -3,7 +3,7 @@
 #define SW_LAUNCH_SUPERVISOR_H
 
 #include "comm/control.h"
-#include "launch/launch.h"
+#include "launch/words.h"
 
 /* What a child does once it is a rank; it ends by returning, and its outcome is on its page of
  * control memory. */

@@ -3,7 +3,7 @@
 #define SW_LAUNCH_WATCH_H
 
 #include "comm/control.h"
-#include "launch/launch.h"
+#include "launch/words.h"
 
 typedef struct sw_watched {
     bool has_returned;

@@ -127,25 +127,19 @@ static sw_status read_step(const sw_part *part, decoder_kind kind, sw_decoder *s
 
 static sw_status read_next(const sw_part *part, const char *type, void *into, sw_error *err) {
     sw_decoders *chain = into;
-    static const struct {
-        const char *type;
-        decoder_kind kind;
-    } known[] = {{"ByteLevel", BYTE_LEVEL},
-                 {"ByteFallback", BYTE_FALLBACK},
-                 {"Fuse", FUSE},
-                 {"Strip", STRIP},
-                 {"Replace", REPLACE},
-                 {"Metaspace", METASPACE},
-                 {"WordPiece", WORDPIECE},
-                 {"BPEDecoder", BPE_SUFFIX}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(type, known[i].type))
-            continue;
-        if (chain->n_steps == MAX_STEPS)
-            return sw_fail(err, SW_BAD_FILE, "%s: more than %d decoders", part->file, MAX_STEPS);
-        return read_step(part, known[i].kind, &chain->steps[chain->n_steps++], err);
-    }
-    return sw_part_unknown(part, "decoder", type, err);
+    static const char *const names[] = {[BYTE_LEVEL] = "ByteLevel",
+                                        [BYTE_FALLBACK] = "ByteFallback",
+                                        [FUSE] = "Fuse",
+                                        [STRIP] = "Strip",
+                                        [REPLACE] = "Replace",
+                                        [METASPACE] = "Metaspace",
+                                        [WORDPIECE] = "WordPiece",
+                                        [BPE_SUFFIX] = "BPEDecoder"};
+    int kind;
+    sw_status status = sw_part_step_kind(part, "decoder", type, names, sizeof names / sizeof *names,
+                                         chain->n_steps, MAX_STEPS, &kind, err);
+    return status ? status
+                  : read_step(part, (decoder_kind)kind, &chain->steps[chain->n_steps++], err);
 }
 
 sw_status sw_decoders_read(const sw_part *root, sw_decoders *decoders, sw_error *err) {

@@ -138,6 +138,19 @@ sw_status sw_part_unknown(const sw_part *part, const char *kind, const char *typ
                    part->file, part->where, kind, type);
 }
 
+sw_status sw_part_step_kind(const sw_part *part, const char *what, const char *type,
+                            const char *const *names, int n_kinds, int n_steps, int most, int *kind,
+                            sw_error *err) {
+    *kind = 0;
+    while (*kind < n_kinds && strcmp(type, names[*kind]) != 0)
+        ++*kind;
+    if (*kind == n_kinds)
+        return sw_part_unknown(part, what, type, err);
+    if (n_steps == most)
+        return sw_fail(err, SW_BAD_FILE, "%s: more than %d %ss", part->file, most, what);
+    return SW_OK;
+}
+
 sw_status sw_part_choice(const sw_part *part, const char *key, sw_text_span text,
                          const char *const *words, int n_words, int *choice, sw_error *err) {
     char known[256] = "";

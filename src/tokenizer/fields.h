@@ -58,6 +58,13 @@ sw_status sw_part_steps(const sw_part *part, const char *list_key, sw_part_read_
 /* "FILE: WHERE: TYPE is a KIND that shardwise does not know". */
 sw_status sw_part_unknown(const sw_part *part, const char *kind, const char *type, sw_error *err);
 
+/* The kind of the next of at most `most` steps of a chain, by its type's name among names
+ * [n_kinds]: *kind, the number of a name. Error: a type of no name, one step too many; `what` is
+ * what a step is called. */
+sw_status sw_part_step_kind(const sw_part *part, const char *what, const char *type,
+                            const char *const *names, int n_kinds, int n_steps, int most, int *kind,
+                            sw_error *err);
+
 /* Which of the words is the text? `n_words` and an error when it is none. */
 sw_status sw_part_choice(const sw_part *part, const char *key, sw_text_span text,
                          const char *const *words, int n_words, int *choice, sw_error *err);

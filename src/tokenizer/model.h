@@ -8,7 +8,7 @@
 #define SW_TOKENIZER_MODEL_H
 
 #include "tokenizer/fields.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/token_list.h"
 #include "tokenizer/vocabulary.h"
 
 enum { SW_CACHED_BYTES = 26, SW_CACHED_IDS = 9, SW_CACHE_SLOTS = 1 << 15 };

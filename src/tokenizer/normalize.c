@@ -96,30 +96,25 @@ static sw_status read_step(const sw_part *part, normalizer_kind kind, sw_normali
 
 static sw_status read_next(const sw_part *part, const char *type, void *into, sw_error *err) {
     sw_normalizers *chain = into;
-    static const struct {
-        const char *type;
-        normalizer_kind kind;
-    } known[] = {{"NFC", NFC},
-                 {"NFD", NFD},
-                 {"NFKC", NFKC},
-                 {"NFKD", NFKD},
-                 {"Strip", STRIP},
-                 {"StripAccents", STRIP_ACCENTS},
-                 {"Replace", REPLACE},
-                 {"Lowercase", LOWERCASE},
-                 {"Prepend", PREPEND},
-                 {"Precompiled", PRECOMPILED},
-                 {"Nmt", NMT},
-                 {"BertNormalizer", BERT},
-                 {"ByteLevel", BYTE_LEVEL}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(type, known[i].type))
-            continue;
-        if (chain->n_steps == MAX_STEPS)
-            return sw_fail(err, SW_BAD_FILE, "%s: more than %d normalizers", part->file, MAX_STEPS);
-        return read_step(part, known[i].kind, &chain->steps[chain->n_steps++], err);
-    }
-    return sw_part_unknown(part, "normalizer", type, err);
+    static const char *const names[] = {[NFC] = "NFC",
+                                        [NFD] = "NFD",
+                                        [NFKC] = "NFKC",
+                                        [NFKD] = "NFKD",
+                                        [STRIP] = "Strip",
+                                        [STRIP_ACCENTS] = "StripAccents",
+                                        [REPLACE] = "Replace",
+                                        [LOWERCASE] = "Lowercase",
+                                        [PREPEND] = "Prepend",
+                                        [PRECOMPILED] = "Precompiled",
+                                        [NMT] = "Nmt",
+                                        [BERT] = "BertNormalizer",
+                                        [BYTE_LEVEL] = "ByteLevel"};
+    int kind;
+    sw_status status =
+        sw_part_step_kind(part, "normalizer", type, names, sizeof names / sizeof *names,
+                          chain->n_steps, MAX_STEPS, &kind, err);
+    return status ? status
+                  : read_step(part, (normalizer_kind)kind, &chain->steps[chain->n_steps++], err);
 }
 
 sw_status sw_normalizers_read(const sw_part *root, sw_normalizers *normalizers, sw_error *err) {

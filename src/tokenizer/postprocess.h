@@ -3,7 +3,7 @@
 #define SW_TOKENIZER_POSTPROCESS_H
 
 #include "tokenizer/fields.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/token_list.h"
 
 typedef struct sw_postprocessor {
     sw_token_list before, after;

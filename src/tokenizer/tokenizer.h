@@ -19,16 +19,11 @@
 
 #include "base/file.h"
 #include "base/slice.h"
+#include "tokenizer/token_list.h"
 
 typedef struct sw_tokenizer sw_tokenizer;
 typedef struct sw_tokenizer_scratch
     sw_tokenizer_scratch; /* buffers and the word cache of one thread */
-
-/* Ids that grow; starts as {0}. */
-typedef struct sw_token_list {
-    int32_t *ids;
-    int64_t n, capacity;
-} sw_token_list;
 
 /* Read a tokenizer.json, or the one in a folder; a folder that has vocab.json and merges.txt
  * instead is read as GPT-2's. Ownership: sw_tokenizer_free. Errors: SW_BAD_FILE with file, place
@@ -130,9 +125,5 @@ sw_status sw_token_stream_push(sw_token_stream *stream, int32_t id, const char *
 /* No id follows: what was held back, with U+FFFD for what is no character. */
 sw_status sw_token_stream_end(sw_token_stream *stream, const char **text, size_t *n_bytes,
                               sw_error *err);
-
-/* Append an id; false: memory is short. */
-bool sw_token_list_put(sw_token_list *list, int32_t id);
-void sw_token_list_free(sw_token_list *list);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "data/corpus.h"
+#include "data/text_cache.h"
 #include "formats/npy.h"
 
 /* What came out. */

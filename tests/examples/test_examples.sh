@@ -23,7 +23,7 @@ for name in custom-model own-compute; do
     cc "$SW_SOURCE/examples/$name.c" $(flags --cflags --libs) -lm -o "$folder/$name"
     mkdir "$folder/in-$name"
 done
-[ "$(wc -l <"$SW_SOURCE/examples/custom-model.c")" -le 125 ] || fail "custom-model.c has grown beyond 125 lines"
+[ "$(wc -l <"$SW_SOURCE/examples/custom-model.c")" -le 130 ] || fail "custom-model.c has grown beyond 130 lines"
 
 cd "$folder/in-own-compute"
 "$folder/own-compute" >out || fail "own-compute: $(cat out)"

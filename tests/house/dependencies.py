@@ -4,7 +4,8 @@
     dependencies.py SRC_FOLDER
 
 MAY_SEE is the table of the rooms: each sees base/ and what it names, all of it above itself. ONLY_HEADERS narrows what is seen of
-a folder to a few headers.
+a folder to a few headers. Inside a folder, a file and its header are one, and no more than two such
+may lead to each other.
 """
 import pathlib
 import re
@@ -39,7 +40,34 @@ ONLY_HEADERS = {
     ("shard", "device"): {"device/device.h", "device/operands.h"},
     ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"},
 }
+# An interpreter's parts are one: an expression may call a macro, whose body prints expressions.
+MAY_GO_ROUND = {"data/jinja"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def circles(leads_to):
+    """Sets of more than two names that each lead to each (Tarjan's strongly connected components)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(name):
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(leads_to.get(name, ())):
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            part = stack[stack.index(name):]
+            del stack[stack.index(name):]
+            if len(part) > 2:
+                found.append(sorted(part))
+
+    for name in sorted(leads_to):
+        if name not in index:
+            visit(name)
+    return found
 
 
 def main():
@@ -49,7 +77,7 @@ def main():
         f"MAY_SEE: {room} comes before {seen}, which it may see" for room in order
         for seen in MAY_SEE[room].split() if order.index(seen) > order.index(room)
     ]
-    n_files, used = 0, set()
+    n_files, used, leads_to = 0, set(), {}
     for path in sorted(source.rglob("*.[ch]")):
         n_files += 1
         name = path.relative_to(source)
@@ -61,6 +89,10 @@ def main():
         for included in INCLUDE.findall(path.read_text()):
             seen = pathlib.PurePath(included).parts[0]
             used.add((folder, seen))
+            stem = str(pathlib.PurePath(included).with_suffix(""))
+            if (seen == folder and stem != str(name.with_suffix(""))
+                    and str(name.parent) not in MAY_GO_ROUND):
+                leads_to.setdefault(str(name.with_suffix("")), set()).add(stem)
             if not (source / included).is_file():
                 wrong.append(f'{path}: "{included}" is not a path from src/')
             elif seen not in allowed:
@@ -73,6 +105,7 @@ def main():
         f"MAY_SEE: {folder} may see {seen}, and does not" for folder in order
         for seen in MAY_SEE[folder].split() if (folder, seen) not in used
     ]
+    wrong += [f"these lead to each other: {', '.join(part)}" for part in circles(leads_to)]
     print("\n".join(wrong) or f"{n_files} files in order")
     return 1 if wrong or n_files == 0 else 0
 

@@ -29,7 +29,7 @@ def numbers(text):
 
 def says(text, values):
     """README.md's `text` has the values, in order, each rounded as it is there."""
-    found = re.search(text, readme, re.S)
+    found = re.search(text, re.sub(r"\s+", " ", readme))
     expect(found, f"README.md does not say /{text}/")
     for shown_number, value in zip(found.groups() if found else [], values):
         unit = 10.0**-len(shown_number.partition(".")[2])
@@ -122,7 +122,7 @@ for name, values in shown.items():
             f"fine-tuning, {name}: README.md says {value} MiB, the plan is {planned:.2f}")
 expected = re.search(r'^expected = \{"before": (\S+), "full": (\S+), "lora": (\S+)\}$', example,
                      re.M).groups()
-says(r"held-out loss before +(\S+) +(\S+)\nheld-out loss after +(\S+) +(\S+)\n",
+says(r"held-out loss before +(\S+) +(\S+) held-out loss after +(\S+) +(\S+) ",
      [float(expected[k]) for k in (0, 0, 1, 2)])
 
 # ---- beside PyTorch ----

@@ -1,4 +1,4 @@
-/* program.c: from a step graph to a program: the order of the passes, and the list that they write
+/* builder.c: from a step graph to a program: the order of the passes, and the list that they write
  * to. */
 #include "shard/builder.h"
 #include "shard/schedule.h"
