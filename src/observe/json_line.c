@@ -131,6 +131,7 @@ static int cut_torn_line(int descriptor) {
         return 0;
     off_t end = stat.st_size;
     for (char last = 0; end > 0; end--) {
+        errno = EIO; /* where nothing is read though it is there */
         if (pread(descriptor, &last, 1, end - 1) != 1)
             return -1;
         if (last == '\n')
@@ -162,6 +163,8 @@ sw_status sw_json_lines_open(const char *path, sw_json_lines **lines, sw_error *
 void sw_json_lines_close(sw_json_lines *lines) {
     if (!lines)
         return;
+    if (lines->is_torn)
+        (void)!cut_torn_line(lines->descriptor); /* else the next opening does it */
     if (lines->descriptor >= 0)
         close(lines->descriptor);
     free(lines->path);
@@ -173,21 +176,23 @@ sw_status sw_json_lines_append(sw_json_lines *lines, sw_error *err) {
     if (line->is_too_long)
         return sw_fail(err, SW_BUG, "%s: a line is longer than %d bytes", lines->path,
                        SW_JSON_LINE_BYTES);
+    if (lines->is_torn && cut_torn_line(lines->descriptor))
+        return sw_cannot_write(lines->path, errno, err);
+    lines->is_torn = false;
+    size_t n_written = 0;
     ssize_t n;
     int n_tries = 0;
-    do
-        n = write(lines->descriptor, line->text, line->n);
-    while (n < 0 && sw_is_interruption(errno, &n_tries));
-    if (n == (ssize_t)line->n)
+    do { /* in one go; what a full disk has not taken is tried once more, to learn why */
+        n = write(lines->descriptor, line->text + n_written, line->n - n_written);
+        n_written += n > 0 ? (size_t)n : 0;
+    } while ((n > 0 && n_written < line->n) || (n < 0 && sw_is_interruption(errno, &n_tries)));
+    if (n_written == line->n)
         return SW_OK;
 
-    if (n >= 0)
-        errno = ENOSPC;
-    struct stat stat;
-    /* This process alone appends, so what was written of the line is at the end: cut it off. */
-    if (n > 0 && fstat(lines->descriptor, &stat) == 0)
-        (void)!ftruncate(lines->descriptor, stat.st_size - n); /* failed, errno says why */
-    return sw_cannot_write(lines->path, errno, err);
+    /* This process alone appends, so what was written of the line is at the end. */
+    const int why = n == 0 ? ENOSPC : errno;
+    lines->is_torn = n_written > 0 && cut_torn_line(lines->descriptor);
+    return sw_cannot_write(lines->path, why, err);
 }
 
 sw_status sw_json_lines_sync(const sw_json_lines *lines, sw_error *err) {

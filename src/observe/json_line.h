@@ -40,6 +40,7 @@ void sw_json_line_close(sw_json_line *line);
 /* A file of such lines, and the line that is put together for it. */
 typedef struct sw_json_lines {
     int descriptor;
+    bool is_torn; /* a line was written in part, and that could not be cut off yet */
     char *path;
     sw_json_line line;
 } sw_json_lines;
@@ -50,8 +51,9 @@ typedef struct sw_json_lines {
 sw_status sw_json_lines_open(const char *path, sw_json_lines **lines, sw_error *err);
 void sw_json_lines_close(sw_json_lines *lines);
 
-/* Append lines->line, which has ended. No allocation. On a full disk nothing of it stays. Errors:
- * SW_NO_SPACE; SW_BUG for a line that is too long. */
+/* Append lines->line, which has ended. No allocation. It is there whole or not at all: on a full
+ * disk nothing of it stays, and where that much cannot be cut off, nothing is appended before it
+ * is. Errors: SW_NO_SPACE; SW_BUG for a line that is too long. */
 sw_status sw_json_lines_append(sw_json_lines *lines, sw_error *err);
 
 /* What was appended is on the disk when it returns. May run beside appends. Errors: SW_NO_SPACE. */

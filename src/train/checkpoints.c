@@ -29,10 +29,10 @@ sw_status sw_training_open_saving(sw_training *t, sw_error *err) {
     return status ? status : sw_saving_open(&options, t->comm, &t->saving, err);
 }
 
-static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
+static void tell_saved(sw_training *t, int64_t step) {
     t->saved_step = step;
     if (t->comm->rank != 0)
-        return SW_OK;
+        return;
     const sw_save_options saves = sw_assembly_save_options(&t->run->plan.assembly, t->comm->rank);
     const sw_saving_time took = sw_saving_took(t->saving);
     sw_detail details[] = {sw_detail_real("seconds", took.seconds),
@@ -42,15 +42,14 @@ static sw_status tell_saved(sw_training *t, int64_t step, sw_error *err) {
     if (*remark)
         sw_report_warning(t->run, "the checkpoint of step %" PRId64 " is saved, but %s", step,
                           remark);
-    return sw_events_write(t->events, "save", step, t->why_saved, details, 3, err);
+    sw_training_event(t, "save", step, t->why_saved, details, 3);
 }
 
 /* The run goes on: the next save tries again, and a cause that is known already is not told
  * again. */
-static sw_status tell_unsaved(sw_training *t, int64_t step, bool is_last, const sw_error *reason,
-                              sw_error *err) {
+static void tell_unsaved(sw_training *t, int64_t step, bool is_last, const sw_error *reason) {
     if (t->comm->rank != 0)
-        return SW_OK;
+        return;
     if (!is_last &&
         !sw_is_same_cause(t->unsaved, reason->message)) /* the last one's failure is the run's */
         sw_report_warning(t->run,
@@ -59,7 +58,7 @@ static sw_status tell_unsaved(sw_training *t, int64_t step, bool is_last, const 
                           step, reason->message);
     t->n_unsaved++;
     snprintf(t->unsaved, sizeof t->unsaved, "%s", reason->message);
-    return sw_events_write(t->events, "save_failed", step, reason->message, NULL, 0, err);
+    sw_training_event(t, "save_failed", step, reason->message, NULL, 0);
 }
 
 void sw_training_tell_unsaved(const sw_training *t) {
@@ -76,7 +75,11 @@ static sw_status settle(sw_training *t, bool is_last, sw_error *reason, sw_error
     sw_status status = sw_saving_settle(t->saving, &saved, reason, err);
     if (status || wanted < 0)
         return status;
-    return saved >= 0 ? tell_saved(t, saved, err) : tell_unsaved(t, wanted, is_last, reason, err);
+    if (saved >= 0)
+        tell_saved(t, saved);
+    else
+        tell_unsaved(t, wanted, is_last, reason);
+    return SW_OK;
 }
 
 sw_status sw_training_settle_saving(sw_training *t, sw_error *err) {
@@ -106,7 +109,8 @@ static sw_status go_on(sw_training *t, sw_error *err) {
         return sw_training_settle_saving(t, err);
     if (t->first_saving == SW_SAVING_PUBLISHED) {
         sw_saving_end(t->saving);
-        return tell_saved(t, step, err);
+        tell_saved(t, step);
+        return SW_OK;
     }
     if (t->all_have_written && t->comm->rank == 0)
         sw_saving_publish(t->saving);

@@ -81,10 +81,8 @@ void sw_guard_reach(sw_training *t, const sw_limit_seen *seen) {
 /* ---- back to a checkpoint ---- */
 
 /* What rank 0 says of it. `guard` and `step` are those of before, with which the spike was seen. */
-static sw_status tell_of_rollback(const sw_training *t, const sw_guard_state *guard,
-                                  int64_t from_step, double loss, bool is_back, int64_t first_row,
-                                  sw_error *err) {
-    char path[SW_PATH_BYTES];
+static void tell_of_rollback(sw_training *t, const sw_guard_state *guard, int64_t from_step,
+                             double loss, bool is_back, int64_t first_row) {
     sw_report_warning(
         t->run,
         "step %" PRId64 ": the loss %g is more than %g times the median %g of the last %d: %s",
@@ -95,11 +93,8 @@ static sw_status tell_of_rollback(const sw_training *t, const sw_guard_state *gu
                            sw_detail_real("median", median(guard)),
                            sw_detail_integer("first_row_left_out", first_row),
                            sw_detail_integer("last_row_left_out", t->next_row - 1)};
-    sw_status status = sw_events_write(t->events, "rollback", t->step,
-                                       "the loss is a spike (guard.loss_spike)", details, 5, err);
-    if (!status && t->metrics)
-        status = sw_path_join(path, t->run->settings->checkpoint.path, "metrics.jsonl", err);
-    return status || !t->metrics ? status : sw_metrics_cut(path, t->step, err);
+    sw_training_event(t, "rollback", t->step, "the loss is a spike (guard.loss_spike)", details, 5);
+    sw_training_cut_log(t);
 }
 
 sw_status sw_training_roll_back(sw_training *t, sw_error *err) {
@@ -127,6 +122,6 @@ sw_status sw_training_roll_back(sw_training *t, sw_error *err) {
     int64_t first_row = step >= 0 ? t->next_row : t->first_row;
     t->next_row = next_row;
     if (t->comm->rank == 0)
-        status = tell_of_rollback(t, &guard, from_step, loss, step >= 0, first_row, err);
-    return status || step < 0 || !t->saving ? status : sw_training_save_rollback(t, err);
+        tell_of_rollback(t, &guard, from_step, loss, step >= 0, first_row);
+    return step < 0 || !t->saving ? status : sw_training_save_rollback(t, err);
 }

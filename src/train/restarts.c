@@ -58,7 +58,11 @@ static sw_status plan_for(sw_run *run, const sw_assembly_choice *choice, sw_erro
         status = sw_plan_price(&run->plan, err);
     if (!status)
         status = sw_plan_check_fit(&run->plan, err);
-    return status ? status : sw_run_folder_plan(run, err);
+    sw_error reason;
+    if (!status && sw_run_folder_plan(run, &reason)) /* which only readers of the folder miss */
+        sw_report_warning(run, "%s (the run goes on; the file tells of the ranks before)",
+                          reason.message);
+    return status;
 }
 
 /* train.elastic: one rank less, where that fits into memory. */

@@ -169,11 +169,11 @@ static sw_status propose(sw_training *t, const sw_steps *steps, int i, int64_t *
     return status;
 }
 
-static sw_status tell_of_damage(sw_training *t, int64_t step, const char *message, sw_error *err) {
+static void tell_of_damage(sw_training *t, int64_t step, const char *message) {
     if (t->comm->rank != 0)
-        return SW_OK;
+        return;
     sw_report_warning(t->run, "the checkpoint of step %" PRId64 " is skipped: %s", step, message);
-    return t->events ? sw_events_write(t->events, "fallback", step, message, NULL, 0, err) : SW_OK;
+    sw_training_event(t, "fallback", step, message, NULL, 0);
 }
 
 /* *step: of the checkpoint that was loaded; -1: there is none. */
@@ -198,9 +198,10 @@ static sw_status load_newest_good(sw_training *t, int64_t *step, sw_error *err) 
         status = agree_on(t, mine, &own, &damage);
         if (!status)
             break;
-        if (status == SW_BAD_FILE)
-            status = tell_of_damage(t, *step, damage.message, err);
-        else
+        if (status == SW_BAD_FILE) {
+            tell_of_damage(t, *step, damage.message);
+            status = SW_OK;
+        } else
             *err = damage;
     }
     sw_steps_free(&steps);

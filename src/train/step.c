@@ -213,16 +213,15 @@ static sw_status tell(sw_training *t, const sw_scalars *scalars, const sw_execut
         sw_metrics_format(&m, &line);
         line.text[line.n - 1] = 0; /* the newline */
         progress.metrics = line.text;
-        if (t->metrics)
-            status = sw_metrics_write(t->metrics, &m, err);
+        sw_training_log(t, &m);
     }
     if (t->run->options->listener.step)
         t->run->options->listener.step(t->run->options->listener.to, &progress);
-    if (!status && t->skipped) {
+    if (t->skipped) {
         sw_detail detail = sw_detail_integer("in_a_row", t->n_skipped_in_a_row);
-        status = sw_events_write(t->events, "skip", t->step, t->skipped, &detail, 1, err);
+        sw_training_event(t, "skip", t->step, t->skipped, &detail, 1);
     }
-    return status;
+    return SW_OK;
 }
 
 /* Rows that a run of epochs has left may be fewer than a batch. */

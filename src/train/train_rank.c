@@ -127,23 +127,22 @@ static sw_status open_metrics(sw_training *t, sw_error *err) {
 }
 
 /* load_seconds: in which the model or the checkpoint was loaded; NAN where nothing was. */
-static sw_status event(sw_training *t, const char *name, const char *reason, double load_seconds,
-                       sw_error *err) {
+static void event(sw_training *t, const char *name, const char *reason, double load_seconds) {
     sw_detail details[] = {sw_detail_integer("ranks", t->comm->n_ranks),
                            sw_detail_integer("threads", t->device->n_threads),
                            sw_detail_text("kernels", t->device->kernel_set),
                            sw_detail_text("gemm", t->device->gemm),
                            sw_detail_real("load_seconds", load_seconds)};
-    return t->events ? sw_events_write(t->events, name, t->step, reason, details,
-                                       isnan(load_seconds) ? 4 : 5, err)
-                     : SW_OK;
+    sw_training_event(t, name, t->step, reason, details, isnan(load_seconds) ? 4 : 5);
 }
 
 /* Where the run begins, for the reader. */
 static sw_status tell_of_beginning(sw_training *t, double load_seconds, sw_error *err) {
     char path[SW_PATH_BYTES], reason[SW_PATH_BYTES + 32] = "no checkpoint yet: from the beginning";
-    if (!t->run->goes_on)
-        return event(t, "start", "a new run", load_seconds, err);
+    if (!t->run->goes_on) {
+        event(t, "start", "a new run", load_seconds);
+        return SW_OK;
+    }
     if (t->saved_step >= 0) {
         sw_status status =
             sw_step_path(t->run->settings->checkpoint.path, t->saved_step, path, err);
@@ -153,7 +152,8 @@ static sw_status tell_of_beginning(sw_training *t, double load_seconds, sw_error
     }
     if (t->comm->rank == 0)
         sw_report_line(t->run, "resume: %s", reason);
-    return event(t, "resume", reason, load_seconds, err);
+    event(t, "resume", reason, load_seconds);
+    return SW_OK;
 }
 
 static sw_status prepare(sw_training *t, sw_error *err) {
@@ -208,7 +208,7 @@ static sw_status finish(sw_training *t, sw_error *err) {
     if (!status)
         status = sw_training_memory(t, worst, &resident, &rank, err);
     if (!status)
-        status = event(t, "stop", reason, NAN, err);
+        event(t, "stop", reason, NAN);
     if (!status && t->comm->rank == 0) {
         char first[SW_TEXT_NUMBER_BYTES], last[SW_TEXT_NUMBER_BYTES];
         sw_report_line(t->run, "loss: %s at step 1, %s at step %" PRId64,
@@ -258,14 +258,16 @@ sw_status sw_train_rank(sw_comm *comm, void *run, sw_error *err) {
     t.begin = sw_seconds_now();
     while (!status && t.step < t.n_steps && !t.stop_signal && !t.limit)
         status = sw_training_step(&t, err);
-    if (t.events && (status == SW_GUARD ||
-                     sw_status_is_stop(status))) /* of all else the supervisor knows best */
-        (void)sw_events_write(t.events, "stop", t.step, err->message, NULL, 0, NULL);
+    if (status == SW_GUARD || sw_status_is_stop(status)) /* of all else the supervisor knows best */
+        sw_training_event(&t, "stop", t.step, err->message, NULL, 0);
     if (!status)
         status = finish(&t, err);
     if (!status)
         status = early_end(&t, err);
+    if (!status)
+        status = sw_training_check_lines(&t, err);
     sw_training_tell_unsaved(&t);
+    sw_training_tell_unwritten(&t);
     sw_saving_close(t.saving);
     free(t.model_config);
     sw_json_lines_close(t.metrics);

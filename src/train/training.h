@@ -52,6 +52,19 @@ typedef struct sw_check {
     bool is_suspect[SW_MAX_RANKS]; /* of whom; SW_FOUND_ARITHMETIC: open until sw_verify_judge */
 } sw_check;
 
+/* Lines of metrics.jsonl and events.jsonl that could not be written: run_lines.c. */
+enum { SW_MOST_CAUSES = 4 };
+typedef struct sw_line_count {
+    int64_t n_tried, n_lost; /* by this process */
+    bool is_last_lost;
+} sw_line_count;
+typedef struct sw_unwritten {
+    sw_line_count metrics, events;
+    char told[SW_MOST_CAUSES][SW_MESSAGE_BYTES]; /* [n_told] the causes that were warned of */
+    int n_told;
+    sw_error last;
+} sw_unwritten;
+
 typedef struct sw_training {
     const sw_run *run;
     sw_comm *comm;
@@ -59,6 +72,7 @@ typedef struct sw_training {
     sw_executor *executor;
     sw_json_lines *metrics;        /* rank 0 */
     sw_json_lines *events;         /* rank 0 */
+    sw_unwritten unwritten;        /* rank 0 */
     struct sw_rank_faults *faults; /* faults.h; NULL: none are for this rank */
     float *values;                 /* [SW_PIECE_ELEMENTS] for loading and saving */
 
@@ -116,6 +130,18 @@ static inline int64_t sw_training_micro_batch(const sw_training *t, int slot) {
 
 /* Run one training step and all that belongs to it: decision, metrics, events, progress. */
 sw_status sw_training_step(sw_training *t, sw_error *err);
+
+/* train/run_lines.c. A line of events.jsonl, of metrics.jsonl; nothing on a rank that has not
+ * opened them. One that cannot be written ends no run: a warning tells each cause once. */
+void sw_training_event(sw_training *t, const char *name, int64_t step, const char *reason,
+                       const sw_detail *details, int n_details);
+void sw_training_log(sw_training *t, const sw_step_metrics *step);
+/* After a rollback to t->step: lines of later steps are cut off. */
+void sw_training_cut_log(sw_training *t);
+/* At the end: how many are missing. */
+void sw_training_tell_unwritten(const sw_training *t);
+/* Of a run that ended well. Errors: why the last line of one of the files is missing. */
+sw_status sw_training_check_lines(const sw_training *t, sw_error *err);
 
 /* The loss over the validation rows, and has_validation: the same on every rank, for any number of
  * ranks. Who asks to stop meanwhile (stop_signal) breaks it off: then has_validation is false, and

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -226,6 +227,57 @@ static void half_a_line_is_taken_back(void **state) {
     sw_json_lines_close(metrics);
 }
 
+/* Where half a line cannot even be cut off, nothing is put behind it before that is possible. */
+static bool refuses_to_cut;
+int ftruncate(int descriptor, off_t bytes) {
+    if (refuses_to_cut) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_ftruncate, descriptor, bytes);
+}
+
+static void no_line_follows_half_a_line(void **state) {
+    (void)state;
+    sw_json_lines *events;
+    struct stat before, after;
+    struct rlimit ordinary, tight;
+    sw_error err;
+    assert_int_equal(sw_events_open(path, &events, NULL), SW_OK);
+    assert_int_equal(sw_events_write(events, "start", 0, "one", NULL, 0, NULL), SW_OK);
+    assert_int_equal(stat(path, &before), 0);
+    getrlimit(RLIMIT_FSIZE, &ordinary);
+    tight = ordinary;
+    tight.rlim_cur = (rlim_t)before.st_size + 10;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &tight);
+    refuses_to_cut = true;
+    sw_status first = sw_events_write(events, "save", 1, "two", NULL, 0, &err);
+    setrlimit(RLIMIT_FSIZE, &ordinary);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(first, SW_NO_SPACE);
+    assert_non_null(strstr(err.message, "File too large")); /* the cause, not what came after it */
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_size, before.st_size + 10);
+    assert_int_equal(sw_events_write(events, "save", 2, "three", NULL, 0, &err), SW_NO_SPACE);
+    assert_non_null(strstr(err.message, "Input/output error"));
+    refuses_to_cut = false;
+    assert_int_equal(sw_events_write(events, "save", 3, "four", NULL, 0, NULL), SW_OK);
+    sw_json_lines_close(events);
+
+    static const int steps[] = {0, 3};
+    char text[SW_JSON_LINE_BYTES];
+    FILE *file = fopen(path, "r");
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(fgets(text, sizeof text, file));
+        json_t *object = parse_line(text, strlen(text));
+        assert_int_equal(integer_of(object, "step"), steps[i]);
+        json_decref(object);
+    }
+    assert_null(fgets(text, sizeof text, file));
+    fclose(file);
+}
+
 static void an_event_says_when_what_and_why(void **state) {
     (void)state;
     sw_json_lines *events;
@@ -374,6 +426,7 @@ int main(void) {
         FILE_TEST(lines_are_appended_to_what_is_there),
         cmocka_unit_test(a_file_that_cannot_be_written_is_an_error_with_its_name),
         FILE_TEST(half_a_line_is_taken_back),
+        FILE_TEST(no_line_follows_half_a_line),
         FILE_TEST(an_event_says_when_what_and_why),
         FILE_TEST(a_line_that_is_too_long_is_refused),
     };

@@ -336,17 +336,15 @@ def limit_files(n_bytes):
 
 
 def files_hit_a_limit():
-    """A limit on the size of files (ulimit -f) stands for a disk that fills up: first while metrics are written, then with the model."""
+    """A limit on the size of files (ulimit -f) stands for a disk that fills up: with the model, or before there is anything."""
     for what, settings, limit in [
-        ("metrics", ("shard.ranks=3", ), 600000),
-        ("metrics", ("shard.ranks=1", "log.every=1"), 180000),
         ("model", ("shard.ranks=1", "train.steps=3", "log.metrics=false"),
          150000),  # below the model's size, above that of any window
         ("shared memory", ("shard.ranks=3", ), 20000),
     ]:
         run = runs.train(config(), *settings, preexec_fn=limit_files(limit))
         runs.expect(
-            run.code == 4 and ("metrics.jsonl" if what == "metrics" else what) in run.message,
+            run.code == 4 and what in run.message,
             f"a full disk at {what}: {run.code} {run.errors}",
         )
         runs.expect(
@@ -355,8 +353,26 @@ def files_hit_a_limit():
         expect_whole_lines(run, f"a full disk at {what}")
 
 
+def metrics_hit_a_limit():
+    """Lines that cannot be written cost no training: the cause is told once, also with --quiet, and at the end what is missing."""
+    run = runs.train(config(steps=200), "--quiet", "shard.ranks=1", "log.every=1",
+                     preexec_fn=limit_files(180000))
+    told = run.errors.splitlines()
+    steps = [line["step"] for line in run.metrics]
+    runs.expect(steps == list(range(1, len(steps) + 1)) and 100 < len(steps) < 200,
+                f"metrics that do not fit: {steps}")
+    runs.expect((run.folder / "model" / "model.safetensors").exists(),
+                "metrics that do not fit: no model")
+    runs.expect(
+        run.code == 4 and len(told) == 3 and "metrics.jsonl: cannot be written: File too" in told[0]
+        and "the run goes on" in told[0]
+        and f"metrics.jsonl is incomplete: {200 - len(steps)} of 200 lines" in told[1]
+        and "metrics.jsonl" in run.message,
+        f"metrics that do not fit: {run.code} {run.errors}")
+
+
 def a_disk_fills_up():
-    """The same with a file system of its own, where this user may mount one."""
+    """A file system of its own, where this user may mount one: what cannot be written while it is full is missing, and the run goes on."""
     disk = runs.fresh("disk")
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none",
@@ -374,11 +390,22 @@ def a_disk_fills_up():
                 pass
         except OSError:
             os.close(ballast)
+        warning = trial.process.stderr.readline()
+        runs.expect("metrics.jsonl: cannot be written: No space" in warning,
+                    f"a full disk: {warning}")
+        metrics = disk / "run" / "metrics.jsonl"
+        size = metrics.stat().st_size
+        (disk / "ballast").unlink()
+        wait_for(lambda: metrics.stat().st_size > size + 10000 or trial.process.poll() is not None,
+                 "lines after there was space again")
+        trial.process.send_signal(signal.SIGTERM)
         errors = trial.process.communicate(timeout=60)[1]
         run = runs.Run(disk / "run", trial.process.returncode, "", errors)
-        runs.expect(run.code == 4 and "metrics.jsonl" in run.message and "space" in run.message,
+        steps = [line["step"] for line in run.metrics]
+        missing = run.metrics[-1]["step"] - len(steps)
+        runs.expect(run.code == 143 and missing > 0 and steps == sorted(set(steps)),
                     f"a full disk: {run.code} {run.errors}")
-        expect_whole_lines(run, "a full disk")
+        runs.expect(f"metrics.jsonl is incomplete: {missing} of" in errors, f"a full disk: {errors}")
         (disk / "ballast").write_bytes(b"x" * (20 << 20))
         refused = runs.train(config(), "shard.ranks=2", folder=disk / "second")
         runs.expect(
@@ -410,7 +437,7 @@ runs.both(lost_while_it_waits,
           [(mode, *what) for mode in ("view", "copy", "trap") for what in WAITS])
 runs.both(paused_and_continued, [(signal.SIGTSTP, ), (signal.SIGSTOP, )])
 for test in (a_rank_meets_damaged_data, asked_to_end_while_evaluating, signals_to_ranks_and_groups,
-             asked_twice, files_hit_a_limit, a_disk_fills_up):
+             asked_twice, files_hit_a_limit, metrics_hit_a_limit, a_disk_fills_up):
     runs.both(test, [()])
 left = runs.shared_memory() - shared_before
 runs.expect(not left, f"left in /dev/shm: {left}")

@@ -75,6 +75,22 @@ def two_causes(show):
         and lines[2].startswith("2 of 20"), f"{show}: {lines}")
 
 
+def lines_that_fail(show, error, hint):
+    """Lines of metrics.jsonl: told once, the later ones are there, and none is cut."""
+    run = train(show, "log.every=1", "checkpoint.every=0", "--inject",
+                f"write:rank=0,error={error},k=3,n=5,file=*/metrics.jsonl")
+    lines = [
+        line for line in (run.errors if show else run.output).splitlines() if ".jsonl" in line
+    ]
+    what = f"{show} {error}: {run.code} {lines}"
+    runs.expect(run.code == 0, what)
+    runs.expect([line["step"] for line in run.metrics] == [1, *range(7, 41)], what)
+    runs.expect(
+        len(lines) == 2 and "metrics.jsonl: cannot be written" in lines[0] and hint in lines[0],
+        what)
+    runs.expect("metrics.jsonl is incomplete: 5 of 40 lines" in lines[1], what)
+
+
 def lost_rank(show):
     lines = told(train(show, "train.restarts=1", "--inject", "kill:rank=1,step=9"), show)
     runs.expect(
@@ -103,6 +119,9 @@ if injects:
     items += [(saves_that_fail, show, error, hint) for show in SHOWN
               for error, hint in (("ENOSPC", "free some space"), ("EDQUOT", "quota"),
                                   ("EIO", "disk may be failing"))]
+    items += [(lines_that_fail, (), "ENOSPC", "free some space"),
+              (lines_that_fail, ("--quiet", ), "EIO", "disk may be failing"),
+              (lines_that_fail, ("--json", ), "EDQUOT", "quota")]
 else:
     print("built without the library of faults: only what needs none is looked at")
 runs.both(lambda function, *rest: function(*rest), items)
