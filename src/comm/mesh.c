@@ -1,6 +1,8 @@
 /* mesh.c: see mesh.h. */
 #include "comm/mesh.h"
 
+#include <stdio.h>
+
 sw_mesh sw_mesh_flat(int n_ranks) {
     sw_mesh mesh = {.n_ranks = n_ranks};
     for (int axis = SW_N_AXES - 1, stride = 1; axis >= 0; axis--) {
@@ -13,7 +15,7 @@ sw_mesh sw_mesh_flat(int n_ranks) {
 
 const char *sw_axis_name(sw_axis axis) {
     static const char *const names[] = {
-#define SW_MESH_AXIS_NAME(name, text, is_data) text,
+#define SW_MESH_AXIS_NAME(name, text, is_data, is_program) text,
         SW_MESH_AXES(SW_MESH_AXIS_NAME)
 #undef SW_MESH_AXIS_NAME
     };
@@ -40,4 +42,14 @@ bool sw_mesh_counts(const sw_mesh *mesh, sw_axes axes, int rank) {
         if (!(axes >> axis & 1) && sw_mesh_coordinate(mesh, (sw_axis)axis, rank) != 0)
             return false;
     return true;
+}
+
+sw_rank_class sw_mesh_class(const sw_mesh *mesh, sw_axes axes, int rank) {
+    sw_rank_class class = {.number = sw_mesh_place(mesh, axes, rank)};
+    for (int axis = 0, used = 0; axis < SW_N_AXES && used < (int)sizeof class.name; axis++)
+        if (axes >> axis & 1 && mesh->size[axis] > 1)
+            used += snprintf(class.name + used, sizeof class.name - (size_t)used, "%s%s %d",
+                             used ? ", " : "", sw_axis_name((sw_axis)axis),
+                             sw_mesh_coordinate(mesh, (sw_axis)axis, rank));
+    return class;
 }

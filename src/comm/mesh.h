@@ -18,13 +18,13 @@
 
 /* The axes, from the outermost, whose neighbours lie furthest apart. Adding one is a row here: of
  * size 1 until a mesh is made with more. X(NAME, "name", 1: ranks along it take different
- * micro-batches) */
-#define SW_MESH_AXES(X)          \
-    X(REPLICATE, "replicate", 1) \
-    X(SHARD, "shard", 1)
+ * micro-batches, 1: ranks along it run different programs) */
+#define SW_MESH_AXES(X)             \
+    X(REPLICATE, "replicate", 1, 0) \
+    X(SHARD, "shard", 1, 0)
 
 typedef enum sw_axis {
-#define SW_MESH_AXIS(name, text, is_data) SW_AXIS_##name,
+#define SW_MESH_AXIS(name, text, is_data, is_program) SW_AXIS_##name,
     SW_MESH_AXES(SW_MESH_AXIS)
 #undef SW_MESH_AXIS
         SW_N_AXES
@@ -35,8 +35,13 @@ typedef unsigned sw_axes;
 #define SW_AXES(axis) (1u << (axis))
 
 /* Along these, ranks take different micro-batches. */
-#define SW_MESH_DATA_BIT(name, text, is_data) ((is_data)*SW_AXES(SW_AXIS_##name)) |
+#define SW_MESH_DATA_BIT(name, text, is_data, is_program) ((is_data)*SW_AXES(SW_AXIS_##name)) |
 #define SW_DATA_AXES (SW_MESH_AXES(SW_MESH_DATA_BIT) 0u)
+
+/* Along these, ranks run different programs. */
+#define SW_MESH_PROGRAM_BIT(name, text, is_data, is_program) \
+    ((is_program)*SW_AXES(SW_AXIS_##name)) |
+#define SW_PROGRAM_AXES (SW_MESH_AXES(SW_MESH_PROGRAM_BIT) 0u)
 
 typedef struct sw_mesh {
     int n_ranks;           /* product of the sizes */
@@ -62,6 +67,17 @@ int sw_mesh_place(const sw_mesh *mesh, sw_axes axes, int rank);
 /* Ranks that stand at the same place of `axes` hold the same: in sums over all ranks the first of
  * them counts, and it alone writes what they hold. Does this one? */
 bool sw_mesh_counts(const sw_mesh *mesh, sw_axes axes, int rank);
+
+/* Ranks that run one program: those that stand at the same place of the axes along which programs
+ * differ. */
+typedef struct sw_rank_class {
+    int number;    /* that place */
+    char name[56]; /* "replicate 1", coordinates on those of the axes that have more than one; "":
+                      there is one class */
+} sw_rank_class;
+
+/* `axes`: SW_PROGRAM_AXES. */
+sw_rank_class sw_mesh_class(const sw_mesh *mesh, sw_axes axes, int rank);
 
 /* How the micro-batches of a step, or of an evaluation, are dealt: micro-batch k goes to place k
  * mod n of the data axes, slot k div n. Whatever asks who computes what, and when, asks here. */

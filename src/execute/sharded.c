@@ -351,8 +351,8 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_commit: no parameter was added");
     sw_comm_enter(s->comm, SW_LANE_COMPUTE, 0, 0, 0, "commit");
     if (s->device || (status = open_device(s, err)) == SW_OK)
-        status = sw_agree(s->comm, "sharded parameters", s->graph->units.n + s->graph->parameters.n,
-                          registration_line, s, err);
+        status = sw_agree(s->comm, NULL, "sharded parameters",
+                          s->graph->units.n + s->graph->parameters.n, registration_line, s, err);
     if (status == SW_OK)
         status = plan(s, err);
     if (status == SW_OK)

@@ -38,13 +38,16 @@ static sw_status agree_on_text(sw_comm *comm, const char *what, const char *text
     int64_t n_lines = 1;
     for (const char *c = text; *c; c++)
         n_lines += *c == '\n';
-    return sw_agree(comm, what, n_lines, text_line, text, err);
+    return sw_agree(comm, NULL, what, n_lines, text_line, text, err);
 }
 
-/* Nothing runs before all ranks are about to do the same: settings, kernels, programs. */
+/* Nothing runs before all ranks are about to do the same: settings, kernels, and within a class
+ * programs. */
 static sw_status agree(const sw_training *t, sw_error *err) {
     const sw_run *run = t->run;
     char kernels[256];
+    const sw_rank_class class =
+        sw_mesh_class(&run->plan.assembly.sharding.mesh, SW_PROGRAM_AXES, t->comm->rank);
     char *yaml = sw_settings_yaml(run->settings);
     if (!yaml)
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the settings' text",
@@ -56,12 +59,12 @@ static sw_status agree(const sw_training *t, sw_error *err) {
     if (!status)
         status = agree_on_text(t->comm, "choice of kernels", kernels, err);
     if (!status)
-        status = sw_agree(t->comm, "program", run->plan.assembly.program->instructions.n,
+        status = sw_agree(t->comm, &class, "program", run->plan.assembly.program->instructions.n,
                           program_line, run->plan.assembly.program, err);
     if (!status && run->validation)
-        status =
-            sw_agree(t->comm, "evaluation program", run->plan.assembly.evaluation->instructions.n,
-                     program_line, run->plan.assembly.evaluation, err);
+        status = sw_agree(t->comm, &class, "evaluation program",
+                          run->plan.assembly.evaluation->instructions.n, program_line,
+                          run->plan.assembly.evaluation, err);
     return status;
 }
 

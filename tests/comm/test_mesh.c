@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -49,6 +50,30 @@ static void a_flat_group_is_the_shard_axis_alone(void **state) {
     assert_string_equal(sw_axis_name(SW_AXIS_SHARD), "shard");
 }
 
+/* Ranks at one place of the axes along which programs differ are of one class, whatever their other
+ * coordinates. */
+static void a_class_is_a_place_of_the_axes_along_which_programs_differ(void **state) {
+    (void)state;
+    sw_mesh mesh = three_by_four();
+    const sw_axes both = SW_AXES(SW_AXIS_REPLICATE) | SW_AXES(SW_AXIS_SHARD);
+    for (int rank = 0; rank < mesh.n_ranks; rank++) {
+        char name[64];
+        sw_rank_class class = sw_mesh_class(&mesh, SW_AXES(SW_AXIS_REPLICATE), rank);
+        snprintf(name, sizeof name, "replicate %d", rank / 4);
+        assert_int_equal(class.number, rank / 4);
+        assert_string_equal(class.name, name);
+        class = sw_mesh_class(&mesh, both, rank);
+        snprintf(name, sizeof name, "replicate %d, shard %d", rank / 4, rank % 4);
+        assert_int_equal(class.number, rank);
+        assert_string_equal(class.name, name);
+        class = sw_mesh_class(&mesh, SW_PROGRAM_AXES, rank); /* all run one program today */
+        assert_int_equal(class.number, 0);
+        assert_string_equal(class.name, "");
+    }
+    mesh = sw_mesh_flat(3); /* an axis of size 1 makes no class */
+    assert_string_equal(sw_mesh_class(&mesh, SW_AXES(SW_AXIS_REPLICATE), 2).name, "");
+}
+
 /* Every micro-batch is computed once, at place k mod n in slot k div n, and those of a slot stand
  * at its first places. */
 static void every_micro_batch_is_dealt_once(void **state) {
@@ -76,6 +101,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_has_one_coordinate_on_each_axis),
         cmocka_unit_test(a_flat_group_is_the_shard_axis_alone),
+        cmocka_unit_test(a_class_is_a_place_of_the_axes_along_which_programs_differ),
         cmocka_unit_test(every_micro_batch_is_dealt_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ static sw_status compare(sw_comm *comm, void *arg, sw_error *err) {
     int rank = sw_comm_rank(comm);
     const view v = {t, rank >= t->odd_one && rank < t->odd_one + t->n_odd};
     sw_status status =
-        sw_agree(comm, "recipe", t->n - (v.is_odd ? t->n_fewer : 0), write_line, &v, err);
+        sw_agree(comm, NULL, "recipe", t->n - (v.is_odd ? t->n_fewer : 0), write_line, &v, err);
     return status ? status : sw_barrier(comm, err);
 }
 
@@ -120,7 +120,7 @@ static size_t write_long_line(const void *self, int64_t i, char *line, size_t by
 
 static sw_status compare_long(sw_comm *comm, void *arg, sw_error *err) {
     const long_view v = {arg, sw_comm_rank(comm) == sw_comm_size(comm) - 1};
-    return sw_agree(comm, "recipe", 3, write_long_line, &v, err);
+    return sw_agree(comm, NULL, "recipe", 3, write_long_line, &v, err);
 }
 
 static void long_lines_are_compared_wholly(void **state) {
@@ -152,12 +152,76 @@ static void long_lines_are_compared_wholly(void **state) {
     }
 }
 
+/* Six ranks in two classes, 0 to 2 and 3 to 5: each class has lines of its own, but for one line of
+ * one rank. */
+typedef struct classes {
+    int odd_one; /* rank; -1: none */
+    int n_more;  /* lines of the second class */
+} classes;
+
+typedef struct class_view {
+    int class;
+    bool is_odd;
+} class_view;
+
+static size_t write_line_of_class(const void *self, int64_t i, char *line, size_t bytes) {
+    const class_view *v = self;
+    return (size_t)snprintf(line, bytes, "line %lld of class %d%s", (long long)i, v->class,
+                            v->is_odd && i == 7 ? ", otherwise" : "");
+}
+
+static sw_status compare_by_class(sw_comm *comm, void *arg, sw_error *err) {
+    const classes *c = arg;
+    const int rank = sw_comm_rank(comm);
+    sw_mesh mesh = sw_mesh_flat(6);
+    mesh.size[SW_AXIS_SHARD] = 3;
+    mesh.size[SW_AXIS_REPLICATE] = 2, mesh.stride[SW_AXIS_REPLICATE] = 3;
+    const sw_rank_class class = sw_mesh_class(&mesh, SW_AXES(SW_AXIS_REPLICATE), rank);
+    const class_view v = {class.number, rank == c->odd_one};
+    sw_status status = sw_agree(comm, &class, "recipe", 20 + class.number * c->n_more,
+                                write_line_of_class, &v, err);
+    return status ? status : sw_barrier(comm, err);
+}
+
+/* Across classes ranks may differ, inside one they may not: refused with the class and two ranks of
+ * it. */
+static void ranks_are_compared_within_their_class(void **state) {
+    (void)state;
+    for (int odd_one = -1; odd_one < 6; odd_one++)
+        for (int i = 0; i < 4; i++) {
+            classes c = {odd_one, i / 2 ? 90 : 0};
+            sw_launch_options options = SW_LAUNCH_OPTIONS_INIT;
+            sw_error err = {0};
+            char class[48], first[64], other[64];
+            options.n_ranks = 6;
+            options.as_threads = i % 2;
+            sw_status status = sw_launch(&options, compare_by_class, &c, &err);
+            if (odd_one < 0) {
+                assert_int_equal(status, SW_OK);
+                continue;
+            }
+            int of = odd_one / 3, is_first = odd_one % 3 == 0;
+            assert_int_equal(status, SW_MISMATCH);
+            snprintf(class, sizeof class, "ranks of replicate %d disagree on the recipe", of);
+            snprintf(first, sizeof first, "rank %d: line 7 of class %d%s ·", 3 * of, of,
+                     is_first ? ", otherwise" : "");
+            snprintf(other, sizeof other, "rank %d: line 7 of class %d%s ·",
+                     is_first ? odd_one + 1 : odd_one, of, is_first ? "" : ", otherwise");
+            for (const char *const *text =
+                     (const char *const[]){class, "first at line 7 ", first, other, NULL};
+                 *text; text++)
+                if (!strstr(err.message, *text))
+                    fail_msg("'%s' is missing in: %s", *text, err.message);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_texts_agree),
         cmocka_unit_test(the_first_line_that_differs_is_named),
         cmocka_unit_test(rank_0_has_no_privilege),
         cmocka_unit_test(a_text_that_ends_early_differs),
+        cmocka_unit_test(ranks_are_compared_within_their_class),
         cmocka_unit_test(long_lines_are_compared_wholly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
