@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/expansion.h"
 
 enum { LONGEST_PATH = 4095 };
 
@@ -162,9 +163,15 @@ static sw_status read_path_text(const reading *in, const sw_yaml *value, const c
         return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s takes a path, not %s",
                          in->option->section, in->option->key, value->text);
     }
-    if (!strncmp(value->text, "~/", 2))
-        return sw_refuse(in->err, place_of(in, value), "write the whole path",
-                         "%s.%s: ~ is not expanded", in->option->section, in->option->key);
+    sw_expansion found;
+    if (sw_path_wants_expansion(value->text, in->settings->directory, &found)) {
+        char remedy[1024];
+        snprintf(remedy, sizeof remedy,
+                 "write the whole path%s%s, or ./%.300s if a file is really called so",
+                 *found.whole ? ": " : "", found.whole, value->text);
+        return sw_refuse(in->err, place_of(in, value), remedy, "%s.%s: %s is not expanded",
+                         in->option->section, in->option->key, found.word);
+    }
     const char *relative = value->text;
     while (!strncmp(relative, "./", 2))
         relative += 2;

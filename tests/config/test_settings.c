@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "config/expansion.h"
 #include "config/settings.h"
 #include "config/table.h"
 #include "config/value.h"
@@ -219,6 +221,21 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"guard: {limits: {max_hours: 010}}\n", {"guard.limits.max_hours", "write 10"}},
         {"guard: {loss_spike: {factor: 0x3}}\n", {"guard.loss_spike.factor", "write 3"}},
         {"checkpoint: {path: none}\n", {"checkpoint.path", "not none", "write null", "./none"}},
+        {"checkpoint: {path: ~/runs}\n",
+         {"checkpoint.path: ~ is not expanded",
+          "the whole path: /home/somebody/runs, or ./~/runs"}},
+        {"checkpoint: {path: ~other/runs}\n", {"~other is not expanded", "the whole path, or"}},
+        {"checkpoint: {path: $SW_SOMEWHERE/runs}\n",
+         {"run.yaml:1", "checkpoint.path: $SW_SOMEWHERE is not expanded", "path: /some/where/runs,",
+          "or ./$SW_SOMEWHERE/runs"}},
+        {"checkpoint: {path: 'a/${SW_SOMEWHERE}b'}\n",
+         {"${SW_SOMEWHERE} is not expanded", "a//some/whereb"}},
+        {"checkpoint: {path: 'a/${SW_SOMEWHERE:-b}/c'}\n",
+         {"${SW_SOMEWHERE:-b} is not expanded", "write the whole path, or"}},
+        {"data: {train: [a.txt, $SW_NOWHERE/b*.txt]}\n",
+         {"data.train: $SW_NOWHERE is not expanded"}},
+        {"model: {train: lora, lora: {adapter: $SW_NOWHERE}}\n",
+         {"model.lora.adapter: $SW_NOWHERE is not expanded"}},
         {"checkpoint: {path: False}\n", {"checkpoint.path", "not False", "write null"}},
         {"data: {train: [no]}\n", {"data.train", "not no", "write []"}},
         {"<<: {train: {steps: 1}}\n", {"run.yaml:1", "<<"}},
@@ -342,6 +359,8 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
          "8}\n",
          {"data.sequence_length: 512", "model.max_positions 8"}},
     };
+    setenv("HOME", "/home/somebody", 1);
+    setenv("SW_SOMEWHERE", "/some/where", 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sw_settings settings;
         sw_error err = {0};
@@ -357,6 +376,28 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
     }
 }
 
+/* ~ and $NAME where a file or folder is really called so, and what only looks alike. */
+static void files_that_are_called_like_variables_are_taken(void **state) {
+    static const char *const good[] = {"$REAL/b",     "a/~/b",     "$REAL",  "./$NONE/b",
+                                       "./~/b",       "$",         "a$",     "$1",
+                                       "price$5.txt", "${REAL-no", "x/${}/y"};
+    char folder[] = "/tmp/sw-expansion-XXXXXX", real[64];
+    sw_expansion found;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(real, sizeof real, "%s/$REAL", folder);
+    assert_int_equal(mkdir(real, 0777), 0);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (sw_path_wants_expansion(good[i], folder, &found))
+            fail_msg("%s is refused for %s", good[i], found.word);
+    assert_false(sw_path_wants_expansion(real, "/", &found));
+    assert_true(sw_path_wants_expansion("$REAL/$SW_NOWHERE/c", folder, &found));
+    assert_string_equal(found.word, "$SW_NOWHERE");
+    assert_true(sw_path_wants_expansion("~", folder, &found));
+    rmdir(real);
+    rmdir(folder);
+}
+
 static void mistakes_on_the_command_line_are_named_too(void **state) {
     (void)state;
     static const struct {
@@ -370,6 +411,7 @@ static void mistakes_on_the_command_line_are_named_too(void **state) {
         {{"train.steps=ten"}, {"command line", "train.steps", "ten"}},
         {{"train.steps=[1"}, {"command line", "not YAML"}},
         {{"data.train=*.txt"}, {"command line", "train", "quotes"}},
+        {{"data.train=['$SW_NOWHERE/*.txt']"}, {"command line", "$SW_NOWHERE is not expanded"}},
         {{"model.lora.rank=4"}, {"command line", "model.lora", "model.train: lora"}},
         {{"train.steps=ten", "train.steps=1"}, {"command line", "train.steps", "ten"}},
         {{"train.steps.x=1"}, {"command line", "train.steps"}},
@@ -771,6 +813,7 @@ int main(void) {
         cmocka_unit_test(of_equal_overrides_the_last_counts),
         cmocka_unit_test(every_mistake_is_named_with_its_line_and_what_was_meant),
         cmocka_unit_test(mistakes_on_the_command_line_are_named_too),
+        cmocka_unit_test(files_that_are_called_like_variables_are_taken),
         cmocka_unit_test(off_values_are_taken),
         cmocka_unit_test(what_a_run_cannot_do_without_is_asked_for),
         cmocka_unit_test(printed_settings_read_back_to_the_same),
