@@ -25,7 +25,7 @@ static bool is_alike(const sw_state_parameter *a, const sw_state_parameter *b) {
            memcmp(a->dimension, b->dimension, (size_t)a->n_dimensions * sizeof *a->dimension) == 0;
 }
 
-static void compare_values(const float *a, const float *b, int64_t n, sw_difference *d) {
+void sw_compare_values(const float *a, const float *b, int64_t n, sw_difference *d) {
     if (memcmp(a, b, (size_t)n * sizeof *a) == 0)
         return;
     for (int64_t i = 0; i < n; i++) {
@@ -47,7 +47,7 @@ static sw_status compare_parameter(pair *p, const int parameter[2], sw_differenc
             if (status != SW_OK)
                 return status;
         }
-        compare_values(p->values[0], p->values[1], n, d);
+        sw_compare_values(p->values[0], p->values[1], n, d);
     }
     d->kind = d->n_different ? SW_OTHER_VALUES : SW_SAME;
     return SW_OK;

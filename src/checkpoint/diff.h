@@ -1,4 +1,4 @@
-/* diff.h: two checkpoints, of any numbers of ranks, parameter by parameter. */
+/* diff.h: two checkpoints, of any numbers of ranks, parameter by parameter; and two models. */
 #ifndef SW_CHECKPOINT_DIFF_H
 #define SW_CHECKPOINT_DIFF_H
 
@@ -7,6 +7,7 @@
 typedef enum sw_difference_kind {
     SW_SAME, /* every bit */
     SW_OTHER_VALUES,
+    SW_OTHER_TYPE,  /* the same numbers as elements of another type: models alone */
     SW_OTHER_SHAPE, /* or trained in one and frozen in the other */
     SW_ONLY_IN_FIRST,
     SW_ONLY_IN_SECOND
@@ -29,5 +30,13 @@ typedef void (*sw_difference_fn)(void *to, const sw_difference *difference);
  * SW_BAD_FILE: one of them is damaged. */
 sw_status sw_checkpoint_diff(const sw_checkpoint *first, const sw_checkpoint *second,
                              sw_difference_fn each, void *to, sw_error *err);
+
+/* The same of two models' folders, or two adapters', tensor by tensor; the state is always
+ * SW_STATE_MASTER. Errors: SW_BAD_FILE. */
+sw_status sw_model_diff(const char *first, const char *second, bool are_adapters,
+                        sw_difference_fn each, void *to, sw_error *err);
+
+/* Count into *difference what differs between n values of each. */
+void sw_compare_values(const float *a, const float *b, int64_t n, sw_difference *difference);
 
 #endif

@@ -11,6 +11,9 @@
  * digits have no zeros before them. */
 int64_t sw_step_of_name(const char *name, size_t bytes);
 
+/* Is it ".NNNNNNNN.partial", ".NNNNNNNN.removed" or ".NNNNNNNN.removed.N"? */
+bool sw_step_is_left_over(const char *name);
+
 /* The folder `folder`/steps; *open_folder is NULL where there is none. Ownership: closedir. */
 sw_status sw_steps_open_folder(const char *folder, char path[SW_PATH_BYTES], DIR **open_folder,
                                sw_error *err);

@@ -1,9 +1,9 @@
 /* steps_prune.c: checkpoints are removed, and what is in their way is moved. See steps.h.
  *
  * Nothing is removed but what a run has written, and has given the name that it is found under:
- * everything here asks sw_step_is_own first, or knows the name from is_left_over, which no person
- * would give. tests/checkpoint/test_foreign.c and tests/run/strange_folders.py put other things
- * under names of steps.
+ * everything here asks sw_step_is_own first, or knows the name from sw_step_is_left_over, which no
+ * person would give. tests/checkpoint/test_foreign.c and tests/run/strange_folders.py put other
+ * things under names of steps.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,8 +36,7 @@ static void other_name(const char *before, int64_t step, const char *end, int nu
         snprintf(name + n, (size_t)(SW_STEP_NAME_BYTES - n), ".%d", number);
 }
 
-/* Is it ".NNNNNNNN.partial", ".NNNNNNNN.removed" or ".NNNNNNNN.removed.N"? */
-static bool is_left_over(const char *name) {
+bool sw_step_is_left_over(const char *name) {
     size_t digits = name[0] == '.' ? strcspn(name + 1, ".") : 0;
     const char *end = name + 1 + digits;
     if (!digits || sw_step_of_name(name + 1, digits) < 0)
@@ -208,7 +207,7 @@ static sw_status remove_left_overs(const sw_storage *storage, const char *folder
         return status;
     for (struct dirent *entry; status == SW_OK && (entry = sw_folder_next(open_folder, &error));) {
         bool holds_more = false;
-        if (!is_left_over(entry->d_name))
+        if (!sw_step_is_left_over(entry->d_name))
             continue;
         if ((status = sw_path_join(entry_path, path, entry->d_name, err)) == SW_OK)
             status = sw_step_folder_delete(storage, entry_path, &holds_more, err);
@@ -226,7 +225,7 @@ int64_t sw_steps_left_over_bytes(const char *folder) {
     if (sw_steps_open_folder(folder, path, &open_folder, NULL) != SW_OK || !open_folder)
         return 0;
     for (struct dirent *entry; (entry = readdir(open_folder));)
-        if (is_left_over(entry->d_name) &&
+        if (sw_step_is_left_over(entry->d_name) &&
             sw_path_join(entry_path, path, entry->d_name, NULL) == SW_OK)
             bytes += sw_folder_blocks(entry_path);
     closedir(open_folder);

@@ -3,6 +3,7 @@
 #define SW_CLI_CHECKPOINT_H
 
 #include "checkpoint/load.h"
+#include "checkpoint/run_folder.h"
 #include "checkpoint/run_lock.h"
 #include "cli/command.h"
 
@@ -16,9 +17,16 @@ sw_status sw_checkpoint_action_verify(int n_arguments, char **arguments, sw_erro
 sw_status sw_checkpoint_action_prune(int n_arguments, char **arguments, sw_error *err);
 sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error *err);
 
-/* Is it the folder of a run, which has steps/ or nothing yet but run.yaml? Is it a checkpoint's? */
-bool sw_is_run_folder(const char *path);
+/* Is it a checkpoint's folder? */
 bool sw_is_checkpoint_folder(const char *path);
+
+/* Weights without a run: a model's folder or file, an adapter's folder, or none of them. */
+typedef enum sw_weights_kind {
+    SW_WEIGHTS_NONE,
+    SW_WEIGHTS_MODEL,
+    SW_WEIGHTS_ADAPTER
+} sw_weights_kind;
+sw_weights_kind sw_weights_at(const char *path);
 
 /* The checkpoint that a path means: its folder, or the newest good one of a run's folder. Errors:
  * SW_BAD_FILE. Ownership: sw_checkpoint_close. */

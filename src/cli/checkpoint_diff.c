@@ -1,16 +1,19 @@
 /* checkpoint_diff.c: shardwise checkpoint diff: what differs between two checkpoints, parameter by
- * parameter.
+ * parameter, or between two models' folders.
  *
  * What is found is one JSON object, for --json as it is, else told in words. Steps, states and
  * settings that differ are told and do not count: two runs may well have come to the same weights
  * in different ways.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json_number.h"
+#include "base/reason.h"
 #include "base/text.h"
 #include "checkpoint/diff.h"
 #include "cli/checkpoint.h"
@@ -66,6 +69,7 @@ static json_t *settings_of(const sw_checkpoint *c) {
 
 static const char *const kind_words[] = {[SW_SAME] = "same",
                                          [SW_OTHER_VALUES] = "values",
+                                         [SW_OTHER_TYPE] = "type",
                                          [SW_OTHER_SHAPE] = "shape",
                                          [SW_ONLY_IN_FIRST] = "only_in_first",
                                          [SW_ONLY_IN_SECOND] = "only_in_second"};
@@ -134,6 +138,8 @@ static void tell_tensor(json_t *entry) {
                json_is_real(largest) ? json_real_value(largest) : INFINITY);
     else if (!strcmp(difference, kind_words[SW_OTHER_SHAPE]))
         printf("other shape, or trained in one alone\n");
+    else if (!strcmp(difference, kind_words[SW_OTHER_TYPE]))
+        printf("the same numbers, as another element type\n");
     else
         printf("only in the %s\n",
                !strcmp(difference, kind_words[SW_ONLY_IN_FIRST]) ? "first" : "second");
@@ -172,8 +178,9 @@ static void summarize(json_t *different) {
         if (n_otherwise)
             printf("%s%lld %s", n_alike ? "; " : "", n_otherwise,
                    sw_text_noun(n_otherwise,
-                                "tensor has another shape or is in only one of the two",
-                                "tensors have other shapes or are in only one of the two"));
+                                "tensor has another shape or type or is in only one of the two",
+                                "tensors have other shapes or types or are in only one of the "
+                                "two"));
         putchar('\n');
     }
 }
@@ -208,19 +215,25 @@ static void tell(json_t *report, bool in_short) {
 
 /* ---- the action ---- */
 
-static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, bool in_short,
-                         sw_error *err) {
+/* Two checkpoints, or, where these are NULL, the models at the two paths. */
+static sw_status compare(sw_checkpoint *const checkpoint[2], const char *const path[2],
+                         bool as_json, bool in_short, sw_error *err) {
     const sw_checkpoint *a = checkpoint[0], *b = checkpoint[1];
     tensors t = {0, true, json_array()};
     json_t *report = NULL;
-    sw_status status = sw_checkpoint_diff(a, b, add_tensor, &t, err);
+    sw_status status =
+        a ? sw_checkpoint_diff(a, b, add_tensor, &t, err)
+          : sw_model_diff(path[0], path[1], sw_weights_at(path[0]) == SW_WEIGHTS_ADAPTER,
+                          add_tensor, &t, err);
     if (status == SW_OK && t.is_whole)
-        report = json_pack("{s:b, s:[I, I], s:o, s:o, s:I, s:O}", "equal",
-                           json_array_size(t.different) == 0, "step",
-                           (json_int_t)sw_checkpoint_step(a), (json_int_t)sw_checkpoint_step(b),
-                           "state", different_entries(state_of(a), state_of(b)), "settings",
-                           different_entries(settings_of(a), settings_of(b)), "tensors",
-                           (json_int_t)t.n, "different", t.different);
+        report = json_pack(
+            "{s:b, s:o, s:o, s:o, s:I, s:O}", "equal", json_array_size(t.different) == 0, "step",
+            a ? json_pack("[I, I]", (json_int_t)sw_checkpoint_step(a),
+                          (json_int_t)sw_checkpoint_step(b))
+              : json_pack("[n, n]"),
+            "state", a ? different_entries(state_of(a), state_of(b)) : json_object(), "settings",
+            a ? different_entries(settings_of(a), settings_of(b)) : json_object(), "tensors",
+            (json_int_t)t.n, "different", t.different);
     json_decref(t.different);
     if (status == SW_OK && !report)
         status = sw_fail(err, SW_NO_MEMORY, "no memory to tell what differs");
@@ -236,6 +249,21 @@ static sw_status compare(sw_checkpoint *const checkpoint[2], bool as_json, bool 
     return SW_OK;
 }
 
+static sw_status refuse_unlike(const char *const path[2], sw_error *err) {
+    static const char *const words[] = {[SW_WEIGHTS_NONE] = "a checkpoint",
+                                        [SW_WEIGHTS_MODEL] = "a model",
+                                        [SW_WEIGHTS_ADAPTER] = "an adapter"};
+    const sw_weights_kind kind[2] = {sw_weights_at(path[0]), sw_weights_at(path[1])};
+    if (kind[0] == kind[1])
+        return SW_OK;
+    return sw_fail(
+        err, SW_BAD_CONFIG,
+        "%.300s is %s and %.300s is %s; only the same kinds can be compared · "
+        "shardwise checkpoint export makes a model of a checkpoint, shardwise checkpoint "
+        "merge one of an adapter",
+        path[0], words[kind[0]], path[1], words[kind[1]]);
+}
+
 sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, as_json = false, in_short = false, goes_on;
     const sw_flag flags[] = {{"--json", NULL, "print one JSON object", SW_FLAG_SWITCH, &as_json},
@@ -244,9 +272,11 @@ sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error 
                               SW_FLAG_SWITCH, &in_short},
                              {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help}};
     enum { N_FLAGS = sizeof flags / sizeof *flags };
-    static const sw_verb verb = {"checkpoint diff", "RUN_DIR|CHECKPOINT_DIR RUN_DIR|CHECKPOINT_DIR",
+    static const sw_verb verb = {"checkpoint diff",
+                                 "RUN_DIR|CHECKPOINT_DIR|MODEL_DIR "
+                                 "RUN_DIR|CHECKPOINT_DIR|MODEL_DIR",
                                  "what differs between two checkpoints, whatever their numbers of "
-                                 "ranks; for a run, its newest is taken",
+                                 "ranks (for a run, its newest is taken), or between two models",
                                  NULL};
     const char **others;
     int n_others;
@@ -265,10 +295,14 @@ sw_status sw_checkpoint_action_diff(int n_arguments, char **arguments, sw_error 
         status =
             sw_fail(err, SW_BAD_CONFIG,
                     "--json and --summary are both given · shardwise checkpoint diff · keep one");
-    for (int i = 0; i < 2 && !status; i++)
+    if (!status && access(others[0], F_OK) == 0 && access(others[1], F_OK) == 0)
+        status = refuse_unlike(others, err);
+    for (int i = 0; i < 2 && !status && !sw_weights_at(others[0]); i++)
         status = sw_checkpoint_at(others[i], &checkpoint[i], err);
+    if (!status && sw_weights_at(others[0]) && access(others[1], F_OK))
+        status = sw_cannot_read(others[1], errno, err);
     if (!status)
-        status = compare(checkpoint, as_json, in_short, err);
+        status = compare(checkpoint, others, as_json, in_short, err);
 done:
     for (int i = 0; i < 2; i++)
         sw_checkpoint_close(checkpoint[i]);

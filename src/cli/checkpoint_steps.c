@@ -14,18 +14,25 @@
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
 #include "device/cpu/cores.h"
+#include "hf/adapter.h"
+#include "hf/model_files.h"
 
 static bool has(const char *folder, const char *name) {
     char path[SW_PATH_BYTES];
     return sw_path_join(path, folder, name, NULL) == SW_OK && sw_file_exists(path);
 }
 
-bool sw_is_run_folder(const char *path) {
-    return !sw_is_checkpoint_folder(path) && (has(path, "steps") || has(path, "run.yaml"));
-}
-
 bool sw_is_checkpoint_folder(const char *path) {
     return has(path, SW_MANIFEST_NAME);
+}
+
+sw_weights_kind sw_weights_at(const char *path) {
+    if (sw_is_checkpoint_folder(path) || sw_is_run_folder(path))
+        return SW_WEIGHTS_NONE;
+    if (sw_is_safetensors(path) || has(path, "config.json") || has(path, "model.safetensors") ||
+        has(path, "model.safetensors.index.json"))
+        return SW_WEIGHTS_MODEL;
+    return has(path, SW_ADAPTER_WEIGHTS) ? SW_WEIGHTS_ADAPTER : SW_WEIGHTS_NONE;
 }
 
 static void tell_rejected(void *to, int64_t step, const char *message) {
@@ -37,6 +44,16 @@ static sw_status check_path(const char *path, sw_error *err) {
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return sw_fail(err, SW_BAD_FILE, "%s: cannot be read: %s; check the path", path,
                        strerror(ENOENT));
+    if (sw_weights_at(path))
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: is a model, not a checkpoint, which a run writes into steps/ of its "
+                       "folder · give a run's folder or one of its checkpoints",
+                       path);
+    if (!sw_is_checkpoint_folder(path) && !has(path, sw_state_file_name(SW_STATE_MASTER)))
+        return sw_fail(err, SW_BAD_FILE,
+                       "%s: is neither a checkpoint, which has a %s, nor the folder of a run, "
+                       "which has checkpoints in steps/ · check the path",
+                       path, SW_MANIFEST_NAME);
     return SW_OK;
 }
 

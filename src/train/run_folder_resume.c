@@ -1,10 +1,10 @@
 /* run_folder_resume.c: a run in a folder that is there already: may it go on, from where, and what
  * it leaves of the old.
  *
- * A folder is that of a run when it has a run.yaml and what a run makes beside it; or nothing yet
- * but what a run makes before that, so that a start that was killed at any instant can be made
- * again, or but a checkpoint that was imported. What steps/ holds decides the rest: a checkpoint to
- * go on from; none, and then the run begins anew in its folder, unless it is a finished run without
+ * A folder is that of a run as run_folder.h tells; or when there is nothing in it yet but what a
+ * run makes before its run.yaml, so that a start that was killed at any instant can be made again,
+ * or but a checkpoint that was imported. What steps/ holds decides the rest: a checkpoint to go on
+ * from; none, and then the run begins anew in its folder, unless it is a finished run without
  * checkpoints.
  */
 #include "train/training.h"
@@ -22,6 +22,7 @@
 #include "base/json.h"
 #include "base/reason.h"
 #include "checkpoint/load.h"
+#include "checkpoint/run_folder.h"
 #include "checkpoint/steps.h"
 
 /* What is there is somebody's, or a run's that is done: nothing of it is to be removed to make
@@ -74,7 +75,9 @@ static sw_status look_for_begun(const char *path, bool *is_begun, sw_error *err)
         has_latest = has_latest || !strcmp(entry->d_name, "latest");
     }
     closedir(entries);
-    *is_begun = all_known && (has_lock || !has_plan) && (has_steps || !has_latest);
+    *is_begun = all_known && (!has_lock || sw_is_runs_file(path, ".lock")) &&
+                (has_lock || !has_plan) && (has_steps || !has_latest) &&
+                !(has_steps && sw_steps_are_foreign(path));
     return error ? sw_cannot_read(path, error, err) : SW_OK;
 }
 
@@ -95,13 +98,6 @@ static bool has(const char *folder, const char *name) {
     return sw_path_join(path, folder, name, NULL) == SW_OK && sw_file_exists(path);
 }
 
-/* A run.yaml alone may be a project's own file of settings; a run has made others before it, or
- * beside it. */
-static bool is_runs_folder(const char *path) {
-    return has(path, "run.yaml") && (has(path, ".lock") || has(path, "plan.json") ||
-                                     has(path, "events.jsonl") || has(path, "steps"));
-}
-
 sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
     const char *path = run->settings->checkpoint.path;
     struct stat info;
@@ -114,7 +110,7 @@ sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
     }
     if (!S_ISDIR(info.st_mode))
         return take_another(path, "exists and is no folder", err);
-    bool is_known = is_runs_folder(path);
+    bool is_known = sw_is_run_folder(path);
     sw_status status = is_known ? SW_OK : look_for_begun(path, &is_known, err);
     if (status || !is_known)
         return status ? status : is_no_runs_folder(path, err);

@@ -83,5 +83,26 @@ expect 0 'parameters: ' 'by ' 'tensors differ' -- "$shardwise" checkpoint diff s
 [ "$(grep -c 'parameters: ' "$scratch/output")" = 1 ] || complain "diff --summary: $output"
 expect 0 'equal: ' -- "$shardwise" checkpoint diff saved saved --summary
 expect 2 'keep one' -- "$shardwise" checkpoint diff saved saved --summary --json
+
+# Models are compared too, but not with checkpoints; and a model is not taken for a damaged checkpoint.
+expect 0 'equal: ' 'every bit' -- "$shardwise" checkpoint diff run/model whole
+expect 0 'parameters: ' 'tensors differ' -- "$shardwise" checkpoint diff saved/model other/model --summary
+expect 0 '"difference": "values"' '"step": [null, null]' -- "$shardwise" checkpoint diff saved/model other/model --json
+expect 0 -- "$shardwise" checkpoint import saved/model half --dtype bf16
+expect 0 -- "$shardwise" checkpoint import half single --dtype fp32
+expect 0 'the same numbers, as another element type' -- "$shardwise" checkpoint diff half single
+expect 2 'saved/model is a model and saved is a checkpoint' 'checkpoint export' -- "$shardwise" checkpoint diff saved/model saved
+expect 3 'is a model, not a checkpoint' -- "$shardwise" checkpoint verify saved/model
+expect 3 'nowhere: cannot be read' -- "$shardwise" checkpoint diff saved/model nowhere
+
+# A project with a run.yaml and steps/ of its own is no run's folder.
+mkdir -p mine/steps/00000002 && echo mine | tee mine/steps/1.txt mine/steps/00000002/manifest.json >mine/run.yaml
+expect 3 "is no run's folder" -- "$shardwise" checkpoint list mine
+expect 3 "is no run's folder" -- "$shardwise" checkpoint prune mine --keep 1
+expect 3 'neither a checkpoint' -- "$shardwise" checkpoint verify mine
+expect 2 'is not the folder of a run' -- "$shardwise" train run.yaml checkpoint.path=mine
+rm mine/run.yaml
+expect 2 'is not the folder of a run' -- "$shardwise" train run.yaml checkpoint.path=mine
+[ "$(find mine -type f | wc -l)" = 2 ] || complain "what was there: $(find mine)"
 expect 2 'did you mean --json?' -- "$shardwise" checkpoint list saved --jsn
 finish

@@ -351,7 +351,7 @@ def a_start_that_was_killed_is_made_again():
         for name in names:
             text = {
                 "run.yaml": case.config.read_text(),
-                "metrics.jsonl": '{"step": 1, "loss": 9}\n{"step": 2, "lo', "events.jsonl": '{"a"'
+                "metrics.jsonl": '{"step": 1, "loss": 9}\n{"step": 2, "lo', "events.jsonl": '{"time": "2026'
             }
             (folder / name).write_text(text.get(name, ""))
         run = runs.train_well(case.config, "checkpoint.every=2", folder=folder)

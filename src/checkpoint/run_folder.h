@@ -1,0 +1,25 @@
+/* run_folder.h: is a folder one that a run has made?
+ *
+ * Names alone do not tell: a project may have a run.yaml, a plan.json and steps/ of its own. What
+ * is asked is how our own files begin.
+ */
+#ifndef SW_CHECKPOINT_RUN_FOLDER_H
+#define SW_CHECKPOINT_RUN_FOLDER_H
+
+#include <stdbool.h>
+
+/* Does `folder`/steps hold a checkpoint of ours, whole or not, or what is left of one? */
+bool sw_steps_are_own(const char *folder);
+
+/* Is `folder`/steps there, with things in it, none of which is ours? */
+bool sw_steps_are_foreign(const char *folder);
+
+/* Is `folder`/`name` (".lock", "plan.json", "events.jsonl") there, and does it begin as a run
+ * writes it, as far as it goes? */
+bool sw_is_runs_file(const char *folder, const char *name);
+
+/* Has a run or `checkpoint import` made this folder? Such a one has a run.yaml and another file of
+ * a run; or checkpoints. */
+bool sw_is_run_folder(const char *folder);
+
+#endif
