@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include "base/stop_signal.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/faults.h"
 #include "cli/fresh_line.h"
 #include "cli/progress.h"
+#include "cli/start.h"
 #include "config/settings.h"
 #include "faults/faults.h"
 #include "train/train.h"
@@ -80,16 +82,27 @@ static sw_status print_config(const sw_settings *settings, sw_error *err) {
 
 typedef struct report {
     sw_listener display;
+    const sw_launcher *launcher;
     const sw_settings *settings; /* shown before the first line; NULL then */
     bool *is_cut; /* shared with the rank that reports steps: its output could not be written */
 } report;
+
+static void tell_of_start(const report *out) {
+    char line[160];
+    sw_settings_tell(out->settings, out->display.line, out->display.to);
+    if (!out->launcher->name)
+        return;
+    snprintf(line, sizeof line, "started by %s: %d %s on this host", out->launcher->name,
+             out->launcher->size, sw_text_noun(out->launcher->size, "process", "processes"));
+    out->display.line(out->display.to, line);
+}
 
 /* The first line comes when everything has been checked: a run that is refused says only why. */
 static void report_line(void *to, const char *text) {
     report *out = to;
     has_begun = 1;
     if (out->settings)
-        sw_settings_tell(out->settings, out->display.line, out->display.to);
+        tell_of_start(out);
     out->settings = NULL;
     out->display.line(out->display.to, text);
 }
@@ -106,10 +119,10 @@ static void report_step(void *to, const sw_progress *progress) {
         *out->is_cut = true;
 }
 
-static sw_status start(const sw_settings *settings, bool is_dry, sw_show show,
-                       const sw_flag_texts *faults, sw_error *err) {
+static sw_status start(const sw_settings *settings, const sw_launcher *launcher, bool is_dry,
+                       sw_show show, const sw_flag_texts *faults, sw_error *err) {
     sw_display display = {.out = stdout, .show = show};
-    report out = {sw_display_listener(&display), settings, NULL};
+    report out = {sw_display_listener(&display), launcher, settings, NULL};
     void *shared =
         mmap(NULL, sizeof *out.is_cut, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -157,25 +170,30 @@ static sw_status train(int n_arguments, char **arguments, sw_error *err) {
     };
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     sw_settings settings = {0};
-    const char **others;
+    sw_start started;
+    const char **others = NULL;
     int n_others;
     sw_status status =
         sw_arguments_begin(&sw_verb_train, n_arguments, arguments, flags, N_FLAGS, 1,
                            "shardwise train RUN.yaml", &others, &n_others, &goes_on, err);
+    /* Which may start this command again, so nobody has met before. */
+    if (!status && goes_on)
+        status = sw_faults_load(sw_verb_train.name, &faults, n_arguments, arguments, err);
+    status = sw_start_join(&started, status, err);
     if (!status && help && !as_markdown)
         sw_arguments_help(&sw_verb_train, flags, N_FLAGS);
     if (!status && help)
         print_keys(as_markdown);
     if (status || !goes_on)
         goto done;
-    if ((status = sw_faults_load(sw_verb_train.name, &faults, n_arguments, arguments, err)))
-        goto done;
     status = sw_settings_read(others[0], others + 1, n_others - 1, &settings, err);
     if (!status && print_only)
         status = print_config(&settings, err);
-    else if (!status)
-        status = start(&settings, is_dry, sw_show_for(stdout, is_quiet, is_json), &faults, err);
+    else if (!status && !(status = sw_start_settle(&started, &settings, err)))
+        status = start(&settings, &started.launcher, is_dry, sw_show_for(stdout, is_quiet, is_json),
+                       &faults, err);
 done:
+    sw_start_leave(&started, status);
     sw_settings_free(&settings);
     free(others);
     return status;

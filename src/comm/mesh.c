@@ -53,3 +53,43 @@ sw_rank_class sw_mesh_class(const sw_mesh *mesh, sw_axes axes, int rank) {
                              sw_mesh_coordinate(mesh, (sw_axis)axis, rank));
     return class;
 }
+
+/* The ranks of one group along an axis, from its first: "4-7", "0+2+4", "0+2+..+30". */
+static int describe_group(const sw_mesh *mesh, sw_axis axis, int first, char *text, size_t bytes) {
+    enum { MOST_NAMED = 4 };
+    int size = mesh->size[axis], stride = mesh->stride[axis], last = first + (size - 1) * stride;
+    if (stride == 1)
+        return snprintf(text, bytes, "%d-%d", first, last);
+    if (size > MOST_NAMED)
+        return snprintf(text, bytes, "%d+%d+..+%d", first, first + stride, last);
+    int n = 0;
+    for (int i = 0; i < size; i++)
+        n += snprintf(text + n, bytes - (size_t)n, "%s%d", i ? "+" : "", first + i * stride);
+    return n;
+}
+
+void sw_mesh_describe(const sw_mesh *mesh, sw_axis axis, int ranks_per_host,
+                      char line[SW_MESH_LINE_BYTES]) {
+    enum { MOST_GROUPS = 3 };
+    char groups[96];
+    int length = 0, n_groups = 0, size = mesh->size[axis], stride = mesh->stride[axis];
+    bool is_inside = true;
+    for (int r = 0; r < mesh->n_ranks; r++) {
+        if (sw_mesh_coordinate(mesh, axis, r) != 0)
+            continue;
+        is_inside &= r / ranks_per_host == (r + (size - 1) * stride) / ranks_per_host;
+        if (n_groups++ < MOST_GROUPS) {
+            length += snprintf(groups + length, sizeof groups - (size_t)length, "%s",
+                               n_groups > 1 ? ", " : "");
+            length +=
+                describe_group(mesh, axis, r, groups + length, sizeof groups - (size_t)length);
+        }
+    }
+    if (n_groups > MOST_GROUPS)
+        snprintf(groups + length, sizeof groups - (size_t)length, ", ..");
+    snprintf(line, SW_MESH_LINE_BYTES, "%-10s %-3d ranks %-23s %s", sw_axis_name(axis), size,
+             groups,
+             !is_inside                        ? "across hosts"
+             : ranks_per_host >= mesh->n_ranks ? "inside one host"
+                                               : "inside each host");
+}

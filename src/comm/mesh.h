@@ -55,6 +55,15 @@ sw_mesh sw_mesh_flat(int n_ranks);
 /* "shard" */
 const char *sw_axis_name(sw_axis axis);
 
+/* A line of the mesh's table for an axis of more than one place: its name, its size, the ranks
+ * along it and whether they share a host, of which each has ranks_per_host neighbouring ranks:
+ *
+ *     shard      3   ranks 0-2, 3-5                inside each host
+ *     replicate  2   ranks 0+3, 1+4, 2+5           across hosts */
+enum { SW_MESH_LINE_BYTES = 160 };
+void sw_mesh_describe(const sw_mesh *mesh, sw_axis axis, int ranks_per_host,
+                      char line[SW_MESH_LINE_BYTES]);
+
 static inline int sw_mesh_coordinate(const sw_mesh *mesh, sw_axis axis, int rank) {
     return rank / mesh->stride[axis] % mesh->size[axis];
 }

@@ -79,7 +79,7 @@
     X(optimizer, final_ratio, REAL, "0.1", "0..1", "last learning rate, as a part of the highest")
 
 #define SW_OPTIONS_SHARD(X) \
-    X(shard, ranks, COUNT_AUTO, "auto", "1..256", "processes on this machine; auto: one for each physical core (for each train.threads cores, if given), up to 8") \
+    X(shard, ranks, COUNT_AUTO, "auto", "1..256", "processes on this machine; auto: one for each physical core (for each train.threads cores, if given), up to 8; under mpirun, mpiexec or srun: those that it started") \
     X(shard, stage, COUNT, "3", "0..3", "what is split over ranks. 0: nothing, 1: optimizer states, 2: gradients as well, 3: parameters as well") \
     X(shard, replicas, OFF, "1", "", "hybrid sharding") \
     X(shard, reshard_after_forward, BOOL, "true", "", "release gathered parameters after forward and gather them again for backward") \

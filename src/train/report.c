@@ -141,6 +141,20 @@ static void report_optimizer(const sw_run *run) {
                        sw_text_exact_real(usual, usually, sizeof usually), kind);
 }
 
+/* Which ranks stand along which axis. */
+static void report_mesh(const sw_run *run) {
+    const sw_mesh *mesh = &run->plan.assembly.sharding.mesh;
+    const char *head = "mesh: ";
+    char line[SW_MESH_LINE_BYTES];
+    for (sw_axis axis = 0; axis < SW_N_AXES; axis++) {
+        if (mesh->size[axis] == 1)
+            continue;
+        sw_mesh_describe(mesh, axis, mesh->n_ranks, line);
+        sw_report_line(run, "%s %s", head, line);
+        head = "      ";
+    }
+}
+
 static void report_sharding(const sw_run *run) {
     const sw_sharding *s = &run->plan.assembly.sharding;
     static const char *const split[] = {"nothing is split (replicas)", "optimizer states are split",
@@ -159,6 +173,7 @@ static void report_sharding(const sw_run *run) {
                    reading[s->mode]);
     if (run->plan.why_ranks[0])
         sw_report_line(run, "       %s", run->plan.why_ranks);
+    report_mesh(run);
     int64_t gather, reduce;
     const int n_slots = sw_assembly_slots(&run->plan.assembly);
     char gathered[SW_TEXT_NUMBER_BYTES], reduced[SW_TEXT_NUMBER_BYTES];

@@ -74,6 +74,27 @@ static void a_class_is_a_place_of_the_axes_along_which_programs_differ(void **st
     assert_string_equal(sw_mesh_class(&mesh, SW_AXES(SW_AXIS_REPLICATE), 2).name, "");
 }
 
+/* The table that runs print. */
+static void lines_say_which_ranks_and_where(void **state) {
+    (void)state;
+    char line[SW_MESH_LINE_BYTES];
+    sw_mesh mesh = three_by_four(), flat = sw_mesh_flat(6);
+    sw_mesh_describe(&flat, SW_AXIS_SHARD, 6, line);
+    assert_string_equal(line, "shard      6   ranks 0-5                     inside one host");
+    sw_mesh_describe(&flat, SW_AXIS_SHARD, 2, line);
+    assert_string_equal(line, "shard      6   ranks 0-5                     across hosts");
+    sw_mesh_describe(&mesh, SW_AXIS_SHARD, 4, line);
+    assert_string_equal(line, "shard      4   ranks 0-3, 4-7, 8-11          inside each host");
+    sw_mesh_describe(&mesh, SW_AXIS_REPLICATE, 4, line);
+    assert_string_equal(line, "replicate  3   ranks 0+4+8, 1+5+9, 2+6+10, .. across hosts");
+    sw_mesh_describe(&mesh, SW_AXIS_SHARD, 6, line);
+    assert_string_equal(line, "shard      4   ranks 0-3, 4-7, 8-11          across hosts");
+    mesh.size[SW_AXIS_REPLICATE] = 64, mesh.n_ranks = 256;
+    sw_mesh_describe(&mesh, SW_AXIS_REPLICATE, 256, line);
+    assert_string_equal(
+        line, "replicate  64  ranks 0+4+..+252, 1+5+..+253, 2+6+..+254, .. inside one host");
+}
+
 /* Every micro-batch is computed once, at place k mod n in slot k div n, and those of a slot stand
  * at its first places. */
 static void every_micro_batch_is_dealt_once(void **state) {
@@ -102,6 +123,7 @@ int main(void) {
         cmocka_unit_test(a_rank_has_one_coordinate_on_each_axis),
         cmocka_unit_test(a_flat_group_is_the_shard_axis_alone),
         cmocka_unit_test(a_class_is_a_place_of_the_axes_along_which_programs_differ),
+        cmocka_unit_test(lines_say_which_ranks_and_where),
         cmocka_unit_test(every_micro_batch_is_dealt_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,7 @@ checkpoint/steps_prune.c    O_NONBLOCK
 checkpoint/storage.c        folders; files in a folder that it made itself
 faults/faults_flip.c        O_RDWR waits for no other end
 faults/preload/fault_calls.c open itself
+launch/launcher.c           /proc/PID/environ
 train/run_folder.c          folders
 train/run_folder_resume.c   folders
 END
