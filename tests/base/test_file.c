@@ -17,13 +17,14 @@
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "support/folder.h"
 
-static char folder[] = "/tmp/sw-file-XXXXXX";
+static char folder[FOLDER_BYTES];
 static char path[256], partial[300];
 
 static int make_folder(void **state) {
     (void)state;
-    if (!mkdtemp(folder))
+    if (!folder_make(folder))
         return -1;
     snprintf(path, sizeof path, "%s/x", folder);
     snprintf(partial, sizeof partial, "%s.partial", path);

@@ -13,12 +13,13 @@
 #include <cmocka.h>
 
 #include "base/hub_name.h"
+#include "support/folder.h"
 
-static char folder[] = "/tmp/sw-hub-XXXXXX";
+static char folder[FOLDER_BYTES];
 
 static int make_folder(void **state) {
     (void)state;
-    return mkdtemp(folder) && chdir(folder) == 0 && mkdir("runs", 0777) == 0 &&
+    return folder_make(folder) && chdir(folder) == 0 && mkdir("runs", 0777) == 0 &&
                    mkdir("there", 0777) == 0 && symlink("nowhere/blob", "link") == 0
                ? 0
                : -1;

@@ -23,21 +23,20 @@
 #include "hf/convert.h"
 #include "hf/gguf_model.h"
 #include "hf/gguf_tokenizer.h"
+#include "support/folder.h"
 
 #define GOLDEN SW_SOURCE_FOLDER "/tests/checkpoint/gguf/"
 
-static char scratch[] = "/tmp/sw-gguf-XXXXXX";
+static char scratch[FOLDER_BYTES];
 
 static int make_scratch(void **state) {
     (void)state;
-    return mkdtemp(scratch) ? 0 : -1;
+    return folder_make(scratch) ? 0 : -1;
 }
 
 static int remove_scratch(void **state) {
     (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", scratch);
-    return system(command);
+    return folder_remove(scratch);
 }
 
 static int clean(void **state) {

@@ -19,13 +19,14 @@
 #include "base/json.h"
 #include "formats/safetensors.h"
 #include "hf/model_files.h"
+#include "support/folder.h"
 
-static char scratch[] = "/tmp/sw-model-files-XXXXXX";
+static char scratch[FOLDER_BYTES];
 static char model_path[256], partial_path[300], weights_path[300];
 
 static int make_scratch(void **state) {
     (void)state;
-    if (!mkdtemp(scratch))
+    if (!folder_make(scratch))
         return -1;
     snprintf(model_path, sizeof model_path, "%s/model", scratch);
     snprintf(partial_path, sizeof partial_path, "%s.partial", model_path);
@@ -524,9 +525,7 @@ static void tokenizer_and_generation_files_are_carried_along(void **state) {
         assert_false(has_companion("config.json", "{}"));
         sw_model_config back;
         assert_int_equal(sw_model_config_read(model_path, &back, &err), SW_OK);
-        char command[400];
-        snprintf(command, sizeof command, "rm -r %s", model_path);
-        assert_int_equal(system(command), 0);
+        assert_int_equal(folder_remove(model_path), 0);
     }
     /* Abandoned, they are gone too. */
     sw_model_output output = {

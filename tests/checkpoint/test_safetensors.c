@@ -9,13 +9,14 @@
 #include <unistd.h>
 
 #include "formats/safetensors.h"
+#include "support/folder.h"
 
-static char folder[] = "/tmp/sw-safetensors-XXXXXX";
+static char folder[FOLDER_BYTES];
 static char path[256];
 
 static int make_folder(void **state) {
     (void)state;
-    if (!mkdtemp(folder))
+    if (!folder_make(folder))
         return -1;
     snprintf(path, sizeof path, "%s/x.safetensors", folder);
     return 0;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "checkpoint/run_lock.h"
+#include "support/folder.h"
 #include "support/refuse_call.h"
 
 /* What stays of the steps 10, 20 ... 100 with losses, as a string of their first digits. */
@@ -152,11 +153,11 @@ static void a_damaged_one_is_not_asked_twice(void **state) {
  * killed. */
 static void a_lock_dies_with_its_last_holder(void **state) {
     (void)state;
-    char folder[] = "/tmp/shardwise-lock-XXXXXX", command[64], words[64];
+    char folder[FOLDER_BYTES], words[64];
     sw_run_lock lock, second;
     sw_error err;
     int ready[2];
-    assert_non_null(mkdtemp(folder));
+    assert_true(folder_make(folder));
     assert_int_equal(pipe(ready), 0);
     pid_t holder = fork();
     if (holder == 0) { /* a supervisor, which has a rank */
@@ -190,17 +191,16 @@ static void a_lock_dies_with_its_last_holder(void **state) {
     sw_run_lock_release(&second);
     close(ready[0]);
     close(ready[1]);
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 /* A lock that is a link, or a folder that is not there. */
 static void what_cannot_be_locked(void **state) {
     (void)state;
-    char folder[] = "/tmp/shardwise-lock-XXXXXX", path[64];
+    char folder[FOLDER_BYTES], path[64];
     sw_run_lock lock;
     sw_error err;
-    assert_non_null(mkdtemp(folder));
+    assert_true(folder_make(folder));
     snprintf(path, sizeof path, "%s/.lock", folder);
     assert_int_equal(symlink("/tmp/shardwise-elsewhere", path), 0);
     assert_int_equal(sw_run_lock_take(folder, &lock, &err), SW_NO_SPACE);
@@ -218,9 +218,9 @@ static void locks_that_are_missing(void **state) {
     static const int errors[] = {ENOSYS, ENOLCK, EOPNOTSUPP, EINVAL, EIO, EINTR};
     enum { N_MISSING = 4, LEFT_OUT = 77 };
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-        char folder[] = "/tmp/shardwise-lock-XXXXXX", path[64], text[SW_MESSAGE_BYTES];
+        char folder[FOLDER_BYTES], path[64], text[SW_MESSAGE_BYTES];
         int how;
-        assert_non_null(mkdtemp(folder));
+        assert_true(folder_make(folder));
         pid_t child = fork();
         if (child == 0) {
             sw_run_lock lock;

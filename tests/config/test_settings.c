@@ -18,6 +18,7 @@
 #include "config/value.h"
 #include "graph/graph.h"
 #include "model/model.h"
+#include "support/folder.h"
 
 static sw_status parse(const char *text, const char *const *overrides, int n_overrides,
                        sw_settings *settings, sw_error *err) {
@@ -720,8 +721,8 @@ static void every_starter_file_is_taken(void **state) {
 
 static void files_that_cannot_be_settings_are_refused_by_name(void **state) {
     (void)state;
-    char folder[] = "/tmp/shardwise-settings-XXXXXX", path[64];
-    assert_non_null(mkdtemp(folder));
+    char folder[FOLDER_BYTES], path[64];
+    assert_true(folder_make(folder));
     sw_settings settings;
     sw_error err = {0};
     snprintf(path, sizeof path, "%s/run.yaml", folder);

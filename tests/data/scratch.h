@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/dtype.h"
+#include "support/folder.h"
 
 #define SCRATCH_PATHS 8
 
@@ -26,16 +27,13 @@ typedef struct scratch {
 
 static inline int make_scratch(void **state) {
     scratch *made = calloc(1, sizeof *made);
-    strcpy(made->folder, "/tmp/shardwise-test-XXXXXX");
     *state = made;
-    return mkdtemp(made->folder) ? 0 : -1;
+    return folder_make(made->folder) ? 0 : -1;
 }
 
 static inline int remove_scratch(void **state) {
     scratch *made = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", made->folder);
-    int result = system(command);
+    int result = folder_remove(made->folder);
     free(made);
     return result;
 }

@@ -13,22 +13,22 @@
 
 #include "device/cpu/choice.h"
 #include "device/cpu/open.h"
+#include "support/folder.h"
 
-static char folder[] = "/tmp/shardwise-choice-XXXXXX";
+static char folder[FOLDER_BYTES];
 static char path[SW_PATH_BYTES];
 
 /* The machine file of these tests, not the user's. */
 static int make_cache(void **state) {
     (void)state;
     sw_error err = {0};
-    return !mkdtemp(folder) || setenv("XDG_CACHE_HOME", folder, 1) || sw_machine_path(path, &err);
+    return !folder_make(folder) || setenv("XDG_CACHE_HOME", folder, 1) ||
+           sw_machine_path(path, &err);
 }
 
 static int remove_cache(void **state) {
     (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static sw_machine this_machine(void) {

@@ -12,13 +12,14 @@
 
 #include "base/file.h"
 #include "model/model.h"
+#include "support/folder.h"
 
-static char folder[] = "/tmp/sw-config-XXXXXX";
+static char folder[FOLDER_BYTES];
 static char path[256];
 
 static int make_folder(void **state) {
     (void)state;
-    if (!mkdtemp(folder))
+    if (!folder_make(folder))
         return -1;
     snprintf(path, sizeof path, "%s/config.json", folder);
     return 0;

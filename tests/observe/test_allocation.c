@@ -16,6 +16,7 @@
 #include "observe/metrics.h"
 #include "observe/resident.h"
 #include "optim/schedule.h"
+#include "support/folder.h"
 
 /* Sanitizers bring an allocator of their own. */
 #ifdef SW_SANITIZED
@@ -61,11 +62,11 @@ static void a_step_allocates_nothing(void **state) {
     const sw_sampling sampling = {.temperature = 0.8, .top_k = 50, .top_p = 0.9, .seed = 1};
     static float logits[V];
     static int32_t work[V];
-    char folder[] = "/tmp/sw-allocation-XXXXXX", metrics_path[64], events_path[64];
+    char folder[FOLDER_BYTES], metrics_path[64], events_path[64];
     sw_dataset *dataset;
     sw_json_lines *metrics;
     sw_json_lines *events;
-    assert_non_null(mkdtemp(folder));
+    assert_true(folder_make(folder));
     snprintf(metrics_path, sizeof metrics_path, "%s/metrics.jsonl", folder);
     snprintf(events_path, sizeof events_path, "%s/events.jsonl", folder);
     assert_int_equal(sw_dataset_open(&options, &dataset, NULL), SW_OK);

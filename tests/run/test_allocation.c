@@ -19,6 +19,7 @@
 #include <shardwise.h>
 
 #include "base/file.h"
+#include "support/folder.h"
 
 /* Sanitizers bring an allocator of their own. */
 #ifdef SW_SANITIZED
@@ -106,8 +107,7 @@ static int make_folder(void **state) {
     (void)state;
     supervisor = getpid();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    snprintf(folder, sizeof folder, "/tmp/shardwise-allocation-XXXXXX");
-    if (shared == MAP_FAILED || !mkdtemp(folder))
+    if (shared == MAP_FAILED || !folder_make(folder))
         return -1;
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)('a' + i * i % 23);
@@ -131,10 +131,8 @@ static int make_folder(void **state) {
 }
 
 static int remove_folder(void **state) {
-    char command[128];
     (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static void expect_nothing_allocated(const char *const *overrides, int n, sw_status expected) {

@@ -19,6 +19,8 @@
 
 #include <shardwise.h>
 
+#include "support/folder.h"
+
 /* ---- what a wrong call must do ---- */
 
 /* Rows run in forked ranks too, so what fails is counted and told, not asserted. */
@@ -1255,8 +1257,8 @@ static void every_public_function_has_a_row(void **state) {
 
 /* A folder with text and settings, which is the current one from then on. */
 static int enter_folder(void **state) {
-    char folder[] = "/tmp/arguments-XXXXXX";
-    *state = mkdtemp(folder) && chdir(folder) == 0 ? strdup(folder) : NULL;
+    char folder[FOLDER_BYTES];
+    *state = folder_make(folder) && chdir(folder) == 0 ? strdup(folder) : NULL;
     FILE *text = fopen("text.txt", "w"), *settings = fopen("run.yaml", "w");
     if (!*state || !text || !settings)
         return -1;
@@ -1270,11 +1272,9 @@ static int enter_folder(void **state) {
 }
 
 static int leave_folder(void **state) {
-    bool is_left = chdir("/") == 0;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", (const char *)*state);
+    bool is_left = chdir("/") == 0 && folder_remove(*state) == 0;
     free(*state);
-    return !is_left || system(command);
+    return is_left ? 0 : -1;
 }
 
 int main(void) {

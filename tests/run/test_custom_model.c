@@ -14,6 +14,8 @@
 
 #include <shardwise.h>
 
+#include "support/folder.h"
+
 enum { CHANNELS = 8 };
 
 static sw_parameter *table(sw_graph *g, sw_unit *unit, const char *name, int64_t rows) {
@@ -62,8 +64,8 @@ static sw_status ignore_a_mistake(void *self, sw_graph *g, sw_error *err) {
 
 /* A folder with text and settings, which is the current one from then on. */
 static int enter_folder(void **state) {
-    char folder[] = "/tmp/custom-model-XXXXXX";
-    *state = mkdtemp(folder) && chdir(folder) == 0 ? strdup(folder) : NULL;
+    char folder[FOLDER_BYTES];
+    *state = folder_make(folder) && chdir(folder) == 0 ? strdup(folder) : NULL;
     FILE *text = fopen("text.txt", "w"), *settings = fopen("run.yaml", "w");
     if (!*state || !text || !settings)
         return -1;
@@ -78,10 +80,9 @@ static int enter_folder(void **state) {
 }
 
 static int leave_folder(void **state) {
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", (char *)*state);
+    bool is_left = chdir("/") == 0 && folder_remove(*state) == 0;
     free(*state);
-    return chdir("/") || system(command);
+    return is_left ? 0 : -1;
 }
 
 static sw_status train_with(sw_custom_model model, const char *const *overrides, int n_overrides,

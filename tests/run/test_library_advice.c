@@ -11,7 +11,9 @@
 
 #include <shardwise.h>
 
-static char folder[] = "/tmp/shardwise-advice-XXXXXX";
+#include "support/folder.h"
+
+static char folder[FOLDER_BYTES];
 
 /* Settings [text] are refused with that status, and with these words. */
 static void is_refused(const char *text, sw_status expected, const char *const words[]) {
@@ -60,7 +62,7 @@ static void what_is_missing_is_named(void **state) {
 }
 
 int main(void) {
-    if (!mkdtemp(folder))
+    if (!folder_make(folder))
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_the_hub_have_the_command_that_fetches_them),

@@ -18,6 +18,7 @@
 #include <shardwise.h>
 
 #include "base/file.h"
+#include "support/folder.h"
 
 static pid_t supervisor; /* 0: files are not slow */
 
@@ -40,11 +41,10 @@ static void keep_line(void *to, const char *text) {
  * so that there are lines. */
 static void a_long_reading_of_the_model_is_told_of(void **state) {
     (void)state;
-    char folder[] = "/tmp/shardwise-loading-XXXXXX", lines_path[64], run[96], command[96],
-         *lines = NULL;
+    char folder[FOLDER_BYTES], lines_path[64], run[96], *lines = NULL;
     int64_t n_bytes = 0;
     sw_error err = {0};
-    assert_non_null(mkdtemp(folder));
+    assert_true(folder_make(folder));
     snprintf(lines_path, sizeof lines_path, "%s/lines", folder);
     snprintf(run, sizeof run, "checkpoint.path=%s/run", folder);
     const char *overrides[] = {run, "shard.ranks=1", "train.steps=1"};
@@ -60,8 +60,7 @@ static void a_long_reading_of_the_model_is_told_of(void **state) {
     if (!end || !strstr(line, "llama-untied/model: ") || !strstr(line, "values that rank 0 reads"))
         fail_msg("no line tells of it: %s", lines);
     free(lines);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 static int n_steps_in(const char *path) {
@@ -86,8 +85,8 @@ static void an_end_does_not_wait_for_a_step(void **state) {
                  {SIGINT, SW_INTERRUPTED, "Ctrl-C"},
                  {SIGHUP, SW_HUNG_UP, "SIGHUP"}};
     (void)state;
-    char folder[] = "/tmp/shardwise-loading-XXXXXX", run[96], metrics[128], command[96];
-    assert_non_null(mkdtemp(folder));
+    char folder[FOLDER_BYTES], run[96], metrics[128];
+    assert_true(folder_make(folder));
     snprintf(run, sizeof run, "checkpoint.path=%s/run", folder);
     snprintf(metrics, sizeof metrics, "%s/run/metrics.jsonl", folder);
     const char *overrides[] = {run, "shard.ranks=2", "train.steps=2", "checkpoint.every=1",
@@ -114,8 +113,7 @@ static void an_end_does_not_wait_for_a_step(void **state) {
             fail_msg("%s", err.message);
         assert_int_equal(n_steps_in(metrics), n_done + 2);
     }
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 int main(void) {

@@ -24,6 +24,7 @@
 #include "execute/rank_device.h"
 #include "infer/generate.h"
 #include "infer/score.h"
+#include "support/folder.h"
 
 /* ---- the device ---- */
 
@@ -201,8 +202,7 @@ static int make_folder(void **state) {
     char path[300], text[2048];
     if (!folder)
         return -1;
-    snprintf(folder->path, sizeof folder->path, "/tmp/shardwise-device-XXXXXX");
-    if (!mkdtemp(folder->path))
+    if (!folder_make(folder->path))
         return -1;
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)('a' + i * i % 23);

@@ -19,6 +19,7 @@
 #include "infer/score.h"
 
 #include "support/comm_ranks.h"
+#include "support/folder.h"
 
 #define GOLDEN SW_SOURCE_FOLDER "/tests/golden/"
 
@@ -138,8 +139,8 @@ static void make_window_case(const char *folder, const char *model, bool is_caus
  * transformers does it; padding behind a short window is seen by nobody. */
 static void windows_are_scored_as_transformers_does(void **state) {
     (void)state;
-    char folder[] = "/tmp/shardwise-score-XXXXXX", data[600], command[700];
-    assert_non_null(mkdtemp(folder));
+    char folder[FOLDER_BYTES], data[600];
+    assert_true(folder_make(folder));
     in_folder(folder, "ids.npy", data);
     const char *const paths[] = {data};
     for (size_t i = 0; i < sizeof WINDOWS / sizeof *WINDOWS; i++) {
@@ -168,8 +169,7 @@ static void windows_are_scored_as_transformers_does(void **state) {
             assert_memory_equal(&score.loss, &first, sizeof first);
         }
     }
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 /* ---- questions ---- */
@@ -226,11 +226,11 @@ static void copy_file(const char *from, const char *folder, const char *name) {
 
 static void questions_are_won_by_the_likeliest_choice(void **state) {
     (void)state;
-    char folder[] = "/tmp/shardwise-score-XXXXXX", path[600], command[700];
+    char folder[FOLDER_BYTES], path[600];
     sw_error err;
     asked a;
     sw_launch_options launch = SW_LAUNCH_OPTIONS_INIT;
-    assert_non_null(mkdtemp(folder));
+    assert_true(folder_make(folder));
     copy_file(GOLDEN "llama-tied/model", folder, "config.json");
     copy_file(GOLDEN "llama-tied/model", folder, "model.safetensors");
     assert_int_equal(sw_bytes_tokenizer_write(folder, &err), SW_OK);
@@ -270,8 +270,7 @@ static void questions_are_won_by_the_likeliest_choice(void **state) {
         assert_int_equal(score.n_right_by_total, 1 + (a.totals[best] > a.totals[other]));
     }
     munmap(a.totals, N_CHOICES * sizeof(double));
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 int main(void) {

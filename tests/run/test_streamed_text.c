@@ -11,6 +11,7 @@
 
 #include "hf/bytes_tokenizer.h"
 #include "infer/streamed_text.h"
+#include "support/folder.h"
 
 static char shown[256];
 static int n_ends;
@@ -38,14 +39,13 @@ static sw_status show_end(void *to, int64_t text, const sw_text_result *result, 
 }
 
 static sw_tokenizer *bytes_tokenizer(void) {
-    char folder[] = "/tmp/shardwise-text-XXXXXX", command[100];
+    char folder[FOLDER_BYTES];
     sw_tokenizer *tokenizer;
     sw_error err;
-    assert_non_null(mkdtemp(folder));
+    assert_true(folder_make(folder));
     assert_int_equal(sw_bytes_tokenizer_write(folder, &err), SW_OK);
     assert_int_equal(sw_tokenizer_read(folder, &tokenizer, &err), SW_OK);
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_remove(folder), 0);
     return tokenizer;
 }
 

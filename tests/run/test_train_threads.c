@@ -13,6 +13,7 @@
 #include <shardwise.h>
 
 #include "base/file.h"
+#include "support/folder.h"
 
 typedef struct run_folder {
     char path[256], yaml[300];
@@ -36,8 +37,7 @@ static int make_folder(void **state) {
     char path[300], text[2048];
     if (!folder)
         return -1;
-    snprintf(folder->path, sizeof folder->path, "/tmp/shardwise-threads-XXXXXX");
-    if (!mkdtemp(folder->path))
+    if (!folder_make(folder->path))
         return -1;
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)('a' + i * i % 23);
@@ -52,9 +52,7 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
     run_folder *folder = *state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder->path);
-    int code = system(command);
+    int code = folder_remove(folder->path);
     free(folder);
     return code;
 }

@@ -1,5 +1,6 @@
 /* machine_folder.c: see machine_folder.h. */
 #include "support/machine_folder.h"
+#include "support/folder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,15 +14,13 @@
 #include <cmocka.h>
 
 int make_machine(void **state) {
-    char *root = strdup("/tmp/shardwise-machine-XXXXXX");
+    char *root = malloc(FOLDER_BYTES);
     *state = root;
-    return root && mkdtemp(root) ? 0 : -1;
+    return root && folder_make(root) ? 0 : -1;
 }
 
 int remove_machine(void **state) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", (char *)*state);
-    int result = system(command);
+    int result = folder_remove(*state);
     free(*state);
     return result;
 }
