@@ -1,7 +1,7 @@
 /* comm.h: what the rest of the library asks of a transport.
  *
  * Ranks meet over *windows* (memory that all ranks can reach) and *channels* (an epoch counter per
- * rank). The data path of sharded training needs three collectives; each is split where computation
+ * rank). The data path of sharded training needs four collectives; each is split where computation
  * can go on in between.
  *
  *   gather    owner: gather_publish(channel, epoch) once its slice holds that epoch's values
@@ -11,10 +11,15 @@
  *             acquire and post alike everyone: reduce_sum(spec): own slice = [own slice +]
  *             contributions of ranks 0 .. n_contributors-1, in rank order; and, if asked, the
  *             squares of what it then holds, taken while it is in cache
+ *   share     of values inside a model: acquire and post as for a reduction, then everyone:
+ *             share(spec): the contributions side by side, or their sum, or a slice of it
  *   exchange  small payloads, all to all (launch.h); by lane 0
  *
- * A channel serves gathers or reduces: lane 0 opens it (channel_open) before any lane uses it, so
- * that nothing has to be found out at the first use, by two lanes at once.
+ * A collective goes along a line of ranks, those of an axis of the mesh; ranks and contributors are
+ * counted on it. Channels of one number belong to one line.
+ *
+ * A channel serves gathers, or reduces and shares: lane 0 opens it (channel_open) before any lane
+ * uses it, so that nothing has to be found out at the first use, by two lanes at once.
  *
  * Epochs of a gather channel rise; nobody publishes the next before all have gathered the last (the
  * exchange that decides the update lies in between). A reduce channel belongs to a buffer and
@@ -34,6 +39,7 @@
 #include "base/dtype.h"
 #include "base/wide_sum.h"
 #include "comm/lane.h"
+#include "comm/mesh.h"
 #include "device/device.h"
 
 /* Where the parts of a collective lie. Rank r's part starts at window + offset + r * rank_stride;
@@ -51,8 +57,11 @@ typedef struct sw_collective {
     int64_t rank_stride; /* gather: between slices of neighbours. reduce: between full buffers of
                             neighbours */
     void *destination;   /* gather: [n * shard_bytes] private copy, NULL for a view. reduce:
-                            [shard_bytes] own slice */
-    int n_contributors;  /* reduce: alike in acquire, post and sum, as is accumulate */
+                            [shard_bytes] own slice. share: [n * shard_bytes] of a gather, else
+                            [shard_bytes]; NULL: this rank takes part and wants nothing */
+    sw_line line;        /* n 0: all ranks */
+    sw_share share;     /* of a value; shard_bytes: SUM_SLICE: a slice, else a whole contribution */
+    int n_contributors; /* reduce: alike in acquire, post and sum, as is accumulate */
     bool accumulate; /* reduce: add to what destination holds; else the first contribution is copied
                       */
     sw_wide_sum *squares; /* reduce_sum: the squares of the sums are added to it; NULL: not wanted.
@@ -90,6 +99,9 @@ typedef struct sw_comm_vtable {
     sw_status (*reduce_post)(sw_comm *comm, const sw_collective *c, sw_error *err);
     sw_status (*reduce_sum)(sw_comm *comm, const sw_collective *c, const sw_device *device,
                             sw_number_kind numbers, sw_error *err);
+    /* Sums are folded in R and rounded once, to the type of activations, which dtype is. */
+    sw_status (*share)(sw_comm *comm, const sw_collective *c, const sw_device *device,
+                       sw_number_kind numbers, sw_error *err);
     sw_status (*exchange)(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err);
     void (*close)(sw_comm *comm);
 } sw_comm_vtable;

@@ -174,8 +174,8 @@ bool sw_control_is_announced(const sw_control_rank *rank, int signal_number, dou
 
 const char *sw_operation_name(sw_comm_operation operation) {
     static const char *const names[] = {
-        "idle",     "gather",  "reduce",        "reduce (buffer still read)",
-        "exchange", "barrier", "the other lane"};
+        "idle",     "gather",  "reduce", "reduce (buffer still read)",
+        "exchange", "barrier", "share",  "the other lane"};
     return (unsigned)operation <= SW_OTHER_LANE ? names[operation] : "?";
 }
 

@@ -29,6 +29,7 @@ typedef enum sw_comm_operation {
     SW_ACQUIRE,
     SW_EXCHANGE,
     SW_BARRIER,
+    SW_SHARING,
     SW_OTHER_LANE
 } sw_comm_operation;
 
@@ -41,6 +42,7 @@ typedef struct sw_fingerprint {
                           exchange: count */
     uint32_t operation, dtype;
     uint32_t n_contributors, accumulate;
+    uint64_t share; /* sw_share */
     int64_t unit;
     int64_t bytes;
     char unit_name[SW_UNIT_BYTES];

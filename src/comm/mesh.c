@@ -93,3 +93,21 @@ void sw_mesh_describe(const sw_mesh *mesh, sw_axis axis, int ranks_per_host,
              : ranks_per_host >= mesh->n_ranks ? "inside one host"
                                                : "inside each host");
 }
+
+sw_line sw_mesh_line(const sw_mesh *mesh, sw_axis axis, int rank) {
+    int step = mesh->stride[axis];
+    return (sw_line){mesh->size[axis], rank - step * sw_mesh_coordinate(mesh, axis, rank), step};
+}
+
+int sw_mesh_line_contributors(const sw_mesh *mesh, sw_axis axis, int rank, int n_places) {
+    sw_line line = sw_mesh_line(mesh, axis, rank);
+    int n = 0;
+    while (n < line.n && sw_mesh_place(mesh, SW_DATA_AXES, line.first + n * line.step) < n_places)
+        n++;
+    return n;
+}
+
+const char *sw_share_name(sw_share share) {
+    static const char *const names[SW_N_SHARES] = {"nothing", "gather", "sum", "sum of slices"};
+    return names[share];
+}

@@ -77,6 +77,31 @@ int sw_mesh_place(const sw_mesh *mesh, sw_axes axes, int rank);
  * them counts, and it alone writes what they hold. Does this one? */
 bool sw_mesh_counts(const sw_mesh *mesh, sw_axes axes, int rank);
 
+/* The ranks that differ from a rank in their coordinate on one axis alone, itself among them: rank
+ * first + i * step is the i-th. A collective goes along a line. */
+typedef struct sw_line {
+    int n, first, step;
+} sw_line;
+
+sw_line sw_mesh_line(const sw_mesh *mesh, sw_axis axis, int rank);
+
+/* How many ranks of that line have a micro-batch when places 0 .. n_places - 1 of the data axes do:
+ * they are its first ones. */
+int sw_mesh_line_contributors(const sw_mesh *mesh, sw_axis axis, int rank, int n_places);
+
+/* What the ranks of a line make of what each of them has. One without a micro-batch has nothing,
+ * and is given nothing. */
+typedef enum sw_share {
+    SW_SHARE_NOTHING,
+    SW_SHARE_GATHER, /* all of it, side by side in the order of ranks; zeros for who has nothing */
+    SW_SHARE_SUM,    /* its sum, in the order of ranks */
+    SW_SHARE_SUM_SLICE, /* the sum, cut into as many slices as there are ranks: to each its own */
+    SW_N_SHARES
+} sw_share;
+
+/* "gather", "sum", "sum of slices" */
+const char *sw_share_name(sw_share share);
+
 /* Ranks that run one program: those that stand at the same place of the axes along which programs
  * differ. */
 typedef struct sw_rank_class {

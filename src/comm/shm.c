@@ -28,6 +28,7 @@ static const sw_comm_vtable shm_vtable = {
     .reduce_acquire = sw_shm_reduce_acquire,
     .reduce_post = sw_shm_reduce_post,
     .reduce_sum = sw_shm_reduce_sum,
+    .share = sw_shm_share,
     .exchange = sw_shm_exchange,
     .close = close_shm,
 };

@@ -53,7 +53,22 @@ sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error 
 sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *err);
 sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device,
                             sw_number_kind numbers, sw_error *err);
+sw_status sw_shm_share(sw_comm *comm, const sw_collective *c, const sw_device *device,
+                       sw_number_kind numbers, sw_error *err);
 sw_status sw_shm_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err);
+
+/* The line that a collective goes along, and this rank's place on it. */
+static inline sw_line sw_shm_line(const sw_comm *comm, const sw_collective *c) {
+    return c->line.n ? c->line : (sw_line){comm->n_ranks, 0, 1};
+}
+static inline int sw_shm_place(const sw_comm *comm, sw_line line) {
+    return (comm->rank - line.first) / line.step;
+}
+
+/* A use of a buffer is there: all contributors have posted it, and it is what they say. Then it is
+ * read, and this rank is done with it. */
+sw_status sw_shm_use_begin(sw_comm *comm, const sw_collective *c, uint64_t *use, sw_error *err);
+void sw_shm_use_end(sw_comm *comm, const sw_collective *c, uint64_t use);
 
 /* Trap mode: turn a fault in a window into an error that names it. For this process, until it
  * ends. */

@@ -32,14 +32,20 @@ static sw_fingerprint fingerprint_of(sw_comm_operation operation, const sw_colle
                             .dtype = c->dtype,
                             .unit = c->unit,
                             .bytes = c->shard_bytes};
-    if (operation == SW_REDUCE) {
+    if (operation != SW_GATHER) {
         print.n_contributors = (uint32_t)c->n_contributors;
         print.accumulate = c->accumulate;
+        print.share = c->share;
     }
     const char *name = c->unit_name ? c->unit_name : "";
     size_t length = strnlen(name, SW_UNIT_BYTES - 1);
     memcpy(print.unit_name, name, length); /* the rest is zero: fingerprints are compared whole */
     return print;
+}
+
+/* What a use of a buffer is for. */
+static sw_comm_operation operation_of(const sw_collective *c) {
+    return c->share ? SW_SHARING : SW_REDUCE;
 }
 
 static void set_operation(sw_comm *comm, int lane, sw_comm_operation operation) {
@@ -66,9 +72,10 @@ static sw_status begin(sw_comm *comm, sw_comm_operation operation, sw_channel_ki
         c->shard_bytes < 0)
         return sw_fail(err, SW_BUG, "%s: channel %d, lane %d or %" PRId64 " bytes is out of range",
                        sw_operation_name(operation), c->channel, c->lane, c->shard_bytes);
-    if (kind == SW_CHANNEL_REDUCES && (c->n_contributors < 1 || c->n_contributors > comm->n_ranks))
+    const int n_ranks = sw_shm_line(comm, c).n;
+    if (kind == SW_CHANNEL_REDUCES && (c->n_contributors < 1 || c->n_contributors > n_ranks))
         return sw_fail(err, SW_BUG, "reduce with %d contributors of %d ranks", c->n_contributors,
-                       comm->n_ranks);
+                       n_ranks);
     uint32_t opened_for =
         atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->kind, memory_order_relaxed);
     if (opened_for != kind)
@@ -109,8 +116,9 @@ sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error 
     return status;
 }
 
-static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw_fingerprint *mine,
-                             sw_error *err) {
+static sw_status gather_from(sw_comm *comm, const sw_collective *c, sw_line line, int place,
+                             sw_fingerprint *mine, sw_error *err) {
+    const int peer = line.first + place * line.step;
     const sw_control_cell *cell = cell_of(comm, peer, c->channel);
     sw_shm_wait wait = {&cell->published, c->epoch + 1, peer, c->lane, c->channel, SW_GATHER, mine};
     sw_status status = sw_shm_wait_for(comm, &wait, err);
@@ -133,8 +141,8 @@ static sw_status gather_from(sw_comm *comm, const sw_collective *c, int peer, sw
         sw_comm_abort(comm, &own);
         return sw_fail(err, own.status, "%s", own.message);
     }
-    const char *source = c->window + c->offset + peer * c->rank_stride;
-    char *destination = c->destination ? (char *)c->destination + peer * c->shard_bytes : NULL;
+    const char *source = c->window + c->offset + place * c->rank_stride;
+    char *destination = c->destination ? (char *)c->destination + place * c->shard_bytes : NULL;
     bool lies_there = destination == source; /* an own slice may, and peers read it */
     if (status == SW_OK && destination && c->shard_bytes > 0 && !lies_there)
         sw_copy_past_caches(destination, source, (size_t)c->shard_bytes);
@@ -149,8 +157,9 @@ sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err) {
     sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
     sw_fingerprint mine =
         fingerprint_of(SW_GATHER, c, atomic_load_explicit(&cell->gathered, memory_order_relaxed));
-    for (int i = 0; i < comm->n_ranks && status == SW_OK; i++)
-        status = gather_from(comm, c, (comm->rank + i) % comm->n_ranks, &mine, err);
+    const sw_line line = sw_shm_line(comm, c);
+    for (int i = 0; i < line.n && status == SW_OK; i++)
+        status = gather_from(comm, c, line, (sw_shm_place(comm, line) + i) % line.n, &mine, err);
     if (status == SW_OK)
         atomic_fetch_add_explicit(&cell->gathered, 1, memory_order_relaxed);
     set_operation(comm, c->lane, SW_IDLE);
@@ -163,8 +172,10 @@ sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error 
         return status;
     uint64_t last_use =
         atomic_load_explicit(&cell_of(comm, comm->rank, c->channel)->posted, memory_order_relaxed);
-    sw_fingerprint mine = fingerprint_of(SW_REDUCE, c, last_use);
-    for (int r = 0; r < comm->n_ranks && status == SW_OK; r++) {
+    sw_fingerprint mine = fingerprint_of(operation_of(c), c, last_use);
+    const sw_line line = sw_shm_line(comm, c);
+    for (int i = 0; i < line.n && status == SW_OK; i++) {
+        const int r = line.first + i * line.step;
         sw_shm_wait wait = {&cell_of(comm, r, c->channel)->summed,
                             last_use,
                             r,
@@ -179,19 +190,19 @@ sw_status sw_shm_reduce_acquire(sw_comm *comm, const sw_collective *c, sw_error 
 }
 
 sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *err) {
-    sw_status status = begin(comm, SW_REDUCE, SW_CHANNEL_REDUCES, c, err);
+    sw_status status = begin(comm, operation_of(c), SW_CHANNEL_REDUCES, c, err);
     if (status != SW_OK)
         return status;
     sw_control_cell *cell = cell_of(comm, comm->rank, c->channel);
     uint64_t use = atomic_load_explicit(&cell->summed, memory_order_relaxed) + 1;
     if (atomic_load_explicit(&cell->posted, memory_order_relaxed) >= use ||
-        comm->rank >= c->n_contributors) {
+        sw_shm_place(comm, sw_shm_line(comm, c)) >= c->n_contributors) {
         status = sw_fail(err, SW_BUG,
                          "rank %d posts unit \"%s\" twice, or contributes without being one of the "
                          "%d contributors",
                          comm->rank, c->unit_name, c->n_contributors);
     } else {
-        sw_fingerprint print = fingerprint_of(SW_REDUCE, c, use);
+        sw_fingerprint print = fingerprint_of(operation_of(c), c, use);
         sw_print_store(&cell->print, &print);
         atomic_store(&cell->posted, use);
         sw_control_ring(&comm->control->rank[comm->rank]);
@@ -202,7 +213,7 @@ sw_status sw_shm_reduce_post(sw_comm *comm, const sw_collective *c, sw_error *er
 
 /* Contributions to one slice, and what sums them. */
 typedef struct fold_work {
-    const sw_comm *comm;
+    int place; /* of this rank on the line: its slice */
     const sw_collective *c;
     const sw_device *device; /* one thread of it */
     sw_kernel_fn fold, square;
@@ -218,8 +229,8 @@ static void fold_block(const fold_work *w, int64_t first, int64_t n, char *sum) 
     const sw_collective *c = w->c;
     int64_t size = sw_dtype_bytes(c->dtype);
     for (int r = 0; r < c->n_contributors; r++) {
-        char *source = c->window + c->offset + r * c->rank_stride + w->comm->rank * c->shard_bytes +
-                       first * size;
+        char *source =
+            c->window + c->offset + r * c->rank_stride + w->place * c->shard_bytes + first * size;
         sw_kernel_call call = {.operand = {source, sum},
                                .dim = {n},
                                .accumulate = r > 0 || c->accumulate ? 1u << SUM : 0};
@@ -257,35 +268,49 @@ static void fold_task(void *arg, int64_t task, int worker) {
     pthread_mutex_unlock(&w->lock);
 }
 
-sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device,
-                            sw_number_kind numbers, sw_error *err) {
-    sw_status status = begin(comm, SW_REDUCE, SW_CHANNEL_REDUCES, c, err);
+sw_status sw_shm_use_begin(sw_comm *comm, const sw_collective *c, uint64_t *use, sw_error *err) {
+    const sw_comm_operation operation = operation_of(c);
+    sw_status status = begin(comm, operation, SW_CHANNEL_REDUCES, c, err);
     if (status != SW_OK)
         return status;
-    sw_control_cell *own = cell_of(comm, comm->rank, c->channel);
-    uint64_t use = atomic_load_explicit(&own->summed, memory_order_relaxed) + 1;
-    sw_fingerprint mine = fingerprint_of(SW_REDUCE, c, use);
-    for (int r = 0; r < c->n_contributors && status == SW_OK; r++) {
+    const sw_control_cell *own = cell_of(comm, comm->rank, c->channel);
+    *use = atomic_load_explicit(&own->summed, memory_order_relaxed) + 1;
+    sw_fingerprint mine = fingerprint_of(operation, c, *use);
+    const sw_line line = sw_shm_line(comm, c);
+    for (int i = 0; i < c->n_contributors && status == SW_OK; i++) {
+        const int r = line.first + i * line.step;
         const sw_control_cell *cell = cell_of(comm, r, c->channel);
-        sw_shm_wait wait = {&cell->posted, use, r, c->lane, c->channel, SW_REDUCE, &mine};
+        sw_shm_wait wait = {&cell->posted, *use, r, c->lane, c->channel, operation, &mine};
         status = sw_shm_wait_for(comm, &wait, err);
         if (status == SW_OK)
             status = compare(comm, r, c->channel, &mine, &cell->print, err);
     }
-    if (status == SW_OK) {
-        fold_work work = {.comm = comm,
-                          .c = c,
-                          .device = device->alone,
-                          .fold = sw_device_kernel(device, numbers, SW_KERNEL_FOLD),
-                          .square = sw_device_kernel(device, numbers, SW_KERNEL_SQUARES),
-                          .lock = PTHREAD_MUTEX_INITIALIZER};
-        sw_parallel(device, (c->shard_bytes + FOLD_TASK_BYTES - 1) / FOLD_TASK_BYTES, fold_task,
-                    &work);
-        atomic_store(&own->summed, use);
-        sw_control_ring(&comm->control->rank[comm->rank]);
-    }
-    set_operation(comm, c->lane, SW_IDLE);
+    if (status != SW_OK)
+        set_operation(comm, c->lane, SW_IDLE);
     return status;
+}
+
+void sw_shm_use_end(sw_comm *comm, const sw_collective *c, uint64_t use) {
+    atomic_store(&cell_of(comm, comm->rank, c->channel)->summed, use);
+    sw_control_ring(&comm->control->rank[comm->rank]);
+    set_operation(comm, c->lane, SW_IDLE);
+}
+
+sw_status sw_shm_reduce_sum(sw_comm *comm, const sw_collective *c, const sw_device *device,
+                            sw_number_kind numbers, sw_error *err) {
+    uint64_t use;
+    sw_status status = sw_shm_use_begin(comm, c, &use, err);
+    if (status != SW_OK)
+        return status;
+    fold_work work = {.place = sw_shm_place(comm, sw_shm_line(comm, c)),
+                      .c = c,
+                      .device = device->alone,
+                      .fold = sw_device_kernel(device, numbers, SW_KERNEL_FOLD),
+                      .square = sw_device_kernel(device, numbers, SW_KERNEL_SQUARES),
+                      .lock = PTHREAD_MUTEX_INITIALIZER};
+    sw_parallel(device, (c->shard_bytes + FOLD_TASK_BYTES - 1) / FOLD_TASK_BYTES, fold_task, &work);
+    sw_shm_use_end(comm, c, use);
+    return SW_OK;
 }
 
 sw_status sw_shm_exchange(sw_comm *comm, const void *mine, void *all, size_t bytes, sw_error *err) {

@@ -28,6 +28,14 @@ static void describe(const sw_fingerprint *print, char *text, size_t bytes) {
                  " bytes of %s a rank)",
                  print->unit, print->unit_name, print->sequence, print->bytes,
                  sw_dtype_name((sw_dtype)print->dtype));
+    else if (print->operation == SW_SHARING)
+        snprintf(
+            text, bytes,
+            "%s of a value of unit %" PRId64 " \"%s\" (sequence %" PRIu64 ", %" PRId64
+            " bytes of %s a rank, %" PRIu32 " contributors)",
+            sw_share_name(print->share < SW_N_SHARES ? (sw_share)print->share : SW_SHARE_NOTHING),
+            print->unit, print->unit_name, print->sequence, print->bytes,
+            sw_dtype_name((sw_dtype)print->dtype), print->n_contributors);
     else
         snprintf(text, bytes,
                  "reduce of unit %" PRId64 " \"%s\" (sequence %" PRIu64 ", %" PRId64

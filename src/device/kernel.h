@@ -161,6 +161,9 @@
      * fp32 or bf16 ---- */                                                                        \
     /* sum = source, or sum += source */                                                           \
     X(FOLD, "fold", "source R[n], sum R[n]+", "n", "")                                             \
+    /* The same of values that ranks share, and their sum rounded once */                          \
+    X(FOLD_VALUES, "fold_values", "source A[n], sum R[n]+", "n", "")                               \
+    X(ROUND_SUM, "round_sum", "sum R[n], y A[n]*", "n", "")                                        \
     /* Squares of each block of SW_BLOCK in double in a fixed order, each block's sum added        \
      * exactly */                                                                                  \
     X(SQUARES, "squares", "gradient R[n], sum wide[1]!", "n", "")                                  \

@@ -150,6 +150,80 @@ static sw_status reduce_rounds(sw_comm *comm, void *arg, sw_error *err) {
     return p->n_rounds > 0 ? sum_and_check(comm, &last, p->n_rounds - 1, err) : SW_OK;
 }
 
+/* ---- share: along a line of ranks, in places that two buffers of each take in turn ---- */
+
+static sw_status check_shared(const sw_collective *c, int place, const double *taken, int k,
+                              sw_error *err) {
+    const int64_t n = c->shard_bytes / (int64_t)sizeof *taken;
+    for (int r = 0; r < c->line.n && c->share == SW_SHARE_GATHER; r++)
+        for (int64_t i = 0; i < n; i++)
+            RANK_CHECK(taken[r * n + i] == (r < c->n_contributors ? value_of(r, i, k) : 0));
+    for (int64_t i = 0; i < n && c->share != SW_SHARE_GATHER; i++) {
+        double expected = 0;
+        for (int r = 0; r < c->n_contributors; r++)
+            expected += value_of(r, c->share == SW_SHARE_SUM_SLICE ? place * n + i : i, k);
+        RANK_CHECK(taken[i] == expected);
+    }
+    return SW_OK;
+}
+
+/* Lines of all ranks, or, of an even number of them, of two along an axis whose neighbours lie next
+ * to each other or half of all ranks apart: every line does the same by itself. Doubles, of which a
+ * block has an odd number. */
+static sw_status share_rounds(sw_comm *comm, void *arg, sw_error *err) {
+    enum { MOST = 131, SLOT = 8 * MOST };
+    const plan *p = arg;
+    const int n_ranks = sw_comm_size(comm), me = sw_comm_rank(comm);
+    const sw_line lines[] = {{n_ranks, 0, 1},
+                             {2, me / 2 * 2, 1},
+                             {2, n_ranks > 1 ? me % (n_ranks / 2) : 0, n_ranks / 2}};
+    uint64_t seed = p->seed, noise = p->seed + 1 + (uint64_t)me;
+    sw_window window;
+    double taken[SLOT];
+    RANK_TRY(comm->vtable->window_create(
+        comm, "values", (int64_t)n_ranks * 6 * SLOT * (int64_t)sizeof(double), &window, err));
+    for (int channel = 0; channel < 6; channel++)
+        RANK_TRY(comm->vtable->channel_open(comm, channel, SW_CHANNEL_REDUCES, err));
+    for (int k = 0; k < p->n_rounds; k++) {
+        const int which = n_ranks % 2 ? 0 : (int)(comm_random(&seed) % 3),
+                  channel = 2 * which + k % 2;
+        const sw_line line = lines[which];
+        const int place = (me - line.first) / line.step;
+        sw_collective c = {.channel = channel,
+                           .unit = 2,
+                           .unit_name = "layers.2",
+                           .dtype = SW_F64,
+                           .line = line,
+                           .share = SW_SHARE_GATHER + (sw_share)(comm_random(&seed) % 3),
+                           .shard_bytes =
+                               (int64_t)(comm_random(&seed) % MOST) * (int64_t)sizeof(double),
+                           .offset = channel * SLOT * (int64_t)sizeof(double),
+                           .rank_stride = line.step * 6 * SLOT * (int64_t)sizeof(double),
+                           .n_contributors = 1 + (int)(comm_random(&seed) % (uint32_t)line.n)};
+        const bool is_active = place < c.n_contributors, is_idle = comm_random(&noise) % 8 == 0;
+        c.window = window.base + line.first * 6 * SLOT * (int64_t)sizeof(double);
+        c.destination = is_idle ? NULL : taken;
+        if (is_active) {
+            RANK_TRY(comm->vtable->reduce_acquire(comm, &c, err));
+            double *own = (double *)(c.window + c.offset + place * c.rank_stride);
+            const int64_t n =
+                c.shard_bytes / (int64_t)sizeof *own * (c.share == SW_SHARE_SUM_SLICE ? line.n : 1);
+            for (int64_t i = 0; i < n; i++)
+                own[i] = value_of(place, i, k);
+            sometimes_sleep(&noise);
+            RANK_TRY(comm->vtable->reduce_post(comm, &c, err));
+        }
+        sometimes_sleep(&noise);
+        for (int i = 0; i < SLOT; i++)
+            taken[i] = -7;
+        RANK_TRY(comm->vtable->share(comm, &c, comm_test_device(), SW_NUMBERS_F64, err));
+        if (!is_idle)
+            RANK_TRY(check_shared(&c, place, taken, k, err));
+        RANK_CHECK(!is_idle || taken[0] == -7);
+    }
+    return SW_OK;
+}
+
 /* ---- exchange ---- */
 
 static sw_status exchange_rounds(sw_comm *comm, void *arg, sw_error *err) {
@@ -295,6 +369,11 @@ static void a_reduce_sums_the_contributors_and_nobody_else(void **state) {
     run_everywhere(reduce_rounds, (plan){.seed = 3, .n_rounds = 150});
 }
 
+static void ranks_of_a_line_share_what_each_has(void **state) {
+    (void)state;
+    run_everywhere(share_rounds, (plan){.seed = 5, .n_rounds = 200});
+}
+
 static void two_lanes_of_a_rank_get_along(void **state) {
     (void)state;
     run_everywhere(rounds_of_two_lanes, (plan){.n_rounds = 100, .copies = true});
@@ -310,6 +389,7 @@ int main(void) {
         cmocka_unit_test(a_view_shows_every_owners_slice),
         cmocka_unit_test(a_copy_holds_every_owners_slice),
         cmocka_unit_test(a_reduce_sums_the_contributors_and_nobody_else),
+        cmocka_unit_test(ranks_of_a_line_share_what_each_has),
         cmocka_unit_test(two_lanes_of_a_rank_get_along),
         cmocka_unit_test(an_exchange_brings_what_each_rank_gave),
     };

@@ -50,6 +50,30 @@ static void a_flat_group_is_the_shard_axis_alone(void **state) {
     assert_string_equal(sw_axis_name(SW_AXIS_SHARD), "shard");
 }
 
+/* The ranks of a line differ in one coordinate, and those of them that have a micro-batch are its
+ * first. */
+static void a_line_is_the_ranks_along_an_axis(void **state) {
+    (void)state;
+    sw_mesh mesh = three_by_four();
+    for (int rank = 0; rank < mesh.n_ranks; rank++)
+        for (int axis = 0; axis < SW_N_AXES; axis++) {
+            sw_line line = sw_mesh_line(&mesh, (sw_axis)axis, rank);
+            assert_int_equal(line.n, mesh.size[axis]);
+            for (int i = 0; i < line.n; i++) {
+                int other = line.first + i * line.step;
+                assert_int_equal(sw_mesh_coordinate(&mesh, (sw_axis)axis, other), i);
+                for (int a = 0; a < SW_N_AXES; a++)
+                    assert_true(a == axis || sw_mesh_coordinate(&mesh, (sw_axis)a, other) ==
+                                                 sw_mesh_coordinate(&mesh, (sw_axis)a, rank));
+            }
+            for (int n_places = 0; n_places <= mesh.n_ranks; n_places++) {
+                int n = sw_mesh_line_contributors(&mesh, (sw_axis)axis, rank, n_places);
+                for (int i = 0; i < line.n; i++)
+                    assert_int_equal(i < n, line.first + i * line.step < n_places);
+            }
+        }
+}
+
 /* Ranks at one place of the axes along which programs differ are of one class, whatever their other
  * coordinates. */
 static void a_class_is_a_place_of_the_axes_along_which_programs_differ(void **state) {
@@ -122,6 +146,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_has_one_coordinate_on_each_axis),
         cmocka_unit_test(a_flat_group_is_the_shard_axis_alone),
+        cmocka_unit_test(a_line_is_the_ranks_along_an_axis),
         cmocka_unit_test(a_class_is_a_place_of_the_axes_along_which_programs_differ),
         cmocka_unit_test(lines_say_which_ranks_and_where),
         cmocka_unit_test(every_micro_batch_is_dealt_once),

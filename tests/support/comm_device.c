@@ -1,4 +1,4 @@
-/* comm_device.c: FOLD and SQUARES, element by element. */
+/* comm_device.c: FOLD, SQUARES and what sums values, element by element. */
 #include "support/comm_device.h"
 
 #include <string.h>
@@ -28,6 +28,10 @@ static void copy(const sw_device *device, void *to, const void *from, int64_t by
     memcpy(to, from, (size_t)bytes);
 }
 
+static void store_double(const sw_device *device, const sw_kernel_call *call) {
+    copy(device, call->operand[1], call->operand[0], call->dim[0] * (int64_t)sizeof(double));
+}
+
 const sw_device *comm_test_device(void) {
     static const sw_kernel_fn kernels[SW_N_NUMBER_KINDS][SW_N_KERNELS] = {
         [SW_NUMBERS_F32][SW_KERNEL_FOLD] = fold_float,
@@ -36,6 +40,8 @@ const sw_device *comm_test_device(void) {
         [SW_NUMBERS_BF16][SW_KERNEL_SQUARES] = squares_float,
         [SW_NUMBERS_F64][SW_KERNEL_FOLD] = fold_double,
         [SW_NUMBERS_F64][SW_KERNEL_SQUARES] = squares_double,
+        [SW_NUMBERS_F64][SW_KERNEL_FOLD_VALUES] = fold_double,
+        [SW_NUMBERS_F64][SW_KERNEL_ROUND_SUM] = store_double,
     };
     static const sw_device device = {.name = "test",
                                      .kernel_set = "test",

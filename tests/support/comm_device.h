@@ -1,5 +1,5 @@
-/* comm_device.h: a device with two kernels, FOLD and SQUARES, for tests of transports that need no
- * other. */
+/* comm_device.h: a device with the kernels that transports call, for tests that need no other: FOLD
+ * and SQUARES, and in doubles FOLD_VALUES and ROUND_SUM. */
 #ifndef SW_TESTS_SUPPORT_COMM_DEVICE_H
 #define SW_TESTS_SUPPORT_COMM_DEVICE_H
 

@@ -432,6 +432,16 @@ device_case device_make(sw_arena *arena, sw_kernel kernel, const device_shape *s
         ADD(REAL, block, IN, "");
         ADD(REAL, block, OUT, "+");
         break;
+    case SW_KERNEL_FOLD_VALUES:
+        DIMS(n * C);
+        ADD(ACTIVATION, n * C, IN, "");
+        ADD(REAL, n * C, OUT, "+");
+        break;
+    case SW_KERNEL_ROUND_SUM:
+        DIMS(n * C);
+        ADD(REAL, n * C, IN, "");
+        ADD(ACTIVATION, n * C, OUT, "");
+        break;
 #define OPTIMIZER(NAME, ...) \
     case SW_KERNEL_##NAME:   \
         return make_optimizer(arena, kernel, SW_OPTIMIZER_##NAME, block, seed);
