@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/condition.h"
@@ -183,10 +182,9 @@ sw_status sw_saving_open(const sw_saving_options *options, sw_comm *comm, sw_sav
         int code = pthread_create(&s->thread, NULL, work, s);
         s->has_thread = code == 0;
         if (code)
-            status = sw_fail(err, SW_NO_MEMORY,
-                             "rank %d: the thread that saves could not be started: %s; raise the "
-                             "limit on processes",
-                             comm->rank, strerror(code));
+            status =
+                sw_fail_call(err, SW_CALL_PROCESS, code,
+                             "rank %d: the thread that saves could not be started", comm->rank);
     }
     if (status)
         sw_saving_close(s);

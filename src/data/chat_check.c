@@ -10,11 +10,12 @@
 #include "tokenizer/unicode.h"
 
 typedef enum key_class {
-    KEY_KNOWN,  /* role, content, and what was read already */
-    KEY_USED,   /* the template speaks of it */
-    KEY_UNREAD, /* no harm in that */
-    KEY_LOST,   /* it says something that would be lost */
-    KEY_SLIP    /* it is nearly a known one */
+    KEY_KNOWN,   /* role, content, and what was read already */
+    KEY_USED,    /* the template speaks of it */
+    KEY_UNREAD,  /* no harm in that */
+    KEY_LOST,    /* it says something that would be lost */
+    KEY_LEARNED, /* it says whether the message is learned, which false does too */
+    KEY_SLIP     /* it is nearly a known one */
 } key_class;
 
 struct sw_chat_key {
@@ -46,11 +47,12 @@ static key_class class_of(const sw_chat *chat, const char *name, bool with_tools
     static const char *const read[] = {"role", "content", "weight", "train", NULL};
     static const char *const thoughts[] = {"reasoning_content", "thinking", "reasoning", NULL};
     static const char *const lost[] = {
-        "tool_calls", "function_call", "tools",         "functions", "documents", "refusal",
-        "image",      "images",        "audio",         "audios",    "video",     "videos",
-        "loss",       "loss_mask",     "loss_weight",   "mask",      "masked",    "trainable",
-        "training",   "train_detail",  "chosen",        "rejected",  "labels",    "ignore",
-        "learn",      "supervised",    "train_on_turn", NULL};
+        "tool_calls", "function_call", "tools",  "functions", "documents", "refusal", "image",
+        "images",     "audio",         "audios", "video",     "videos",    "mask",    "masked",
+        "ignore",     "labels",        "chosen", "rejected",  NULL};
+    static const char *const learned[] = {
+        "loss",         "loss_mask", "loss_weight", "trainable",     "training",
+        "train_detail", "learn",     "supervised",  "train_on_turn", NULL};
     static const char *const harmless[] = {"name",      "id",   "tool_call_id", "type",  "source",
                                            "timestamp", "lang", "language",     "index", NULL};
     static const char *const known[] = {
@@ -69,6 +71,8 @@ static key_class class_of(const sw_chat *chat, const char *name, bool with_tools
     }
     if (is_one_of(name, lost))
         return KEY_LOST;
+    if (is_one_of(name, learned))
+        return KEY_LEARNED;
     if (!is_one_of(name, harmless) && strlen(name) < 48 &&
         (*meant = sw_unread_key_meant(name, known, N_KNOWN)) != NULL)
         return KEY_SLIP;
@@ -124,6 +128,13 @@ static sw_status check_key(const sw_chat *chat, const sw_chat_template *t, sw_ch
                        "a template that writes it "
                        "(data.chat_template, --chat-template)",
                        number, name, t->source);
+    case KEY_LEARNED:
+        if (is_empty(value) && !json_is_false(value))
+            return SW_OK;
+        return sw_fail(err, SW_BAD_FILE,
+                       "message %d: `%s` is not read; write `train: false` into messages that are "
+                       "not to be learned, and leave `%s` out",
+                       number, name, name);
     case KEY_SLIP:
         return sw_fail(err, SW_BAD_FILE, "message %d: the key `%s` is unknown; did you mean `%s`?",
                        number, name, key->meant);
@@ -198,18 +209,26 @@ sw_status sw_chat_check_keys(const sw_chat *chat, sw_chat_keys *keys, const sw_c
 
 /* ---- what came out ---- */
 
-/* Has the value a character that a template would not trim away? */
+/* Has the value a character that a template would not trim away? Of a part, its text counts where
+ * it has one, and the word that says what it is counts never. */
 static bool says_something(const json_t *value) {
-    const char *at = json_string_value(value), *end = at + json_string_length(value);
+    const char *at = json_string_value(value), *end = at + json_string_length(value), *name;
+    const json_t *text = json_object_get(value, "text");
     size_t i;
     json_t *part;
+    if (json_is_number(value) || text)
+        return !text || says_something(text);
     while (at && at < end) {
         const uint32_t c = sw_utf8_next(&at);
         if (!sw_unicode_is_space(c) && !(c >= 0x1C && c <= 0x1F))
             return true;
     }
     json_array_foreach(value, i, part) {
-        if (says_something(json_is_object(part) ? json_object_get(part, "text") : part))
+        if (says_something(part))
+            return true;
+    }
+    json_object_foreach((json_t *)value, name, part) {
+        if (strcmp(name, "type") != 0 && says_something(part))
             return true;
     }
     return false;

@@ -126,6 +126,9 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
         {"video", "only text is trained on"},
         {"videos", "only text is trained on"},
         {"loss_mask", "write `train: false` into the messages that are not to be learned"},
+        {"loss_weight", "write `weight: 0` for a row that is not to be learned"},
+        {"trainable", "write `train: false` for a row that is not to be learned"},
+        {"training", "write `train: false` for a row that is not to be learned"},
     };
     static const char *const near[] = {
         "prompt", "completion", "messages",  "conversations", "instruction",         "output",

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/reason.h"
 #include "comm/control.h"
 #include "launch/watch.h"
 
@@ -321,10 +322,9 @@ sw_status sw_lanes_start(sw_executor *e, sw_error *err) {
         rest(e, lane);
         int code = pthread_create(&e->lane[lane].thread, NULL, go_on, &e->lane[lane]);
         if (code)
-            return sw_fail(err, SW_NO_MEMORY,
-                           "rank %d: the communication lane's thread could not be started: %s; "
-                           "raise the limit on processes",
-                           e->comm->rank, strerror(code));
+            return sw_fail_call(err, SW_CALL_PROCESS, code,
+                                "rank %d: the communication lane's thread could not be started",
+                                e->comm->rank);
         e->lane[lane].has_thread = true;
     }
     return SW_OK;

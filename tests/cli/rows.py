@@ -146,6 +146,10 @@ for row, *words in [
     ({'system': 'One word.', 'prompt': 'What?', 'completion': ' Ebb.'}, 'line 2', '`system`'),
     ({'prompt': 'What?', 'completion': ' Ebb.', 'rejected': ' No.'}, 'line 2', '`rejected`'),
     ({'messages': [USER, {**SAYS, 'labels': 0}]}, 'line 2', '`labels`'),
+    *[({'messages': [USER, {**SAYS, key: value}]}, 'line 2', f'`{key}`', '`train: false`')
+      for key in ('loss', 'training', 'trainable', 'train_on_turn') for value in (False, 0, True)],
+    ({'messages': [USER, SAYS], 'training': False}, 'line 2', '`training`', '`train: false`'),
+    ({'messages': [USER, SAYS], 'loss_weight': 0}, 'line 2', '`loss_weight`', '`weight: 0`'),
     ({'messages': [USER, {**SAYS, 'role': ''}]}, 'line 2', 'message 2', '`role`'),
     ({'tools': {'name': 'tide'}, 'messages': [USER,
                                               SAYS]}, 'line 2', '`tools`', 'a list of objects'),
@@ -155,7 +159,8 @@ for row, *words in [
     done = tokenize(CHATML, rows_file({'messages': [USER, SAYS]}, row), code=3)
     check(all(word in done.stderr for word in words), words, 'not all in', done.stderr)
 for row in ({'tools': [], 'messages': [USER, {**SAYS, 'tool_calls': None}]},
-            {'messages': [USER, {**SAYS, 'tool_calls': [], 'refusal': None}]}):
+            {'messages': [USER, {**SAYS, 'tool_calls': [], 'refusal': None}]},
+            {'messages': [USER, {**SAYS, 'loss': None, 'mask': False}]}):
     check(
         tokenize(CHATML, rows_file(row))[:2] == tokenize(CHATML,
                                                          rows_file({'messages': [USER, SAYS]}))[:2],
@@ -214,6 +219,12 @@ done = tokenize(tulu,
 check(
     'message 1' in done.stderr and 'system' in done.stderr and 'chat_template.jinja' in done.stderr,
     done.stderr)
+
+for content in ({'text': 'Ebbing.'}, {'value': 'Ebbing.'}, {'height': 3}, {'at': ['Brae']},
+                [{'type': 'text', 'content': 'Ebbing.'}]):  # the format writes texts of parts
+    done = tokenize(CHATML, rows_file({'messages': [USER, {**SAYS, 'content': content}]}),
+                    '--chat-format', 'chatml', code=3)
+    check('message 2' in done.stderr and 'would be lost' in done.stderr, content, done.stderr)
 
 parts = tokenizer(
     'begins-with-bos',
