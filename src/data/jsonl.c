@@ -260,31 +260,37 @@ sw_status sw_jsonl_begin(sw_jsonl *rows, const char *name, const char *text, int
                : SW_OK;
 }
 
-sw_status sw_jsonl_next(sw_jsonl *rows, sw_jsonl_row *row, bool *is_end, sw_error *err) {
-    *is_end = false;
-    for (;;) {
-        if (rows->at == rows->end) {
-            *is_end = true;
-            return SW_OK;
-        }
+bool sw_jsonl_next_line(sw_jsonl *rows, sw_slice *line) {
+    while (rows->at < rows->end) {
         const char *end = memchr(rows->at, '\n', (size_t)(rows->end - rows->at));
-        sw_row_reader r = {{.name = rows->name,
-                            .line = rows->line + 1,
-                            .offset = rows->offset + (rows->at - rows->text),
-                            .first = rows->at,
-                            .at = rows->at,
-                            .end = end ? end : rows->end,
-                            .err = err},
-                           .rows = rows};
+        sw_json_cursor from = {.at = rows->at, .end = end ? end : rows->end};
+        *line = (sw_slice){from.at, from.end - from.at};
         rows->at = end ? end + 1 : rows->end;
         rows->line++;
-        sw_json_cursor_blanks(&r.json);
-        if (r.json.at == r.json.end)
-            continue;
-        sw_status status = read_line(&r, row);
-        rows->n_rows += status == SW_OK;
-        return status;
+        sw_json_cursor_blanks(&from);
+        if (from.at < from.end)
+            return true;
     }
+    return false;
+}
+
+sw_status sw_jsonl_next(sw_jsonl *rows, sw_jsonl_row *row, bool *is_end, sw_error *err) {
+    sw_slice line;
+    *is_end = !sw_jsonl_next_line(rows, &line);
+    if (*is_end)
+        return SW_OK;
+    const char *end = line.text + line.bytes;
+    sw_row_reader r = {{.name = rows->name,
+                        .line = rows->line,
+                        .offset = rows->offset + (line.text - rows->text),
+                        .first = line.text,
+                        .at = line.text,
+                        .end = end,
+                        .err = err},
+                       .rows = rows};
+    sw_status status = read_line(&r, row);
+    rows->n_rows += status == SW_OK;
+    return status;
 }
 
 sw_status sw_jsonl_check_rows(const sw_jsonl *rows, sw_error *err) {

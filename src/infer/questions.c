@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/file_format.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "data/json_document.h"
+#include "data/jsonl.h"
 
 enum { MOST_CHOICES = 64 };
 
@@ -133,13 +132,6 @@ static sw_status read_question(reader *r, const char *line, int64_t n_bytes, sw_
     return status;
 }
 
-static bool is_blank(const char *line, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (!strchr(" \t\r", line[i]))
-            return false;
-    return true;
-}
-
 sw_status sw_questions_read(const char *path, sw_codec *codec, int64_t max_positions,
                             sw_questions *questions, sw_error *err) {
     reader r = {
@@ -150,17 +142,13 @@ sw_status sw_questions_read(const char *path, sw_codec *codec, int64_t max_posit
     sw_status status = sw_file_read(path, INT64_C(1) << 31, &text, &n_bytes, err);
     if (status)
         return status;
-    status = sw_file_expect(path, text, n_bytes, n_bytes, SW_FILE_JSON_LINES, err);
-    if (!status && sw_is_json_list(text, n_bytes))
-        status = sw_json_document_refuse(path, text, n_bytes, err);
-    for (const char *line = text, *end = text + n_bytes; line < end && !status;) {
-        const char *stop = memchr(line, '\n', (size_t)(end - line));
-        stop = stop ? stop : end;
-        r.line++;
-        if (!is_blank(line, stop - line))
-            status = read_question(&r, line, stop - line, err);
-        line = stop + 1;
+    sw_jsonl lines = {0};
+    status = sw_jsonl_begin(&lines, path, text, n_bytes, NULL, err);
+    for (sw_slice line; !status && sw_jsonl_next_line(&lines, &line);) {
+        r.line = lines.line;
+        status = read_question(&r, line.text, line.bytes, err);
     }
+    sw_jsonl_end(&lines);
     if (!status && !questions->n_questions)
         status = sw_fail(err, SW_BAD_FILE, "%s: holds no question", path);
     free(text);
