@@ -13,7 +13,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     sw_error err;
     int64_t file_bytes = (int64_t)n_bytes,
             seen = file_bytes < SW_NPY_MAX_PREFIX ? file_bytes : SW_NPY_MAX_PREFIX;
-    if (sw_npy_parse("input", data, seen, file_bytes, &npy, &err) != SW_OK) {
+    sw_status plain = sw_npy_parse("input", data, seen, file_bytes, &npy, &err);
+    sw_status marks = sw_npy_parse_marks("input", data, seen, file_bytes, &npy, &err);
+    assert(plain != SW_OK || marks == SW_OK); /* which takes bool too */
+    if (marks != SW_OK) {
         assert(err.status == SW_BAD_FILE && err.message[0]);
         return 0;
     }

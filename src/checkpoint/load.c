@@ -180,7 +180,8 @@ done:
 bool sw_checkpoint_was_replaced(const sw_checkpoint *c) {
     struct stat read, now;
     return c->folder >= 0 && fstat(c->folder, &read) == 0 &&
-           (stat(c->path, &now) != 0 || now.st_dev != read.st_dev || now.st_ino != read.st_ino);
+           (stat(c->path, &now) != 0 ? errno == ENOENT || errno == ENOTDIR
+                                     : now.st_dev != read.st_dev || now.st_ino != read.st_ino);
 }
 
 sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_error *err) {
@@ -197,6 +198,8 @@ sw_status sw_checkpoint_open(const char *path, sw_checkpoint **checkpoint, sw_er
         *checkpoint = NULL;
         if (status != SW_BAD_FILE || !was_replaced)
             return status;
+        if (stat(path, &info) != 0 && errno != ENOENT && errno != ENOTDIR)
+            return sw_cannot_read(path, errno, err);
         if (stat(path, &info) != 0)
             return sw_fail(err, status,
                            "%s: was removed while it was opened; take another checkpoint", path);

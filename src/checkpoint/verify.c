@@ -98,5 +98,7 @@ sw_status sw_checkpoint_open_good(const char *path, int n_threads, sw_checkpoint
         sw_checkpoint_close(*checkpoint);
         *checkpoint = NULL;
     }
-    return was_replaced ? sw_fail_within(err, "it was replaced while it was read") : status;
+    return status == SW_BAD_FILE && was_replaced
+               ? sw_fail_within(err, "it was replaced while it was read")
+               : status;
 }

@@ -11,15 +11,18 @@
 
 enum { CHECK_BYTES = 1 << 20, READ_BYTES = 16 << 10 };
 
+/* are_marks: its numbers are 0 and 1. */
 static sw_status read_header(sw_token_file *file, int descriptor, int64_t file_bytes,
-                             sw_error *err) {
+                             bool are_marks, sw_error *err) {
     int64_t n_bytes = file_bytes < SW_NPY_MAX_PREFIX ? file_bytes : SW_NPY_MAX_PREFIX;
     uint8_t prefix[SW_NPY_MAX_PREFIX];
     sw_status status = sw_file_read_at(descriptor, file->path, prefix, n_bytes, 0, err);
     if (status != SW_OK)
         return status;
     sw_npy npy;
-    if ((status = sw_npy_parse(file->path, prefix, n_bytes, file_bytes, &npy, err)) != SW_OK)
+    status = are_marks ? sw_npy_parse_marks(file->path, prefix, n_bytes, file_bytes, &npy, err)
+                       : sw_npy_parse(file->path, prefix, n_bytes, file_bytes, &npy, err);
+    if (status != SW_OK)
         return status;
     file->dtype = npy.dtype;
     file->data_first = npy.first;
@@ -107,7 +110,8 @@ sw_status sw_token_file_check(const char *path, bool is_text, const sw_token_rul
     }
     if (is_text && (status = refuse_pointer(path, descriptor, file_bytes, err)) != SW_OK)
         goto done;
-    if (!is_text && (status = read_header(file, descriptor, file_bytes, err)) != SW_OK)
+    if (!is_text &&
+        (status = read_header(file, descriptor, file_bytes, rule->limit == 2, err)) != SW_OK)
         goto done;
     if (file->n_tokens == 0) {
         status = sw_fail(err, SW_BAD_FILE, "%s: is empty (an array of 0 elements)", path);
@@ -135,7 +139,7 @@ sw_status sw_token_file_describe(const char *path, int64_t largest, sw_token_fil
     if (status != SW_OK)
         return status;
     *file = (sw_token_file){.path = path, .largest_id = largest};
-    status = read_header(file, descriptor, file_bytes, err);
+    status = read_header(file, descriptor, file_bytes, false, err);
     close(descriptor);
     return status;
 }

@@ -17,6 +17,7 @@
 typedef struct cursor {
     const char *name; /* of the file, for messages */
     const char *at, *end;
+    bool takes_bool; /* whose bytes are 0 and 1 */
     sw_error *err;
 } cursor;
 
@@ -91,6 +92,10 @@ static sw_status take_descr(cursor *c, sw_dtype *dtype) {
     sw_status status = take_word(c, "the text of 'descr'", word);
     if (status != SW_OK)
         return status;
+    if (c->takes_bool && strcmp(word, "|b1") == 0) {
+        *dtype = SW_U8;
+        return SW_OK;
+    }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(word, known[i].descr) == 0) {
             *dtype = known[i].dtype;
@@ -186,8 +191,8 @@ static sw_status parse_dict(cursor *c, sw_npy *npy) {
     return c->at == c->end ? SW_OK : not_a_header(c, "spaces and a newline after '}'");
 }
 
-sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, int64_t file_bytes,
-                       sw_npy *npy, sw_error *err) {
+static sw_status parse(const char *name, const uint8_t *bytes, int64_t n_bytes, int64_t file_bytes,
+                       bool takes_bool, sw_npy *npy, sw_error *err) {
     sw_status status = sw_file_expect(name, bytes, n_bytes, file_bytes, SW_FILE_NPY, err);
     if (status != SW_OK)
         return status;
@@ -219,7 +224,7 @@ sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, 
 
     *npy = (sw_npy){.first = header_first + header_bytes};
     cursor c = {name, (const char *)bytes + header_first,
-                (const char *)bytes + header_first + header_bytes, err};
+                (const char *)bytes + header_first + header_bytes, takes_bool, err};
     if ((status = parse_dict(&c, npy)) != SW_OK)
         return status;
 
@@ -236,6 +241,16 @@ sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, 
                        " elements that its header claims",
                        name, available - data_bytes, npy->n);
     return SW_OK;
+}
+
+sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, int64_t file_bytes,
+                       sw_npy *npy, sw_error *err) {
+    return parse(name, bytes, n_bytes, file_bytes, false, npy, err);
+}
+
+sw_status sw_npy_parse_marks(const char *name, const uint8_t *bytes, int64_t n_bytes,
+                             int64_t file_bytes, sw_npy *npy, sw_error *err) {
+    return parse(name, bytes, n_bytes, file_bytes, true, npy, err);
 }
 
 void sw_npy_header(sw_dtype dtype, int64_t n, char header[SW_NPY_HEADER]) {

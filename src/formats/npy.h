@@ -1,6 +1,7 @@
 /* npy.h: where the numbers of a .npy file lie, and what to write before numbers to make one.
  *
- * Read are one-dimensional arrays of uint8, uint16, int32, uint32 or int64, little-endian, C order,
+ * Read are one-dimensional arrays of uint8, uint16, int32, uint32 or int64 (marks: of bool too),
+ * little-endian, C order,
  * of format versions 1.0, 2.0 and 3.0 (numpy.lib.format). A file is a magic string, the version,
  * the length of a header, the header (a Python dict as text: {'descr': '<u2', 'fortran_order':
  * False, 'shape': (1000,), }) and the numbers. Everything else is refused with the reason.
@@ -29,6 +30,10 @@ typedef struct sw_npy {
  * elements lie within the file and nothing follows them. Errors: SW_BAD_FILE. */
 sw_status sw_npy_parse(const char *name, const uint8_t *bytes, int64_t n_bytes, int64_t file_bytes,
                        sw_npy *npy, sw_error *err);
+
+/* The same of numbers that are 0 and 1, for which bool may stand. */
+sw_status sw_npy_parse_marks(const char *name, const uint8_t *bytes, int64_t n_bytes,
+                             int64_t file_bytes, sw_npy *npy, sw_error *err);
 
 /* The header of a file of n numbers of one of these types, version 1.0, as numpy writes it but
  * always SW_NPY_HEADER bytes long: it can be written last, when n is known. */

@@ -60,11 +60,13 @@ sw_status sw_decoder_check_memory(const sw_decoder *decoder, int64_t longest_pro
                                   int64_t max_tokens, sw_error *err) {
     const sw_decoder_choice *choice = &decoder->choice;
     asked a = {decoder, longest_prompt, max_tokens};
-    sw_alternatives alternatives = {.n = N_SETTINGS,
-                                    .names = "--dtype, --batch, --ranks and --max-tokens",
-                                    .self = &a,
-                                    .price = price,
-                                    .word = word};
+    sw_alternatives alternatives = {
+        .n = N_SETTINGS,
+        .names = "--dtype, --batch, --ranks and --max-tokens",
+        .n_tries = sw_advice_tries(decoder->runner.compiled->layout.n_parameters),
+        .self = &a,
+        .price = price,
+        .word = word};
     int64_t planned[SW_N_MEMORY_CLASSES];
     char most[64];
     if (choice->model.by_settings)

@@ -267,6 +267,8 @@ static void word(void *self, const int value[], char *text, size_t bytes) {
 static sw_status check_memory(scoring *s, sw_error *err) {
     sw_alternatives alternatives = {.n = N_SETTINGS,
                                     .names = "--dtype, --sequence-length and --ranks",
+                                    .n_tries =
+                                        sw_advice_tries(s->runner.compiled->layout.n_parameters),
                                     .self = s,
                                     .price = price,
                                     .word = word};

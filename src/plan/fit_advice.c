@@ -8,12 +8,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/integer.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
-static const double MOST_SECONDS = 5; /* of trying: a large model takes a moment to plan */
 enum { SHORTEST_SEQUENCE = 16, MOST_DIVISORS = 512 /* no number up to 2^24 has as many */ };
 
 /* Settings as they might be. */
@@ -42,9 +40,8 @@ typedef struct search {
     int64_t micro_batch[MOST_DIVISORS]; /* [n_micro_batches] the smaller divisors of the batch, the
                                            largest first */
     int n_micro_batches;
-    double until;
-    int n_tried;
-    bool is_cut; /* the time is over */
+    int64_t n_left; /* that may still be tried */
+    bool is_cut;    /* there was more to try */
     trial found;
     sw_need need; /* of what was found */
 } search;
@@ -113,10 +110,10 @@ static void exhaust(const search *s, int which, trial *t) {
 
 static bool fits(search *s, const trial *t) {
     sw_assembly a;
-    s->is_cut = s->is_cut || sw_seconds_now() > s->until;
+    s->is_cut = s->is_cut || s->n_left == 0;
     if (s->is_cut)
         return false;
-    s->n_tried++;
+    s->n_left--;
     if (sw_assembly_create(&t->settings, s->plan->assembly.custom, &t->choice, &a, NULL))
         return false;
     sw_need need = sw_plan_need(s->plan, &a);
@@ -181,8 +178,8 @@ static bool try_steps(search *s, unsigned changes, int which, const trial *from)
     return false;
 }
 
-/* The fewest of these settings that make it fit. When the time is over it is all of them: that was
- * computed first. */
+/* The fewest of these settings that make it fit. Where not all can be tried it is all of them: that
+ * was computed first. */
 static bool find(search *s, unsigned among, const trial *now) {
     bool is_possible = could_fit(s, among, now) || could_fit(s, among & ~(1u << RANKS), now);
     trial strongest = s->found;
@@ -245,7 +242,9 @@ static void word(const search *s, words *w) {
 
 void sw_plan_advise(const sw_plan *plan, const sw_memory_limits *limits, char *text, size_t bytes) {
     const sw_memory_limits tighter = sw_memory_limits_for_advice(limits);
-    search s = {.plan = plan, .limits = &tighter, .until = sw_seconds_now() + MOST_SECONDS};
+    search s = {.plan = plan,
+                .limits = &tighter,
+                .n_left = sw_advice_tries(plan->assembly.graph->parameters.n)};
     trial now = {*plan->assembly.settings, plan->assembly.choice};
     for (int64_t m = now.choice.micro_batch_size; m > 1 && s.n_micro_batches < MOST_DIVISORS;)
         s.micro_batch[s.n_micro_batches++] = m =

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/integer.h"
 #include "base/text.h"
 #include "device/cpu/threads.h"
@@ -16,8 +15,6 @@
 /* What OpenBLAS packs operands into, of each thread that multiplies; and no more than copies of all
  * that there is. */
 #define BLAS_BYTES ((int64_t)32 << 20)
-
-static const double MOST_SECONDS = 5; /* of trying other settings */
 
 /* An entry of a page table for each page of 4096 bytes that a process maps, and the kernel's index
  * of a window's pages: together 17 bytes a page. */
@@ -85,6 +82,11 @@ char *sw_need_most(const int64_t planned[SW_N_MEMORY_CLASSES], char *text, size_
     return text;
 }
 
+int64_t sw_advice_tries(int64_t n_parameters) {
+    enum { PARAMETERS = 200000, FEWEST = 10, MOST = 500 }; /* PARAMETERS: planned by all tries */
+    return larger(FEWEST, smaller(MOST, PARAMETERS / larger(1, n_parameters)));
+}
+
 /* The next choice of values, as a number is counted up; false after the last. */
 static bool count_up(const sw_alternatives *a, int value[]) {
     for (int k = 0; k < a->n; k++) {
@@ -97,16 +99,18 @@ static bool count_up(const sw_alternatives *a, int value[]) {
 
 static void advise(const sw_alternatives *a, const sw_memory_limits *limits, char *text,
                    size_t bytes) {
-    const double until = sw_seconds_now() + MOST_SECONDS;
+    int64_t n_left = a->n_tries;
     for (int n_changes = 1; n_changes <= a->n; n_changes++)
-        for (int value[SW_MOST_ALTERNATIVES] = {0};
-             count_up(a, value) && sw_seconds_now() < until;) {
+        for (int value[SW_MOST_ALTERNATIVES] = {0}; count_up(a, value) && n_left > 0;) {
             char words[256], number[SW_TEXT_NUMBER_BYTES];
             sw_need need;
             int n = 0;
             for (int k = 0; k < a->n; k++)
                 n += value[k] > 0;
-            if (n != n_changes || !a->price(a->self, value, &need) || !sw_need_fits(&need, limits))
+            if (n != n_changes)
+                continue;
+            n_left--;
+            if (!a->price(a->self, value, &need) || !sw_need_fits(&need, limits))
                 continue;
             a->word(a->self, value, words, sizeof words);
             snprintf(text, bytes, "%swould fit: all processes need %s then", words,

@@ -59,11 +59,17 @@ enum { SW_MOST_ALTERNATIVES = 6 };
 typedef struct sw_alternatives {
     int n;
     int n_values[SW_MOST_ALTERNATIVES];
+    int64_t n_tries;   /* at most: sw_advice_tries */
     const char *names; /* of all, for the message that none helps: "--ranks, --dtype or --batch" */
     void *self;
     bool (*price)(void *self, const int value[], sw_need *need);
     void (*word)(void *self, const int value[], char *text, size_t bytes);
 } sw_alternatives;
+
+/* How many other settings are looked at for a model of so many tensors: many for a small one, few
+ * for one of thousands of layers, which takes a while to plan. A number of tries and no time, so
+ * that the advice is the same on every machine. */
+int64_t sw_advice_tries(int64_t n_parameters);
 
 /* Does it fit? If not, SW_NO_MEMORY as sw_need_refuse says it, with the fewest changes that were
  * computed to fit. */

@@ -235,6 +235,41 @@ static void the_mask_belongs_to_the_token_that_is_predicted(void **state) {
     sw_dataset_close(dataset);
 }
 
+/* The same marks as numpy's bool, which is a byte too. */
+static const char *write_bool_mask(scratch *s, const int64_t *marks, int64_t n) {
+    const char *mask = write_npy(s, "m.npy", SW_U8, marks, n);
+    char head[64];
+    FILE *file = fopen(mask, "r+");
+    assert_non_null(file);
+    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
+    const char *descr = memmem(head, sizeof head, "|u1", 3);
+    assert_non_null(descr);
+    assert_int_equal(fseek(file, descr - head, SEEK_SET), 0);
+    assert_int_equal(fwrite("|b1", 1, 3, file), 3);
+    assert_int_equal(fclose(file), 0);
+    return mask;
+}
+
+static void a_mask_may_be_of_bool(void **state) {
+    const int64_t marks[] = {1, 0, 1, 1, 0, 0, 1, 0}, odd[] = {1, 0, 1, 1, 0, 0, 1, 2};
+    const char *path = write_counting(*state, "t.npy", SW_U16, 8);
+    sw_dataset_options options = {.paths = &path,
+                                  .n_paths = 1,
+                                  .labels_mask = write_bool_mask(*state, marks, 8),
+                                  .sequence_length = 4};
+    sw_dataset *dataset = open_or_fail(&options);
+    int32_t tokens[4], targets[4];
+    const int32_t first[] = {-1, 2, 3, -1};
+    assert_int_equal(sw_dataset_row(dataset, 0, tokens, targets, NULL, NULL), SW_OK);
+    assert_memory_equal(targets, first, sizeof first);
+    sw_dataset_close(dataset);
+    options.labels_mask = write_bool_mask(*state, odd, 8);
+    assert_refused(&options, SW_BAD_FILE, "m.npy: position 7 has mark 2");
+    options.labels_mask = NULL;
+    path = write_bool_mask(*state, marks, 8); /* as tokens it has no meaning */
+    assert_refused(&options, SW_BAD_FILE, "'|b1'");
+}
+
 static void supervised_targets_of_the_golden_run_are_counted(void **state) {
     (void)state;
     const int64_t of_step[] = {342, 257, 361, 306, 338, 278, 373, 335, 284, 242, 232, 356};
@@ -545,6 +580,7 @@ int main(void) {
         SCRATCH_TEST(a_stopped_run_goes_on_in_the_order_it_would_have_had),
         SCRATCH_TEST(forked_readers_do_not_disturb_each_other),
         SCRATCH_TEST(the_mask_belongs_to_the_token_that_is_predicted),
+        SCRATCH_TEST(a_mask_may_be_of_bool),
         cmocka_unit_test(supervised_targets_of_the_golden_run_are_counted),
         SCRATCH_TEST(a_shuffled_mask_moves_with_its_rows),
         SCRATCH_TEST(without_a_mask_every_target_counts),
