@@ -4,7 +4,6 @@
 #include <jansson.h>
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,10 +101,6 @@ const char *sw_json_name(const sw_json_object *object) {
     return object->document->name;
 }
 
-static bool is_whole(double value) {
-    return value == trunc(value);
-}
-
 const char *sw_json_type_words(const void *value) {
     switch (json_typeof((const json_t *)value)) {
     case JSON_OBJECT:
@@ -116,8 +111,8 @@ const char *sw_json_type_words(const void *value) {
         return "a string";
     case JSON_INTEGER:
         return "an integer";
-    case JSON_REAL: /* integers too, where files are read whose integers may be of any size */
-        return is_whole(json_real_value((const json_t *)value)) ? "a number" : "a fraction";
+    case JSON_REAL:
+        return "a fraction";
     case JSON_NULL:
         return "null";
     default:

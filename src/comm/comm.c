@@ -52,7 +52,10 @@ void sw_comm_enter(sw_comm *comm, int lane, int64_t step, int slot, int instruct
     sw_lane_record record = {
         .step = step, .slot = slot, .instruction = instruction, .peer = -1, .has_entered = 1};
     memcpy(record.label, label, strnlen(label, SW_LABEL_BYTES - 1));
-    sw_lane_store(&comm->control->rank[comm->rank].lane[lane], &record);
+    sw_control_lane *control = &comm->control->rank[comm->rank].lane[lane];
+    sw_lane_store(control, &record);
+    if (comm->mode == SW_SHM_TRAP)
+        atomic_store(&control->thread, (int32_t)gettid());
 }
 
 void sw_comm_abort(sw_comm *comm, const sw_error *error) {

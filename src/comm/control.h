@@ -96,6 +96,7 @@ typedef struct sw_control_lane {
     _Atomic uint64_t position; /* of the instructions that it has done */
     _Atomic uint64_t
         handed; /* pieces of work: the first lane has given so many, another is done with so many */
+    _Atomic int32_t thread; /* trap mode: which entered something last, as gettid() has it */
 } sw_control_lane;
 
 typedef struct sw_control_rank {

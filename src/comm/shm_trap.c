@@ -12,6 +12,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "comm/shm.h"
 
 enum { STACK_BYTES = 64 << 10 };
@@ -83,11 +84,18 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
         errno = saved_errno;
         return;
     }
+    /* Who has entered something is a lane's own thread; all others compute for the first lane. */
+    int lane = SW_LANES - 1;
+    while (lane >= 0 && atomic_load(&shm->mine->lane[lane].thread) != gettid())
+        lane--;
     sw_lane_record doing;
-    sw_lane_load(&shm->mine->lane[gettid() == getpid() ? 0 : 1], &doing);
+    sw_lane_load(&shm->mine->lane[lane < 0 ? SW_LANE_COMPUTE : lane], &doing);
     sw_error error = {.status = SW_BUG};
     line l = {error.message, 0, sizeof error.message};
-    add_text(&l, "rank "), add_number(&l, comm->rank), add_text(&l, " "),
+    add_text(&l, "rank "), add_number(&l, comm->rank),
+        add_text(&l, lane < 0                        ? " (a compute thread of lane 0) "
+                     : lane == SW_LANE_COMMUNICATION ? " (lane 1, which moves bytes) "
+                                                     : " "),
         add_text(&l, verb_of_fault(context));
     add_text(&l, " window \""), add_text(&l, window->name), add_text(&l, "\" at offset "),
         add_number(&l, address - window->base);
@@ -106,10 +114,15 @@ sw_status sw_shm_trap_install(sw_comm *comm, sw_error *err) {
         mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stack_t stack = {.ss_sp = memory, .ss_size = STACK_BYTES};
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    if (memory == MAP_FAILED)
+        return sw_fail_call(err, SW_CALL_MEMORY, errno,
+                            "rank %d: no stack for the handler of trap mode", comm->rank);
     trapped_comm = comm;
-    if (memory == MAP_FAILED || sigaltstack(&stack, NULL) != 0 ||
-        sigaction(SIGSEGV, &action, NULL) != 0)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no stack for the handler of trap mode: %s",
-                       comm->rank, strerror(errno));
-    return SW_OK;
+    if (sigaltstack(&stack, NULL) == 0 && sigaction(SIGSEGV, &action, NULL) == 0)
+        return SW_OK;
+    sw_fail_call(err, SW_CALL_MEMORY, errno,
+                 "rank %d: the handler of trap mode could not be installed", comm->rank);
+    sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+    munmap(memory, STACK_BYTES);
+    return SW_NO_MEMORY;
 }

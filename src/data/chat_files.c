@@ -139,7 +139,8 @@ static sw_status take_configured(const char *path, const json_t *config, sw_chat
     if (value && !json_is_null(value) && !json_is_array(value))
         return sw_fail(err, SW_BAD_FILE,
                        "%s: chat_template must be a text or a list of templates, is %s", path,
-                       sw_json_type_words(value));
+                       json_is_real(value) ? "a number" /* integers are read as reals here */
+                                           : sw_json_type_words(value));
     for (size_t i = json_array_size(value);
          i-- > 0;) { /* of two with one name the last one counts */
         const json_t *one = json_array_get(value, i);

@@ -339,11 +339,24 @@ static sw_status open_device(sw_sharded *s, sw_error *err) {
     return sw_cpu_open(&options, &s->device, err);
 }
 
+/* After a commit that failed: memory is given back at once and not when the object is freed, as the
+ * caller may well make another one first. The graph stays, which names units and parameters. */
+static void take_back(sw_sharded *s) {
+    sw_executor_free(s->executor);
+    s->executor = NULL;
+    if (s->copies)
+        munmap(s->copies, (size_t)s->copies_bytes);
+    s->copies = NULL;
+}
+
 sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (!s)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_commit: sharded is NULL");
     if (s->is_committed)
         return sw_fail(err, SW_BAD_CONFIG, "sw_sharded_commit is called twice");
+    if (s->has_failed)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "sw_sharded_commit has failed before; free this object and make a new one");
     sw_status status = sw_graph_status(s->graph, err);
     if (status != SW_OK)
         return status;
@@ -353,8 +366,10 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
     if (s->device || (status = open_device(s, err)) == SW_OK)
         status = sw_agree(s->comm, NULL, "sharded parameters",
                           s->graph->units.n + s->graph->parameters.n, registration_line, s, err);
-    if (status == SW_OK)
-        status = plan(s, err);
+    if (status != SW_OK)
+        return status;
+    const int n_channels = s->comm->n_channels;
+    status = plan(s, err);
     if (status == SW_OK)
         status = sw_executor_create(s->comm, s->device, &s->compiled->states, s->compiled->readable,
                                     1, &s->executor, err);
@@ -362,8 +377,13 @@ sw_status sw_sharded_commit(sw_sharded *s, sw_error *err) {
         status = take_memory(s, err);
     if (status == SW_OK)
         status = fill(s, err);
-    if (status == SW_OK)
+    if (status != SW_OK)
+        s->comm->n_channels = n_channels; /* none of those above has been used */
+    else
         status = sw_executor_publish(s->executor, err);
     s->is_committed = status == SW_OK;
+    s->has_failed = status != SW_OK;
+    if (status != SW_OK)
+        take_back(s);
     return status;
 }

@@ -33,7 +33,7 @@ struct sw_sharded {
                         there is one */
     SW_LIST(sw_initial) initials; /* by parameter id; in `arena` */
     sw_arena arena;
-    bool is_committed;
+    bool is_committed, has_failed; /* has_failed: sw_sharded_commit has */
 
     sw_device *device;
     sw_compiled *compiled; /* an update alone */

@@ -77,8 +77,8 @@ static void depth_is_limited(void **state) {
 static void a_getter_takes_its_type_and_no_other(void **state) {
     (void)state;
     static const char *const values[] = {"7", "7.0", "\"7\"", "true", "[7]", "{}"};
-    static const char *const words[] = {"an integer",    "a number", "a string",
-                                        "true or false", "a list",   "an object"};
+    static const char *const words[] = {"an integer",    "a fraction", "a string",
+                                        "true or false", "a list",     "an object"};
     for (int v = 0; v < 6; v++) {
         char text[64], expected[128];
         sw_error err = {0};

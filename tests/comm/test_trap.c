@@ -1,5 +1,6 @@
 /* Trap mode: memory that is not open faults at the exact instruction, and the error names window,
  * offset and what was done. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -75,6 +76,48 @@ static void a_write_outside_the_update_is_named(void **state) {
 #endif
 }
 
+/* Threads beside the rank's own: one that computes for it, and one that is a lane itself. */
+typedef struct other_thread {
+    sw_comm *comm;
+    const volatile char *byte;
+    int lane; /* whose thread it is; -1: none's */
+} other_thread;
+
+static void *offend_there(void *arg) {
+    const other_thread *o = arg;
+    if (o->lane >= 0)
+        sw_comm_enter(o->comm, o->lane, 18, 3, 41, "gather layers.4");
+    (void)*o->byte;
+    return NULL;
+}
+
+static sw_status offend_in_a_thread(sw_comm *comm, void *arg, sw_error *err) {
+    sw_window window;
+    RANK_TRY(comm->vtable->window_create(comm, "parameters", SLICE, &window, err));
+    sw_comm_enter(comm, 0, 17, 2, 40, "forward layers.3 linear");
+    RANK_TRY(sw_comm_protect(comm, window.base, SLICE, SW_PAGE_NONE, err));
+    other_thread other = {comm, window.base, *(const int *)arg};
+    pthread_t thread;
+    RANK_CHECK(pthread_create(&thread, NULL, offend_there, &other) == 0);
+    pthread_join(thread, NULL);
+    return sw_barrier(comm, err);
+}
+
+static void the_lane_of_a_thread_is_named(void **state) {
+    (void)state;
+    for (int lane = -1; lane < SW_LANES; lane++) {
+        sw_launch_options options = comm_options(1, false);
+        sw_error err = {0};
+        options.mode = SW_SHM_TRAP;
+        assert_int_equal(sw_launch(&options, offend_in_a_thread, &lane, &err), SW_BUG);
+        expect_text(err.message, lane < 0    ? "rank 0 (a compute thread of lane 0) "
+                                 : lane == 1 ? "rank 0 (lane 1, which moves bytes) "
+                                             : "rank 0 ");
+        expect_text(err.message, lane < 0 ? "in \"forward layers.3 linear\" at step 17, slot 2"
+                                          : "in \"gather layers.4\" at step 18, slot 3");
+    }
+}
+
 static void what_is_open_can_be_used(void **state) {
     (void)state;
     launch_offence((offence){false, SW_PAGE_READ, SLICE}, SW_OK);
@@ -142,6 +185,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_of_what_is_not_gathered_is_named),
         cmocka_unit_test(a_write_outside_the_update_is_named),
+        cmocka_unit_test(the_lane_of_a_thread_is_named),
         cmocka_unit_test(what_is_open_can_be_used),
         cmocka_unit_test(a_fault_elsewhere_is_a_crash_like_any_other),
         cmocka_unit_test(a_fault_that_a_process_sends_ends_the_rank_at_once),

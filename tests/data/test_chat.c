@@ -224,6 +224,7 @@ static void a_template_that_cannot_be_read_is_no_error_until_a_conversation_come
     unlink(scratch_path(*state, "chat_template.jinja"));
     assert_int_equal(sw_chat_open(&options, &chat, &err), SW_BAD_FILE);
     assert_non_null(strstr(err.message, "chat_template must be"));
+    assert_non_null(strstr(err.message, "is a number"));
 }
 
 static void a_named_format_needs_no_template(void **state) {

@@ -88,7 +88,7 @@ static void what_cannot_be_honoured_is_refused(void **state) {
     refused("{\"model\": {\"type\": \"Unigram\", \"unk_id\": 1, \"vocab\": [[\"a\", 0]]}}",
             "unk_id");
     refused("{\"version\": \"2.0\", " MODEL "}", "version is \"2.0\"");
-    refused("{\"version\": 1.0, " MODEL "}", "version is a number");
+    refused("{\"version\": 1.0, " MODEL "}", "version is a fraction");
     refused("{\"version\": null, " MODEL "}", "version is null");
     refused("{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"aa\": 1, \"aaa\": 2}, "
             "\"merges\": [[\"a\", \"a\"], \"a aa\"]}}",
