@@ -27,6 +27,8 @@ static sw_status tell(const sw_settings *settings, bool print_program, bool as_j
     else
         sw_plan_tell(&plan, print_line, stdout);
     const sw_program *program = plan.assembly.program;
+    if (print_program)
+        sw_program_explain(print_line, stdout);
     for (int i = 0; i < program->instructions.n && print_program; i++) {
         sw_instruction_print(program, i, line, sizeof line);
         print_line(stdout, line);
@@ -41,7 +43,8 @@ static sw_status tell(const sw_settings *settings, bool print_program, bool as_j
 static sw_status plan(int n_arguments, char **arguments, sw_error *err) {
     bool help = false, print_program = false, as_json = false, goes_on;
     const sw_flag flags[] = {
-        {"--print-program", NULL, "print every instruction of a step", SW_FLAG_SWITCH,
+        {"--print-program", NULL,
+         "print every instruction of a step, and what stands in such a line", SW_FLAG_SWITCH,
          &print_program},
         {"--json", NULL, "print the plan as one JSON object", SW_FLAG_SWITCH, &as_json},
         {"--help", NULL, "print this help", SW_FLAG_SWITCH, &help},

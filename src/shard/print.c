@@ -79,6 +79,38 @@ size_t sw_instruction_print(const sw_program *program, int index, char *line, si
     return w.used;
 }
 
+void sw_program_explain(void (*line)(void *to, const char *text), void *to) {
+    static const char *const lines[] = {
+        "the program of a step, which every rank goes through; one instruction on each line:",
+        "  number   counted from 0; \"waits for 4\": begins only when instruction 4 is done",
+        "  segment  prepare: before the first step; forward, backward: for each micro-batch;",
+        "           reduce: gradients are added up over the ranks; update: once a step, at its end",
+        "  lane     comp: the rank's computing threads; comm: a thread beside them that copies",
+        "           between ranks",
+        "  what     forward UNIT OPERATION, backward UNIT OPERATION: a computation",
+        "           gather UNIT: bring the ranks' parts of its parameters together; reshard UNIT:",
+        "           give that memory back",
+        "           acquire, pad, post gradient buffer of UNIT: take a buffer for its gradients,",
+        "           put zeros between them, let the other ranks read it; reduce UNIT: add up what",
+        "           all ranks have there",
+        "           decide: the ranks agree whether to update; update UNIT: the optimizer, on the",
+        "           rank's own part; publish UNIT: the others may read the new values",
+        "  group 1 over shard channel 2   the parameters of the unit, the ranks that share them,",
+        "           and the number under which these ranks talk of them",
+        "  moves N B   bytes that come from other ranks",
+        "  [NAME +OFFSET CLASS@ADDRESS N B]   memory that is read or written: the buffer (%7: the",
+        "           result of a computation), bytes from its start, where it lies in the rank's",
+        "           memory of that class, and how much of it is used; \"shard*N\" after NAME: rank "
+        "r's",
+        "           part begins r times N bytes further; \"-\": the operation's operand that is "
+        "not",
+        "           given here; \"+\" behind: added to what is there",
+        "  (a,b,...; x,...)   sizes and factors of the operation; 0 where it has fewer",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        line(to, lines[i]);
+}
+
 uint64_t sw_program_hash(const sw_program *program) {
     uint64_t hash = SW_HASH_START;
     char line[2048];

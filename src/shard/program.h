@@ -246,6 +246,9 @@ sw_status sw_program_map_memory(sw_program *program, sw_error *err);
  * it, as snprintf does. */
 size_t sw_instruction_print(const sw_program *program, int index, char *line, size_t bytes);
 
+/* What stands in such a line, in plain words, line by line. */
+void sw_program_explain(void (*line)(void *to, const char *text), void *to);
+
 /* A hash of all lines: equal on ranks that will do the same. */
 uint64_t sw_program_hash(const sw_program *program);
 

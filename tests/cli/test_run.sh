@@ -18,7 +18,10 @@ expect 0 'sequence_length 32' 'gradients' -- "$shardwise" train run.yaml --dry-r
 expect 0 'gradients' -- "$shardwise" plan run.yaml
 expect 0 '"gradients"' -- "$shardwise" plan run.yaml --json
 python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$scratch/output" || complain 'plan --json is not JSON'
-expect 0 gather reduce -- "$shardwise" plan run.yaml --print-program
+expect 0 gather reduce 'one instruction on each line' 'moves N B   bytes that come from other ranks' -- "$shardwise" plan run.yaml --print-program
+for word in $(sed -n 's/^ *[0-9]* \(prepare\|forward\|backward\|reduce\|update\) *\(comp\|comm\) \([a-z]*\) .*/\3/p' "$scratch/output" | sort -u); do
+    [ "$word" = prepare ] || grep -q "^           .*$word\|^  what  .*$word" "$scratch/output" || complain "plan --print-program does not explain $word"
+done
 
 expect 0 'step 2/4' 'step 4/4' 'validation loss' -- "$shardwise" train run.yaml
 grep -q "$(printf '[\033\r]')" "$scratch/output" && complain 'a log has the marks of a terminal'

@@ -223,8 +223,7 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"guard: {loss_spike: {factor: 0x3}}\n", {"guard.loss_spike.factor", "write 3"}},
         {"checkpoint: {path: none}\n", {"checkpoint.path", "not none", "write null", "./none"}},
         {"checkpoint: {path: ~/runs}\n",
-         {"checkpoint.path: ~ is not expanded",
-          "the whole path: /home/somebody/runs, or ./~/runs"}},
+         {"checkpoint.path: ~ is not expanded", "the whole path: /somebody/runs, or ./~/runs"}},
         {"checkpoint: {path: ~other/runs}\n", {"~other is not expanded", "the whole path, or"}},
         {"checkpoint: {path: $SW_SOMEWHERE/runs}\n",
          {"run.yaml:1", "checkpoint.path: $SW_SOMEWHERE is not expanded", "path: /some/where/runs,",
@@ -360,7 +359,7 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
          "8}\n",
          {"data.sequence_length: 512", "model.max_positions 8"}},
     };
-    setenv("HOME", "/home/somebody", 1);
+    setenv("HOME", "/somebody", 1);
     setenv("SW_SOMEWHERE", "/some/where", 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sw_settings settings;
