@@ -151,10 +151,6 @@ int64_t sw_save_file_bytes(const sw_save_options *options) {
            n_states * (int64_t)BYTES_OF_A_NAME * n_parameters;
 }
 
-int64_t sw_save_bytes_written(const sw_save *save) {
-    return save->bytes_written;
-}
-
 /* ---- begin ---- */
 
 static sw_status open_file(sw_save *save, int kind, sw_error *err) {
@@ -176,7 +172,6 @@ static sw_status send(sw_save *save, int kind, const void *data, int64_t bytes, 
                       sw_error *err) {
     save->table[place] = sw_checksum(data, bytes);
     save->n_written++;
-    save->bytes_written += bytes;
     return sw_bounce_send(save->bounce, &save->file[kind], bytes, err);
 }
 

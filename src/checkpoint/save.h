@@ -112,7 +112,4 @@ void sw_save_forget_after(sw_save *save, int64_t step);
 /* Give up what was begun, if anything was. */
 void sw_save_abandon(sw_save *save);
 
-/* Bytes that this rank has written since the save was opened. */
-int64_t sw_save_bytes_written(const sw_save *save);
-
 #endif

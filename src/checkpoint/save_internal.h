@@ -41,7 +41,6 @@ struct sw_save {
     int64_t table_first, table_length; /* this rank's part of the table of all ranks, in entries */
     uint64_t *table;                   /* [table_length] */
     int64_t n_written;                 /* ranges of this checkpoint so far */
-    int64_t bytes_written;             /* of all */
     sw_publisher *publisher;           /* NULL but on rank 0 */
     /* of the checkpoint that is being written */
     bool is_begun;

@@ -38,11 +38,6 @@ sw_status sw_codec_encode(sw_codec *codec, sw_slice text, sw_token_list *ids, sw
                                SW_ENCODE_SPECIALS, ids, err);
 }
 
-sw_status sw_codec_encode_rest(sw_codec *codec, sw_slice text, sw_token_list *ids, sw_error *err) {
-    return sw_tokenizer_encode(codec->tokenizer, codec->scratch, text.text, (size_t)text.bytes,
-                               SW_ENCODE_PLAIN, ids, err);
-}
-
 sw_status sw_codec_encode_chat(sw_codec *codec, const char *system, sw_slice user,
                                sw_token_list *ids, sw_error *err) {
     sw_encoder *e = &codec->encoder;

@@ -29,9 +29,6 @@ sw_status sw_codec_open_chat(sw_codec *codec, const sw_chat_options *options, sw
  * else. */
 sw_status sw_codec_encode(sw_codec *codec, sw_slice text, sw_token_list *ids, sw_error *err);
 
-/* Append the ids of a text that goes on from another: nothing is put around it. */
-sw_status sw_codec_encode_rest(sw_codec *codec, sw_slice text, sw_token_list *ids, sw_error *err);
-
 /* Append the ids of what a user says, up to where the assistant's answer begins. `system`: what the
  * assistant is told before; NULL: nothing. */
 sw_status sw_codec_encode_chat(sw_codec *codec, const char *system, sw_slice user,

@@ -4,15 +4,13 @@
 enum { MAX_STATES = 3 };
 
 typedef struct row {
-    const char *word;
     int numbers[SW_MAX_OPTIMIZER_NUMBERS + 1]; /* SW_NUMBER; 0 ends them */
     int states[MAX_STATES];
     int n_states;
 } row;
 
 #define N_IN(...) ((int)(sizeof((int[])__VA_ARGS__) / sizeof(int)))
-#define ROW(NAME, word, numbers, states) \
-    [SW_OPTIMIZER_##NAME] = {word, numbers, states, N_IN(states)},
+#define ROW(NAME, word, numbers, states) [SW_OPTIMIZER_##NAME] = {numbers, states, N_IN(states)},
 static const row rows[SW_N_OPTIMIZERS] = {SW_OPTIMIZERS(ROW)};
 
 static const struct {
@@ -24,10 +22,6 @@ static const struct {
 
 static double number_of(const sw_optimizer_spec *spec, int number) {
     return ((const double *)(const void *)spec)[number - 1];
-}
-
-const char *sw_optimizer_word(sw_optimizer_kind kind) {
-    return rows[kind].word;
 }
 
 const char *sw_optimizer_state_name(sw_optimizer_state state) {

@@ -83,7 +83,4 @@ int sw_optimizer_attributes(const sw_optimizer_spec *spec,
 /* Does its kernel take that SW_NUMBER? */
 bool sw_optimizer_takes(sw_optimizer_kind kind, int number);
 
-/* "sgd" */
-const char *sw_optimizer_word(sw_optimizer_kind kind);
-
 #endif
