@@ -157,15 +157,50 @@ static sw_status start_of_first(sw_finder *f, int64_t first, int64_t *start) {
     if (first < 0)
         return sw_spans_refuse(f, "where the assistant's turn begins");
     sw_status status = sw_spans_header(f, &header, &kept);
-    const bool is_found = !status && ends_header(sw_spans_part(whole, 0, first), header, start);
+    const bool is_found = !status && ends_header(sw_spans_part(whole, 0, first), header, start),
+               has_header = header.bytes > 0;
     free(kept);
     if (status || is_found)
         return status;
     if ((status = find_plain_gap(f, 0, &plain, &is_there)) != SW_OK)
         return status;
-    if (!is_there || !sw_is_header(plain) || !sw_begins_with(sw_spans_part(whole, 0, first), plain))
+    const bool has_none = !has_header && sw_are_blanks(plain); /* a plain answer needs no header */
+    if (!is_there || !(has_none || sw_is_header(plain)) ||
+        !sw_begins_with(sw_spans_part(whole, 0, first), plain))
         return sw_spans_refuse(f, "where the assistant's header ends");
     *start = before_spaces(whole, plain.bytes, 0);
+    return SW_OK;
+}
+
+/* An answer without a byte of its own, where the prompt begins a thought that the turn has not: the
+ * header stands behind the words before it, without the marks of the thought. */
+static sw_status align_empty(sw_finder *f, int64_t *start) {
+    static const char what[] = "where the assistant's empty turn stands";
+    const sw_jinja_rendering *whole = &f->out->whole, *part = &f->out->part;
+    const sw_jinja_origin *last = NULL, *part_last = NULL;
+    int64_t next = whole->bytes;
+    for (int64_t k = 0; k < whole->n_origins; k++) {
+        const int origin = whole->origins[k].origin;
+        if (origin >= SW_FIRST_MESSAGE && origin < SW_FIRST_MESSAGE + f->i)
+            last = &whole->origins[k], next = whole->bytes;
+        else if (last && next == whole->bytes)
+            next = whole->origins[k].first;
+    }
+    for (int64_t k = 0; k < part->n_origins && last; k++)
+        if (part->origins[k].origin == last->origin)
+            part_last = &part->origins[k];
+    if (!part_last)
+        return sw_spans_refuse(f, what);
+    const sw_slice here = sw_spans_part(whole, last->end, next),
+                   there = sw_spans_part(part, part_last->end, part->bytes);
+    int64_t common = 0;
+    while (common < here.bytes && common < there.bytes && here.text[common] == there.text[common])
+        common++;
+    common = sw_before_mark(here, common);
+    if (sw_are_blanks((sw_slice){here.text, common}) ||
+        !sw_is_thought((sw_slice){there.text + common, there.bytes - common}))
+        return sw_spans_refuse(f, what);
+    *start = last->end + common;
     return SW_OK;
 }
 
@@ -182,7 +217,7 @@ sw_status sw_spans_find_start(sw_finder *f, int64_t *start) {
         return sw_spans_refuse(f, "where the assistant's turn begins");
     const int64_t n = part->bytes;
     if (!sw_begins_with(sw_spans_part(whole, 0, whole->bytes), sw_spans_part(part, 0, n)))
-        return align_start(f, first, start);
+        return first < 0 ? align_empty(f, start) : align_start(f, first, start);
     if (first < 0)
         return find_empty_start(f, n, start);
     *start = n; /* words of the answer may be a part of the prompt: "<think>" */

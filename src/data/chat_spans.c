@@ -92,6 +92,29 @@ const sw_jinja_origin *sw_spans_last_before(const sw_jinja_rendering *r, int64_t
     return last;
 }
 
+/* The generation prompt `text` of messages that end with an answer: behind an answer some templates
+ * write the last turn otherwise, so that what the prompt adds cannot be seen. What it adds behind a
+ * question stands at its end. */
+static sw_status header_behind_question(sw_finder *f, sw_slice text, sw_slice *header) {
+    bool is_there;
+    sw_status status = sw_spans_render(f, sw_spans_messages(f, f->i, "user"), true, &is_there);
+    if (status || !is_there)
+        return status;
+    const int64_t n = f->out->part.bytes;
+    char *asked = malloc((size_t)n + 1);
+    if (!asked)
+        return sw_spans_no_memory(f->err);
+    memcpy(asked, f->out->part.text, (size_t)n);
+    status = sw_spans_render(f, sw_spans_messages(f, f->i, "user"), false, &is_there);
+    const int64_t n_turn = f->out->part.bytes;
+    if (!status && is_there && n_turn < n &&
+        sw_begins_with((sw_slice){asked, n}, (sw_slice){f->out->part.text, n_turn}) &&
+        sw_ends_with(text, (sw_slice){asked + n_turn, n - n_turn}))
+        *header = (sw_slice){text.text + text.bytes - (n - n_turn), n - n_turn};
+    free(asked);
+    return status;
+}
+
 sw_status sw_spans_header(sw_finder *f, sw_slice *header, char **kept) {
     const char *asks =
         f->i == 0 ? "user" : NULL; /* before the first message nobody can be asked for */
@@ -107,9 +130,10 @@ sw_status sw_spans_header(sw_finder *f, sw_slice *header, char **kept) {
         return sw_spans_no_memory(f->err);
     memcpy(*kept, f->out->part.text, (size_t)n);
     status = sw_spans_render(f, sw_spans_messages(f, f->i, asks), false, &is_there);
-    if (status || !is_there ||
-        !sw_begins_with((sw_slice){*kept, n}, (sw_slice){f->out->part.text, f->out->part.bytes}))
+    if (status || !is_there)
         return status;
+    if (!sw_begins_with((sw_slice){*kept, n}, (sw_slice){f->out->part.text, f->out->part.bytes}))
+        return asks ? SW_OK : header_behind_question(f, (sw_slice){*kept, n}, header);
     *header = (sw_slice){*kept + f->out->part.bytes, n - f->out->part.bytes};
     return SW_OK;
 }

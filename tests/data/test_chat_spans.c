@@ -8,9 +8,10 @@
 
 /* Templates whose turns say nothing that another rendering could be compared by: of no byte, or
  * with data that comes and goes. */
-static const char *const may_be_refused[][2] = {
-    {"command-r", "multi-D"}, {"vicuna-like", NULL}, {"mistral-v3-tools", NULL},
-    {"hermes-tools", NULL},   {"harmony", NULL},     {"functionary-ts", NULL}};
+static const char *const may_be_refused[][2] = {{"command-r", "multi-D"},
+                                                {"vicuna-like", NULL},
+                                                {"mistral-v3-tools", NULL},
+                                                {"functionary-ts", NULL}};
 
 static bool may_refuse(const char *name, const char *label) {
     for (size_t i = 0; i < sizeof may_be_refused / sizeof *may_be_refused; i++)
@@ -285,6 +286,58 @@ static void thoughts_come_and_go(void **state) {
          "a<|end|>|b<|end|>");
 }
 
+#define SAYS(role, content) "{\"role\": \"" role "\", \"content\": \"" content "\"}"
+#define ROW(messages) "{\"messages\": [" messages "]}"
+
+/* The prompt begins a thought that a turn without words has not; a turn that is left out has no
+ * span. */
+static void an_empty_answer_stands_behind_its_header(void **state) {
+    static const char row[] = ROW(SAYS("user", "q") ", " SAYS("assistant", "") ", " SAYS(
+        "user", "r") ", " SAYS("assistant", "b")),
+                      last[] = ROW(SAYS("user", "q") ", " SAYS("assistant", ""));
+    static const char thinks[] =
+        TURNS "{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}";
+    said(*state, thinks, row, "<|end|>|b<|end|>");
+    said(*state, thinks, last, "<|end|>");
+    said(*state, TURNS "{% if add_generation_prompt %}<|assistant|>Well, {% endif %}", last, "?");
+    said(*state,
+         "{% for m in messages %}{% if m.content %}<|{{ m.role }}|>{{ m.content }}<|end|>\n{% "
+         "endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}",
+         row, "?");
+}
+
+/* The last turn ends in another token, so behind an answer nobody sees what the prompt adds. */
+static void answers_in_a_row_have_a_header_each(void **state) {
+    static const char turns[] =
+        "{% for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' "
+        "%}<|channel|>final{% endif %}<|message|>{{ m.content }}{% if loop.last and m.role == "
+        "'assistant' and not add_generation_prompt %}<|return|>{% else %}<|end|>{% endif %}{% "
+        "endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}";
+    said(*state, turns,
+         ROW(SAYS("user", "q") ", " SAYS("assistant", "a") ", " SAYS("assistant", "b")),
+         "<|channel|>final<|message|>a<|end|>|<|channel|>final<|message|>b<|return|>");
+    said(*state, turns,
+         ROW(SAYS("user", "q") ", " SAYS("assistant", "a") ", " SAYS("assistant", "b") ", " SAYS(
+             "user", "r") ", " SAYS("assistant", "c")),
+         "<|channel|>final<|message|>a<|end|>|<|channel|>final<|message|>b<|end|>|"
+         "<|channel|>final<|message|>c<|return|>");
+}
+
+/* A template whose answers have no header, and a conversation that one of them begins. */
+static void a_first_answer_needs_no_more_header_than_others(void **state) {
+    static const char turns[] =
+        "{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]{% else %} "
+        "{{ m.content }}</s>{% endif %}{% endfor %}";
+    said(*state, turns,
+         ROW(SAYS("assistant", "a") ", " SAYS("user", "q") ", " SAYS("assistant", "b")),
+         " a</s>| b</s>");
+    said(*state, turns, ROW(SAYS("assistant", "a")), " a</s>");
+    said(*state,
+         "{% for m in messages %}{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt "
+         "%}<|assistant|>{% endif %}",
+         ROW(SAYS("assistant", "a")), "?"); /* where others have a header, this one lacks it */
+}
+
 static void weights_choose_among_spans(void **state) {
     static const char row[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, "
                               "{\"role\": \"assistant\", \"content\": \"a\", "
@@ -359,6 +412,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_variable_in_the_prompt_is_no_messages_word, make_scratch,
                                         remove_scratch),
         cmocka_unit_test_setup_teardown(thoughts_come_and_go, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(an_empty_answer_stands_behind_its_header, make_scratch,
+                                        remove_scratch),
+        cmocka_unit_test_setup_teardown(answers_in_a_row_have_a_header_each, make_scratch,
+                                        remove_scratch),
+        cmocka_unit_test_setup_teardown(a_first_answer_needs_no_more_header_than_others,
+                                        make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(weights_choose_among_spans, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(what_was_found_is_not_taken_for_something_else,
                                         make_scratch, remove_scratch),
