@@ -1,9 +1,11 @@
 /* run_folder.c: see run_folder.h. */
 #include "checkpoint/run_folder.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "checkpoint/manifest_format.h"
 #include "checkpoint/steps_internal.h"
 
@@ -80,4 +82,35 @@ bool sw_is_run_folder(const char *folder) {
     return sw_path_join(path, folder, "run.yaml", NULL) == SW_OK && sw_file_exists(path) &&
            (sw_is_runs_file(folder, ".lock") || sw_is_runs_file(folder, "plan.json") ||
             sw_is_runs_file(folder, "events.jsonl"));
+}
+
+static bool is_of_a_start(const char *name) {
+    static const char *const names[] = {
+        ".",     "..",     ".lock",           "run.yaml.partial", "plan.json", "plan.json.partial",
+        "steps", "latest", ".latest.partial", SW_RUN_FOLDER_CACHE};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+sw_status sw_run_folder_is_begun(const char *path, bool *is_begun, sw_error *err) {
+    int error = 0;
+    DIR *entries = opendir(path);
+    if (!entries)
+        return sw_cannot_read(path, errno, err);
+    bool all_known = true, has_lock = false, has_plan = false, has_steps = false,
+         has_latest = false;
+    for (struct dirent *entry; (entry = sw_folder_next(entries, &error));) {
+        all_known = all_known && is_of_a_start(entry->d_name);
+        has_lock = has_lock || !strcmp(entry->d_name, ".lock");
+        has_plan = has_plan || !strcmp(entry->d_name, "plan.json");
+        has_steps = has_steps || !strcmp(entry->d_name, "steps");
+        has_latest = has_latest || !strcmp(entry->d_name, "latest");
+    }
+    closedir(entries);
+    *is_begun = all_known && (!has_lock || sw_is_runs_file(path, ".lock")) &&
+                (has_lock || !has_plan) && (has_steps || !has_latest) &&
+                !(has_steps && sw_steps_are_foreign(path));
+    return error ? sw_cannot_read(path, error, err) : SW_OK;
 }

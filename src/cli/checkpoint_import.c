@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "base/text.h"
 #include "checkpoint/copy.h"
+#include "checkpoint/run_folder.h"
 #include "checkpoint/steps.h"
 #include "cli/checkpoint.h"
 #include "device/cpu/cores.h"
@@ -28,6 +29,12 @@ static void remove_new_folder(const char *folder) {
     (void)rmdir(folder);
 }
 
+/* Empty, or what was left when this was killed before. */
+static bool is_begun(const char *folder) {
+    bool is = false;
+    return sw_run_folder_is_begun(folder, &is, NULL) == SW_OK && is;
+}
+
 /* Into the folder `to` of a run, or a new one, from which `train` then goes on. */
 static sw_status import_checkpoint(const char *from, const char *to, sw_error *err) {
     char whole[SW_PATH_BYTES]; /* which train does not count from RUN.yaml's folder */
@@ -39,7 +46,7 @@ static sw_status import_checkpoint(const char *from, const char *to, sw_error *e
     bool is_new = mkdir(to, 0777) == 0;
     if (!is_new && errno != EEXIST)
         status = sw_fail_call(err, SW_CALL_WRITE, errno, "%s: cannot be made", to);
-    else if (!is_new && !sw_is_run_folder(to))
+    else if (!is_new && !sw_is_run_folder(to) && !is_begun(to))
         status = sw_fail(err, SW_BAD_CONFIG,
                          "%s: exists and is not the folder of a run; a checkpoint is imported into "
                          "a run's folder or a new one · "

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "checkpoint/run_folder.h"
 #include "tokenizer/tokenizer.h"
 
 /* Is there text that a tokenizer must turn into ids? */

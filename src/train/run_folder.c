@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/reason.h"
 #include "base/text.h"
+#include "checkpoint/run_folder.h"
 #include "checkpoint/saving.h"
 #include "hf/model_files.h"
 

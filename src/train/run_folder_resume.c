@@ -9,7 +9,6 @@
  */
 #include "train/training.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,40 +46,6 @@ static sw_status is_done(const char *path, const char *why, sw_error *err) {
         path, why, path);
 }
 
-static bool is_of_a_start(const char *name) {
-    static const char *const names[] = {
-        ".",     "..",     ".lock",           "run.yaml.partial", "plan.json", "plan.json.partial",
-        "steps", "latest", ".latest.partial", SW_RUN_FOLDER_CACHE};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return true;
-    return false;
-}
-
-/* Is there nothing in the folder but what a run makes before its run.yaml, or `checkpoint import`
- * where no run was yet? A run locks its folder before it writes a plan, and `latest` is a link into
- * steps/. */
-static sw_status look_for_begun(const char *path, bool *is_begun, sw_error *err) {
-    int error = 0;
-    DIR *entries = opendir(path);
-    if (!entries)
-        return sw_cannot_read(path, errno, err);
-    bool all_known = true, has_lock = false, has_plan = false, has_steps = false,
-         has_latest = false;
-    for (struct dirent *entry; (entry = sw_folder_next(entries, &error));) {
-        all_known = all_known && is_of_a_start(entry->d_name);
-        has_lock = has_lock || !strcmp(entry->d_name, ".lock");
-        has_plan = has_plan || !strcmp(entry->d_name, "plan.json");
-        has_steps = has_steps || !strcmp(entry->d_name, "steps");
-        has_latest = has_latest || !strcmp(entry->d_name, "latest");
-    }
-    closedir(entries);
-    *is_begun = all_known && (!has_lock || sw_is_runs_file(path, ".lock")) &&
-                (has_lock || !has_plan) && (has_steps || !has_latest) &&
-                !(has_steps && sw_steps_are_foreign(path));
-    return error ? sw_cannot_read(path, error, err) : SW_OK;
-}
-
 /* The ranks of a supervisor that was killed hold the lock until they end, which takes a moment. */
 static sw_status take_lock(sw_run *run, sw_error *err) {
     enum { N_TRIES = 20, PAUSE_MS = 100 };
@@ -111,7 +76,7 @@ sw_status sw_run_folder_look(sw_run *run, sw_error *err) {
     if (!S_ISDIR(info.st_mode))
         return take_another(path, "exists and is no folder", err);
     bool is_known = sw_is_run_folder(path);
-    sw_status status = is_known ? SW_OK : look_for_begun(path, &is_known, err);
+    sw_status status = is_known ? SW_OK : sw_run_folder_is_begun(path, &is_known, err);
     if (status || !is_known)
         return status ? status : is_no_runs_folder(path, err);
     if (run->settings->checkpoint.resume.never && has(path, "model"))

@@ -105,8 +105,6 @@ sw_status sw_run_folder_begin(sw_run *run,
                               sw_error *err); /* make it, where it is new, and take its lock */
 sw_status sw_run_folder_create(sw_run *run,
                                sw_error *err); /* the same if it is not begun, and its files */
-/* Tokenized text in the folder, where it can be kept nowhere else. */
-#define SW_RUN_FOLDER_CACHE "token-cache"
 char *sw_run_yaml(const sw_run *run); /* all settings, with what this run has found for them; NULL:
                                          no memory. free() it */
 sw_status sw_run_folder_plan(const sw_run *run, sw_error *err); /* plan.json alone, written anew */

@@ -335,6 +335,21 @@ static void import_of_a_checkpoint(void **state) {
     assert_int_equal(run_command("import %s %s/new", a.folder, b.folder), 0);
     assert_int_equal(run_command("verify %s/new", b.folder), 0);
     says("steps/00000020: good");
+    /* so is an empty one, or what an import leaves that was killed at its beginning */
+    static const char *const begun[] = {"empty", "locked", "with-steps"};
+    for (size_t i = 0; i < sizeof begun / sizeof *begun; i++) {
+        char folder[SW_PATH_BYTES], within[SW_PATH_BYTES];
+        assert_int_equal(sw_path_join(folder, b.folder, begun[i], NULL), SW_OK);
+        assert_int_equal(mkdir(folder, 0777), 0);
+        assert_int_equal(sw_path_join(within, folder, i == 1 ? ".lock" : "steps", NULL), SW_OK);
+        if (i == 1)
+            close(open(within, O_WRONLY | O_CREAT, 0666));
+        else if (i == 2)
+            assert_int_equal(mkdir(within, 0777), 0);
+        assert_int_equal(run_command("import %s %s", a.folder, folder), 0);
+        assert_int_equal(run_command("verify %s", folder), 0);
+        says("steps/00000020: good");
+    }
     flip(&a, 20, "parameters.safetensors", 5000);
     assert_int_equal(run_command("import %s %s/none", step_folder(&a, 20), b.folder), 3);
     says("are damaged");

@@ -22,6 +22,7 @@ hf/companions.c             O_EXCL
 checkpoint/load.c           O_NONBLOCK, and only regular files
 hf/model_save.c             O_EXCL; folders; files that it made itself
 hf/model_write.c            a file that it made itself
+checkpoint/run_folder.c     folders
 checkpoint/run_lock.c       O_NONBLOCK
 checkpoint/steps.c          folders
 checkpoint/steps_prune.c    O_NONBLOCK
@@ -30,7 +31,6 @@ faults/faults_flip.c        O_RDWR waits for no other end
 faults/preload/fault_calls.c open itself
 launch/launcher.c           /proc/PID/environ
 train/run_folder.c          folders
-train/run_folder_resume.c   folders
 END
 found=$(grep -rlE '(^|[^_a-z>.])(open|openat|fopen|freopen|opendir|json_load_file)\(' --include=*.c . | sed 's,^\./,,' | sort)
 listed=$(awk '{print $1}' "$list" | sort)
