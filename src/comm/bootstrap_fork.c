@@ -19,8 +19,9 @@ enum { LOOK_AT_ABORT_MS = 50 };
 /* `error`: errno; 0: its end of the socket is closed. */
 static sw_status cannot_meet(int rank, int error, sw_error *err) {
     if (!error || error == EPIPE || error == ECONNRESET)
-        return sw_fail(err, SW_LOST_RANK, "rank %d went away while ranks were meeting", rank);
-    return sw_fail_call(err, SW_CALL_PROCESS, error, "rank %d cannot be met", rank);
+        return sw_fail(err, SW_LOST_RANK, "rank %d ended before all ranks had started", rank);
+    return sw_fail_call(err, SW_CALL_PROCESS, error,
+                        "rank %d cannot be reached while the ranks start", rank);
 }
 
 /* May a call that failed be made again? Not where it fails again and again: nothing else would end
@@ -150,7 +151,7 @@ static sw_status receive_descriptor(const sw_fork_bootstrap *bootstrap, int sock
             return cannot_meet(0, n ? errno : 0, err);
         if (!rights || rights->cmsg_type != SCM_RIGHTS || message.header.msg_flags & MSG_CTRUNC)
             return sw_fail(err, SW_NO_MEMORY,
-                           "a rank could not take over a shared memory window: too many open "
+                           "a rank could not open the shared memory of another: too many open "
                            "files; raise ulimit -n");
         memcpy(descriptor, CMSG_DATA(rights), sizeof *descriptor);
         return SW_OK;
@@ -175,7 +176,8 @@ sw_status sw_fork_bootstrap_create(const sw_control *control, sw_fork_bootstrap 
         bootstrap->socket[r][0] = bootstrap->socket[r][1] = -1;
     for (int r = 1; r < control->n_ranks; r++)
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bootstrap->socket[r]) != 0) {
-            sw_status status = sw_fail_call(err, SW_CALL_PROCESS, errno, "no sockets for %d ranks",
+            sw_status status = sw_fail_call(err, SW_CALL_PROCESS, errno,
+                                            "the sockets for the start of %d ranks cannot be made",
                                             control->n_ranks);
             sw_fork_bootstrap_close(bootstrap);
             return status;

@@ -43,7 +43,7 @@ sw_status sw_thread_meeting_create(const sw_control *control, sw_thread_meeting 
     *meeting = (sw_thread_meeting){.n_ranks = control->n_ranks, .control = control};
     meeting->bytes = calloc((size_t)control->n_ranks, SW_EXCHANGE_BYTES);
     if (!meeting->bytes)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for %d ranks to meet", control->n_ranks);
+        return sw_fail(err, SW_NO_MEMORY, "no memory to start %d ranks", control->n_ranks);
     return SW_OK;
 }
 

@@ -53,7 +53,7 @@ static sw_status agree_on_window(sw_comm *comm, const window_request *mine, sw_e
         if (memcmp(&all[0], &all[r], sizeof all[0]) != 0)
             status = sw_fail(
                 err, SW_MISMATCH,
-                "ranks 0 and %d disagree on a window: rank 0 creates \"%s\" of %" PRId64
+                "ranks 0 and %d disagree on their shared memory: rank 0 makes \"%s\" of %" PRId64
                 " bytes, rank %d \"%s\" of %" PRId64 " bytes; do all ranks run the same program?",
                 r, all[0].name, all[0].bytes, r, all[r].name, all[r].bytes);
     return status;
@@ -140,7 +140,7 @@ static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, s
         return sw_fail(err, SW_BUG, "window \"%s\" of %" PRId64 " bytes", name, bytes);
     sw_shm_window *record = sw_arena_take(&shm->arena, sizeof *record);
     if (!record)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for the record of window \"%s\"", name);
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the books of shared memory \"%s\"", name);
     if (bytes > 0)
         status = make_window(comm, &request, &record->base, err);
     if (status != SW_OK)
@@ -186,7 +186,8 @@ sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode 
                       sw_comm *comm, sw_error *err) {
     sw_shm *shm = calloc(1, sizeof *shm);
     if (!shm)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the transport", bootstrap->rank);
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the transport between ranks",
+                       bootstrap->rank);
     *shm = (sw_shm){.bootstrap = bootstrap,
                     .mine = &control->rank[bootstrap->rank],
                     .may_spin = threads_have_cores(bootstrap->size, n_threads, mode)};

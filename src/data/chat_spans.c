@@ -28,11 +28,10 @@ sw_status sw_spans_no_memory(sw_error *err) {
 
 sw_status sw_spans_refuse(const sw_finder *f, const char *what) {
     return sw_fail(f->err, SW_BAD_FILE,
-                   "message %d: %s is not certain: %s writes this turn otherwise than a "
-                   "conversation that ends there; put generation "
-                   "marks, {%% generation %%} and {%% endgeneration %%}, around what the assistant "
-                   "says in a copy of the template and "
-                   "give that with data.chat_template or --chat-template",
+                   "message %d: %s is not certain in %s: its renderings of what comes before this "
+                   "turn do not show it; put generation marks, {%% generation %%} and {%% "
+                   "endgeneration %%}, around what the assistant says in a copy of the template "
+                   "and give that with data.chat_template or --chat-template",
                    f->i + 1, what, f->template->source);
 }
 

@@ -145,7 +145,8 @@ static void bind_peak(sw_bound *bound, const sw_program *program, const sw_refer
 }
 
 static sw_status short_of_memory(const sw_executor *e, sw_error *err) {
-    return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory to bind the program", e->comm->rank);
+    return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the instructions of a step",
+                   e->comm->rank);
 }
 
 /* Gaps between the parameters of a group's flat buffer, its tail included. */
@@ -316,13 +317,13 @@ sw_status sw_executor_create(sw_comm *comm, const sw_device *device, const sw_st
         n_channels = programs[p]->n_channels > n_channels ? programs[p]->n_channels : n_channels;
     if (n_channels > SW_MAX_CHANNELS - comm->n_channels)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "%d units need %d channels, the transport has %d left; take fewer, larger "
-                       "units (of a run by "
-                       "shard.wrap: {min_parameters: N})",
+                       "%d units need %d channels between the ranks, and %d are left; take fewer, "
+                       "larger units (of a run by shard.wrap: {min_parameters: N})",
                        states->layout->n_units, n_channels, SW_MAX_CHANNELS - comm->n_channels);
     sw_executor *e = calloc(1, sizeof *e);
     if (!e)
-        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the executor", comm->rank);
+        return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for what runs the program of a step",
+                       comm->rank);
     *e = (sw_executor){.comm = comm,
                        .device = device,
                        .states = states,

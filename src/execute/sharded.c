@@ -279,7 +279,8 @@ static sw_status take_memory(sw_sharded *s, sw_error *err) {
     }
     if (n_buffers > SW_MAX_CHANNELS - s->comm->n_channels)
         return sw_fail(err, SW_BAD_CONFIG,
-                       "%d gradient buffers need as many channels, the transport has %d left",
+                       "n_gradient_buffers is %d, and each needs a channel between the ranks, of "
+                       "which %d are left; lower it, or take fewer, larger units",
                        n_buffers, SW_MAX_CHANNELS - s->comm->n_channels);
     s->first_channel = s->comm->n_channels;
     s->comm->n_channels += n_buffers;

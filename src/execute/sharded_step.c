@@ -216,11 +216,11 @@ static sw_status open_gradients(sw_sharded *s, const sw_unit *unit, sw_error *er
             (place < 0 || s->buffers[i].last_taken < s->buffers[place].last_taken))
             place = i;
     if (place < 0)
-        return sw_fail(err, SW_BAD_CONFIG,
-                       "sw_sharded_gradient: unit \"%s\" would be one too many: %d have open "
-                       "gradients; reduce one first, or raise "
-                       "n_gradient_buffers",
-                       unit->name, s->options.n_gradient_buffers);
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "sw_sharded_gradient: unit \"%s\" cannot have gradients yet: %d units have some that "
+            "are not reduced; reduce one of them first, or raise n_gradient_buffers",
+            unit->name, s->options.n_gradient_buffers);
     enter(s, "open gradients of", unit->name);
     s->buffers[place] = (sw_sharded_buffer){true, ++s->n_taken};
     s->units[unit->id].buffer = place;

@@ -172,7 +172,8 @@ sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err) {
     if (graph->error.status)
         return sw_graph_status(graph, err);
     if (graph->is_differentiated)
-        return sw_fail(err, SW_BUG, "the graph is differentiated already");
+        return sw_fail(err, SW_BUG,
+                       "the graph has its backward pass already; differentiate it once");
     sw_value *loss = sw_graph_port(graph, SW_PORT_LOSS);
     if (!loss)
         return sw_fail(
@@ -194,8 +195,9 @@ sw_status sw_graph_differentiate(sw_graph *graph, sw_error *err) {
             differentiate_op(&d, op);
         else
             sw_graph_fail(graph,
-                          "%s has no gradient rule, but the loss depends on it and trainable "
-                          "parameters lie before it",
+                          "%s: this operation has no gradient, but the loss depends on it and "
+                          "trained parameters come before it; freeze those (sw_parameter_freeze), "
+                          "or use another operation",
                           op->family->name);
     }
     zero_unreached_parameters(&d);

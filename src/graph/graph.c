@@ -18,7 +18,9 @@
 
 static void *out_of_memory(sw_graph *graph) {
     if (!graph->error.status)
-        sw_fail(&graph->error, SW_NO_MEMORY, "the graph does not fit in memory after %d operations",
+        sw_fail(&graph->error, SW_NO_MEMORY,
+                "no memory for a graph of more than %d operations; take a smaller model, or free "
+                "some memory",
                 graph->ops.n);
     return NULL;
 }
@@ -109,13 +111,14 @@ sw_unit *sw_unit_declare(sw_graph *graph, sw_unit *parent, const char *name) {
     if (!graph || graph->error.status)
         return NULL;
     if (!name || !*name)
-        return (void *)sw_graph_fail(graph, "a unit is declared without a name");
+        return (void *)sw_graph_fail(graph, "a unit needs a name");
     if (parent && !owns_unit(graph, parent))
         return (void *)sw_graph_fail(graph, "unit %s: its parent is a unit of another graph", name);
     if (!parent && graph->units.n)
-        return (void *)sw_graph_fail(
-            graph, "unit %s has no parent, but the graph has its root already (%s)", name,
-            graph->units.item[0]->name);
+        return (void *)sw_graph_fail(graph,
+                                     "unit %s has no parent; only the root unit has none, and that "
+                                     "is %s already: pass the unit that it belongs to",
+                                     name, graph->units.item[0]->name);
     sw_unit *unit = sw_arena_take(&graph->arena, sizeof *unit);
     if (!unit || !(unit->name = sw_arena_text(&graph->arena, name)))
         return out_of_memory(graph);
@@ -177,7 +180,7 @@ sw_parameter *sw_parameter_declare(sw_graph *graph, sw_unit *unit, const char *n
     if (!graph || graph->error.status)
         return NULL;
     if (!name || !*name)
-        return (void *)sw_graph_fail(graph, "a parameter is declared without a name");
+        return (void *)sw_graph_fail(graph, "a parameter needs a name");
     if (!unit || !owns_unit(graph, unit))
         return (void *)sw_graph_fail(graph, "parameter %s: its unit is %s", name,
                                      unit ? "of another graph" : "NULL");

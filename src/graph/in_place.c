@@ -75,7 +75,9 @@ sw_status sw_graph_reuse_in_place(sw_graph *graph, sw_error *err) {
         return sw_graph_status(graph, err);
     storage_use *use = sw_arena_take(&graph->arena, (size_t)graph->values.n * sizeof *use);
     if (!use)
-        return sw_fail(err, SW_NO_MEMORY, "no memory to place %d values", graph->values.n);
+        return sw_fail(err, SW_NO_MEMORY,
+                       "no memory to find out which of %d values can share their places",
+                       graph->values.n);
     for (int i = 0; i < graph->values.n; i++) {
         const sw_value *value = graph->values.item[i];
         use[i] = (storage_use){.last = -1,

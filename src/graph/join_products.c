@@ -52,7 +52,8 @@ sw_status sw_graph_join_products(sw_graph *graph, sw_error *err) {
         return sw_graph_status(graph, err);
     if (graph->is_differentiated)
         return sw_fail(err, SW_BUG,
-                       "products are joined to what follows them before a graph is differentiated");
+                       "the graph has its backward pass already: matrix products can no more be "
+                       "joined to what follows them");
     int *n_reads = sw_arena_take(&graph->arena, (size_t)graph->values.n * sizeof *n_reads);
     if (!n_reads)
         return sw_fail(err, SW_NO_MEMORY, "no memory to count the reads of %d values",

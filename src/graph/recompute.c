@@ -208,7 +208,9 @@ static sw_status recompute(sw_graph *graph, bool is_selective, sw_number_kind nu
     if (graph->error.status)
         return sw_graph_status(graph, err);
     if (!graph->is_differentiated)
-        return sw_fail(err, SW_BUG, "only a differentiated graph has something to recompute");
+        return sw_fail(err, SW_BUG,
+                       "the graph has no backward pass yet, for which something could be computed "
+                       "again; differentiate it first");
     size_t n_values = (size_t)graph->values.n, n_ops = (size_t)graph->ops.n;
     recomputation r = {.graph = graph, .numbers = numbers};
     r.clone = sw_arena_take(&graph->arena, n_values * sizeof *r.clone);

@@ -10,11 +10,14 @@ sw_status sw_graph_without_dropout(sw_graph *graph, sw_error *err) {
     if (graph->error.status)
         return sw_graph_status(graph, err);
     if (graph->is_differentiated)
-        return sw_fail(err, SW_BUG, "dropout is taken out of a graph before it is differentiated");
+        return sw_fail(
+            err, SW_BUG,
+            "the graph has its backward pass already: dropout can no more be taken out of it");
     sw_value **passed_on = sw_arena_take(
         &graph->arena, (size_t)graph->values.n * sizeof *passed_on); /* [n_values] by id */
     if (!passed_on)
-        return sw_fail(err, SW_NO_MEMORY, "no memory to go over %d operations", graph->ops.n);
+        return sw_fail(err, SW_NO_MEMORY, "no memory to take dropout out of %d operations",
+                       graph->ops.n);
     for (int i = 0; i < graph->ops.n; i++) {
         sw_op *op = graph->ops.item[i];
         for (int k = 0; k < op->n_operands; k++) {

@@ -6,7 +6,7 @@
 sw_status sw_compiled_create(const sw_sharding *sharding, sw_compiled **compiled, sw_error *err) {
     *compiled = calloc(1, sizeof **compiled);
     if (!*compiled)
-        return sw_fail(err, SW_NO_MEMORY, "no memory for a program");
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the program of a step");
     (*compiled)->sharding = *sharding;
     return SW_OK;
 }
@@ -66,7 +66,7 @@ sw_status sw_compile(sw_compiled *c, sw_graph *graph, sw_compile_purpose purpose
     c->graphs[i] = graph;
     c->programs[i] = calloc(1, sizeof *c->programs[i]);
     if (!c->programs[i])
-        return sw_fail(err, SW_NO_MEMORY, "no memory for a program");
+        return sw_fail(err, SW_NO_MEMORY, "no memory for the program of a step");
     c->readable[i] = c->programs[i];
     sw_status status = make_step_graph(&c->sharding, graph, purpose, err);
     if (!status && i == 0)

@@ -263,7 +263,7 @@ static sw_status windows_of_other_sizes(sw_comm *comm, void *arg, sw_error *err)
 
 static void another_size_of_window_is_named(void **state) {
     (void)state;
-    EXPECT_MISMATCH(windows_of_other_sizes, 3, "rank 0 creates \"parameters\" of 4096 bytes",
+    EXPECT_MISMATCH(windows_of_other_sizes, 3, "rank 0 makes \"parameters\" of 4096 bytes",
                     "rank 2 \"parameters\" of 8192 bytes");
 }
 

@@ -211,7 +211,7 @@ SAID = [
     (r".*", r"EWOULDBLOCK|EAGAIN", r"a run is using it|Resource temporarily unavailable"),
     (r"getcwd", r".*", r"Cannot allocate memory"),  # of realpath, by glibc
     (r"wait4", r"ECHILD", r"SIGCHLD is ignored"),
-    (r"sendto|sendmsg|recvfrom|recvmsg", r"EPIPE|ECONNRESET", r"went away"),
+    (r"sendto|sendmsg|recvfrom|recvmsg", r"EPIPE|ECONNRESET", r"ended before all ranks"),
 ]
 LEADS_ELSEWHERE = {"newfstatat", "access", "faccessat2",
                    "readlink"}  # to the answer that something is not there, whatever the reason

@@ -158,10 +158,10 @@ static void row_graph_status(void) {
 
 static void row_unit_declare(void) {
     NO_GRAPH(sw_unit_declare(NULL, NULL, "u"));
-    NOT_RECORDED("root already", sw_unit_declare(c.g, NULL, "u"));
+    NOT_RECORDED("only the root unit has none", sw_unit_declare(c.g, NULL, "u"));
     NOT_RECORDED("of another graph", sw_unit_declare(c.g, other.root, "u"));
-    NOT_RECORDED("without a name", sw_unit_declare(c.g, c.root, NULL));
-    NOT_RECORDED("without a name", sw_unit_declare(c.g, c.root, ""));
+    NOT_RECORDED("needs a name", sw_unit_declare(c.g, c.root, NULL));
+    NOT_RECORDED("needs a name", sw_unit_declare(c.g, c.root, ""));
 }
 
 static void row_parameter_declare(void) {
@@ -171,9 +171,8 @@ static void row_parameter_declare(void) {
     NOT_RECORDED("unit is NULL", sw_parameter_declare(c.g, NULL, "p", 2, two, SW_INIT_ZEROS, 0));
     NOT_RECORDED("of another graph",
                  sw_parameter_declare(c.g, other.root, "p", 2, two, SW_INIT_ZEROS, 0));
-    NOT_RECORDED("without a name",
-                 sw_parameter_declare(c.g, c.root, NULL, 2, two, SW_INIT_ZEROS, 0));
-    NOT_RECORDED("without a name", sw_parameter_declare(c.g, c.root, "", 2, two, SW_INIT_ZEROS, 0));
+    NOT_RECORDED("needs a name", sw_parameter_declare(c.g, c.root, NULL, 2, two, SW_INIT_ZEROS, 0));
+    NOT_RECORDED("needs a name", sw_parameter_declare(c.g, c.root, "", 2, two, SW_INIT_ZEROS, 0));
     NOT_RECORDED("declared already",
                  sw_parameter_declare(c.g, c.root, "table", 2, two, SW_INIT_ZEROS, 0));
     NOT_RECORDED("1 to 4", sw_parameter_declare(c.g, c.root, "p", 0, two, SW_INIT_ZEROS, 0));
@@ -707,7 +706,7 @@ static void add_unit_in_rank(sw_comm *comm) {
     REFUSED("unit, where", sw_sharded_add_unit(k.bare, "u", NULL, err));
     REFUSED("added twice", sw_sharded_add_unit(k.bare, "unit", &unit, err));
     REFUSED("after sw_sharded_commit", sw_sharded_add_unit(k.s, "u", &unit, err));
-    REFUSED("without a name", sw_sharded_add_unit(k.stranger, "", &unit, err));
+    REFUSED("needs a name", sw_sharded_add_unit(k.stranger, "", &unit, err));
     free_sharded(&k);
 }
 
@@ -744,7 +743,7 @@ static void add_parameter_in_rank(sw_comm *comm) {
         HOLDS(!p);                                                                        \
         free_sharded(&k);                                                                 \
     } while (0)
-    REFUSED_ANEW("without a name", "", 2, two, SW_INIT_ONES);
+    REFUSED_ANEW("needs a name", "", 2, two, SW_INIT_ONES);
     REFUSED_ANEW("declared already", "p", 2, two, SW_INIT_ONES);
     REFUSED_ANEW("1 to 4", "q", 0, two, SW_INIT_ONES);
     REFUSED_ANEW("1 to 4", "q", -1, two, SW_INIT_ONES);
@@ -979,8 +978,8 @@ static void row_train_file(void) {
     TRAIN_WITH("vocabulary of at least 1", model, &model);
     model = (sw_custom_model){NULL, NULL, 256};
     TRAIN_WITH("needs a trace function", model, &model);
-    static const char *const words[] = {"has no loss",    "x is NULL",     "has no loss",
-                                        "without a name", "returned 9999", "the graph is NULL"};
+    static const char *const words[] = {"has no loss",  "x is NULL",     "has no loss",
+                                        "needs a name", "returned 9999", "the graph is NULL"};
     for (int i = 0; i < 6; i++) {
         model = (sw_custom_model){trace_with, &i, 256};
         TRAIN_WITH(words[i], model, &model);

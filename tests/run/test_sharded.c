@@ -1016,7 +1016,7 @@ static sw_status misuse_after_commit(sw_comm *comm, sw_error *err) {
             "\"unit.0\" has gradients that were not reduced");
     RANK_TRY(sw_sharded_gradient(m.s, m.parameter[2], &gradient, err));
     REFUSED(sw_sharded_gradient(m.s, m.parameter[5], &gradient, &refusal),
-            "\"unit.2\" would be one too many: 2 have open gradients");
+            "\"unit.2\" cannot have gradients yet: 2 units have some that are not reduced");
     RANK_TRY(sw_sharded_reduce(m.s, m.unit[0], err));
     RANK_TRY(sw_sharded_reduce(m.s, m.unit[1], err));
     REFUSED(sw_sharded_step(m.s, NAN, NULL, &refusal), "learning rate is nan");

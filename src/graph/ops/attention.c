@@ -160,8 +160,8 @@ static sw_value *attend(sw_graph *graph, sw_operand q, sw_operand k, sw_operand 
                                      mask};
     const bool decodes = sw_graph_port(graph, SW_PORT_PLACES);
     if (decodes && mask != SW_MASK_CAUSAL)
-        return sw_graph_fail(graph, "attention: a graph that decodes is causal: a token cannot see "
-                                    "those that are not there yet");
+        return sw_graph_fail(graph, "attention: while text is generated the mask must be causal, "
+                                    "as later tokens are not there yet");
     if (decodes)
         return sw_decode_attention(graph, q, k, v, dim,
                                    scale); /* where nothing is dropped, and a row is one document */

@@ -16,8 +16,9 @@
 
 sw_status sw_graph_decode(sw_graph *graph, int64_t n_rows, int64_t n_positions, sw_error *err) {
     if (graph->units.n || graph->values.n)
-        return sw_fail(err, SW_BUG,
-                       "a graph is made to decode before anything is recorded into it");
+        return sw_fail(
+            err, SW_BUG,
+            "the graph has operations already: whether it decodes is said before the first one");
     if (n_rows < graph->n_rows || n_positions < graph->n_tokens || n_positions > INT32_MAX)
         return sw_fail(err, SW_BAD_CONFIG,
                        "a cache of %" PRId64 " rows of %" PRId64

@@ -194,9 +194,8 @@ sw_value *sw_linear_several(sw_graph *graph, sw_value *x, int n, sw_parameter *c
     if (!weights)
         return sw_graph_fail(graph, "linear_several: weights is NULL");
     if (graph->linear_hook)
-        return sw_graph_fail(
-            graph,
-            "linear_several: adapters are added to linear layers one by one; record these so");
+        return sw_graph_fail(graph, "linear_several: layers that get adapters (LoRA) are recorded "
+                                    "one by one; use sw_linear for each");
     for (int i = 0; i < n; i++) {
         sw_parameter *bias = biases ? biases[i] : NULL;
         if (!add_product(graph, "linear_several", &p, x->dimension[1], weights[i], bias, layout))
