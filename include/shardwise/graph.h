@@ -201,6 +201,17 @@ SW_API sw_value *sw_scale(sw_graph *graph, sw_value *x, double factor);
 /* a + b, same shapes. */
 SW_API sw_value *sw_add(sw_graph *graph, sw_value *a, sw_value *b);
 
+/* Values of which every rank along an axis of the mesh ("shard", "replicate") has one: put side by
+ * side in the order of ranks, x [n, C] -> [A*n, C] for A ranks; added up, x [n, C] -> [n, C]; added
+ * up and cut into a slice for each rank, x [A*n, C] -> [n, C]. A rank without a micro-batch has no
+ * x: zeros in a gather, nothing in a sum. On one rank they are x itself. Gradients come from all
+ * ranks, as a step's loss is the sum of theirs. A model that shares is trained and evaluated as
+ * training does it; it is scored and generates on one rank.
+ */
+SW_API sw_value *sw_gather_over(sw_graph *graph, sw_value *x, const char *axis);
+SW_API sw_value *sw_sum_over(sw_graph *graph, sw_value *x, const char *axis);
+SW_API sw_value *sw_sum_slice_over(sw_graph *graph, sw_value *x, const char *axis);
+
 /* Zero each element with `probability` and scale the others by 1 / (1 - probability) while
  * training; pass x on unchanged while evaluating. The mask follows (seed, this call, logical row,
  * element): the same for any number of ranks, and in recompute. A probability of 0 records

@@ -206,7 +206,6 @@ static sw_status bind_stripes(sw_executor *e, sw_bound *bound, sw_error *err) {
 static void bind_collective(sw_executor *e, const sw_program *program, sw_bound *bound) {
     const sw_instruction *instruction = bound->instruction;
     const sw_layout *layout = e->states->layout;
-    const sw_group *group = &layout->groups[instruction->group];
     bool is_parameters = !instruction->is_gradient &&
                          (instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_PUBLISH);
     sw_collective *c = &bound->collective;
@@ -214,21 +213,25 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
                          .lane = instruction->lane,
                          .unit = instruction->unit,
                          .unit_name = layout->units[instruction->unit].name};
-    c->dtype = is_parameters ? e->states->sharding.parameter_dtype : SW_F32;
-    c->shard_bytes = group->shard * sw_dtype_bytes(c->dtype);
     const sw_reference *source = &instruction->operand[0];
     const sw_buffer *buffer = &program->buffers.item[source->buffer];
-    const sw_mesh *mesh =
-        &e->states->sharding.mesh; /* of this rank's line along the axis, the first rank's part */
-    int first = e->comm->rank - mesh->stride[instruction->axis] *
-                                    sw_mesh_coordinate(mesh, instruction->axis, e->comm->rank);
-    c->window = sw_executor_base(e, buffer, first);
+    const sw_mesh *mesh = &e->states->sharding.mesh;
+    c->line = sw_mesh_line(mesh, instruction->axis, e->comm->rank);
+    c->share = instruction->share;
+    if (c->share) {
+        c->dtype = sw_activation_type(e->numbers);
+        c->shard_bytes = source->bytes / (c->share == SW_SHARE_SUM_SLICE ? c->line.n : 1);
+    } else {
+        c->dtype = is_parameters ? e->states->sharding.parameter_dtype : SW_F32;
+        c->shard_bytes = layout->groups[instruction->group].shard * sw_dtype_bytes(c->dtype);
+    }
+    c->window = sw_executor_base(e, buffer, c->line.first); /* the first rank's part */
     c->offset = source->offset;
     c->rank_stride = source->own_stride[instruction->axis] +
                      (buffer->kind == SW_BUFFER_WINDOW
                           ? mesh->stride[instruction->axis] * e->window_stride[buffer->memory_class]
                           : 0);
-    bound->accumulates_later = e->states->sharding.accumulate_sharded;
+    bound->accumulates_later = e->states->sharding.accumulate_sharded && !c->share;
     c->destination = instruction->n_operands > 1 ? bound->call.operand[1] : NULL;
 }
 

@@ -59,6 +59,10 @@ sw_status sw_executor_forward(sw_executor *e, int index, bool is_active, sw_scal
                               sw_error *err) {
     e->scalars = *scalars;
     e->scalars.n_contributors = e->comm->n_ranks;
+    if (e->programs[index]->has_shares)
+        return sw_fail(err, SW_BAD_CONFIG,
+                       "the model shares values between ranks, which here compute texts of their "
+                       "own, each by itself; take one rank");
     sw_status status = prepare(e, index, err);
     if (!status) {
         sw_segment_run run = lay(e, index, SW_SEGMENT_FORWARD, 0, is_active, e->comm->n_ranks);
@@ -128,6 +132,11 @@ sw_status sw_executor_step(sw_executor *e, int index, int64_t n_micro_batches, s
         status = compute(e, &now, err);
     }
     status = settle(e, status, err);
+    /* Without a decision, which all ranks come to: what one of them still reads of a window may be
+     * another program's next. */
+    if (!status && e->programs[index]->has_shares &&
+        !e->programs[index]->segment_count[SW_SEGMENT_UPDATE])
+        status = sw_barrier(e->comm, err);
     e->epoch +=
         e->programs[index]->segment_count[SW_SEGMENT_UPDATE] > 0; /* which has published new ones */
     *scalars = e->scalars;

@@ -155,7 +155,10 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
     const sw_instruction *instruction = bound->instruction;
     const sw_comm_vtable *v = e->comm->vtable;
     sw_collective c = bound->collective;
-    c.n_contributors = run->n_contributors;
+    c.n_contributors = c.share
+                           ? sw_mesh_line_contributors(&e->states->sharding.mesh, instruction->axis,
+                                                       e->comm->rank, run->n_contributors)
+                           : run->n_contributors;
     c.accumulate = run->slot > 0 && bound->accumulates_later;
     sw_status status;
     switch (instruction->kind) {
@@ -187,7 +190,7 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
         }
         return SW_OK;
     case SW_DO_REDUCE_POST:
-        if (e->hooks->gradient)
+        if (!c.share && e->hooks->gradient)
             e->hooks->gradient(e->hooks->self, bound->call.operand[0],
                                instruction->operand[0].bytes);
         return v->reduce_post(e->comm, &c, err);
@@ -195,6 +198,12 @@ static sw_status execute(sw_executor *e, sw_bound *bound, const sw_segment_run *
         c.squares = run->is_last ? &e->squares : NULL;
         return v->reduce_sum(e->comm, &c, e->n_lanes > 1 ? e->device->alone : e->device, e->numbers,
                              err);
+    case SW_DO_SHARE: /* where nobody of the line has a micro-batch, all leave it out */
+        c.destination = run->is_active ? c.destination : NULL;
+        return c.n_contributors
+                   ? v->share(e->comm, &c, e->n_lanes > 1 ? e->device->alone : e->device,
+                              e->numbers, err)
+                   : SW_OK;
     case SW_DO_DECIDE:
         return e->hooks->decide(e->hooks->self, &e->squares, &e->scalars, err);
     case SW_DO_UPDATE:
@@ -250,6 +259,7 @@ static sw_status run_lane(sw_executor *e, int lane, const sw_segment_run *run, s
             poison(e, bound, run, first + i);
 #endif
         double end = sw_seconds_now(), for_peers = e->comm->waited_seconds[lane] - waited_before;
+        runs &= run->is_active || instruction->kind != SW_DO_SHARE; /* which gave it nothing */
         sw_lane_count(e, lane, bound, run, end - ready - for_peers, ready - begin, for_peers, runs);
         begin = end;
         advance(e, lane, run->positions.base + i + 1);

@@ -26,6 +26,8 @@ static sw_wait_kind what_it_waits_for(const sw_instruction *instruction) {
     case SW_DO_REDUCE_SUM:
     case SW_DO_PUBLISH: /* of a gradient, once it is summed */
         return SW_WAITS_FOR_REDUCE;
+    case SW_DO_SHARE:
+        return instruction->share == SW_SHARE_GATHER ? SW_WAITS_FOR_GATHER : SW_WAITS_FOR_REDUCE;
     case SW_DO_DECIDE:
         return SW_WAITS_FOR_DECISION;
     default:
@@ -37,7 +39,9 @@ void sw_lane_count(sw_executor *e, int lane, const sw_bound *bound, const sw_seg
                    double work, double for_lane, double for_peers, bool runs) {
     const sw_instruction *instruction = bound->instruction;
     bool computes = instruction->kind == SW_DO_KERNEL || instruction->kind == SW_DO_UPDATE;
-    bool moves = instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_REDUCE_SUM;
+    bool shares = instruction->kind == SW_DO_SHARE;
+    bool moves =
+        instruction->kind == SW_DO_GATHER || instruction->kind == SW_DO_REDUCE_SUM || shares;
     double wait = for_lane + for_peers;
     sw_wait_kind kind = what_it_waits_for(instruction);
     if (e->has_lock)
@@ -51,7 +55,10 @@ void sw_lane_count(sw_executor *e, int lane, const sw_bound *bound, const sw_seg
         c->gather_bytes += instruction->moved_bytes;
     if (instruction->kind == SW_DO_REDUCE_SUM)
         c->reduce_bytes += instruction->moved_bytes;
-    c->flops += computes && runs ? instruction->flops : 0;
+    if (shares && runs)
+        *(instruction->share == SW_SHARE_GATHER ? &c->gather_bytes : &c->reduce_bytes) +=
+            instruction->moved_bytes;
+    c->flops += (computes || shares) && runs ? instruction->flops : 0;
     c->lane[lane].work_seconds += work;
     c->lane[lane].wait_seconds[kind == SW_WAITS_FOR_DECISION ? SW_WAITS_FOR_REDUCE : kind] +=
         for_lane;

@@ -102,7 +102,7 @@ bool sw_fault_flip_is_due(const sw_executor *e, const sw_fault *fault, const sw_
     if (!names_unit(fault, unit_of(e, instruction)))
         return false;
     if (fault->buffer == SW_FAULT_GRADIENTS)
-        return !is_after && instruction->kind == SW_DO_REDUCE_POST;
+        return !is_after && instruction->kind == SW_DO_REDUCE_POST && !instruction->share;
     return is_after && instruction->kind == SW_DO_KERNEL &&
            instruction->segment == SW_SEGMENT_FORWARD &&
            made_by(e->programs[boundary->program], boundary->index);

@@ -58,7 +58,13 @@ sw_status sw_graph_create(int64_t n_rows, int64_t n_tokens, sw_graph **graph, sw
     (*graph)->n_rows = n_rows;
     (*graph)->n_tokens = n_tokens;
     (*graph)->current_phase = SW_PHASE_FORWARD;
+    for (int axis = 0; axis < SW_N_AXES; axis++)
+        (*graph)->axis_size[axis] = 1;
     return SW_OK;
+}
+
+void sw_graph_spread(sw_graph *graph, const sw_mesh *mesh) {
+    memcpy(graph->axis_size, mesh->size, sizeof graph->axis_size);
 }
 
 void sw_graph_free(sw_graph *graph) {

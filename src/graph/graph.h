@@ -6,7 +6,8 @@
  * sharding lowers it to instructions without ever asking what a model looks like.
  *
  * Every operation calls one kernel (device/kernel.h) on operands: values, parameters, gradients of
- * parameters.
+ * parameters. Of ranks a graph knows how many there are along an axis of the mesh: an operation may
+ * share a value with them.
  */
 #ifndef SW_GRAPH_GRAPH_H
 #define SW_GRAPH_GRAPH_H
@@ -14,6 +15,7 @@
 #include <shardwise/graph.h>
 
 #include "base/arena.h"
+#include "comm/mesh.h"
 #include "device/kernel.h"
 
 typedef struct sw_op sw_op;
@@ -116,6 +118,10 @@ struct sw_op {
     sw_operand operand[SW_MAX_OPERANDS];
     int64_t dim[SW_MAX_DIMENSIONS];
     double attribute[SW_MAX_ATTRIBUTES];
+    sw_share share; /* over the ranks of an axis (ops/share.c): the kernel puts the first operand
+                       where they see it, and the second is what is made of what they put there */
+    sw_axis axis;
+    int n_sharing; /* ranks of the axis */
 };
 
 /* What is asked about every linear layer as it is recorded: returns its output, which is y, or what
@@ -146,6 +152,7 @@ struct sw_graph {
     sw_arena arena;
     sw_error error;
     int64_t n_rows, n_tokens; /* B and T */
+    int axis_size[SW_N_AXES]; /* of the mesh that it is recorded for */
     sw_unit *current_unit;
     sw_phase current_phase; /* of the operations being emitted */
     SW_LIST(sw_unit *) units;
@@ -165,6 +172,10 @@ struct sw_graph {
     void *linear_hook_self;
     bool is_differentiated;
 };
+
+/* Before anything is recorded: the mesh whose ranks will run the graph. Without, every axis has one
+ * coordinate, and nothing is shared along it. */
+void sw_graph_spread(sw_graph *graph, const sw_mesh *mesh);
 
 /* The value of that port; NULL: the graph has none of that name. */
 sw_value *sw_graph_port(const sw_graph *graph, const char *name);

@@ -56,7 +56,9 @@ static void put_op(text_line *line, const sw_op *op) {
         op->is_dropped      ? "dropped"
         : op->is_recomputed ? "recompute"
                             : phases[op->phase],
-        op->unit->name, sw_kernel_name(op->kernel));
+        op->unit->name, op->share ? op->family->name : sw_kernel_name(op->kernel));
+    if (op->share)
+        put(line, "over %s of %d ", sw_axis_name(op->axis), op->n_sharing);
     for (int k = 0; k < op->n_operands; k++)
         if (op->operand[k].kind != SW_OPERAND_NONE && op->operand[k].access == SW_READ)
             put_operand(line, row.operand[k].name, &op->operand[k]);

@@ -12,6 +12,7 @@
  *
  * A clone has the kernel, dimensions and attributes of its original (a dropout's stream too) and
  * reads the same bits, so it writes the same bits: tests/graph/test_passes.c compares whole steps.
+ * What came from other ranks is kept: nothing is moved twice.
  */
 #include "graph/graph.h"
 
@@ -50,7 +51,7 @@ static void want_inputs(recomputation *r, const sw_op *op) {
 }
 
 static bool may_be_cloned(const recomputation *r, const sw_op *op) {
-    if (op->phase != SW_PHASE_FORWARD || op->is_dropped || !sw_unit_block(op->unit) ||
+    if (op->phase != SW_PHASE_FORWARD || op->is_dropped || op->share || !sw_unit_block(op->unit) ||
         (r->is_cheap && !r->is_cheap[op->id]))
         return false;
     for (int k = 0; k < op->n_operands; k++) {
@@ -112,7 +113,7 @@ static void find_cheap(recomputation *r) {
     }
     for (int i = 0; i < graph->ops.n; i++) {
         const sw_op *op = graph->ops.item[i];
-        r->is_cheap[i] = op->phase == SW_PHASE_FORWARD && sw_unit_block(op->unit) &&
+        r->is_cheap[i] = op->phase == SW_PHASE_FORWARD && !op->share && sw_unit_block(op->unit) &&
                          is_worth(r, op, NULL) && has_inputs(r, op);
     }
 }

@@ -45,6 +45,7 @@ sw_status sw_runner_begin(const sw_runner_model *model, int n_ranks, sw_dtype pa
 
 sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_error *err) {
     const sw_custom_model *custom = r->source.custom;
+    sw_graph_spread(graph, &r->compiled->sharding.mesh);
     sw_status status = custom ? sw_custom_model_trace(custom, end, graph, err)
                               : sw_model_trace(&r->model, end, graph, err);
     if (!status && r->compiled->n_programs == 0)

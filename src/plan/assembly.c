@@ -152,8 +152,10 @@ static sw_status record(sw_assembly *a, bool is_training, sw_graph *graph, sw_er
 static sw_status trace(sw_assembly *a, bool is_training, sw_graph **graph, sw_error *err) {
     sw_status status =
         sw_graph_create(a->choice.micro_batch_size, a->settings->data.sequence_length, graph, err);
-    if (!status)
+    if (!status) {
+        sw_graph_spread(*graph, &a->sharding.mesh);
         status = record(a, is_training, *graph, err);
+    }
     if (!status)
         status = sw_graph_status(*graph, err);
     return status ? status : freeze(a->settings, *graph, err);

@@ -210,6 +210,7 @@ static sw_status begin(sw_builder *b) {
                           : sw_stretches_find(b->graph, b->layout, n_staying(b), &p->arena,
                                               &b->stretches, b->err);
     b->buffer_of_value = take_ints(b, b->graph->values.n);
+    b->share_of_value = take_ints(b, b->graph->values.n);
     b->gather_place = take_ints(b, b->stretches.n_gathers);
     b->gather_instruction = take_ints(b, b->stretches.n_gathers);
     b->open_gather = take_ints(b, b->layout->n_units);
@@ -219,6 +220,8 @@ static sw_status begin(sw_builder *b) {
         3 *
         b->layout
             ->n_groups; /* parameters, gradients of stage 0, whole gradients; rings come after */
+    if (!b->status)
+        sw_shares_begin(b);
     return b->status;
 }
 
@@ -234,8 +237,9 @@ static void emit_all(sw_builder *b) {
             sw_gathers_before(b, i, segment);
         if (is_trained)
             sw_reductions_before(b, i);
+        const sw_op *op = b->stretches.ops[i];
         if (!b->status)
-            sw_lower_op(b, b->stretches.ops[i], segment);
+            (op->share ? sw_share_emit : sw_lower_op)(b, op, segment);
         if (b->sharding.stage == 3)
             sw_gathers_after(b, i, segment);
         if (is_trained)

@@ -23,6 +23,15 @@ typedef struct sw_ring {
     const char *name;
 } sw_ring;
 
+/* What ranks put values into that they share along an axis: two, in turn, so that one fills while
+ * the other is read. */
+typedef struct sw_share_windows {
+    int64_t bytes[2]; /* of the largest value that each is for; 0: none */
+    int buffer[2];    /* made when first used */
+    int first_channel;
+    int n_uses;
+} sw_share_windows;
+
 typedef struct sw_builder {
     const sw_graph *graph;
     const sw_layout *layout;
@@ -32,18 +41,23 @@ typedef struct sw_builder {
     sw_error *err;
     sw_status status;
     sw_stretches stretches;
-    int *buffer_of_value;    /* [n values] by id of the storage value; -1: none yet */
+    int *buffer_of_value; /* [n values] by id of the storage value; -1: none yet */
+    bool *is_read;        /* [n values] some operation reads it */
+    int *share_of_value;  /* [n values] by id of the storage value: the last SHARE that writes it;
+                             -1 */
+    sw_share_windows share_windows[SW_N_AXES];
     int *gather_place;       /* [n_gathers] place in the gather ring; -1 */
     int *gather_instruction; /* [n_gathers] */
     int *open_gather;        /* [n_units] stretch that has the unit gathered now; -1 */
     int *reduce_place;       /* [n_units] place in the reduce ring; -1 */
     sw_ring gather_ring, reduce_ring;
+    int first_ring_channel;  /* of the reduce ring */
     int n_started, n_issued; /* gathers, in their order, that have started at this operation, and
                                 that are issued */
     int n_ended, n_opened,
         n_closed; /* gathers that have ended; gradients that have begun, and that have ended */
     int posted;   /* group whose gradient is posted and not summed; -1 */
-    int waited;   /* furthest gather that the compute lane has waited for; -1 */
+    int waited;   /* furthest gather or SHARE that the compute lane has waited for; -1 */
 } sw_builder;
 
 /* Do gathers copy, on a lane of their own? Else nothing waits for a lane. */
@@ -77,6 +91,18 @@ int sw_ring_take(sw_builder *b, sw_ring *ring, bool is_root, int holder, bool gr
 
 /* shard/lower.c: the kernel instruction of an operation. */
 void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment);
+
+/* Where a value lies: its buffer is made when it is first asked for. */
+sw_reference sw_value_reference(sw_builder *b, const sw_operand *operand);
+
+/* In copy mode: the instruction waits for what the other lane brings of the operation's operands.
+ */
+void sw_wait_for_operands(sw_builder *b, const sw_op *op, sw_instruction *instruction);
+
+/* shard/shares.c: before the first operation: which values are shared. And an operation that
+ * shares one. */
+void sw_shares_begin(sw_builder *b);
+void sw_share_emit(sw_builder *b, const sw_op *op, sw_segment segment);
 
 /* Is the complete instruction a call as the table of kernels has it (device/operands.h)? `written`:
  * bits of operands. */

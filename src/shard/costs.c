@@ -24,6 +24,13 @@ void sw_costs_count(sw_program *program) {
             instruction->bytes = (double)instruction->operand[1].bytes *
                                  (others + 2 + (instruction->accumulate_later_slots != 0));
             break;
+        case SW_DO_SHARE: /* what this rank takes of every contribution is read, what comes of it
+                             written */
+            instruction->n_peers = others;
+            instruction->bytes =
+                (double)instruction->moved_bytes / (others ? others : 1) * (others + 1) +
+                (double)instruction->operand[1].bytes;
+            break;
         case SW_DO_PAD:
             instruction->bytes = 4 * (double)padding(layout, instruction->group);
             break;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static sw_reference value_reference(sw_builder *b, const sw_operand *operand) {
+sw_reference sw_value_reference(sw_builder *b, const sw_operand *operand) {
     const sw_value *storage = operand->value->storage;
     int *buffer = &b->buffer_of_value[storage->id];
     sw_number_kind numbers = sw_sharding_numbers(&b->sharding);
@@ -29,7 +29,7 @@ static sw_reference value_reference(sw_builder *b, const sw_operand *operand) {
 
 static sw_reference lower_operand(sw_builder *b, const sw_operand *operand) {
     if (operand->kind == SW_OPERAND_VALUE)
-        return value_reference(b, operand);
+        return sw_value_reference(b, operand);
     if (operand->kind == SW_OPERAND_NONE)
         return (sw_reference){.buffer = -1};
     const sw_slot_of_parameter *slot = &b->layout->parameters[operand->parameter->id];
@@ -40,26 +40,29 @@ static sw_reference lower_operand(sw_builder *b, const sw_operand *operand) {
                                        operand->parameter->n_elements);
 }
 
-/* In copy mode the first kernel that reads a gathered unit waits for the gather; replicated
- * parameters arrive in the update segment before, so there the first kernel of forward waits for
- * everything. */
-static void wait_for_parameters(sw_builder *b, const sw_op *op, sw_instruction *instruction) {
+/* What the other lane writes an operand by; -1: nothing. */
+static int bringer(const sw_builder *b, const sw_operand *operand) {
+    if (operand->kind == SW_OPERAND_VALUE)
+        return b->share_of_value[operand->value->storage->id];
+    if (operand->kind != SW_OPERAND_PARAMETER)
+        return -1;
+    int stretch = b->open_gather[b->layout->unit_of_graph_unit[operand->parameter->unit->id]];
+    return stretch < 0 ? -1 : b->gather_instruction[stretch];
+}
+
+/* The first kernel that reads a gathered unit waits for the gather, and the first that touches what
+ * ranks have shared for that; replicated parameters arrive in the update segment before, so there
+ * the first kernel of forward waits for everything. */
+void sw_wait_for_operands(sw_builder *b, const sw_op *op, sw_instruction *instruction) {
     if (!sw_has_two_lanes(b))
         return;
-    if (b->sharding.stage < 3) {
-        if (instruction->segment == SW_SEGMENT_FORWARD &&
-            b->program->segment_count[SW_SEGMENT_FORWARD] == 1)
-            sw_builder_wait_for_all(b, instruction);
-        return;
-    }
+    if (b->sharding.stage < 3 && instruction->segment == SW_SEGMENT_FORWARD &&
+        b->program->segment_count[SW_SEGMENT_FORWARD] == 1)
+        sw_builder_wait_for_all(b, instruction);
     int wait = b->waited;
     for (int i = 0; i < op->n_operands; i++) {
-        if (op->operand[i].kind != SW_OPERAND_PARAMETER)
-            continue;
-        int stretch =
-            b->open_gather[b->layout->unit_of_graph_unit[op->operand[i].parameter->unit->id]];
-        if (stretch >= 0 && b->gather_instruction[stretch] > wait)
-            wait = b->gather_instruction[stretch];
+        int by = bringer(b, &op->operand[i]);
+        wait = by > wait ? by : wait;
     }
     if (wait != b->waited)
         sw_builder_wait(b, instruction, SW_THIS_SLOT, wait);
@@ -117,7 +120,7 @@ void sw_lower_op(sw_builder *b, const sw_op *op, sw_segment segment) {
     if (!instruction)
         return;
     instruction->kernel = op->kernel;
-    wait_for_parameters(b, op, instruction);
+    sw_wait_for_operands(b, op, instruction);
     instruction->is_recomputed = op->is_recomputed;
     instruction->n_operands = op->n_operands;
     instruction->scratch = (sw_reference){scratch, 0, scratch_bytes};

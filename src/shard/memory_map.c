@@ -33,6 +33,8 @@ static void find_lifetimes(sw_program *program) {
     int n = program->instructions.n;
     for (int i = 0; i < n; i++) {
         const sw_instruction *instruction = &program->instructions.item[i];
+        if (instruction->kind == SW_DO_SHARE) /* after the post before it another lane may write */
+            touch(program, instruction->operand[1].buffer, i - 1);
         for (int o = 0; o < instruction->n_operands; o++)
             touch(program, instruction->operand[o].buffer, i);
         touch(program, instruction->scratch.buffer, i);

@@ -88,6 +88,8 @@ typedef enum sw_instruction_kind {
     SW_DO_REDUCE_POST,    /* the unit's gradient buffer is filled */
     SW_DO_REDUCE_SUM, /* sum own slice over ranks: operand 0 gradient buffer, operand 1 own slice.
                          In the step's last slot it adds the squares of the sums to the norm */
+    SW_DO_SHARE,      /* a value over the ranks of an axis: operand 0 what this one has put into the
+                         window, operand 1 what is made of what all have put there */
     SW_DO_DECIDE,     /* exchange loss, norm and wishes; decide whether the step proceeds */
     SW_DO_UPDATE      /* optimizer on own slice: copy, low, gradient, m, v */
 } sw_instruction_kind;
@@ -135,6 +137,7 @@ typedef struct sw_instruction {
     sw_wait wait[SW_MAX_WAITS];
     sw_kernel kernel;
     bool is_recomputed;
+    sw_share share;   /* of a value; ACQUIRE and POST before it too */
     int unit;         /* shard unit */
     sw_axis axis;     /* of collectives: along which they go */
     int group;        /* of collectives and updates; -1 */
@@ -171,6 +174,7 @@ typedef struct sw_program {
     int segment_first[SW_N_SEGMENTS], segment_count[SW_N_SEGMENTS];
     sw_turns turns;
     int n_channels;
+    bool has_shares; /* among its instructions: ranks run it side by side, slot by slot */
     int64_t class_end[SW_N_MEMORY_CLASSES]; /* planned: the highest byte of each class in its
                                                section, this rank */
     int64_t packing_live, packing_arena;    /* activations, logits and scratch: most bytes alive at

@@ -18,7 +18,7 @@ static bool uses_ring(const sw_builder *b, int group) {
 
 static int channel_of(const sw_builder *b, int group) {
     return uses_ring(b, group)
-               ? 3 * b->layout->n_groups + b->reduce_place[b->layout->groups[group].unit]
+               ? b->first_ring_channel + b->reduce_place[b->layout->groups[group].unit]
                : 2 * b->layout->n_groups + group;
 }
 

@@ -76,7 +76,9 @@ void sw_program_traffic(const sw_program *program, int n_slots, int64_t *gather_
         const sw_instruction *instruction = &program->instructions.item[i];
         int64_t *bytes = instruction->kind == SW_DO_GATHER       ? gather_bytes
                          : instruction->kind == SW_DO_REDUCE_SUM ? reduce_bytes
-                                                                 : NULL;
+                         : instruction->kind != SW_DO_SHARE      ? NULL
+                         : instruction->share == SW_SHARE_GATHER ? gather_bytes
+                                                                 : reduce_bytes;
         if (bytes)
             *bytes = add_times(*bytes, sw_segment_turns(program, n_slots, instruction->segment),
                                instruction->moved_bytes);

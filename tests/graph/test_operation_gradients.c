@@ -456,8 +456,51 @@ static void dropout_draws_the_same_mask_in_both_directions(void **state) {
     check(record_dropout);
 }
 
+/* What ranks share along an axis, each of its own tokens, also where the last ones have none. */
+static void check_shared(graph_recorder record) {
+    static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {2, 10}};
+    for (int n_ranks = 1; n_ranks <= GRADIENT_CHECK_RANKS; n_ranks++)
+        for (int i = 0; i < 3; i++)
+            for (int odd = 0; odd < 3; odd++)
+                gradient_check_run(device, &(gradient_check){.record = record,
+                                                             .n_rows = shapes[i][0],
+                                                             .n_tokens = shapes[i][1],
+                                                             .n_vocabulary = VOCABULARY,
+                                                             .n_ranks = n_ranks,
+                                                             .n_idle = odd == 2 ? n_ranks / 2 : 0,
+                                                             .reuse_in_place = odd > 0,
+                                                             .deviation = 0.5});
+}
+
+/* Rows of all ranks through a layer on each of them, and back to those that they came from. */
+static void record_gathered(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g), *all = sw_gather_over(g, x, "shard");
+    all = sw_gelu(g, sw_linear(g, all, matrix(g, "w", 9, CHANNELS), NULL, SW_OUT_IN));
+    end(g, sw_linear(g, sw_sum_slice_over(g, all, "shard"), matrix(g, "back", CHANNELS, 9), NULL,
+                     SW_OUT_IN));
+}
+static void gathers_and_sums_of_slices(void **state) {
+    (void)state;
+    check_shared(record_gathered);
+}
+
+/* A sum that is read twice, beside what went into it. */
+static void record_summed(sw_graph *g, const void *about) {
+    (void)about;
+    sw_value *x = begin(g), *sum = sw_scale(g, sw_sum_over(g, sw_gelu(g, x), "shard"), 0.3);
+    sum = sw_sum_over(g, sw_add(g, x, sw_gelu(g, sum)), "replicate"); /* of one rank: itself */
+    end(g, sw_add(g, sw_linear(g, sum, matrix(g, "w", CHANNELS, CHANNELS), NULL, SW_OUT_IN), sum));
+}
+static void sums(void **state) {
+    (void)state;
+    check_shared(record_summed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gathers_and_sums_of_slices),
+        cmocka_unit_test(sums),
         cmocka_unit_test(embedding_and_cross_entropy),
         cmocka_unit_test(one_table_as_embedding_and_head),
         cmocka_unit_test(positions),

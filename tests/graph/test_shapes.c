@@ -326,6 +326,41 @@ static void what_does_not_fit_is_refused_by_name(void **state) {
 
 /* A model is written without a check between its operations: the first error stays, and nothing is
  * recorded after it. */
+/* Along an axis with several ranks shapes follow from how many there are; along one with a single
+ * rank nothing is recorded. */
+static void what_is_shared_has_the_shape_of_its_axis(void **state) {
+    (void)state;
+    sw_graph *g;
+    sw_error err = {0};
+    const sw_mesh mesh = sw_mesh_flat(4);
+    assert_int_equal(sw_graph_create(B, T, &g, NULL), SW_OK);
+    sw_graph_spread(g, &mesh);
+    sw_value *x = rows(g, C), *all = sw_gather_over(g, x, "shard"),
+             *sum = sw_sum_over(g, x, "shard"), *own = sw_sum_slice_over(g, x, "shard");
+    assert_true(all->dimension[0] == 4 * B * T && all->dimension[1] == C);
+    assert_true(sum->dimension[0] == B * T && sum->dimension[1] == C);
+    assert_true(own->dimension[0] == B * T / 4 && own->dimension[1] == C);
+    const int n = g->ops.n;
+    assert_ptr_equal(sw_gather_over(g, x, "replicate"), x);
+    assert_ptr_equal(sw_sum_over(g, x, "replicate"), x);
+    assert_ptr_equal(sw_sum_slice_over(g, x, "replicate"), x);
+    assert_int_equal(g->ops.n, n);
+    assert_null(sw_sum_slice_over(g, seven(g), "shard"));
+    assert_int_equal(sw_graph_status(g, &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "sum_slice_over: x is [7, 12]; its rows must be a multiple "
+                                        "of the 4 ranks of axis shard"));
+    sw_graph_free(g);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sw_graph_create(B, T, &g, NULL), SW_OK);
+        assert_null(sw_gather_over(g, rows(g, C), i ? NULL : "sharp"));
+        assert_int_equal(sw_graph_status(g, &err), SW_BAD_CONFIG);
+        assert_non_null(strstr(err.message, i ? "there is no axis NULL of the mesh"
+                                              : "there is no axis \"sharp\" of the mesh; there "
+                                                "are replicate, shard"));
+        sw_graph_free(g);
+    }
+}
+
 static void null_flows_to_the_end_and_the_first_error_stays(void **state) {
     (void)state;
     sw_graph *g;
@@ -395,6 +430,7 @@ static void parameters_know_decay_atom_and_stream(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_fit_is_refused_by_name),
+        cmocka_unit_test(what_is_shared_has_the_shape_of_its_axis),
         cmocka_unit_test(null_flows_to_the_end_and_the_first_error_stays),
         cmocka_unit_test(a_micro_batch_must_have_rows_and_tokens),
         cmocka_unit_test(a_graph_without_a_loss_cannot_be_differentiated),

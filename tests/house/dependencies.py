@@ -17,7 +17,7 @@ MAY_SEE = {
     "config": "optim",
     "device": "optim",
     "comm": "device",
-    "graph": "device",
+    "graph": "device comm",
     "model": "graph",
     "shard": "optim device comm graph",
     "observe": "",
@@ -37,6 +37,7 @@ MAY_SEE = {
 }
 ONLY_HEADERS = {
     ("graph", "device"): {"device/kernel.h", "device/operands.h"},
+    ("graph", "comm"): {"comm/mesh.h"},
     ("shard", "device"): {"device/device.h", "device/operands.h"},
     ("shard", "comm"): {"comm/mesh.h", "comm/lane.h"},
 }

@@ -155,8 +155,14 @@ static void check_padding(const built_program *b) {
         if (group->is_trainable && !b->of->is_forward)
             expected += (b->layout.n_shards - 1) * group->shard * 4;
     }
+    int64_t by_kind[2] = {0};                             /* gathers of parameters, of gradients */
+    for (int i = 0; i < b->program.instructions.n; i++) { /* values that are shared count too */
+        const sw_instruction *instruction = &b->program.instructions.item[i];
+        if (instruction->kind == SW_DO_SHARE)
+            *(instruction->share == SW_SHARE_GATHER ? &gather_bytes : &reduce_bytes) -=
+                instruction->moved_bytes;
+    }
     holds(b, -1, reduce_bytes == expected);
-    int64_t by_kind[2] = {0}; /* gathers of parameters, of gradients */
     for (int i = 0; i < b->program.instructions.n; i++) {
         const sw_instruction *instruction = &b->program.instructions.item[i];
         if (instruction->kind == SW_DO_GATHER)

@@ -214,6 +214,8 @@ static int walk_slot(const built_program *b, const sw_op **ops, sw_segment segme
         const sw_instruction *instruction = &b->program.instructions.item[i];
         if (instruction->kind == SW_DO_KERNEL)
             walk_kernel(b, i, ops[at++], s);
+        if (instruction->kind == SW_DO_SHARE)
+            own(b, i, &instruction->operand[1], instruction->operand[1].buffer, false, s);
         if (instruction->kind == SW_DO_REDUCE_ACQUIRE || instruction->kind == SW_DO_REDUCE_POST) {
             int place = instruction->operand[0].buffer; /* whole, whatever unit uses it */
             const sw_reference whole = {place, 0, b->program.buffers.item[place].bytes};

@@ -81,8 +81,8 @@ static void check_channels(const built_program *b) {
         const sw_instruction *instruction = &p->instructions.item[i];
         sw_instruction_kind kind = instruction->kind;
         bool gathers = kind == SW_DO_GATHER || kind == SW_DO_PUBLISH;
-        bool reduces =
-            kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_REDUCE_POST || kind == SW_DO_REDUCE_SUM;
+        bool reduces = kind == SW_DO_REDUCE_ACQUIRE || kind == SW_DO_REDUCE_POST ||
+                       kind == SW_DO_REDUCE_SUM || kind == SW_DO_SHARE;
         if (!gathers && !reduces)
             continue;
         holds(b, i, instruction->channel >= 0 && instruction->channel < p->n_channels);
@@ -96,6 +96,60 @@ static void check_channels(const built_program *b) {
 static void collectives_have_channels_of_their_own(void **state) {
     (void)state;
     for_each_program(check_channels);
+}
+
+/* What ranks share is posted right before, on the window and the channel of its acquisition;
+ * another lane waits for the post, and whoever touches what comes of it has waited for that. */
+static void check_shares(const built_program *b) {
+    const sw_program *p = &b->program;
+    const bool has_lanes = b->of->sharding.mode == SW_SHM_COPY;
+    int *by = malloc(((size_t)p->buffers.n + 1) * sizeof *by); /* the SHARE that writes it */
+    memset(by, 0xff, ((size_t)p->buffers.n + 1) * sizeof *by);
+    int waited = -1, n_shares = 0;
+    for (int i = 0; i < p->instructions.n; i++) {
+        const sw_instruction *instruction = &p->instructions.item[i];
+        for (int w = 0; w < instruction->n_waits && instruction->lane == SW_LANE_COMPUTE; w++)
+            if (instruction->wait[w].when == SW_THIS_SLOT &&
+                instruction->wait[w].instruction > waited)
+                waited = instruction->wait[w].instruction;
+        for (int o = 0; o < instruction->n_operands && instruction->kind == SW_DO_KERNEL; o++)
+            holds(b, i,
+                  !has_lanes || instruction->operand[o].buffer < 0 ||
+                      by[instruction->operand[o].buffer] <= waited);
+        if (instruction->kind != SW_DO_SHARE)
+            continue;
+        const sw_instruction *post = instruction - 1, *put = instruction - 2;
+        while (put->kind == SW_DO_REDUCE_ACQUIRE) /* of a place that is lent to what comes of it */
+            put--;
+        n_shares++;
+        by[instruction->operand[1].buffer] = i;
+        holds(b, i, post->kind == SW_DO_REDUCE_POST && put->kind == SW_DO_KERNEL);
+        holds(b, i,
+              post->channel == instruction->channel &&
+                  post->operand[0].buffer == instruction->operand[0].buffer &&
+                  put->operand[1].buffer == instruction->operand[0].buffer);
+        holds(b, i,
+              has_lanes ? instruction->n_waits == 1 && instruction->wait[0].instruction == i - 1 &&
+                              instruction->wait[0].when == SW_THIS_SLOT
+                        : instruction->n_waits == 0);
+        holds(b, i,
+              instruction->moved_bytes ==
+                  (b->layout.mesh.n_ranks - 1) * instruction->operand[0].bytes /
+                      (instruction->share == SW_SHARE_SUM_SLICE ? b->layout.mesh.n_ranks : 1));
+    }
+    free(by);
+    holds(b, -1, p->has_shares == (n_shares > 0));
+    /* nine in forward and nine in backward; what nobody reads, and on one rank all, is left out */
+    const stack *about = b->of->about;
+    if (b->of->record == stack_record && about->oddity == STACK_SHARED)
+        holds(b, -1, n_shares == (b->layout.mesh.n_ranks == 1 ? 0 : b->of->is_forward ? 9 : 18));
+    else
+        holds(b, -1, n_shares == 0);
+}
+
+static void what_ranks_share_is_posted_and_waited_for(void **state) {
+    (void)state;
+    for_each_program(check_shares);
 }
 
 static int find(const built_program *b, int from, sw_instruction_kind kind, int group,
@@ -268,6 +322,7 @@ int main(void) {
         cmocka_unit_test(waits_point_backward_and_to_the_other_lane),
         cmocka_unit_test(segments_follow_one_another_in_the_list),
         cmocka_unit_test(collectives_have_channels_of_their_own),
+        cmocka_unit_test(what_ranks_share_is_posted_and_waited_for),
         cmocka_unit_test(no_parameter_changes_before_the_decision),
         cmocka_unit_test(the_update_waits_for_the_other_lane),
         cmocka_unit_test(programs_traced_apart_have_equal_hashes),

@@ -66,6 +66,8 @@ static reduction *reductions_of(const built_program *b) {
         const sw_instruction *instruction = &b->program.instructions.item[i];
         reduction *of = instruction->group >= 0 ? &r[instruction->group] : NULL;
         int buffer = instruction->operand[0].buffer;
+        if (instruction->share) /* of a value */
+            continue;
         switch (instruction->kind) {
         case SW_DO_KERNEL:
             note_kernel(b, i, ops[at++], r);

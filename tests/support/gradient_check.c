@@ -17,6 +17,8 @@ sw_graph *gradient_check_graph(const gradient_check *check, bool differentiate) 
     sw_error err = {0};
     sw_status status = sw_graph_create(check->n_rows, check->n_tokens, &graph, &err);
     if (!status) {
+        const sw_mesh mesh = sw_mesh_flat(check->n_ranks ? check->n_ranks : 1);
+        sw_graph_spread(graph, &mesh);
         check->record(graph, check->about);
         status = sw_graph_status(graph, &err);
     }
@@ -61,26 +63,33 @@ static double along(int direction, int64_t k, int64_t n) {
     return k == (int64_t)(graph_interpreter_uniform(19, (uint64_t)direction) * (double)n);
 }
 
-static double loss_beside(graph_interpreter *forward, const graph_interpreter *step, int parameter,
-                          int direction, double distance) {
-    int64_t n = forward->graph->parameters.item[parameter]->n_elements;
+/* Ranks, one after another: with gradients, and without. */
+typedef struct ranks {
+    int n, n_active;
+    graph_interpreter step[GRADIENT_CHECK_RANKS], forward[GRADIENT_CHECK_RANKS];
+} ranks;
+
+static double loss_beside(ranks *r, int parameter, int direction, double distance) {
+    int64_t n = r->step->graph->parameters.item[parameter]->n_elements;
     for (int64_t k = 0; k < n; k++)
-        graph_interpreter_set_parameter(forward, parameter, k,
-                                        graph_interpreter_parameter(step, parameter, k) +
-                                            distance * along(direction, k, n));
-    return graph_interpreter_run(forward);
+        for (int i = 0; i < r->n; i++)
+            graph_interpreter_set_parameter(&r->forward[i], parameter, k,
+                                            graph_interpreter_parameter(r->step, parameter, k) +
+                                                distance * along(direction, k, n));
+    return graph_interpreter_run_together(r->forward, r->n, r->n_active);
 }
 
-static void check_parameter(const gradient_check *check, graph_interpreter *forward,
-                            const graph_interpreter *step, int parameter) {
-    const sw_parameter *p = step->graph->parameters.item[parameter];
+static void check_parameter(const gradient_check *check, ranks *r, int parameter) {
+    const sw_parameter *p = r->step->graph->parameters.item[parameter];
     for (int direction = 0; direction < N_DENSE + N_SINGLE; direction++) {
-        double expected = (loss_beside(forward, step, parameter, direction, STEP) -
-                           loss_beside(forward, step, parameter, direction, -STEP)) /
+        double expected = (loss_beside(r, parameter, direction, STEP) -
+                           loss_beside(r, parameter, direction, -STEP)) /
                           (2 * STEP) * LOSS_SCALE;
         double got = 0, square = 0;
         for (int64_t k = 0; k < p->n_elements; k++) {
-            double gradient = graph_interpreter_gradient(step, parameter, k);
+            double gradient = 0;
+            for (int i = 0; i < r->n_active; i++)
+                gradient += graph_interpreter_gradient(&r->step[i], parameter, k);
             got += gradient * along(direction, k, p->n_elements);
             square += gradient * gradient;
         }
@@ -90,35 +99,50 @@ static void check_parameter(const gradient_check *check, graph_interpreter *forw
                      check->label ? check->label : "graph", (int)check->seed, p->name, direction,
                      got, expected, sqrt(square));
     }
-    loss_beside(forward, step, parameter, 0, 0);
+    loss_beside(r, parameter, 0, 0);
+}
+
+static void begin_rank(const gradient_check *check, const sw_device *device, int rank, bool is_step,
+                       const int32_t *tokens, const int32_t *targets, const int32_t *documents,
+                       graph_interpreter *it) {
+    const int64_t first = rank * check->n_rows * check->n_tokens;
+    *it = graph_interpreter_create(gradient_check_graph(check, is_step), device, SW_NUMBERS_F64);
+    graph_interpreter_set_inputs(it, tokens + first, targets + first);
+    graph_interpreter_set_documents(it, documents + first);
+    graph_interpreter_fill_parameters(it, check->deviation);
+    if (is_step)
+        it->scalars.loss_scale = LOSS_SCALE;
 }
 
 void gradient_check_run(const sw_device *device, const gradient_check *check) {
-    sw_graph *step_graph = gradient_check_graph(check, true),
-             *forward_graph = gradient_check_graph(check, false);
-    graph_interpreter step = graph_interpreter_create(step_graph, device, SW_NUMBERS_F64);
-    graph_interpreter forward = graph_interpreter_create(forward_graph, device, SW_NUMBERS_F64);
-    int32_t *tokens = calloc((size_t)(check->n_rows * check->n_tokens), sizeof *tokens);
-    int32_t *targets = calloc((size_t)(check->n_rows * check->n_tokens), sizeof *targets);
-    gradient_check_inputs(check, tokens, targets);
-    graph_interpreter_set_inputs(&step, tokens, targets);
-    graph_interpreter_set_inputs(&forward, tokens, targets);
-    gradient_check_documents(check, targets);
-    graph_interpreter_set_documents(&step, targets);
-    graph_interpreter_set_documents(&forward, targets);
-    graph_interpreter_fill_parameters(&step, check->deviation);
-    graph_interpreter_fill_parameters(&forward, check->deviation);
-    step.scalars.loss_scale = LOSS_SCALE;
-    double loss = graph_interpreter_run(&step);
+    const int n = check->n_ranks ? check->n_ranks : 1;
+    ranks r = {.n = n, .n_active = n - check->n_idle};
+    gradient_check of_all = *check;
+    of_all.n_rows *= n;
+    const size_t n_positions = (size_t)(of_all.n_rows * check->n_tokens);
+    int32_t *tokens = calloc(n_positions, sizeof *tokens),
+            *targets = calloc(n_positions, sizeof *targets),
+            *documents = calloc(n_positions, sizeof *documents);
+    gradient_check_inputs(&of_all, tokens, targets);
+    gradient_check_documents(&of_all, documents);
+    for (int i = 0; i < n; i++) {
+        begin_rank(check, device, i, true, tokens, targets, documents, &r.step[i]);
+        begin_rank(check, device, i, false, tokens, targets, documents, &r.forward[i]);
+    }
+    double loss = graph_interpreter_run_together(r.step, n, r.n_active);
     assert_true(isfinite(loss) && loss > 0);
-    assert_true(fabs(loss - graph_interpreter_run(&forward)) <= 1e-12 * loss);
-    for (int i = 0; i < step_graph->parameters.n; i++)
-        if (step_graph->parameters.item[i]->is_trainable)
-            check_parameter(check, &forward, &step, i);
+    assert_true(fabs(loss - graph_interpreter_run_together(r.forward, n, r.n_active)) <=
+                1e-12 * loss);
+    for (int i = 0; i < r.step->graph->parameters.n; i++)
+        if (r.step->graph->parameters.item[i]->is_trainable)
+            check_parameter(check, &r, i);
     free(tokens);
     free(targets);
-    graph_interpreter_free(&step);
-    graph_interpreter_free(&forward);
-    sw_graph_free(step_graph);
-    sw_graph_free(forward_graph);
+    free(documents);
+    for (int i = 0; i < 2 * n; i++) {
+        graph_interpreter *it = i < n ? &r.step[i] : &r.forward[i - n];
+        sw_graph *graph = it->graph;
+        graph_interpreter_free(it);
+        sw_graph_free(graph);
+    }
 }

@@ -13,14 +13,18 @@ typedef struct gradient_check {
     graph_recorder record;
     const void *about;
     int64_t n_rows, n_tokens, n_vocabulary; /* token ids are below n_vocabulary */
-    int recompute;                          /* RECOMPUTE_ */
-    sw_number_kind numbers;                 /* that selective recomputation reckons with */
-    bool joins_products; /* sw_graph_join_products, in the differentiated graph alone */
+    int n_ranks, n_idle; /* along axis shard, each with other tokens, and how many of the last have
+                            none; 0: one */
+    int recompute;       /* RECOMPUTE_ */
+    sw_number_kind numbers; /* that selective recomputation reckons with */
+    bool joins_products;    /* sw_graph_join_products, in the differentiated graph alone */
     bool reuse_in_place;
     double deviation;  /* of the parameters */
     const char *label; /* shown when the check fails; may be NULL */
     uint64_t seed;     /* of a random graph, shown too */
 } gradient_check;
+
+enum { GRADIENT_CHECK_RANKS = 4 };
 
 /* For each trainable parameter and several directions v: (L(p + e v) - L(p - e v)) / 2e =
  * <gradient, v>, and for a few single elements too. The forward graph is recorded anew and runs

@@ -154,22 +154,65 @@ static void *address(const graph_interpreter *it, const sw_operand *operand) {
     }
 }
 
-double graph_interpreter_run(graph_interpreter *it) {
-    forget(it);
-    for (int i = 0; i < it->graph->ops.n; i++) {
-        const sw_op *op = it->graph->ops.item[i];
-        if (op->is_dropped)
-            continue;
-        sw_kernel_call call = {.scratch = it->scratch, .scalars = &it->scalars};
-        for (int k = 0; k < op->n_operands; k++) {
-            call.operand[k] = address(it, &op->operand[k]);
-            call.accumulate |= op->operand[k].access == SW_UPDATE ? 1u << k : 0;
-        }
-        memcpy(call.dim, op->dim, sizeof call.dim);
-        memcpy(call.attribute, op->attribute, sizeof call.attribute);
-        sw_device_kernel(it->device, it->numbers, op->kernel)(it->device, &call);
+static void run_op(graph_interpreter *it, const sw_op *op) {
+    sw_kernel_call call = {.scratch = it->scratch, .scalars = &it->scalars};
+    for (int k = 0; k < op->n_operands; k++) {
+        call.operand[k] = address(it, &op->operand[k]);
+        call.accumulate |= op->operand[k].access == SW_UPDATE ? 1u << k : 0;
     }
-    return sw_graph_port(it->graph, SW_PORT_LOSS)
-               ? *(double *)it->values[sw_graph_port(it->graph, SW_PORT_LOSS)->id]
-               : 0;
+    memcpy(call.dim, op->dim, sizeof call.dim);
+    memcpy(call.attribute, op->attribute, sizeof call.attribute);
+    sw_device_kernel(it->device, it->numbers, op->kernel)(it->device, &call);
+}
+
+/* Element i of what rank r is given of the x of the first n_active of n. */
+static double shared_element(double *const *x, const sw_op *op, int r, int64_t i, int n_active) {
+    const int64_t n_of_one = op->operand[0].value->n_elements,
+                  n_of_slice = op->operand[1].value->n_elements;
+    double sum = 0;
+    if (op->share == SW_SHARE_GATHER)
+        return i / n_of_one < n_active ? x[i / n_of_one][i % n_of_one] : 0;
+    for (int s = 0; s < n_active; s++)
+        sum += x[s][(op->share == SW_SHARE_SUM_SLICE ? r * n_of_slice : 0) + i];
+    return sum;
+}
+
+static void share(graph_interpreter *its, int place, int n_active) {
+    enum { MOST = 8 };
+    double *x[MOST];
+    for (int r = 0; r < n_active; r++) { /* y may lie over x */
+        const sw_operand *operand = &its[r].graph->ops.item[place]->operand[0];
+        size_t bytes = bytes_of(SW_F64, operand->value->n_elements);
+        x[r] = memcpy(take(bytes), address(&its[r], operand), bytes);
+    }
+    for (int r = 0; r < n_active; r++) {
+        const sw_op *op = its[r].graph->ops.item[place];
+        double *y = address(&its[r], &op->operand[1]);
+        for (int64_t i = 0; i < op->operand[1].value->n_elements; i++)
+            y[i] = shared_element(x, op, r, i, n_active);
+    }
+    for (int r = 0; r < n_active; r++)
+        free(x[r]);
+}
+
+double graph_interpreter_run_together(graph_interpreter *its, int n, int n_active) {
+    double loss = 0;
+    for (int r = 0; r < n; r++)
+        forget(&its[r]);
+    for (int i = 0; i < its->graph->ops.n; i++) {
+        if (its->graph->ops.item[i]->is_dropped)
+            continue;
+        for (int r = 0; r < n_active && !its->graph->ops.item[i]->share; r++)
+            run_op(&its[r], its[r].graph->ops.item[i]);
+        if (its->graph->ops.item[i]->share)
+            share(its, i, n_active);
+    }
+    const sw_value *port = sw_graph_port(its->graph, SW_PORT_LOSS);
+    for (int r = 0; r < n_active && port; r++)
+        loss += *(double *)its[r].values[port->id];
+    return loss;
+}
+
+double graph_interpreter_run(graph_interpreter *it) {
+    return graph_interpreter_run_together(it, 1, 1);
 }

@@ -42,6 +42,11 @@ void graph_interpreter_set_documents(graph_interpreter *it, const int32_t *docum
 /* Run all operations; returns the loss (0 without one). */
 double graph_interpreter_run(graph_interpreter *it);
 
+/* The same as the n ranks of an axis, operation by operation: what they share goes from one to the
+ * others. Only the first n_active have a micro-batch. Returns the sum of their losses. In doubles
+ * alone. */
+double graph_interpreter_run_together(graph_interpreter *its, int n, int n_active);
+
 /* Element i of a parameter, a gradient, a value, as double. */
 double graph_interpreter_parameter(const graph_interpreter *it, int parameter, int64_t i);
 void graph_interpreter_set_parameter(graph_interpreter *it, int parameter, int64_t i, double x);

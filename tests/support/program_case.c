@@ -15,6 +15,7 @@
 typedef struct stack_block {
     sw_unit *unit, *inner_unit;
     sw_parameter *norm, *weight, *bias, *inner;
+    bool shares;
     sw_weight_layout layout;
 } stack_block;
 
@@ -30,7 +31,13 @@ static sw_value *block(sw_graph *graph, void *self, sw_value *x) {
     sw_value *h = sw_rmsnorm(graph, x, b->norm, 1e-5);
     if (b->inner)
         h = sw_call(graph, b->inner_unit, inner, b, h);
-    return sw_add(graph, x, sw_linear(graph, h, b->weight, b->bias, b->layout));
+    if (!b->shares)
+        return sw_add(graph, x, sw_linear(graph, h, b->weight, b->bias, b->layout));
+    (void)sw_gather_over(graph, h, "shard"); /* which nobody reads */
+    sw_value *all = sw_gather_over(graph, h, "shard");
+    all = sw_gelu(graph, sw_linear(graph, all, b->weight, b->bias, b->layout));
+    h = sw_sum_slice_over(graph, all, "shard");
+    return sw_add(graph, x, sw_add(graph, h, sw_sum_over(graph, sw_gelu(graph, h), "shard")));
 }
 
 static sw_parameter *declare(sw_graph *graph, sw_unit *unit, int block_number, const char *what,
@@ -45,7 +52,9 @@ static sw_parameter *declare(sw_graph *graph, sw_unit *unit, int block_number, c
 static void declare_block(sw_graph *graph, sw_unit *root, const stack *s, int i, stack_block *b) {
     char name[64];
     snprintf(name, sizeof name, "blocks.%d", i);
-    *b = (stack_block){.unit = sw_unit_declare(graph, root, name), .layout = s->layout};
+    *b = (stack_block){.unit = sw_unit_declare(graph, root, name),
+                       .layout = s->layout,
+                       .shares = s->oddity == STACK_SHARED};
     if (s->oddity == STACK_EMPTY_UNIT && i == 1)
         return;
     b->norm = declare(graph, b->unit, i, "norm", s->channels, 0);
@@ -102,6 +111,7 @@ static const stack STACKS[N_STACK_ODDITIES] = {
     {STACK_EMPTY_UNIT, 3, 12, 13, true},       {STACK_FROZEN_UNIT, 3, 12, 13, false},
     {STACK_FROZEN_MATRICES, 3, 20, 13, true},  {STACK_ONE_BIAS, 3, 12, 13, true},
     {STACK_UNUSED_PARAMETER, 4, 12, 13, true}, {STACK_SWAPPED, 4, 32, 13, false},
+    {STACK_SHARED, 3, 12, 13, false},
 };
 static const char *const STACK_NAMES[N_STACK_ODDITIES] = {
     "stack",
@@ -114,6 +124,7 @@ static const char *const STACK_NAMES[N_STACK_ODDITIES] = {
     "one bias",
     "unused parameters",
     "blocks in another order",
+    "blocks that share",
 };
 
 int n_program_graphs(void) {
@@ -159,6 +170,7 @@ void program_build(const program_case *c, built_program *built) {
     sw_error err = {0};
     *built = (built_program){.of = c};
     ensure(sw_graph_create(c->n_rows, c->n_tokens, &built->graph, &err), c, &err);
+    sw_graph_spread(built->graph, &c->sharding.mesh);
     c->record(built->graph, c->about);
     ensure(sw_graph_status(built->graph, &err), c, &err);
     if (c->is_forward)
@@ -243,6 +255,17 @@ void for_each_program(void (*check)(const built_program *built)) {
         }
 }
 
+/* Does nobody read what ranks have shared? */
+static bool is_unread(const built_program *built, const sw_op *share) {
+    for (int i = 0; i < built->graph->ops.n; i++)
+        for (int k = 0; k < built->graph->ops.item[i]->n_operands; k++) {
+            const sw_operand *operand = &built->graph->ops.item[i]->operand[k];
+            if (operand->value == share->operand[1].value && operand->access != SW_WRITE)
+                return false;
+        }
+    return true;
+}
+
 const sw_op **program_ops(const built_program *built, int *n) {
     const sw_op **ops = calloc((size_t)built->graph->ops.n + 1, sizeof *ops);
     assert_non_null(ops);
@@ -250,7 +273,7 @@ const sw_op **program_ops(const built_program *built, int *n) {
     for (int phase = SW_PHASE_PREPARE; phase <= SW_PHASE_BACKWARD; phase++)
         for (int i = 0; i < built->graph->ops.n; i++) {
             const sw_op *op = built->graph->ops.item[i];
-            if (!op->is_dropped && (int)op->phase == phase)
+            if (!op->is_dropped && (int)op->phase == phase && !(op->share && is_unread(built, op)))
                 ops[(*n)++] = op;
         }
     return ops;

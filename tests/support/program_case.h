@@ -18,6 +18,7 @@ typedef enum stack_oddity {
     STACK_ONE_BIAS,         /* everything is frozen but the first block's bias */
     STACK_UNUSED_PARAMETER, /* every block has a parameter that is never used */
     STACK_SWAPPED,          /* the first two blocks run in the other order */
+    STACK_SHARED,           /* blocks share what they compute with the other ranks */
     N_STACK_ODDITIES
 } stack_oddity;
 
