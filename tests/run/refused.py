@@ -264,17 +264,22 @@ def try_one(case, call, name, mode, chance):
     place = case.begin()
     code, output, errors = place.run(case.arguments(place.folder), [rule])
     judge(what, call, name, mode, code, output, errors)
+    # Lines of metrics that cannot be written are left out; of writes, neither may the word be there.
+    may_lack_lines = "goes on, without the lines" in errors or call == "write"
     again, output, errors = place.run(case.arguments(place.folder))
     if case.name == "export" and again == 2 and "exists already" in errors:
         again = 0
     if again == 2 and "is finished and has no checkpoint" in errors:  # it could save none, and left its model
         again = 0 if place.result() == case.result else again
     if runs.expect(again == 0, f"{what}: afterwards: {again} {errors[-500:]}"):
-        same = place.result() == case.result and (output == case.output or case.name
+        found = place.result()
+        if may_lack_lines and {*found.get("losses", [])} < {*case.result.get("losses", [])}:
+            found["losses"] = case.result["losses"]
+        same = found == case.result and (output == case.output or case.name
                                                   in ("tokenize", "export", "train", "train on"))
         runs.expect(
             same,
-            f"{what}: afterwards it is not the same: {difference(place.result(), case.result)} {output[-300:]}"
+            f"{what}: afterwards it is not the same: {difference(found, case.result)} {output[-300:]}"
         )
     place.forget()
 
