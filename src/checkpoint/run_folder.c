@@ -10,7 +10,8 @@
 #include "checkpoint/steps_internal.h"
 
 /* Does the file begin with these words, as far as it goes? A start that was killed may have left
- * less. */
+ * less. One that is there and cannot be read is taken for what its name says: whoever reads it
+ * tells the reason. */
 static bool begins(const char *folder, const char *name, const char *words, bool may_be_cut) {
     char path[SW_PATH_BYTES], text[64];
     const size_t n_words = strlen(words);
@@ -19,11 +20,10 @@ static bool begins(const char *folder, const char *name, const char *words, bool
     int fd;
     int64_t bytes;
     if (sw_file_open(path, &fd, &bytes, NULL) != SW_OK)
-        return may_be_cut && access(path, F_OK) == 0 &&
-               access(path, R_OK) != 0; /* another user's */
+        return access(path, F_OK) == 0;
     ssize_t n = pread(fd, text, n_words, 0);
     close(fd);
-    return n >= 0 && (may_be_cut || (size_t)n == n_words) && memcmp(text, words, (size_t)n) == 0;
+    return n < 0 || ((may_be_cut || (size_t)n == n_words) && memcmp(text, words, (size_t)n) == 0);
 }
 
 bool sw_is_runs_file(const char *folder, const char *name) {
@@ -52,7 +52,9 @@ static void count(const char *folder, int64_t *n_own, int64_t *n_all) {
     DIR *open_folder;
     int error = 0;
     *n_own = *n_all = 0;
-    if (sw_steps_open_folder(folder, path, &open_folder, NULL) != SW_OK || !open_folder)
+    if (sw_steps_open_folder(folder, path, &open_folder, NULL) != SW_OK && access(path, F_OK) == 0)
+        *n_own = *n_all = 1; /* as above */
+    if (!open_folder)
         return;
     for (struct dirent *entry; (entry = sw_folder_next(open_folder, &error));) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
@@ -61,6 +63,8 @@ static void count(const char *folder, int64_t *n_own, int64_t *n_all) {
         *n_own += is_own(path, entry->d_name);
     }
     closedir(open_folder);
+    if (error)
+        ++*n_all, ++*n_own;
 }
 
 bool sw_steps_are_own(const char *folder) {

@@ -209,6 +209,7 @@ SAID = [
     (r".*", r"EEXIST", r"exists|File exists|No such file"),
     (r".*", r"ENOENT", r"is not there|No such file|shows no entries"),
     (r".*", r"EWOULDBLOCK|EAGAIN", r"a run is using it|Resource temporarily unavailable"),
+    (r"openat", r"ENOENT", r"is neither"),
     (r"getcwd", r".*", r"Cannot allocate memory"),  # of realpath, by glibc
     (r"wait4", r"ECHILD", r"SIGCHLD is ignored"),
     (r"sendto|sendmsg|recvfrom|recvmsg", r"EPIPE|ECONNRESET", r"ended before all ranks"),
