@@ -130,7 +130,7 @@ sw_status sw_agree(sw_comm *comm, const sw_rank_class *class, const char *what, 
         char line[SHOWN], class[sizeof class->name];
     } mine = {.line = "(nothing)"}, all[SW_MAX_RANKS];
     int64_t differing = 0, at = 0;
-    bool differ, by_bytes;
+    bool differ = false, by_bytes = false;
     sw_status status = open_lines(&l, err);
     if (!status)
         status = first_difference(&c, &l, hash_lines, n_lines, &differing, &differ, err);

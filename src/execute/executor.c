@@ -7,6 +7,7 @@
  */
 #include "execute/executor_internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,7 @@ static void bind_collective(sw_executor *e, const sw_program *program, sw_bound 
     const sw_buffer *buffer = &program->buffers.item[source->buffer];
     const sw_mesh *mesh = &e->states->sharding.mesh;
     c->line = sw_mesh_line(mesh, instruction->axis, e->comm->rank);
+    assert(c->line.n > 0);
     c->share = instruction->share;
     if (c->share) {
         c->dtype = sw_activation_type(e->numbers);

@@ -50,9 +50,16 @@ sw_status sw_runner_add(sw_runner *r, sw_model_end end, sw_graph *graph, sw_erro
                               : sw_model_trace(&r->model, end, graph, err);
     if (!status && r->compiled->n_programs == 0)
         status = sw_model_files_check(r->source.folder, files_config(r), graph, err);
-    if (!status)
-        return sw_compile(r->compiled, graph, SW_COMPILE_FORWARD, NULL, err);
-    sw_graph_free(graph);
+    if (status) {
+        sw_graph_free(graph);
+        return status;
+    }
+    const sw_program *program;
+    status = sw_compile(r->compiled, graph, SW_COMPILE_FORWARD, &program, err);
+    if (!status && program->has_shares)
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "the model shares values between ranks, which here compute texts of their "
+                         "own, each by itself; take one rank (shard.ranks: 1)");
     return status;
 }
 

@@ -221,6 +221,11 @@ sw_status sw_assembly_create(const sw_settings *settings, const sw_custom_model 
         a->graph = a->compiled->graphs[SW_PROGRAM_TRAIN];
     if (!status && evaluates)
         status = compile(a, false, &a->evaluation, err);
+    if (!status && settings->guard.verify_every && a->program->has_shares)
+        status = sw_fail(err, SW_BAD_CONFIG,
+                         "guard.verify_every: the model shares values between ranks, so what one "
+                         "rank computes of its rows no other rank can compute in its place; set it "
+                         "to 0");
     for (int i = 0; !status && i < a->graph->parameters.n; i++) {
         const sw_parameter *p = a->graph->parameters.item[i];
         a->n_parameters += p->n_elements;

@@ -248,6 +248,75 @@ static char *try_with_weights(const char *path, plan p, bool must_fail) {
     return err.message;
 }
 
+/* Logits of every row depend on the sum over ranks: trained and validated by two and by three
+ * ranks, also where the last slot leaves some without rows, saved, and gone on with. */
+static sw_status trace_sharing(void *self, sw_graph *g, sw_error *err) {
+    (void)self;
+    sw_unit *root = sw_unit_declare(g, NULL, "root");
+    sw_parameter *embedding = table(g, root, "embedding", 256);
+    sw_value *x = sw_embedding(g, sw_tokens(g), embedding);
+    x = sw_add(g, x, sw_scale(g, sw_sum_over(g, sw_gelu(g, x), "shard"), 0.5));
+    sw_predict(g, x, embedding);
+    return sw_graph_status(g, err);
+}
+
+static void drop(void *to, const char *bytes, size_t n_bytes) {
+    (void)to, (void)bytes, (void)n_bytes;
+}
+
+static void a_model_may_share_between_ranks(void **state) {
+    (void)state;
+    const sw_custom_model model = {.trace = trace_sharing, .vocabulary = 256};
+    char *weights[2];
+    size_t bytes[2];
+    for (int ranks = 2; ranks <= 3; ranks++)
+        for (int i = 0; i < 2; i++) { /* as a view at once, and as copies in two parts */
+            char path[48], n[32];
+            snprintf(path, sizeof path, "checkpoint.path=shares-%d-%d", ranks, i);
+            snprintf(n, sizeof n, "shard.ranks=%d", ranks);
+            const char *overrides[] = {path,
+                                       n,
+                                       "model.save_dtype=fp32",
+                                       "optimizer.schedule=constant",
+                                       "data.validation=[text.txt]",
+                                       i ? "shard.mode=copy" : "shard.mode=view",
+                                       "train.steps=4"};
+            sw_error err = {0};
+            for (int steps = i ? 2 : 4; steps <= 4; steps += 2) {
+                overrides[6] = steps == 2 ? "train.steps=2" : "train.steps=4";
+                if (train_with(model, overrides, 7, &err))
+                    fail_msg("%d ranks: %s", ranks, err.message);
+            }
+            snprintf(path, sizeof path, "shares-%d-%d/model/model.safetensors", ranks, i);
+            weights[i] = read_weights(path, &bytes[i]);
+            if (i) {
+                assert_int_equal(bytes[0], bytes[1]);
+                assert_memory_equal(weights[0], weights[1], bytes[0]);
+                free(weights[0]);
+                free(weights[1]);
+            }
+        }
+    const char *const checks[] = {"checkpoint.path=checked", "shard.ranks=2",
+                                  "guard.verify_every=1"};
+    sw_error err = {0};
+    assert_int_equal(train_with(model, checks, 3, &err), SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "guard.verify_every: the model shares values"));
+    sw_train_options options = SW_TRAIN_OPTIONS_INIT;
+    options.model = &model;
+    const char *const two[] = {"shard.ranks=2"};
+    static const char folder[] = "model: {path: shares-2-0/model}\n"
+                                 "data: {validation: [text.txt], sequence_length: 16}\n";
+    double loss;
+    assert_int_equal(sw_evaluate_text(folder, NULL, two, 1, &options, &loss, NULL, &err),
+                     SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "take one rank (shard.ranks: 1)"));
+    sw_writing_options how = SW_WRITING_OPTIONS_INIT;
+    how.text = drop;
+    assert_int_equal(sw_generate_text(folder, NULL, two, 1, &options, "one", &how, &err),
+                     SW_BAD_CONFIG);
+    assert_non_null(strstr(err.message, "take one rank (shard.ranks: 1)"));
+}
+
 /* With a learning rate of 0 the weights that a run ends with are those that it began with. */
 static void its_weights_are_loaded_by_name(void **state) {
     (void)state;
@@ -527,6 +596,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_run_with_frozen_weights_goes_on, enter_folder,
                                         leave_folder),
         cmocka_unit_test_setup_teardown(it_is_planned_without_a_run, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(a_model_may_share_between_ranks, enter_folder,
+                                        leave_folder),
         cmocka_unit_test_setup_teardown(it_is_evaluated_and_generates_as_models_with_a_name_do,
                                         enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(what_it_has_learned_by_heart_it_writes, enter_folder,
