@@ -235,6 +235,8 @@ bool sw_added_search_next(sw_added_search *s, const sw_added_token **token, size
         while (found->strips_right && to < s->n_bytes &&
                (at = s->text + to, sw_unicode_is_space(sw_utf8_next(&at))))
             to = (size_t)(at - s->text);
+        if (found->strips_left && to <= s->done)
+            continue; /* white space that the token before has taken with it */
         s->waiting = found;
         s->waiting_end = to;
         if (s->done < from) {

@@ -92,6 +92,28 @@ static void flags_of_added_tokens_eat_blanks(void **state) {
     }
 }
 
+/* A token of white space that the one before has eaten whole is none, if it eats to the left; else
+ * it comes all the same. */
+static void eaten_tokens_are_none(void **state) {
+    static const struct {
+        const char *flags, *wanted;
+    } cases[] = {{"", "97 300 300 98"},
+                 {", \"lstrip\": true", "97 300 300 98"},
+                 {", \"rstrip\": true", "97 300 300 98"},
+                 {", \"lstrip\": true, \"rstrip\": true", "97 300 98"}};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        char rest[512];
+        snprintf(rest, sizeof rest,
+                 CHAIN(BYTE_LEVEL) "\"added_tokens\": [{\"id\": 300, \"content\": \"\\n\\n\", "
+                                   "\"normalized\": false%s}], ",
+                 cases[i].flags);
+        sw_tokenizer *tokenizer = byte_tokenizer("", "", "", rest);
+        encodes_to(tokenizer, "a\n\n\n\nb", 0, cases[i].wanted);
+        sw_tokenizer_free(tokenizer);
+    }
+}
+
 static void single_words_have_no_word_beside_them(void **state) {
     sw_tokenizer *tokenizer =
         byte_tokenizer("", "", "",
@@ -281,6 +303,7 @@ int main(void) {
                                        cmocka_unit_test(the_chain_of_the_file_splits_numbers),
                                        cmocka_unit_test(string_patterns_are_literal),
                                        cmocka_unit_test(flags_of_added_tokens_eat_blanks),
+                                       cmocka_unit_test(eaten_tokens_are_none),
                                        cmocka_unit_test(single_words_have_no_word_beside_them),
                                        cmocka_unit_test(beginnings_come_from_the_post_processor),
                                        cmocka_unit_test(blanks_are_the_white_space_property),
