@@ -50,13 +50,15 @@ static sw_status shard(const sw_graph *graph, const sw_sharding *sharding, sw_er
 
 static void each_allocation_may_fail(void **state) {
     (void)state;
-    const stack about = {STACK_NESTED, 300, 8, 13,
-                         false}; /* long enough for several pieces of memory in every pass */
-    for (int stage = 1; stage < 4; stage += 2) {
+    /* long enough for several pieces of memory in every pass */
+    static const stack abouts[] = {{STACK_NESTED, 300, 8, 13, false},
+                                   {STACK_NESTED, 300, 8, 13, false},
+                                   {STACK_SHARED, 100, 8, 13, false}};
+    for (int i = 0; i < 3; i++) {
         program_case c = program_graph(N_SMALL_MODELS);
-        c.about = &about;
+        c.about = &abouts[i];
         c.recompute = true;
-        c.sharding.stage = stage;
+        c.sharding.stage = i == 0 ? 1 : 3;
         c.sharding.wrap.min_parameters = 100;
         built_program built;
         program_build(&c, &built);
