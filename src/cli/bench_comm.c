@@ -355,7 +355,7 @@ static sw_status run_modes(plan *p, sw_error *err) {
     sw_status status = SW_OK;
     for (p->mode = SW_SHM_VIEW; p->mode <= SW_SHM_TRAP && !status; p->mode++) {
         options.mode = p->mode;
-        status = sw_launch_as(&sw_launch_plain_words, &options, run_rank, p, err);
+        status = sw_launch_as(&sw_launch_plain_words, &options, NULL, run_rank, p, err);
     }
     return status;
 }

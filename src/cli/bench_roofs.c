@@ -117,7 +117,8 @@ sw_status sw_bench_roofs_sample(const sw_bench_cores *cores, sw_bench_roofs *roo
     sw_gemm_choose(cores->set, cores->type == SW_BF16 ? SW_NUMBERS_BF16 : SW_NUMBERS_F32, false,
                    &s.gemm);
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
-    sw_status status = sw_launch_as(&sw_launch_plain_words, &options, sample_in_rank, &s, err);
+    sw_status status =
+        sw_launch_as(&sw_launch_plain_words, &options, NULL, sample_in_rank, &s, err);
     *roofs = *s.roofs;
     munmap(s.roofs, sizeof *s.roofs);
     return status;

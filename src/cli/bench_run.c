@@ -45,7 +45,7 @@ static void supervise(const sw_settings *settings, run_tells *told) {
     signal(SIGINT, SIG_DFL);
     sw_train_options options = SW_TRAIN_OPTIONS_INIT;
     options.listener = (sw_listener){.step = count_step, .to = told};
-    told->status = sw_train(settings, &options, &told->error);
+    told->status = sw_train(settings, &options, NULL, &told->error);
     _exit(0);
 }
 

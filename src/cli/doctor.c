@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
+#include "comm/mpi_load.h"
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
 #include "device/cpu/cpu.h"
@@ -199,6 +200,20 @@ static int show_shared_memory(bool is_silent) {
     return error;
 }
 
+/* Hosts talk by MPI; one host needs none. */
+static void show_mpi(void) {
+    static const char *const kinds[] = {"openmpi", "mpich"};
+    char path[SW_MPI_PATH_BYTES];
+    int n = 0;
+    printf("hosts      ");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (sw_mpi_find(kinds[i], path))
+            printf("%s%s", n++ ? ", " : "by MPI: ", kinds[i]);
+    printf("%s\n", n ? ""
+                     : "one: no plug-in for MPI was built, which only several hosts need; install "
+                       "libopenmpi-dev or libmpich-dev and build again");
+}
+
 static void show_limit(const char *name, int resource, bool is_bytes) {
     struct rlimit limit;
     char text[SW_TEXT_NUMBER_BYTES];
@@ -276,6 +291,7 @@ static sw_status doctor(int n_arguments, char **arguments, sw_error *err) {
     show_blas();
     show_memory();
     int error = show_shared_memory(false);
+    show_mpi();
     show_limits();
     if (!error)
         printf("\nNothing is missing.\n");

@@ -2,6 +2,7 @@
 #include "cli/start.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/command.h"
 
@@ -24,11 +25,6 @@ sw_status sw_start_join(sw_start *start, sw_status status, sw_error *err) {
         follow(start);
     if (!joined)
         joined = sw_team_lead(launcher, &start->team, &own);
-    if (!joined && launcher->host_size < launcher->size)
-        joined = sw_fail(&own, SW_BAD_CONFIG,
-                         "%s started %d processes, but only %d on this host; a run over several "
-                         "hosts is not built yet · start all of them on one",
-                         launcher->name, launcher->size, launcher->host_size);
     return status || !joined ? status : sw_fail(err, joined, "%s", own.message);
 }
 
@@ -46,6 +42,8 @@ sw_status sw_start_settle(const sw_start *start, sw_settings *settings, sw_error
     return SW_OK;
 }
 
-void sw_start_leave(sw_start *start, sw_status status) {
+void sw_start_leave(sw_start *start, sw_status status, sw_error *err) {
+    if (status && sw_launcher_has_hosts(&start->launcher) && strncmp(err->message, "host ", 5) != 0)
+        (void)sw_fail_within(err, "host %s", start->launcher.host);
     sw_team_end(&start->team, sw_status_exit_code(status));
 }

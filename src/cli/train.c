@@ -92,8 +92,9 @@ static void tell_of_start(const report *out) {
     sw_settings_tell(out->settings, out->display.line, out->display.to);
     if (!out->launcher->name)
         return;
-    snprintf(line, sizeof line, "started by %s: %d %s on this host", out->launcher->name,
-             out->launcher->size, sw_text_noun(out->launcher->size, "process", "processes"));
+    snprintf(line, sizeof line, "started by %s: %d %s, %d of them on %s", out->launcher->name,
+             out->launcher->size, sw_text_noun(out->launcher->size, "process", "processes"),
+             out->launcher->host_size, out->launcher->host);
     out->display.line(out->display.to, line);
 }
 
@@ -119,10 +120,14 @@ static void report_step(void *to, const sw_progress *progress) {
         *out->is_cut = true;
 }
 
-static sw_status start(const sw_settings *settings, const sw_launcher *launcher, bool is_dry,
-                       sw_show show, const sw_flag_texts *faults, sw_error *err) {
+static sw_status start(const sw_settings *settings, sw_start *started, bool is_dry, sw_show show,
+                       const sw_flag_texts *faults, sw_error *err) {
+    const sw_launcher *launcher = &started->launcher;
+    const sw_launch_hosts hosts = {.launcher = launcher, .team = &started->team};
     sw_display display = {.out = stdout, .show = show};
     report out = {sw_display_listener(&display), launcher, settings, NULL};
+    if (!sw_start_is_first(started)) /* which speaks for all; what goes wrong here is told */
+        display.show = SW_SHOW_NOTHING;
     void *shared =
         mmap(NULL, sizeof *out.is_cut, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -139,7 +144,8 @@ static sw_status start(const sw_settings *settings, const sw_launcher *launcher,
     options.n_faults = faults->n;
     watch_signals();
     fflush(NULL); /* a forked rank has a copy of what is in the buffers */
-    sw_status status = sw_train(settings, &options, err);
+    sw_status status =
+        sw_train(settings, &options, sw_launcher_has_hosts(launcher) ? &hosts : NULL, err);
     sw_display_end(&display);
     if (!status && *out.is_cut)
         status = sw_fail(err, SW_NO_SPACE,
@@ -180,20 +186,21 @@ static sw_status train(int n_arguments, char **arguments, sw_error *err) {
     if (!status && goes_on)
         status = sw_faults_load(sw_verb_train.name, &faults, n_arguments, arguments, err);
     status = sw_start_join(&started, status, err);
-    if (!status && help && !as_markdown)
+    const bool speaks = sw_start_is_first(&started);
+    if (!status && help && !as_markdown && speaks)
         sw_arguments_help(&sw_verb_train, flags, N_FLAGS);
-    if (!status && help)
+    if (!status && help && speaks)
         print_keys(as_markdown);
     if (status || !goes_on)
         goto done;
     status = sw_settings_read(others[0], others + 1, n_others - 1, &settings, err);
-    if (!status && print_only)
+    if (!status && print_only && speaks)
         status = print_config(&settings, err);
-    else if (!status && !(status = sw_start_settle(&started, &settings, err)))
-        status = start(&settings, &started.launcher, is_dry, sw_show_for(stdout, is_quiet, is_json),
-                       &faults, err);
+    else if (!status && !print_only && !(status = sw_start_settle(&started, &settings, err)))
+        status = start(&settings, &started, is_dry, sw_show_for(stdout, is_quiet, is_json), &faults,
+                       err);
 done:
-    sw_start_leave(&started, status);
+    sw_start_leave(&started, status, err);
     sw_settings_free(&settings);
     free(others);
     return status;

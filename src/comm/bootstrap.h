@@ -13,6 +13,7 @@ typedef struct sw_bootstrap sw_bootstrap;
 
 struct sw_bootstrap {
     int rank, size;
+    int first, n_ranks;  /* of the run: these are its ranks first .. first + size - 1 */
     bool is_one_process; /* an address of rank 0 is valid in all ranks */
     /* Give `bytes`, get those of all ranks in rank order: all [size * bytes]. */
     sw_status (*exchange_bytes)(sw_bootstrap *bootstrap, const void *mine, void *all, size_t bytes,
@@ -27,14 +28,16 @@ struct sw_bootstrap {
  * parent closes its ends. */
 typedef struct sw_fork_bootstrap {
     sw_bootstrap base;
-    const sw_control *control;   /* its abort word ends every wait */
+    const sw_control *control; /* its abort word ends every wait */
+    int size;
     int socket[SW_MAX_RANKS][2]; /* of rank r: [0] is rank 0's end, [1] rank r's; -1 closed; rank 0
                                     has none of its own */
 } sw_fork_bootstrap;
 
-sw_status sw_fork_bootstrap_create(const sw_control *control, sw_fork_bootstrap *bootstrap,
-                                   sw_error *err);
-void sw_fork_bootstrap_take(sw_fork_bootstrap *bootstrap, int rank); /* in the child */
+sw_status sw_fork_bootstrap_create(const sw_control *control, int size,
+                                   sw_fork_bootstrap *bootstrap, sw_error *err);
+/* In the child. `first`: rank in the run of this host's first. */
+void sw_fork_bootstrap_take(sw_fork_bootstrap *bootstrap, int first, int rank);
 void sw_fork_bootstrap_close(sw_fork_bootstrap *bootstrap);
 
 /* Ranks that are threads of one process: the meeting place that all share. */

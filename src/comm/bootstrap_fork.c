@@ -168,17 +168,18 @@ static sw_status exchange_descriptor(sw_bootstrap *base, int *descriptor, sw_err
     return status;
 }
 
-sw_status sw_fork_bootstrap_create(const sw_control *control, sw_fork_bootstrap *bootstrap,
-                                   sw_error *err) {
+sw_status sw_fork_bootstrap_create(const sw_control *control, int size,
+                                   sw_fork_bootstrap *bootstrap, sw_error *err) {
     memset(bootstrap, 0, sizeof *bootstrap);
+    bootstrap->size = size;
     bootstrap->control = control;
     for (int r = 0; r < SW_MAX_RANKS; r++)
         bootstrap->socket[r][0] = bootstrap->socket[r][1] = -1;
-    for (int r = 1; r < control->n_ranks; r++)
+    for (int r = 1; r < size; r++)
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bootstrap->socket[r]) != 0) {
-            sw_status status = sw_fail_call(err, SW_CALL_PROCESS, errno,
-                                            "the sockets for the start of %d ranks cannot be made",
-                                            control->n_ranks);
+            sw_status status =
+                sw_fail_call(err, SW_CALL_PROCESS, errno,
+                             "the sockets for the start of %d ranks cannot be made", size);
             sw_fork_bootstrap_close(bootstrap);
             return status;
         }
@@ -191,9 +192,11 @@ static void close_end(int *socket) {
     *socket = -1;
 }
 
-void sw_fork_bootstrap_take(sw_fork_bootstrap *bootstrap, int rank) {
+void sw_fork_bootstrap_take(sw_fork_bootstrap *bootstrap, int first, int rank) {
     bootstrap->base = (sw_bootstrap){.rank = rank,
-                                     .size = bootstrap->control->n_ranks,
+                                     .size = bootstrap->size,
+                                     .first = first,
+                                     .n_ranks = bootstrap->control->n_ranks,
                                      .exchange_bytes = exchange_bytes,
                                      .exchange_descriptor = exchange_descriptor,
                                      .state = bootstrap};

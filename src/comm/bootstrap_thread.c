@@ -54,6 +54,7 @@ void sw_thread_meeting_free(sw_thread_meeting *meeting) {
 void sw_thread_bootstrap_take(sw_thread_meeting *meeting, int rank, sw_bootstrap *bootstrap) {
     *bootstrap = (sw_bootstrap){.rank = rank,
                                 .size = meeting->n_ranks,
+                                .n_ranks = meeting->n_ranks,
                                 .is_one_process = true,
                                 .exchange_bytes = exchange_bytes,
                                 .state = meeting};

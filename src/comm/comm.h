@@ -112,7 +112,8 @@ typedef struct sw_comm_vtable {
 struct sw_comm {
     const sw_comm_vtable *vtable;
     int rank, n_ranks;
-    int n_channels; /* given out so far: who opens channels takes its numbers from here */
+    int first_here, n_here; /* ranks of this host */
+    int n_channels;         /* given out so far: who opens channels takes its numbers from here */
     sw_shm_mode mode;
     sw_control *control;             /* what ranks and supervisor know of each other */
     void *transport;                 /* the transport's own */

@@ -15,13 +15,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, sw_window *window,
-                               sw_error *err);
-static void close_shm(sw_comm *comm);
+#include "comm/bridge.h"
 
 static const sw_comm_vtable shm_vtable = {
     .name = "shm",
-    .window_create = window_create,
+    .window_create = sw_shm_window_create,
     .channel_open = sw_shm_channel_open,
     .gather_publish = sw_shm_gather_publish,
     .gather = sw_shm_gather,
@@ -30,7 +28,7 @@ static const sw_comm_vtable shm_vtable = {
     .reduce_sum = sw_shm_reduce_sum,
     .share = sw_shm_share,
     .exchange = sw_shm_exchange,
-    .close = close_shm,
+    .close = sw_shm_close,
 };
 
 /* ---- windows ---- */
@@ -97,18 +95,27 @@ static int map_descriptor(int descriptor, int64_t bytes, char **base) {
     return *base ? 0 : errno;
 }
 
-/* Rank 0 makes the object, the others take it over; all report how it went before anybody goes
- * on. */
-static sw_status make_window(sw_comm *comm, const window_request *request, char **base,
+/* The first rank of the host makes the object, the others take it over; all report how it went
+ * before anybody goes on. */
+static sw_status make_window(sw_comm *comm, const window_request *request, int number, char **base,
                              sw_error *err) {
     sw_shm *shm = comm->transport;
-    bool makes = comm->rank == 0, is_shared = shm->bootstrap->is_one_process;
+    bool makes = shm->bootstrap->rank == 0, is_shared = shm->bootstrap->is_one_process;
     int descriptor = -1;
     window_made mine = {0}, all[SW_MAX_RANKS];
     if (makes) {
         mine.error = make_descriptor(request, &descriptor);
         if (!mine.error)
             mine.error = map_descriptor(descriptor, request->bytes, &mine.base);
+    }
+    if (makes && shm->bridge && !mine.error) {
+        sw_status status =
+            sw_bridge_give_window(shm->bridge, number, request->bytes, descriptor, err);
+        if (status != SW_OK) {
+            munmap(mine.base, (size_t)request->bytes);
+            close(descriptor);
+            return status;
+        }
     }
     sw_status status = agree_on_success(comm, request, &mine, all, err);
     if (status == SW_OK && is_shared) {
@@ -128,7 +135,7 @@ static sw_status make_window(sw_comm *comm, const window_request *request, char 
     return status;
 }
 
-static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, sw_window *window,
+sw_status sw_shm_window_create(sw_comm *comm, const char *name, int64_t bytes, sw_window *window,
                                sw_error *err) {
     sw_shm *shm = comm->transport;
     window_request request = {.bytes = bytes};
@@ -141,11 +148,13 @@ static sw_status window_create(sw_comm *comm, const char *name, int64_t bytes, s
     sw_shm_window *record = sw_arena_take(&shm->arena, sizeof *record);
     if (!record)
         return sw_fail(err, SW_NO_MEMORY, "no memory for the books of shared memory \"%s\"", name);
+    const int number = shm->windows ? shm->windows->number + 1 : 0;
     if (bytes > 0)
-        status = make_window(comm, &request, &record->base, err);
+        status = make_window(comm, &request, number, &record->base, err);
     if (status != SW_OK)
         return status;
     record->bytes = bytes;
+    record->number = number;
     memcpy(record->name, request.name, sizeof record->name);
     record->next = shm->windows;
     shm->windows = record;
@@ -162,7 +171,8 @@ typedef struct handshake {
 } handshake;
 
 static sw_status shake_hands(sw_bootstrap *bootstrap, sw_shm_mode mode, sw_error *err) {
-    handshake mine = {bootstrap->size, (int32_t)mode, sizeof(sw_control_rank)}, all[SW_MAX_RANKS];
+    handshake mine = {bootstrap->n_ranks, (int32_t)mode, sizeof(sw_control_rank)},
+              all[SW_MAX_RANKS];
     sw_status status = bootstrap->exchange_bytes(bootstrap, &mine, all, sizeof mine, err);
     for (int r = 0; r < bootstrap->size && status == SW_OK; r++)
         if (memcmp(&mine, &all[r], sizeof mine) != 0)
@@ -189,11 +199,13 @@ sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode 
         return sw_fail(err, SW_NO_MEMORY, "rank %d: no memory for the transport between ranks",
                        bootstrap->rank);
     *shm = (sw_shm){.bootstrap = bootstrap,
-                    .mine = &control->rank[bootstrap->rank],
+                    .mine = &control->rank[bootstrap->first + bootstrap->rank],
                     .may_spin = threads_have_cores(bootstrap->size, n_threads, mode)};
     *comm = (sw_comm){.vtable = &shm_vtable,
-                      .rank = bootstrap->rank,
-                      .n_ranks = bootstrap->size,
+                      .rank = bootstrap->first + bootstrap->rank,
+                      .n_ranks = bootstrap->n_ranks,
+                      .first_here = bootstrap->first,
+                      .n_here = bootstrap->size,
                       .mode = mode,
                       .control = control,
                       .transport = shm};
@@ -201,12 +213,12 @@ sw_status sw_shm_open(sw_bootstrap *bootstrap, sw_control *control, sw_shm_mode 
     if (status == SW_OK && mode == SW_SHM_TRAP)
         status = sw_shm_trap_install(comm, err);
     if (status != SW_OK)
-        close_shm(comm);
+        sw_shm_close(comm);
     return status;
 }
 
 /* Threads share rank 0's mapping; the launcher closes its comm after all ranks have returned. */
-static void close_shm(sw_comm *comm) {
+void sw_shm_close(sw_comm *comm) {
     sw_shm *shm = comm->transport;
     for (sw_shm_window *window = shm->windows; window; window = window->next)
         if (window->base && (comm->rank == 0 || !shm->bootstrap->is_one_process))

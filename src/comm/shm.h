@@ -7,8 +7,11 @@
 #include "base/arena.h"
 #include "comm/bootstrap.h"
 
+typedef struct sw_bridge sw_bridge; /* bridge.h */
+
 typedef struct sw_shm_window {
     struct sw_shm_window *next; /* created before */
+    int number;                 /* windows before it */
     char *base;
     int64_t bytes;
     char name[SW_LABEL_BYTES];
@@ -17,7 +20,8 @@ typedef struct sw_shm_window {
 typedef struct sw_shm {
     sw_bootstrap *bootstrap;
     sw_control_rank *mine;
-    bool may_spin; /* every thread of every rank that computes or moves can have a core */
+    sw_bridge *bridge; /* to the other hosts; NULL: there is one host */
+    bool may_spin;     /* every thread of every rank that computes or moves can have a core */
     sw_arena arena;
     sw_shm_window *windows; /* newest first */
 } sw_shm;
@@ -46,6 +50,9 @@ sw_status sw_shm_wait_for(sw_comm *comm, const sw_shm_wait *wait, sw_error *err)
 sw_status sw_shm_mismatch(sw_comm *comm, int peer, int channel, const sw_fingerprint *mine,
                           const sw_fingerprint *theirs, sw_error *err);
 
+sw_status sw_shm_window_create(sw_comm *comm, const char *name, int64_t bytes, sw_window *window,
+                               sw_error *err);
+void sw_shm_close(sw_comm *comm);
 sw_status sw_shm_channel_open(sw_comm *comm, int channel, sw_channel_kind kind, sw_error *err);
 sw_status sw_shm_gather_publish(sw_comm *comm, const sw_collective *c, sw_error *err);
 sw_status sw_shm_gather(sw_comm *comm, const sw_collective *c, sw_error *err);

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "comm/bridge.h"
 #include "comm/copy.h"
 #include "comm/shm.h"
 #include "device/parallel.h"
@@ -330,6 +331,13 @@ sw_status sw_shm_exchange(sw_comm *comm, const void *mine, void *all, size_t byt
         memcpy(own->exchange_slot[slot], mine, bytes);
     atomic_store(&own->arrived, count);
     sw_control_ring(own);
+    const sw_shm *shm = comm->transport;
+    if (shm->bridge)
+        status = sw_bridge_put(
+            shm->bridge, comm->control, comm->rank, SW_LANE_COMPUTE,
+            &(sw_note){
+                .kind = SW_NOTE_EXCHANGE, .value = count, .bytes = (int64_t)bytes, .print = print},
+            err);
     for (int r = 0; r < comm->n_ranks && status == SW_OK; r++) {
         const sw_control_rank *peer = &comm->control->rank[r];
         sw_shm_wait wait = {&peer->arrived, count, r, 0, -1, operation, &print};

@@ -59,7 +59,7 @@ sw_status sw_train_file(const char *run_yaml, const char *const *overrides, int 
     if (!status)
         status = sw_settings_read(run_yaml, overrides, n_overrides, &settings, err);
     if (!status)
-        status = sw_train(&settings, &known, err);
+        status = sw_train(&settings, &known, NULL, err);
     sw_settings_free(&settings);
     return status;
 }
@@ -85,7 +85,7 @@ sw_status sw_train_text(const char *text, const char *directory, const char *con
     sw_status status = read_text("sw_train_text", text, directory, overrides, n_overrides, options,
                                  &known, &settings, err);
     if (!status)
-        status = sw_train(&settings, &known, err);
+        status = sw_train(&settings, &known, NULL, err);
     sw_settings_free(&settings);
     return status;
 }

@@ -479,7 +479,7 @@ sw_status sw_generate(const sw_generate_options *options, sw_error *err) {
             release(&g);
             return sw_fail(err, SW_NO_MEMORY, "no memory that ranks share");
         }
-        status = sw_launch_as(&sw_launch_plain_words, &launch, generate_in_rank, &g, err);
+        status = sw_launch_as(&sw_launch_plain_words, &launch, NULL, generate_in_rank, &g, err);
         if (status && *g.is_not_finite)
             sw_runner_blame(&g.decoder.runner, err);
         munmap(g.is_not_finite, sizeof *g.is_not_finite);

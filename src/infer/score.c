@@ -546,7 +546,7 @@ sw_status sw_score(const sw_score_options *options, sw_source_score *scores,
     if (!status)
         status = check_memory(&s, err);
     if (!status)
-        status = sw_launch_as(&sw_launch_plain_words, &launch, score_in_rank, &s, err);
+        status = sw_launch_as(&sw_launch_plain_words, &launch, NULL, score_in_rank, &s, err);
     if (!status) {
         *choices = s.results->choices;
         if (options->n_paths)

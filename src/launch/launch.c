@@ -4,20 +4,25 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/condition.h"
 #include "base/options.h"
 #include "base/stop_signal.h"
 #include "comm/bootstrap.h"
-#include "comm/shm.h"
+#include "comm/mover.h"
+#include "comm/mpi.h"
 #include "launch/supervisor.h"
 #include "launch/watch.h"
 
 typedef struct launch {
     const sw_launch_words *words;
     sw_launch_options options;
+    const sw_launch_hosts *hosts; /* NULL: one */
+    sw_bridge *bridge;            /* between them; NULL: there is one */
     sw_control *control;
     sw_rank_fn fn;
     void *arg;
@@ -37,6 +42,8 @@ static void finish_rank(const launch *l, int rank, sw_status status, sw_error *e
     if (!is_orderly && !follows) {
         if (status != SW_GUARD) /* which all ranks decide together, wherever they are */
             sw_say_where(l->control, rank, 0, error);
+        if (l->hosts)
+            (void)sw_fail_within(error, "host %s", l->hosts->launcher->host);
         sw_control_abort(l->control, error);
     }
     page->final = *error;
@@ -46,15 +53,17 @@ static void finish_rank(const launch *l, int rank, sw_status status, sw_error *e
 
 static void run_rank(const launch *l, sw_bootstrap *bootstrap, sw_comm *comm) {
     sw_error error = {0};
-    sw_status status =
-        sw_shm_open(bootstrap, l->control, l->options.mode, l->options.n_threads, comm, &error);
+    sw_status status = l->bridge ? sw_mpi_open(bootstrap, l->control, l->bridge, l->options.mode,
+                                               l->options.n_threads, comm, &error)
+                                 : sw_shm_open(bootstrap, l->control, l->options.mode,
+                                               l->options.n_threads, comm, &error);
     if (status == SW_OK)
         status = l->fn(comm, l->arg, &error);
     if ((unsigned)status >= SW_N_STATUSES)
         status = sw_fail(&error, SW_BAD_CONFIG,
                          "the function of the ranks returned %d, which is not an sw_status",
                          (int)status);
-    finish_rank(l, bootstrap->rank, status, &error);
+    finish_rank(l, bootstrap->first + bootstrap->rank, status, &error);
 }
 
 static void close_comm(sw_comm *comm) {
@@ -69,20 +78,56 @@ typedef struct process_launch {
     sw_fork_bootstrap bootstrap;
 } process_launch;
 
-static void run_in_child(void *context, int rank) {
+static void run_in_child(void *context, int first, int here) {
     process_launch *p = context;
     sw_comm comm = {0};
-    sw_fork_bootstrap_take(&p->bootstrap, rank);
+    sw_fork_bootstrap_take(&p->bootstrap, first, here);
     run_rank(p->launch, &p->bootstrap.base, &comm);
     close_comm(&comm);
 }
 
+/* The process that talks to other hosts. What it returns with is in control memory. */
+static void run_mover(void *context) {
+    const launch *l = ((process_launch *)context)->launch;
+    const sw_launcher *launcher = l->hosts->launcher;
+    struct utsname machine;
+    sw_error error;
+    sw_mover_options options = {.bridge = l->bridge,
+                                .control = l->control,
+                                .kind = launcher->mpi,
+                                .launcher = launcher->name,
+                                .n_processes = launcher->size,
+                                .hello = {.host_size = launcher->host_size,
+                                          .n_threads = l->options.n_threads,
+                                          .n_ranks = l->options.n_ranks,
+                                          .mode = (int32_t)l->options.mode,
+                                          .control_bytes = sw_control_bytes(l->options.n_ranks)},
+                                .deadline = l->options.deadline_seconds};
+    sw_hello *hello = &options.hello;
+    snprintf(hello->version, sizeof hello->version, "%s", SW_VERSION);
+    snprintf(hello->host, sizeof hello->host, "%s", launcher->host);
+    if (!uname(&machine))
+        snprintf(hello->machine, sizeof hello->machine, "%.15s", machine.machine);
+    (void)sw_mover_run(&options, &error);
+}
+
 static sw_status launch_processes(launch *l, sw_error *err) {
     process_launch p = {.launch = l};
-    sw_status status = sw_fork_bootstrap_create(l->control, &p.bootstrap, err);
+    int n_here = l->hosts ? l->hosts->launcher->host_size : l->options.n_ranks;
+    sw_status status = sw_fork_bootstrap_create(l->control, n_here, &p.bootstrap, err);
     if (status != SW_OK)
         return status;
-    status = sw_supervise(l->words, &l->options, l->control, run_in_child, &p, err);
+    if (l->hosts)
+        status = sw_bridge_create(n_here, &l->bridge, err);
+    sw_family family = {.n = n_here,
+                        .rank = run_in_child,
+                        .context = &p,
+                        .hosts = l->hosts,
+                        .mover = run_mover,
+                        .bridge = l->bridge};
+    if (status == SW_OK)
+        status = sw_supervise(l->words, &l->options, l->control, &family, err);
+    sw_bridge_free(l->bridge);
     sw_fork_bootstrap_close(&p.bootstrap);
     return status;
 }
@@ -225,12 +270,13 @@ static sw_status check_options(const sw_launch_words *words, const sw_launch_opt
 }
 
 sw_status sw_launch(const sw_launch_options *options, sw_rank_fn fn, void *arg, sw_error *err) {
-    return sw_launch_as(&own_words, options, fn, arg, err);
+    return sw_launch_as(&own_words, options, NULL, fn, arg, err);
 }
 
 sw_status sw_launch_as(const sw_launch_words *words, const sw_launch_options *options,
-                       sw_rank_fn fn, void *arg, sw_error *err) {
-    launch l = {.words = words, .options = SW_LAUNCH_OPTIONS_INIT, .fn = fn, .arg = arg};
+                       const sw_launch_hosts *hosts, sw_rank_fn fn, void *arg, sw_error *err) {
+    launch l = {
+        .words = words, .options = SW_LAUNCH_OPTIONS_INIT, .hosts = hosts, .fn = fn, .arg = arg};
     if (!options || !fn)
         return sw_fail(err, SW_BAD_CONFIG, "sw_launch: %s is NULL",
                        !options ? "options" : "fn, what a rank runs,");
@@ -238,6 +284,8 @@ sw_status sw_launch_as(const sw_launch_words *words, const sw_launch_options *op
                                        "SW_LAUNCH_OPTIONS_INIT", err);
     if (status == SW_OK)
         status = check_options(words, &l.options, err);
+    if (status == SW_OK && hosts && l.options.as_threads)
+        status = sw_fail(err, SW_BAD_CONFIG, "ranks as threads run on one host");
     if (status == SW_OK)
         status = sw_control_create(l.options.n_ranks, &l.control, err);
     if (status != SW_OK)

@@ -15,14 +15,15 @@
  * `host_rank` is: a batch script of Slurm has a rank, but nothing started it beside others. */
 typedef struct dialect {
     const char *name, *rank, *size, *host_rank, *host_size;
+    const char *mpi;
 } dialect;
 
 static const dialect dialects[] = {
     {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"mpiexec of MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {"mpiexec of PALS", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL},
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "openmpi"},
+    {"mpiexec of MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpich"},
+    {"mpiexec of PALS", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "mpich"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, NULL},
 };
 enum { N_DIALECTS = sizeof dialects / sizeof *dialects, MOST_PROCESSES = 1 << 24 };
 
@@ -139,6 +140,36 @@ static void name_job(const dialect *d, sw_launcher *launcher) {
     snprintf(launcher->job, sizeof launcher->job, "pid-%" PRId64, pid);
 }
 
+/* ---- hosts ---- */
+
+/* Slurm starts processes of any MPI; with PMIx they are Open MPI's, if nobody says otherwise. */
+static const char *choose_mpi(const dialect *d) {
+    const char *named = getenv("SHARDWISE_MPI"), *by_slurm = getenv("SLURM_MPI_TYPE");
+    if (named)
+        return named;
+    if (d->mpi)
+        return d->mpi;
+    return by_slurm && strstr(by_slurm, "pmix") ? "openmpi" : "mpich";
+}
+
+static sw_status name_host(const dialect *d, sw_launcher *launcher, sw_error *err) {
+    static const char variable[] = "SHARDWISE_TEST_RANKS_PER_HOST";
+    int n;
+    if (!getenv(variable)) {
+        if (gethostname(launcher->host, sizeof launcher->host - 1))
+            snprintf(launcher->host, sizeof launcher->host, "?");
+        return SW_OK;
+    }
+    sw_status status = read_number(d, variable, 1, MOST_PROCESSES, &n, err);
+    if (status)
+        return status;
+    int host = launcher->rank / n, left = launcher->size - host * n;
+    launcher->host_rank = launcher->rank % n;
+    launcher->host_size = left < n ? left : n;
+    snprintf(launcher->host, sizeof launcher->host, "host-%d", host);
+    return SW_OK;
+}
+
 /* ---- all of it ---- */
 
 static const dialect *find_dialect(void) {
@@ -180,6 +211,7 @@ sw_status sw_launcher_find(sw_launcher *launcher, sw_error *err) {
     if (status)
         return status;
     launcher->name = d->name;
+    launcher->mpi = choose_mpi(d);
     name_job(d, launcher);
-    return SW_OK;
+    return name_host(d, launcher, err);
 }

@@ -38,8 +38,13 @@ typedef struct supervisor {
     const sw_launch_words *words;
     const sw_launch_options *options;
     sw_control *control;
-    int n_started;
+    const sw_family *family;
+    int first;     /* rank of the first here */
+    int n_started; /* ranks */
     rank_process process[SW_MAX_RANKS];
+    rank_process mover;   /* pid 0: none */
+    bool has_told_team;   /* that MPI ends */
+    double ranks_gone_at; /* 0: not yet */
     sw_watch watch;
     sw_memory_kills memory_kills;
 } supervisor;
@@ -72,7 +77,10 @@ static void set_signals_of_rank(void) {
     signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f then fails with a reason */
 }
 
-static void become_rank(supervisor *s, int rank, pid_t parent, sw_child_fn child, void *context) {
+enum { MOVER = -1 };
+
+/* here: of the ranks here, or MOVER. */
+static void become_child(supervisor *s, int here, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it died before the line above */
         _exit(1);
@@ -80,28 +88,42 @@ static void become_rank(supervisor *s, int rank, pid_t parent, sw_child_fn child
     for (int r = 0; r < s->n_started; r++)
         if (s->process[r].pidfd >= 0)
             close(s->process[r].pidfd);
-    child(context, rank);
+    if (here == MOVER)
+        s->family->mover(s->family->context);
+    else
+        s->family->rank(s->family->context, s->first, here);
     fflush(NULL);
     _exit(0);
 }
 
-static sw_status start_ranks(supervisor *s, sw_child_fn child, void *context, sw_error *err) {
+static sw_status start_child(supervisor *s, int here, rank_process *process, sw_error *err) {
     pid_t parent = getpid();
     fflush(NULL); /* else every rank would write again what the caller has buffered */
-    for (int r = 0; r < s->options->n_ranks; r++) {
-        pid_t pid = fork();
-        if (pid < 0)
+    pid_t pid = fork();
+    if (pid < 0) {
+        if (here == MOVER)
             return sw_fail(err, SW_NO_MEMORY,
-                           "rank %d of %d cannot be started: fork: %s; take fewer ranks, or raise "
-                           "the limit on processes (ulimit -u, the "
-                           "container's pids limit)",
-                           r, s->options->n_ranks, strerror(errno));
-        if (pid == 0)
-            become_rank(s, r, parent, child, context);
-        s->process[r] = (rank_process){.pid = pid, .pidfd = pidfd_open(pid, 0)};
-        s->n_started++;
+                           "the process that talks to other hosts cannot be started: fork: %s",
+                           strerror(errno));
+        return sw_fail(err, SW_NO_MEMORY,
+                       "rank %d of %d cannot be started: fork: %s; take fewer ranks, or raise "
+                       "the limit on processes (ulimit -u, the "
+                       "container's pids limit)",
+                       s->first + here, s->options->n_ranks, strerror(errno));
     }
+    if (pid == 0)
+        become_child(s, here, parent);
+    *process = (rank_process){.pid = pid, .pidfd = pidfd_open(pid, 0)};
     return SW_OK;
+}
+
+static sw_status start_ranks(supervisor *s, sw_error *err) {
+    sw_status status = SW_OK;
+    for (int r = 0; r < s->family->n && status == SW_OK; r++) {
+        status = start_child(s, r, &s->process[r], err);
+        s->n_started += status == SW_OK;
+    }
+    return status;
 }
 
 /* ---- what happened to a rank ---- */
@@ -119,7 +141,7 @@ static sw_status lose_rank(const supervisor *s, int rank, const char *what, cons
 static sw_status judge_end(supervisor *s, int rank, int status, const struct rusage *usage,
                            sw_error *err) {
     char what[64], name[SW_SIGNAL_NAME_BYTES];
-    s->process[rank].is_gone = true;
+    s->process[rank - s->first].is_gone = true;
     if (atomic_load(&s->control->rank[rank].has_returned))
         return SW_OK;
     if (WIFEXITED(status)) {
@@ -144,7 +166,7 @@ static bool has_ended(const rank_process *process) {
 
 /* Reap a rank if it ended. SW_LOST_RANK if it ended before it returned, or was stopped. */
 static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
-    rank_process *process = &s->process[rank];
+    rank_process *process = &s->process[rank - s->first];
     struct rusage usage;
     int status;
     if (process->is_gone)
@@ -181,11 +203,15 @@ static sw_status look_at_process(supervisor *s, int rank, sw_error *err) {
     return lose_rank(s, rank, text, death.why, death.advice, err);
 }
 
-static bool all_are_gone(const supervisor *s) {
+static bool ranks_are_gone(const supervisor *s) {
     for (int r = 0; r < s->n_started; r++)
         if (!s->process[r].is_gone)
             return false;
     return true;
+}
+
+static bool all_are_gone(const supervisor *s) {
+    return ranks_are_gone(s) && (!s->mover.pid || s->mover.is_gone);
 }
 
 static void sleep_until_a_death(const supervisor *s, int milliseconds) {
@@ -224,31 +250,6 @@ static int64_t cpu_time_of(pid_t pid) {
     return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
 }
 
-/* Until all have returned, or the first failure. */
-static sw_status watch_over(supervisor *s, sw_error *err) {
-    sw_watch_start(&s->watch, s->control, s->options->deadline_seconds, s->words);
-    while (!all_are_gone(s)) {
-        sw_status status = SW_OK;
-        int64_t cpu_ns[SW_MAX_RANKS];
-        sleep_until_a_death(s, TICK_MS);
-        sw_serve_caller(s->options, s->control);
-        sw_memory_kills_look(&s->memory_kills);
-        for (int r = 0; r < s->n_started && status == SW_OK; r++)
-            status = look_at_process(s, r, err);
-        /* Who is about to write the first error may be killed at it: then its death is the cause,
-         * and is seen above. */
-        if (status == SW_OK && atomic_load(&s->control->abort) == SW_HAS_ABORTED)
-            status = sw_control_check(s->control, err);
-        for (int r = 0; r < s->n_started; r++)
-            cpu_ns[r] = s->process[r].is_gone ? 0 : cpu_time_of(s->process[r].pid);
-        if (status == SW_OK)
-            status = sw_watch_look(&s->watch, cpu_ns, err);
-        if (status != SW_OK)
-            return status;
-    }
-    return SW_OK;
-}
-
 /* How it ended matters no more. */
 static void reap(rank_process *process, int flags) {
     if (process->is_gone)
@@ -267,6 +268,100 @@ static void send_end(const rank_process *process) {
         kill(process->pid, SIGKILL);
 }
 
+/* ---- the process that talks to other hosts ---- */
+
+static sw_status look_at_mover(supervisor *s, sw_error *err) {
+    static const double MOST_SECONDS_TO_LEAVE = 10;
+    char name[SW_SIGNAL_NAME_BYTES], how[64] = "";
+    int ended = 0;
+    bool is_done = atomic_load(&s->family->bridge->state) == SW_BRIDGE_DONE;
+    if (is_done && !s->has_told_team)
+        sw_team_part(s->family->hosts->team);
+    s->has_told_team |= is_done;
+    if (s->mover.is_gone)
+        return SW_OK;
+    if (ranks_are_gone(s) && s->n_started && !s->ranks_gone_at)
+        s->ranks_gone_at = sw_seconds_now();
+    /* An MPI that does not end is no reason not to: all that was to be done is done. */
+    if (is_done && s->ranks_gone_at && sw_seconds_now() > s->ranks_gone_at + MOST_SECONDS_TO_LEAVE)
+        send_end(&s->mover);
+    if (waitpid(s->mover.pid, &ended, WNOHANG) != s->mover.pid)
+        return SW_OK;
+    s->mover.is_gone = true;
+    if (atomic_load(&s->control->abort) == SW_HAS_ABORTED)
+        return sw_control_check(s->control, err);
+    if (is_done)
+        return SW_OK;
+    if (WIFSIGNALED(ended))
+        snprintf(how, sizeof how, "was killed by %s", sw_signal_name(WTERMSIG(ended), name));
+    else
+        snprintf(how, sizeof how, "was ended by MPI (exit code %d)", WEXITSTATUS(ended));
+    return sw_fail(err, SW_LOST_RANK,
+                   "the process that talks to other hosts %s · see what MPI said before; "
+                   "the same command goes on from the last checkpoint",
+                   how);
+}
+
+/* Start it, and wait until all hosts are there; then it is known which ranks run here. */
+static sw_status meet_hosts(supervisor *s, sw_error *err) {
+    static const double MEETING_SECONDS = 120;
+    const sw_launch_hosts *hosts = s->family->hosts;
+    sw_bridge *bridge = s->family->bridge;
+    sw_team_meet(hosts->team);
+    sw_status status = start_child(s, MOVER, &s->mover, err);
+    double give_up = sw_seconds_now() + MEETING_SECONDS;
+    while (status == SW_OK && atomic_load(&bridge->state) == SW_BRIDGE_MEETING) {
+        poll(NULL, 0, TICK_MS);
+        const volatile sig_atomic_t *stop = s->options->stop_signal;
+        status = look_at_mover(s, err);
+        if (status == SW_OK && stop && *stop)
+            status = sw_fail(err, sw_stop_status(*stop), "stopped by %s while hosts were meeting",
+                             sw_stop_words(*stop));
+        if (status == SW_OK && sw_seconds_now() > give_up)
+            status = sw_fail(err, SW_TIMED_OUT,
+                             "waited %g s for the other hosts on which %s started this"
+                             " command · do all "
+                             "start the same command, and did it fail on one? can they reach each "
+                             "other's ports?",
+                             MEETING_SECONDS, hosts->launcher->name);
+    }
+    if (status != SW_OK)
+        return status;
+    s->first = bridge->first[bridge->host];
+    return hosts->met(hosts->to, bridge->library, err);
+}
+
+/* Until all have returned, or the first failure. */
+static sw_status watch_over(supervisor *s, sw_error *err) {
+    sw_watch_start(&s->watch, s->control, s->options->deadline_seconds, s->words);
+    if (s->family->bridge)
+        s->watch.n_moved = &s->family->bridge->n_moved;
+    while (!all_are_gone(s)) {
+        sw_status status = SW_OK;
+        int64_t cpu_ns[SW_MAX_RANKS];
+        sleep_until_a_death(s, TICK_MS);
+        sw_serve_caller(s->options, s->control);
+        sw_memory_kills_look(&s->memory_kills);
+        for (int r = 0; r < s->n_started && status == SW_OK; r++)
+            status = look_at_process(s, s->first + r, err);
+        /* Who is about to write the first error may be killed at it: then its death is the cause,
+         * and is seen above. */
+        if (status == SW_OK && atomic_load(&s->control->abort) == SW_HAS_ABORTED)
+            status = sw_control_check(s->control, err);
+        if (status == SW_OK && s->mover.pid)
+            status = look_at_mover(s, err);
+        for (int r = 0; r < s->control->n_ranks; r++)
+            cpu_ns[r] = -1; /* of other hosts' ranks, which their supervisors watch */
+        for (int r = 0; r < s->n_started; r++)
+            cpu_ns[s->first + r] = s->process[r].is_gone ? 0 : cpu_time_of(s->process[r].pid);
+        if (status == SW_OK)
+            status = sw_watch_look(&s->watch, cpu_ns, err);
+        if (status != SW_OK)
+            return status;
+    }
+    return SW_OK;
+}
+
 /* No rank survives this. */
 static void end_all(supervisor *s) {
     double give_up = sw_seconds_now() + LEAVE_SECONDS;
@@ -274,9 +369,21 @@ static void end_all(supervisor *s) {
         sleep_until_a_death(s, TICK_MS);
         for (int r = 0; r < s->n_started; r++)
             reap(&s->process[r], WNOHANG);
+        if (s->mover.pid)
+            reap(&s->mover, WNOHANG);
     }
     for (int r = 0; r < s->n_started; r++)
         send_end(&s->process[r]);
+    if (s->mover.pid) {
+        send_end(&s->mover);
+        for (int i = 0; i < MOST_WAITS && !s->mover.is_gone; i++) {
+            reap(&s->mover, 0);
+            if (!s->mover.is_gone)
+                nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000L}, NULL);
+        }
+        if (s->mover.pidfd >= 0)
+            close(s->mover.pidfd);
+    }
     for (int r = 0; r < s->n_started; r++) {
         for (int i = 0; i < MOST_WAITS && !s->process[r].is_gone;
              i++) { /* a wait may be interrupted */
@@ -307,13 +414,17 @@ sw_status sw_outcome(const sw_control *control, sw_error *err) {
 }
 
 sw_status sw_supervise(const sw_launch_words *words, const sw_launch_options *options,
-                       sw_control *control, sw_child_fn child, void *context, sw_error *err) {
-    supervisor s = {.words = words, .options = options, .control = control};
+                       sw_control *control, const sw_family *family, sw_error *err) {
+    supervisor s = {.words = words, .options = options, .control = control, .family = family};
     sw_error own = {0};
     sw_memory_kills_start(&s.memory_kills);
-    sw_status status = start_ranks(&s, child, context, &own);
+    sw_status status = family->hosts ? meet_hosts(&s, &own) : SW_OK;
+    if (status == SW_OK)
+        status = start_ranks(&s, &own);
     if (status == SW_OK)
         status = watch_over(&s, &own);
+    if (status != SW_OK && status != SW_ABORTED && family->hosts)
+        (void)sw_fail_within(&own, "host %s", family->hosts->launcher->host);
     if (status != SW_OK && status != SW_ABORTED)
         sw_control_abort(control, &own);
     end_all(&s);

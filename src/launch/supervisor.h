@@ -2,19 +2,28 @@
 #ifndef SW_LAUNCH_SUPERVISOR_H
 #define SW_LAUNCH_SUPERVISOR_H
 
-#include "comm/control.h"
+#include "comm/bridge.h"
+#include "launch/hosts.h"
 #include "launch/words.h"
 
-/* What a child does once it is a rank; it ends by returning, and its outcome is on its page of
- * control memory. */
-typedef void (*sw_child_fn)(void *context, int rank);
+/* Which processes there are. */
+typedef struct sw_family {
+    int n; /* ranks here */
+    /* What a child does once it is a rank, that with number first + here; it ends by returning, and
+     * its outcome is on its page of control memory. */
+    void (*rank)(void *context, int first, int here);
+    void *context;
+    const sw_launch_hosts *hosts; /* NULL: one host, else: */
+    void (*mover)(void *context); /* the process that talks to others */
+    sw_bridge *bridge;
+} sw_family;
 
-/* Fork options->n_ranks children, run `child` in each, watch them, end them all when one fails,
- * reap them. No thread is made, and no handler of the caller is touched. Returns how the run went:
- * the first error. Errors: a rank's own; SW_LOST_RANK; SW_TIMED_OUT; SW_MISMATCH; SW_NO_MEMORY when
- * the system allows no more processes. */
+/* Fork the family's ranks, with several hosts when all of them have met, watch them, end them all
+ * when one fails, reap them. No thread is made, and no handler of the caller is touched. Returns
+ * how the run went: the first error. Errors: a rank's own; SW_LOST_RANK; SW_TIMED_OUT; SW_MISMATCH;
+ * SW_NO_MEMORY when the system allows no more processes. */
 sw_status sw_supervise(const sw_launch_words *words, const sw_launch_options *options,
-                       sw_control *control, sw_child_fn child, void *context, sw_error *err);
+                       sw_control *control, const sw_family *family, sw_error *err);
 
 /* For whoever watches ranks: hand the caller's stop signal on, and report what ranks do if the
  * caller asked. */

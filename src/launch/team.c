@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -19,9 +20,11 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "base/stop_signal.h"
+#include "comm/mpi_meet.h"
 
 static const double MEETING_SECONDS = 60; /* between the first process of a host and its last */
 enum { TICK_MS = 20 };
+enum { MEET = 1000, PART = 1001 }; /* what the leader says; less: its exit code */
 
 typedef struct greeting {
     int32_t host_rank, size;
@@ -30,8 +33,8 @@ typedef struct greeting {
 
 static socklen_t make_address(const sw_launcher *launcher, struct sockaddr_un *address) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "shardwise/%u/%s",
-                     (unsigned)geteuid(), launcher->job);
+    int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "shardwise/%u/%s/%s",
+                     (unsigned)geteuid(), launcher->job, launcher->host);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -109,10 +112,21 @@ sw_status sw_team_lead(const sw_launcher *launcher, sw_team *team, sw_error *err
     return status;
 }
 
-void sw_team_end(sw_team *team, int exit_code) {
-    int32_t code = exit_code;
+static void say(sw_team *team, int32_t word) {
     for (int i = 0; i < team->n; i++)
-        (void)send(team->socket[i], &code, sizeof code, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)send(team->socket[i], &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void sw_team_meet(sw_team *team) {
+    say(team, MEET);
+}
+
+void sw_team_part(sw_team *team) {
+    say(team, PART);
+}
+
+void sw_team_end(sw_team *team, int exit_code) {
+    say(team, exit_code);
 }
 
 /* ---- the others ---- */
@@ -141,6 +155,18 @@ static sw_status find_leader(const sw_launcher *launcher, int *leader, sw_error 
     }
 }
 
+/* All processes of a start take part in the meeting of MPI, though only leaders talk after it. */
+static sw_status meet(const sw_launcher *launcher, const sw_mpi_table **mpi, sw_error *err) {
+    sw_hello mine = {.host_rank = launcher->host_rank, .host_size = launcher->host_size},
+             *all = NULL;
+    int number;
+    const char *level;
+    sw_status status = sw_mpi_meet(launcher->mpi, launcher->name, launcher->size, &mine, mpi,
+                                   &number, &level, &all, err);
+    free(all);
+    return status;
+}
+
 sw_status sw_team_follow(const sw_launcher *launcher, int *exit_code, sw_error *err) {
     int leader = -1;
     int32_t code = -1;
@@ -157,10 +183,15 @@ sw_status sw_team_follow(const sw_launcher *launcher, int *exit_code, sw_error *
         status = sw_fail_call(err, SW_CALL_PROCESS, errno,
                               "the first process on this host cannot "
                               "be reached");
+    const sw_mpi_table *mpi = NULL;
     for (ssize_t n = 1; !status && n != 0;) {
         int32_t said;
         n = recv(leader, &said, sizeof said, 0);
-        if (n == sizeof said)
+        if (n == sizeof said && said == MEET)
+            status = meet(launcher, &mpi, err);
+        else if (n == sizeof said && said == PART && mpi)
+            mpi->end();
+        else if (n == sizeof said)
             code = said;
         else if (n < 0 && errno != EINTR)
             break;

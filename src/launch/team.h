@@ -20,6 +20,11 @@ typedef struct sw_team {
  * with sw_team_end. */
 sw_status sw_team_lead(const sw_launcher *launcher, sw_team *team, sw_error *err);
 
+/* Several hosts: the others shall meet all processes (sw_mpi_meet), as the leader's mover does; and
+ * end MPI, as it does. */
+void sw_team_meet(sw_team *team);
+void sw_team_part(sw_team *team);
+
 /* The leader ends with this exit code as soon as it is gone, not before: what it prints last is
  * printed by then. */
 void sw_team_end(sw_team *team, int exit_code);

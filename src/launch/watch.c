@@ -182,6 +182,16 @@ sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
     watch->last_look = now;
     bool all_blocked = true;
     double steady = 1e300; /* seconds since any rank moved */
+    /* What ranks wait for may be on its way from another host, for as long as it takes. */
+    double is_believed =
+        watch->n_moved || watch->deadline < STEADY_SECONDS ? watch->deadline : STEADY_SECONDS;
+    if (watch->n_moved) {
+        uint64_t n_moved = atomic_load_explicit(watch->n_moved, memory_order_relaxed);
+        if (n_moved != watch->n_moved_before)
+            watch->moved_since = now;
+        watch->n_moved_before = n_moved;
+        steady = now - watch->moved_since;
+    }
     int n_running = 0, lost = -1;
     for (int r = 0; r < control->n_ranks; r++) {
         sw_watched *known = &watch->rank[r];
@@ -210,8 +220,7 @@ sw_status sw_watch_look(sw_watch *watch, const int64_t *cpu_ns, sw_error *err) {
                        lost, watch->deadline, text, control->n_ranks > 1 ? " · others: " : "",
                        others, name ? " else raise " : "", name ? name : "");
     }
-    if (n_running > 0 && all_blocked &&
-        steady >= (STEADY_SECONDS < watch->deadline ? STEADY_SECONDS : watch->deadline)) {
+    if (n_running > 0 && all_blocked && steady >= is_believed) {
         sw_describe_ranks(control, -1, text, sizeof text);
         return sw_fail(err, SW_MISMATCH,
                        "all ranks wait for each other; do all run the same program? · %s", text);

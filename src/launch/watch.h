@@ -19,6 +19,9 @@ typedef struct sw_watch {
     const sw_control *control;
     const sw_launch_words *words;
     double deadline, last_look;
+    const _Atomic uint64_t *n_moved; /* messages between hosts so far; NULL: there is one host */
+    uint64_t n_moved_before;
+    double moved_since; /* when it last rose */
     sw_watched rank[SW_MAX_RANKS];
 } sw_watch;
 

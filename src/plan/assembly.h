@@ -14,6 +14,7 @@
 
 /* What may differ from the settings: the search for a plan that fits tries other values here. */
 typedef struct sw_assembly_choice {
+    int n_ranks_here; /* of n_ranks, those on this host; 0: all */
     int n_ranks, n_threads;
     int64_t micro_batch_size;
     int stage;

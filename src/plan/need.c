@@ -49,6 +49,7 @@ int64_t sw_need_bytes(const sw_need *need) {
     int64_t of_rank, all;
     if (__builtin_add_overflow(need->plan, need->share, &of_rank) ||
         __builtin_mul_overflow(of_rank, need->n_ranks, &all) ||
+        __builtin_add_overflow(all, need->mirrors, &all) ||
         __builtin_add_overflow(all, need->files, &all))
         return INT64_MAX;
     return all;

@@ -18,9 +18,10 @@
 
 typedef struct sw_need {
     int n_ranks;
-    int64_t plan;  /* bytes of a rank */
-    int64_t share; /* of each process, beside its plan */
-    int64_t files; /* still to be written where files lie in memory (tmpfs); else 0 */
+    int64_t plan;    /* bytes of a rank */
+    int64_t share;   /* of each process, beside its plan */
+    int64_t mirrors; /* of what ranks of other hosts show to those here */
+    int64_t files;   /* still to be written where files lie in memory (tmpfs); else 0 */
 } sw_need;
 
 /* Of each process. `planned`: of a rank, by class; n_parameters: of the model. */

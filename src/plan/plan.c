@@ -31,8 +31,15 @@ static void count(const sw_assembly *a, int64_t planned[SW_N_MEMORY_CLASSES]) {
 static sw_need need_of(const sw_plan *plan, const sw_assembly *a,
                        int64_t planned[SW_N_MEMORY_CLASSES]) {
     count(a, planned);
-    return sw_need_of(a->choice.n_ranks, a->choice.n_threads, planned, a->n_parameters,
-                      plan->gemm.kind == SW_GEMM_BLAS);
+    sw_need need = sw_need_of(a->choice.n_ranks, a->choice.n_threads, planned, a->n_parameters,
+                              plan->gemm.kind == SW_GEMM_BLAS);
+    if (a->choice.n_ranks_here) {
+        const int n_elsewhere = a->choice.n_ranks - a->choice.n_ranks_here;
+        need.n_ranks = a->choice.n_ranks_here;
+        need.mirrors = n_elsewhere * (planned[SW_MEMORY_PARAMETERS] + planned[SW_MEMORY_GRADIENTS] +
+                                      planned[SW_MEMORY_REDUCE]);
+    }
+    return need;
 }
 
 sw_need sw_plan_need(const sw_plan *plan, const sw_assembly *a) {

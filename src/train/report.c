@@ -144,12 +144,13 @@ static void report_optimizer(const sw_run *run) {
 /* Which ranks stand along which axis. */
 static void report_mesh(const sw_run *run) {
     const sw_mesh *mesh = &run->plan.assembly.sharding.mesh;
+    const int per_host = run->hosts ? run->hosts->launcher->host_size : mesh->n_ranks;
     const char *head = "mesh: ";
     char line[SW_MESH_LINE_BYTES];
     for (sw_axis axis = 0; axis < SW_N_AXES; axis++) {
         if (mesh->size[axis] == 1)
             continue;
-        sw_mesh_describe(mesh, axis, mesh->n_ranks, line);
+        sw_mesh_describe(mesh, axis, per_host, line);
         sw_report_line(run, "%s %s", head, line);
         head = "      ";
     }

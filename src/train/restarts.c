@@ -104,7 +104,9 @@ static sw_status launch(sw_run *run, sw_error *err) {
     launch.report = report_rank;
     launch.report_to = run;
     launch.save_request = options->save_request;
-    sw_status status = sw_launch_as(&words, &launch, sw_train_rank, run, err);
+    sw_status status = sw_launch_as(&words, &launch, run->hosts, sw_train_rank, run, err);
+    if (!run->is_first_host)
+        return status;
     sw_error reason;
     /* What holds something else is for the next start to tell of, which also cleans again what
      * cannot be cleaned now. */
@@ -121,7 +123,7 @@ static sw_status launch_until_done(sw_run *run, sw_error *err) {
          pause = pause * 2 < LONGEST_PAUSE_SECONDS ? pause * 2 : LONGEST_PAUSE_SECONDS) {
         sw_status status = launch(run, err);
         bool may_pass = status == SW_LOST_RANK || status == SW_TIMED_OUT;
-        if (!may_pass || run->options->as_threads || !most)
+        if (!may_pass || run->options->as_threads || run->hosts || !most)
             return status;
         if (run->n_restarts >= most) {
             (void)sw_fail_within(err, "after %lld restarts (train.restarts)", (long long)most);
@@ -159,7 +161,7 @@ sw_status sw_run_launch(sw_run *run, sw_error *err) {
     bool has_begun =
         sw_path_join(path, run->settings->checkpoint.path, "events.jsonl", NULL) == SW_OK &&
         sw_file_exists(path);
-    if (is_failure && has_begun)
+    if (is_failure && has_begun && run->is_first_host)
         sw_run_event(run, "stop", newest_step(run), err->message, NULL, 0);
     return status;
 }

@@ -135,7 +135,7 @@ sw_status sw_run_folder_plan(const sw_run *run, sw_error *err) {
 
 sw_status sw_run_folder_begin(sw_run *run, sw_error *err) {
     const char *path = run->settings->checkpoint.path;
-    if (run->goes_on || run->has_begun)
+    if (run->goes_on || run->has_begun || !run->is_first_host)
         return SW_OK;
     sw_status status = make_folders(path, err);
     if (!status)

@@ -49,6 +49,8 @@ static sw_status is_done(const char *path, const char *why, sw_error *err) {
 /* The ranks of a supervisor that was killed hold the lock until they end, which takes a moment. */
 static sw_status take_lock(sw_run *run, sw_error *err) {
     enum { N_TRIES = 20, PAUSE_MS = 100 };
+    if (!run->is_first_host) /* it is the first one's */
+        return SW_OK;
     sw_status status = SW_BAD_CONFIG;
     for (int i = 0; i < N_TRIES && status == SW_BAD_CONFIG; i++) {
         if (i)

@@ -87,11 +87,15 @@ static sw_status prepare(sw_run *run, sw_error *err) {
     if (!status)
         status = sw_run_data_open(
             run, run->options->model ? run->options->model->vocabulary : model.vocabulary, err);
-    sw_assembly_choose(s, run->cores.n, &choice, run->plan.why_ranks, sizeof run->plan.why_ranks);
+    const sw_launcher *launcher = run->hosts ? run->hosts->launcher : NULL;
+    sw_assembly_choose(
+        s, launcher ? run->cores.n * launcher->size / launcher->host_size : run->cores.n, &choice,
+        run->plan.why_ranks, sizeof run->plan.why_ranks);
     if (!status)
         status = sw_faults_check(run->faults, choice.n_ranks, err);
     if (status)
         return status;
+    choice.n_ranks_here = launcher ? launcher->host_size : 0;
     choice.keeps_documents_apart = sw_run_has_documents(run);
     if ((status = find_length(run, err)))
         return status;
@@ -128,7 +132,8 @@ static sw_status prepare(sw_run *run, sw_error *err) {
         status = sw_plan_price(&run->plan, err);
     if (status || run->is_finished) /* which takes nothing more */
         return status;
-    status = sw_run_folder_room(run, err);
+    if (run->is_first_host)
+        status = sw_run_folder_room(run, err);
     return status ? status : sw_plan_check_fit(&run->plan, err);
 }
 
@@ -146,8 +151,42 @@ static sw_status enter_folder(sw_run *run, sw_error *err) {
     return sw_run_folder_renew(run, err);
 }
 
-sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err) {
-    sw_run run = {.settings = settings, .options = options, .lock = {.descriptor = -1}};
+/* All hosts have looked at the folder, as it was: now it may be made. */
+static sw_status begin_on_hosts(void *to, const char *remark, sw_error *err) {
+    sw_run *run = to;
+    const sw_launcher *launcher = run->hosts->launcher;
+    if (!run->is_first_host)
+        return SW_OK;
+    sw_report_line(run, "hosts: %d ranks, %d of them on %s; by %s, called by one process a host",
+                   launcher->size, launcher->host_size, launcher->host, remark);
+    if (run->settings->train.restarts)
+        sw_report_line(run, "       train.restarts needs one host; after a failure the same "
+                            "command goes on from the last checkpoint");
+    return enter_folder(run, err);
+}
+
+static sw_status launch(sw_run *run, sw_error *err) {
+    sw_status status = run->hosts ? SW_OK : enter_folder(run, err);
+    if (!status)
+        status = sw_run_launch(run, err);
+    if (run->is_first_host)
+        sw_run_folder_leave(run);
+    return status;
+}
+
+sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
+                   const sw_launch_hosts *hosts, sw_error *err) {
+    sw_run run = {.settings = settings,
+                  .options = options,
+                  .is_first_host = !hosts || hosts->launcher->rank == 0,
+                  .lock = {.descriptor = -1}};
+    sw_launch_hosts own;
+    if (hosts) {
+        own = *hosts;
+        own.met = begin_on_hosts;
+        own.to = &run;
+        run.hosts = &own;
+    }
     sw_error unseen = {0};
     err = err ? err : &unseen;
     sw_status status = sw_faults_open(options->faults, options->n_faults, &run.faults, err);
@@ -172,11 +211,7 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
                        settings->checkpoint.path, (long long)run.n_steps,
                        sw_text_noun(run.n_steps, "step is", "steps are"));
     else if (!status && !options->dry_run) {
-        status = enter_folder(&run, err);
-        if (!status) {
-            status = sw_run_launch(&run, err);
-            sw_run_folder_leave(&run);
-        }
+        status = launch(&run, err);
         for (int i = 0; run.faults && i < run.faults->n; i++)
             if (!sw_fault_has_struck(run.faults, i))
                 sw_report_line(&run, "inject: %s has not struck", run.faults->item[i].text);

@@ -12,14 +12,18 @@
 #include "device/cpu/choice.h"
 #include "device/cpu/cores.h"
 #include "hf/model_files.h"
+#include "launch/hosts.h"
 #include "observe/events.h"
 #include "optim/schedule.h"
 #include "plan/plan.h"
 #include "tokenizer/tokenizer.h"
 #include "train/record.h"
 
-/* The same with settings that are read already. */
-sw_status sw_train(const sw_settings *settings, const sw_train_options *options, sw_error *err);
+/* The same with settings that are read already. `hosts`: NULL for one host; else launcher and team
+ * are set, and all hosts are told to do the same. Only the first of them writes what is not a
+ * rank's. */
+sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
+                   const sw_launch_hosts *hosts, sw_error *err);
 
 typedef struct sw_faults sw_faults;
 
@@ -29,6 +33,8 @@ typedef struct sw_run {
     sw_settings settled; /* what is given, and what `auto` comes to in this run; its arena stays the
                             caller's */
     const sw_train_options *options;
+    const sw_launch_hosts *hosts; /* NULL: one */
+    bool is_first_host;
     sw_plan plan;
     sw_dataset *data, *validation; /* validation: NULL if there is none */
     sw_schedule schedule;          /* n_steps apart, which is the ranks' */

@@ -19,7 +19,7 @@ import runs
 
 runs.will_strike_processes()
 
-FOREIGN = ("OMPI_", "PMI", "MPI_", "SLURM_")
+FOREIGN = ("OMPI_", "PMI", "MPI_", "SLURM_", "SHARDWISE_")
 _quiet = threading.Lock()  # standard output is the process's
 CASES = ["llama-tied", "llama-bf16"]
 
@@ -253,10 +253,9 @@ refused(of_open_mpi, 2, ["nosuch"], "nosuch.key=1")
 refused(of_open_mpi, 1, ["OMPI_COMM_WORLD_SIZE=many", "whole number"], OMPI_COMM_WORLD_SIZE="many")
 refused(of_open_mpi, 1, ["OMPI_COMM_WORLD_RANK=7"], OMPI_COMM_WORLD_RANK="7")
 refused(of_open_mpi, 1, ["at most 256"], OMPI_COMM_WORLD_SIZE="257")
-refused(of_hydra, 1, ["several hosts"], PMI_SIZE="4")
+refused(of_hydra, 2, ["neither openmpi nor mpich"], "shard.ranks=2", SHARDWISE_MPI="x",
+        SHARDWISE_TEST_RANKS_PER_HOST=1)
 refused(of_slurm, 1, ["SLURM_STEP_TASKS_PER_NODE=2(x"], SLURM_STEP_TASKS_PER_NODE="2(x")
-refused(of_slurm, 2, ["several hosts"], SLURM_STEP_NUM_TASKS="6",
-        SLURM_STEP_TASKS_PER_NODE="2(x2),1(x2)")
 refused(lambda rank, n: {"PMIX_RANK": rank}, 1, ["PMIX_RANK=0", "a launcher"])
 refused(lambda rank, n: {"PMI_RANK": rank, "PMI_SIZE": 8}, 1, ["PMI_SIZE=8", "a launcher"])
 alone_again(SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_NTASKS="4", SLURM_JOB_ID="7")
