@@ -100,10 +100,8 @@ void sw_program_explain(void (*line)(void *to, const char *text), void *to) {
         "  moves N B   bytes that come from other ranks",
         "  [NAME +OFFSET CLASS@ADDRESS N B]   memory that is read or written: the buffer (%7: the",
         "           result of a computation), bytes from its start, where it lies in the rank's",
-        "           memory of that class, and how much of it is used; \"shard*N\" after NAME: rank "
-        "r's",
-        "           part begins r times N bytes further; \"-\": the operation's operand that is "
-        "not",
+        "           memory of that class, and how much of it is used; \"shard*N\" after NAME: the",
+        "           part of rank r begins r times N bytes further; \"-\": an operand that is not",
         "           given here; \"+\" behind: added to what is there",
         "  (a,b,...; x,...)   sizes and factors of the operation; 0 where it has fewer",
     };
