@@ -2,6 +2,7 @@
  * that its flags refuse is passed over whole. */
 #include "tokenizer/added_tokens.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "tokenizer/unicode.h"
@@ -73,8 +74,8 @@ static sw_status normalize_content(const sw_normalizers *normalizers, sw_added_t
     return status;
 }
 
-static sw_status make_sets(const sw_normalizers *normalizers, sw_added_tokens *added,
-                           sw_error *err) {
+static sw_status make_sets(const char *file, const sw_normalizers *normalizers,
+                           sw_added_tokens *added, sw_error *err) {
     sw_token_text *raw = malloc(((size_t)added->n + 1) * sizeof *raw),
                   *normalized = malloc(((size_t)added->n + 1) * sizeof *raw);
     int32_t n_raw = 0, n_normalized = 0;
@@ -90,7 +91,13 @@ static sw_status make_sets(const sw_normalizers *normalizers, sw_added_tokens *a
             continue;
         }
         status = normalize_content(normalizers, token, err);
-        if (status || !token->n_decoded)
+        if (!status && !token->n_decoded) /* which would be found between any two characters */
+            status = sw_fail(err, SW_BAD_FILE,
+                             "%s: the normalizer leaves nothing of the added token %" PRId32
+                             ", which is to be looked for in normalized text; set its "
+                             "\"normalized\" to false",
+                             file, token->id);
+        if (status)
             continue;
         normalized[n_normalized++] = (sw_token_text){token->decoded, (uint32_t)token->n_decoded, i};
         added->normalized_begins[(unsigned char)token->decoded[0]] = true;
@@ -128,7 +135,7 @@ sw_status sw_added_tokens_read(const sw_part *root, const sw_normalizers *normal
         if (entry && added->tokens[i].is_special)
             model->vocabulary.is_control[entry - model->vocabulary.by_id] = true;
     }
-    return make_sets(normalizers, added, err);
+    return make_sets(root->file, normalizers, added, err);
 }
 
 void sw_added_tokens_free(sw_added_tokens *added) {

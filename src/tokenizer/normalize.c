@@ -178,9 +178,10 @@ static void strip(const sw_normalizer *step, const char *text, size_t n_bytes, s
     sw_bytes_append(out, begin, (size_t)(end - begin));
 }
 
+/* *n_first: what was replaced at the beginning; 0: nothing. */
 static sw_status replace(const sw_normalizer *step, const sw_pattern_scratch *scratch,
                          sw_bytes *copy, const char *text, size_t n_bytes, sw_bytes *out,
-                         sw_error *err) {
+                         size_t *n_first, sw_error *err) {
     sw_matcher matcher;
     size_t start, end, done = 0;
     bool is_found = false;
@@ -188,6 +189,8 @@ static sw_status replace(const sw_normalizer *step, const sw_pattern_scratch *sc
         sw_matcher_begin(&matcher, &step->pattern, scratch, copy, text, n_bytes, err);
     while (!status && !(status = sw_matcher_next(&matcher, &is_found, &start, &end, err)) &&
            is_found) {
+        if (start == 0)
+            *n_first = end;
         sw_bytes_append(out, text + done, start - done);
         sw_bytes_append(out, step->content, step->n_content);
         done = end;
@@ -248,7 +251,17 @@ typedef struct state {
     size_t n_bytes;
     sw_bytes *buffers;
     int next; /* the buffer that does not hold the text */
+    bool has_lost_beginning;
 } state;
+
+/* What stands for several characters stands where the last of them stood. */
+static bool loses_first(const sw_normalizer *step, const char *text, size_t n_replaced) {
+    const char *second = text;
+    if (!n_replaced)
+        return false;
+    sw_utf8_next(&second);
+    return !step->n_content || n_replaced > (size_t)(second - text);
+}
 
 static sw_bytes *begin_step(state *s) {
     s->buffers[s->next].n = 0;
@@ -292,6 +305,7 @@ static sw_status run_step(const sw_normalizer *step, const sw_pattern_scratch *s
         return SW_OK;
     }
     sw_bytes *out = begin_step(s);
+    size_t n_replaced = 0;
     switch (step->kind) {
     case NFC:
     case NFD:
@@ -309,7 +323,8 @@ static sw_status run_step(const sw_normalizer *step, const sw_pattern_scratch *s
         remove_class(&sw_unicode_marks, s->text, s->n_bytes, out);
         break;
     case REPLACE:
-        status = replace(step, scratch, copy, s->text, s->n_bytes, out, err);
+        status = replace(step, scratch, copy, s->text, s->n_bytes, out, &n_replaced, err);
+        s->has_lost_beginning |= loses_first(step, s->text, n_replaced);
         break;
     case PREPEND:
         if (s->n_bytes)
@@ -334,7 +349,7 @@ static sw_status run_step(const sw_normalizer *step, const sw_pattern_scratch *s
 
 /* Does the step remove the first character of the text? Asked of the steps that remove characters
  * one by one. */
-static bool removes_beginning(const sw_normalizer *step, const char *text, size_t n_bytes) {
+static bool removes_beginning(const sw_normalizer *step, const char *text) {
     const char *at = text;
     uint32_t code = sw_utf8_next(&at);
     char kept[16];
@@ -351,9 +366,6 @@ static bool removes_beginning(const sw_normalizer *step, const char *text, size_
     case BERT:
         return (step->cleans_text && sw_unicode_is_in(&sw_unicode_bert_controls, code)) ||
                (step->strips_accents && sw_unicode_is_in(&sw_unicode_bert_marks, code));
-    case REPLACE:
-        return step->pattern.literal && !step->n_content && n_bytes >= step->pattern.n_literal &&
-               !memcmp(text, step->pattern.literal, step->pattern.n_literal);
     default:
         return false;
     }
@@ -363,13 +375,13 @@ sw_status sw_normalizers_run(const sw_normalizers *normalizers, const sw_pattern
                              sw_bytes buffers[2], sw_bytes *copy, const char *text, size_t n_bytes,
                              const char **result, size_t *n_result, bool *keeps_beginning,
                              sw_error *err) {
-    state s = {text, n_bytes, buffers, 0};
+    state s = {text, n_bytes, buffers, 0, false};
     sw_status status = SW_OK;
     for (int i = 0; !status && i < normalizers->n_steps; i++) {
-        if (*keeps_beginning && s.n_bytes)
-            *keeps_beginning = !removes_beginning(&normalizers->steps[i], s.text, s.n_bytes);
+        s.has_lost_beginning |= s.n_bytes && removes_beginning(&normalizers->steps[i], s.text);
         status = run_step(&normalizers->steps[i], scratch, copy, &s, err);
     }
+    *keeps_beginning &= !s.has_lost_beginning;
     if (!status && (buffers[0].is_short || buffers[1].is_short))
         status = sw_fail(err, SW_NO_MEMORY, "no memory for a text of %zu bytes", n_bytes);
     *result = s.text ? s.text : "";

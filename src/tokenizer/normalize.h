@@ -18,8 +18,8 @@ sw_status sw_normalizers_read(const sw_part *root, sw_normalizers *normalizers, 
 void sw_normalizers_free(sw_normalizers *normalizers);
 
 /* Normalize text [n_bytes]: *result is the text itself, or lies in one of the two buffers. `copy`
- * is scratch. *keeps_beginning (in and out) becomes false when the text's first character was
- * removed. */
+ * is scratch. *keeps_beginning (in and out) becomes false when the first character was removed,
+ * or replaced together with others. */
 sw_status sw_normalizers_run(const sw_normalizers *normalizers, const sw_pattern_scratch *scratch,
                              sw_bytes buffers[2], sw_bytes *copy, const char *text, size_t n_bytes,
                              const char **result, size_t *n_result, bool *keeps_beginning,

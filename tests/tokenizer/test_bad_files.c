@@ -72,6 +72,9 @@ static void what_cannot_be_honoured_is_refused(void **state) {
         "{\"model\": {\"type\": \"BPE\", \"dropout\": 0.1, \"vocab\": {\"a\": 0}, \"merges\": []}}",
         "dropout");
     refused("{\"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}, " MODEL "}", "UnicodeScripts");
+    refused("{\"normalizer\": {\"type\": \"Strip\"}, \"added_tokens\": [{\"id\": 1, \"content\": "
+            "\"  \", \"normalized\": true}], " MODEL "}",
+            "leaves nothing of the added token 1");
     refused("{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, "
             "\"behavior\": \"Isolated\"}, " MODEL "}",
             "intersection");

@@ -114,6 +114,29 @@ static void eaten_tokens_are_none(void **state) {
     }
 }
 
+/* Metaspace puts its mark before the first piece, unless that does not begin where the text does:
+ * what stands for several characters stands where the last of them did. */
+static void a_replaced_beginning_is_none(void **state) {
+    static const struct {
+        const char *pattern, *content, *text, *wanted;
+    } cases[] = {{"\"Regex\": \"a+\"", "x", "ab", "256 120 98"},
+                 {"\"Regex\": \"a+\"", "x", "aab", "120 98"},
+                 {"\"Regex\": \"a+\"", "", "aab", "98"},
+                 {"\"Regex\": \"b+\"", "x", "abb", "256 97 120"},
+                 {"\"String\": \"aa\"", "xyz", "aab", "120 121 122 98"},
+                 {"\"String\": \"a\"", "xyz", "aab", "256 120 121 122 120 121 122 98"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char rest[512];
+        snprintf(rest, sizeof rest,
+                 "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {%s}, "
+                 "\"content\": \"%s\"}, \"pre_tokenizer\": {\"type\": \"Metaspace\", "
+                 "\"replacement\": \"\\u2581\", \"prepend_scheme\": \"first\"}, ",
+                 cases[i].pattern, cases[i].content);
+        gives(", \"\\u2581\": 256", "", "", rest, cases[i].text, cases[i].wanted);
+    }
+}
+
 static void single_words_have_no_word_beside_them(void **state) {
     sw_tokenizer *tokenizer =
         byte_tokenizer("", "", "",
@@ -304,6 +327,7 @@ int main(void) {
                                        cmocka_unit_test(string_patterns_are_literal),
                                        cmocka_unit_test(flags_of_added_tokens_eat_blanks),
                                        cmocka_unit_test(eaten_tokens_are_none),
+                                       cmocka_unit_test(a_replaced_beginning_is_none),
                                        cmocka_unit_test(single_words_have_no_word_beside_them),
                                        cmocka_unit_test(beginnings_come_from_the_post_processor),
                                        cmocka_unit_test(blanks_are_the_white_space_property),
