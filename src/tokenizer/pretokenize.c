@@ -339,7 +339,8 @@ static sw_status take_byte_piece(void *to, const char *text, size_t n_bytes, sw_
     sw_byte_alphabet_append(text, n_bytes, mapped);
     if (mapped->is_short)
         return no_memory(c->run, n_bytes);
-    return cut_step(c->run, c->next_step, mapped->data, mapped->n, false);
+    return cut_step(c->run, c->next_step, mapped->data, mapped->n,
+                    c->begins_input && text == c->text);
 }
 
 static sw_status cut_byte_level(cutter *c, const sw_pretokenizer *step, int index, size_t n_bytes) {

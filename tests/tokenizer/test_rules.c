@@ -135,6 +135,16 @@ static void a_replaced_beginning_is_none(void **state) {
                  cases[i].pattern, cases[i].content);
         gives(", \"\\u2581\": 256", "", "", rest, cases[i].text, cases[i].wanted);
     }
+    static const char metaspace[] = ", {\"type\": \"Metaspace\", \"replacement\": \"\\u2581\", "
+                                    "\"prepend_scheme\": \"first\"}]}, ";
+    for (int splits = 0; splits < 2;
+         splits++) { /* bytes written as characters stay where they were */
+        char rest[512];
+        snprintf(rest, sizeof rest,
+                 "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [%s%s",
+                 splits ? BYTE_LEVEL : BYTES_ONLY, metaspace);
+        gives(", \"\\u2581\": 256", "", "", rest, "a b", "256 97 32 98");
+    }
 }
 
 static void single_words_have_no_word_beside_them(void **state) {
