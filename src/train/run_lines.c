@@ -86,6 +86,7 @@ sw_status sw_training_check_lines(const sw_training *t, sw_error *err) {
     const sw_unwritten *u = &t->unwritten;
     if (!u->metrics.is_last_lost && !u->events.is_last_lost)
         return SW_OK;
-    return sw_fail(err, u->last.status, "the training is done, but not all of it is told: %s",
+    return sw_fail(err, u->last.status,
+                   "the training is done, but the last line about it is missing: %s",
                    u->last.message);
 }
