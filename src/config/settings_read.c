@@ -1,5 +1,5 @@
-/* settings_read.c: defaults, then the file, then the command line from left to right, each laid over the
- * one before; then the checks between options.
+/* settings_read.c: defaults, then the file, then the command line from left to right, each laid
+ * over the one before; then the checks between options.
  *
  * All three are YAML and go through the same readers (value.c), so a default is written as a user
  * would write it.

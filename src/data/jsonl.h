@@ -72,8 +72,8 @@ sw_status sw_jsonl_begin(sw_jsonl *rows, const char *name, const char *text, int
 void sw_jsonl_begin_part(sw_jsonl *rows, const char *name, const char *text, int64_t bytes,
                          int64_t n_lines_before, int64_t n_bytes_before, const sw_columns *columns);
 
-/* The next line that is not blank, for rows of other forms; its number is `rows->line`. False: there
- * is none. */
+/* The next line that is not blank, for rows of other forms; its number is `rows->line`. False:
+ * there is none. */
 bool sw_jsonl_next_line(sw_jsonl *rows, sw_slice *line);
 
 /* The next row; *is_end when there is none. It lives until the next call. Errors: SW_BAD_FILE with
