@@ -316,6 +316,11 @@ static bool bytes_remedy(const char *text, char *buffer, size_t bytes) {
 bool sw_numeral_remedy(const char *text, sw_numeral kind, char *buffer, size_t buffer_bytes) {
     if (kind == SW_NUMERAL_BYTES && bytes_remedy(text, buffer, buffer_bytes))
         return true;
+    parts p;
+    const char *unit;
+    if (kind == SW_NUMERAL_BYTES && take_bytes(text + (*text == '-'), &p, &unit) && *unit &&
+        unit_bytes(unit))
+        return false; /* it is below zero, or too large */
     if (kind == SW_NUMERAL_BYTES)
         kind = SW_NUMERAL_INTEGER;
     for (const char *at = text; *at; at++)

@@ -156,6 +156,9 @@ static void what_to_write_instead_is_said(void **state) {
         {"-", NULL, SW_NUMERAL_REAL},
         {"a:b", NULL, SW_NUMERAL_REAL},
         {"999999999999999999999999999999999GiB", NULL, SW_NUMERAL_BYTES},
+        {"99999999999GiB", NULL, SW_NUMERAL_BYTES},
+        {"-1GiB", NULL, SW_NUMERAL_BYTES},
+        {"5 steps", "write the number alone", SW_NUMERAL_BYTES},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char remedy[128] = "";
