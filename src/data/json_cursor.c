@@ -176,7 +176,9 @@ static sw_status unescape(sw_json_cursor *r, char **to) {
 sw_status sw_json_cursor_string(sw_json_cursor *r, sw_slice *string) {
     char *const first = r->decoded + r->n_decoded, *to = first;
     if (!sw_json_cursor_pass(r, '"'))
-        return sw_json_cursor_refuse(r, "not JSON: a string is needed here");
+        return sw_json_cursor_refuse(
+            r, r->at == r->end ? "not JSON: the line ends inside an object; a row is one line"
+                               : "not JSON: a string is needed here");
     for (;;) {
         const char *run = r->at;
         while (r->at < r->end && *r->at != '"' && *r->at != '\\' && (uint8_t)*r->at >= 0x20)

@@ -86,6 +86,15 @@ int sw_row_takes(int key) {
 
 /* ---- keys that are not read ---- */
 
+/* Were the chosen ones of pairs of answers asked for? */
+static bool takes_chosen(const sw_columns *columns) {
+    const char *const *names = (const char *const *)columns;
+    for (int i = 0; i < SW_N_COLUMNS; i++)
+        if (names[i] && !strcmp(names[i], "chosen"))
+            return true;
+    return false;
+}
+
 /* Nothing, in whatever spelling. */
 static bool is_empty_here(const sw_json_cursor *json) {
     const char *at = json->at;
@@ -106,7 +115,8 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
     } meaningful[] = {
         {"rejected", "preferences are not trained on; leave it out"},
         {"chosen", "preferences are not trained on; to learn the chosen answers alone write "
-                   "data.columns: {completion: chosen}"},
+                   "data.columns: {completion: chosen}, or {messages: chosen} where they are whole "
+                   "conversations"},
         {"history", "write the turns before as messages"},
         {"context", "write it into the prompt, or as a message"},
         {"system_prompt",
@@ -134,7 +144,8 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
         "prompt", "completion", "messages",  "conversations", "instruction",         "output",
         "system", "tools",      "documents", "weight",        "chat_template_kwargs"};
     char word[LONGEST_WORD];
-    if (!word_of(key, word) || is_empty_here(&r->json))
+    if (!word_of(key, word) || is_empty_here(&r->json) ||
+        (!strcmp(word, "rejected") && takes_chosen(&r->rows->columns)))
         return SW_OK;
     for (size_t i = 0; i < sizeof meaningful / sizeof *meaningful; i++)
         if (strcmp(word, meaningful[i].key) == 0)

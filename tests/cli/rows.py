@@ -172,6 +172,22 @@ check(
     'id (3)' in done.stderr and 'messages.name (3)' in done.stderr and done.stderr.count('\n') == 1,
     'unread keys:', done.stderr)
 
+# The answers chosen of pairs are learned where they are asked for, as the refusal advises; the
+# others are told of.
+PAIR = {'prompt': 'What?', 'chosen': ' Ebb.', 'rejected': ' No.'}
+TALKS = {'chosen': [USER, SAYS], 'rejected': [USER, {**SAYS, 'content': 'No.'}]}
+for row, column, plain in ((PAIR, 'completion', {'prompt': 'What?', 'completion': ' Ebb.'}),
+                           (TALKS, 'messages', {'messages': [USER, SAYS]})):
+    done = tokenize(CHATML, rows_file(row), code=3)
+    check('`chosen` would have no effect' in done.stderr, done.stderr)
+    ids, marks, done = tokenize(CHATML, rows_file(row), '--column', f'{column}=chosen')
+    check('rejected (1)' in done.stderr, done.stderr)
+    check((ids, marks) == tokenize(CHATML, rows_file(plain))[:2], column, 'from chosen:', ids)
+
+# An object over several lines is no row.
+done = tokenize(CHATML, write('tall.jsonl', json.dumps({'text': 'The tide.'}, indent=2)), code=3)
+check('line 1' in done.stderr and 'a row is one line' in done.stderr, done.stderr)
+
 # A row's own weight is honoured where it is 0; others are told.
 *_, done = tokenize(
     CHATML,
