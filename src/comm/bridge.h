@@ -67,6 +67,7 @@ typedef struct sw_bridge {
     char library[96];         /* the MPI, and the threads that it allows */
     _Atomic uint64_t n_moved; /* messages that came or went */
     _Atomic uint64_t n_bytes; /* that left this host */
+    double cpu_seconds;       /* of the mover, once `state` is DONE */
     int window_socket[2];     /* [0] the mover's end, [1] that of the host's first rank */
     int n_here;               /* ranks of this host, known from the beginning */
     sw_outbox outbox[];       /* [n_here * SW_LANES] */

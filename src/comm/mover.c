@@ -271,6 +271,9 @@ sw_status sw_mover_run(const sw_mover_options *options, sw_error *err) {
     if (status && m.n_links && m.link[m.n_links - 1].piece)
         part(&m);
     if (!status) {
+        struct timespec used = {0};
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+        m.bridge->cpu_seconds = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
         atomic_store(&m.bridge->state, SW_BRIDGE_DONE);
         m.table->end();
     }

@@ -11,6 +11,9 @@ typedef struct sw_launch_hosts {
     /* Called in the supervisor when all hosts have met, before ranks are there. `remark`: how hosts
      * talk. */
     sw_status (*met)(void *to, const char *remark, sw_error *err);
+    /* And when all have returned well: bytes that left this host, and the CPU time of the process
+     * that sent and received. */
+    void (*parted)(void *to, uint64_t bytes, double cpu_seconds);
     void *to;
 } sw_launch_hosts;
 

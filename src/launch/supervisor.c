@@ -431,6 +431,9 @@ sw_status sw_supervise(const sw_launch_words *words, const sw_launch_options *op
     sw_status outcome = sw_outcome(control, err);
     /* A rank that died while it wrote the first error leaves none: then what the supervisor saw is
      * the cause. */
+    if (outcome == SW_OK && family->bridge && atomic_load(&family->bridge->state) == SW_BRIDGE_DONE)
+        family->hosts->parted(family->hosts->to, atomic_load(&family->bridge->n_bytes),
+                              family->bridge->cpu_seconds);
     bool is_cause =
         status != SW_OK && status != SW_ABORTED && (outcome == SW_OK || outcome == SW_ABORTED);
     return is_cause ? sw_fail(err, status, "%s", own.message) : outcome;

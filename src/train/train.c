@@ -165,6 +165,15 @@ static sw_status begin_on_hosts(void *to, const char *remark, sw_error *err) {
     return enter_folder(run, err);
 }
 
+static void end_on_hosts(void *to, uint64_t bytes, double cpu_seconds) {
+    const sw_run *run = to;
+    char left[SW_TEXT_NUMBER_BYTES];
+    if (run->is_first_host)
+        sw_report_line(run, "hosts: %s left %s, and its process for that used %.1f s of CPU",
+                       sw_text_bytes((int64_t)bytes, left, sizeof left), run->hosts->launcher->host,
+                       cpu_seconds);
+}
+
 static sw_status launch(sw_run *run, sw_error *err) {
     sw_status status = run->hosts ? SW_OK : enter_folder(run, err);
     if (!status)
@@ -184,6 +193,7 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
     if (hosts) {
         own = *hosts;
         own.met = begin_on_hosts;
+        own.parted = end_on_hosts;
         own.to = &run;
         run.hosts = &own;
     }

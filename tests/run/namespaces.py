@@ -126,7 +126,8 @@ def cut(delay):
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=errors)
     until = time.monotonic() + 60
-    while not (folder / "metrics.jsonl").exists() and time.monotonic() < until:
+    metrics = folder / "metrics.jsonl"
+    while (not metrics.exists() or metrics.stat().st_size < 300) and time.monotonic() < until:
         time.sleep(0.02)
     time.sleep(delay)
     runs.expect(len(of_run(folder)) == 10, f"{of_run(folder)}: {told.read_text()}")
