@@ -137,7 +137,7 @@ static void name_job(const dialect *d, sw_launcher *launcher) {
     int64_t pid = getppid();
     while (pid > 1 && process_has(pid, d->rank))
         pid = parent_of(pid);
-    snprintf(launcher->job, sizeof launcher->job, "pid-%" PRId64, pid);
+    snprintf(launcher->job, sizeof launcher->job, "pid-%" PRId64 "-%d", pid, launcher->size);
 }
 
 /* ---- hosts ---- */
