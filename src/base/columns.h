@@ -2,6 +2,8 @@
 #ifndef SW_BASE_COLUMNS_H
 #define SW_BASE_COLUMNS_H
 
+#include <stdbool.h>
+
 #define SW_COLUMNS(X) \
     X(text)           \
     X(prompt)         \
@@ -34,5 +36,9 @@ typedef struct sw_columns {
 /* Every column by its own name. */
 #define SW_COLUMN_OWN(name) .name = #name,
 #define SW_USUAL_COLUMNS ((sw_columns){SW_COLUMNS(SW_COLUMN_OWN)})
+
+/* Are two columns of a row, or of a message, read from one key, which is the own name of neither?
+ * out: their names. */
+bool sw_columns_are_one(const sw_columns *columns, const char **first, const char **second);
 
 #endif

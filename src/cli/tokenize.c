@@ -252,6 +252,12 @@ static sw_status read_columns(const sw_flag_texts *given, sw_columns *columns,
         }
         ours[k] = equals[1] ? equals + 1 : NULL;
     }
+    const char *first, *second;
+    if (sw_columns_are_one(columns, &first, &second))
+        return sw_fail(
+            err, SW_BAD_CONFIG,
+            "--column: %s and %s cannot be the same key · shardwise tokenize · map one of them",
+            first, second);
     return SW_OK;
 }
 

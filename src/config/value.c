@@ -437,8 +437,14 @@ static sw_status read_text(const reading *in, const sw_yaml *value) {
 
 /* What the map does not name keeps its own name. */
 static sw_status read_columns(const reading *in, const sw_yaml *value) {
+    const char *first, *second;
     sw_status status = read_usual_parts(in);
-    return status || sw_yaml_is_null(value) ? status : read_parts(in, value);
+    if (!status && !sw_yaml_is_null(value))
+        status = read_parts(in, value);
+    if (!status && sw_columns_are_one(in->field, &first, &second))
+        status = sw_refuse(in->err, in->place, "map one of them",
+                           "data.columns: %s and %s cannot be the same key", first, second);
+    return status;
 }
 
 static sw_status read_spike(const reading *in, const sw_yaml *value) {

@@ -146,8 +146,9 @@ for row, *words in [
     ({'system': 'One word.', 'prompt': 'What?', 'completion': ' Ebb.'}, 'line 2', '`system`'),
     ({'prompt': 'What?', 'completion': ' Ebb.', 'rejected': ' No.'}, 'line 2', '`rejected`'),
     ({'messages': [USER, {**SAYS, 'labels': 0}]}, 'line 2', '`labels`'),
-    *[({'messages': [USER, {**SAYS, key: value}]}, 'line 2', f'`{key}`', '`train: false`')
-      for key in ('loss', 'training', 'trainable', 'train_on_turn') for value in (False, 0, True)],
+        *[({'messages': [USER, {**SAYS, key: value}]}, 'line 2', f'`{key}`', '`train: false`')
+          for key in ('loss', 'training', 'trainable', 'train_on_turn')
+          for value in (False, 0, True)],
     ({'messages': [USER, SAYS], 'training': False}, 'line 2', '`training`', '`train: false`'),
     ({'messages': [USER, SAYS], 'loss_weight': 0}, 'line 2', '`loss_weight`', '`weight: 0`'),
     ({'messages': [USER, {**SAYS, 'role': ''}]}, 'line 2', 'message 2', '`role`'),
@@ -158,8 +159,8 @@ for row, *words in [
 ]:
     done = tokenize(CHATML, rows_file({'messages': [USER, SAYS]}, row), code=3)
     check(all(word in done.stderr for word in words), words, 'not all in', done.stderr)
-for row in ({'tools': [], 'messages': [USER, {**SAYS, 'tool_calls': None}]},
-            {'messages': [USER, {**SAYS, 'tool_calls': [], 'refusal': None}]},
+for row in ({'tools': [], 'messages': [USER, {**SAYS, 'tool_calls': None}]
+             }, {'messages': [USER, {**SAYS, 'tool_calls': [], 'refusal': None}]},
             {'messages': [USER, {**SAYS, 'loss': None, 'mask': False}]}):
     check(
         tokenize(CHATML, rows_file(row))[:2] == tokenize(CHATML,
@@ -281,6 +282,10 @@ check(
 check(
     tokenize(CHATML, rows_file({'body': 'abc'}), '--column',
              'text=body')[0] == tokenize(CHATML, rows_file({'text': 'abc'}))[0], 'body')
+check(
+    'text and prompt cannot be the same key' in tokenize(CHATML, TALK, '--column', 'text=body',
+                                                         '--column', 'prompt=body', code=2).stderr,
+    '--column twice for one key')
 check('did you mean messages' in tokenize(CHATML, TALK, '--column', 'mesages=x', code=2).stderr,
       '--column mesages')
 [alpaca], _ = render(rows_file({'instruction': 'Add.', 'input': '1 2', 'output': '3'}))

@@ -178,6 +178,8 @@ static void every_mistake_is_named_with_its_line_and_what_was_meant(void **state
         {"train:\n  steps: 1\n  num-epochs: 2\n",
          {"run.yaml:3", "num-epochs", "did you mean epochs?"}},
         {"train: {batch-size: 2}\n", {"run.yaml:1", "batch-size", "did you mean batch_size?"}},
+        {"data: {columns: {prompt: a, completion: a}}\n",
+         {"run.yaml:1", "prompt and completion", "the same key"}},
         {"train: {Steps: 2}\n", {"run.yaml:1", "Steps", "did you mean steps?"}},
         {"optimizer: {lr: 2}\n", {"run.yaml:1", "lr", "did you mean learning_rate?"}},
         {"model: {zero_stage: 2}\n", {"zero_stage", "did you mean shard.stage?"}},
