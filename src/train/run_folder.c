@@ -230,7 +230,7 @@ void sw_run_folder_tidy(const sw_run *run) {
 void sw_run_folder_leave(const sw_run *run) {
     const char *path = run->settings->checkpoint.path;
     char events[SW_PATH_BYTES];
-    if (!run->goes_on && sw_path_join(events, path, "events.jsonl", NULL) == SW_OK &&
+    if (run->has_begun && sw_path_join(events, path, "events.jsonl", NULL) == SW_OK &&
         !sw_file_exists(events))
         remove_folder(path);
 }

@@ -1,8 +1,10 @@
-"""extremes.py: planning is arithmetic: whatever the dimensions are, up to the limits of every option, it takes no more than a small
-model does, or is refused; nothing overflows.
+"""extremes.py: planning is arithmetic: whatever the dimensions are, up to the limits of every option,
+it takes no more than a small model does, or is refused; nothing overflows.
 
-What is limited is work, the processor time of the process, and memory, so that a busy machine fails nothing: every case here takes some
-tens of milliseconds, and one of many layers half a second, where a walk over elements, ranges, slots or steps would take minutes.
+What is limited is work, the processor time of the process, and memory, so that a busy machine fails
+nothing: every case here takes some tens of milliseconds, one of many layers half a second, and many
+layers for many ranks some seconds, where a walk over elements, ranges, slots or steps would take
+minutes.
 """
 
 import os
@@ -15,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(os.environ["SW_SOURCE"]) / "tests" / "run"))
 import runs
 
-CPU_SECONDS, MEMORY_BYTES = 6, 1 << 30
+CPU_SECONDS, MEMORY_BYTES = 20, 1 << 30
 MAX = 2**63 - 1
 folder = runs.fresh("folder")
 folder.mkdir()

@@ -471,6 +471,28 @@ static void row_scale(void) {
         NOT_RECORDED("finite", sw_scale(c.g, c.x, not_finite[i]));
 }
 
+typedef sw_value *share_function(sw_graph *graph, sw_value *x, const char *axis);
+
+static void check_share(share_function *share) {
+    NO_GRAPH(share(NULL, c.x, "shard"));
+    NOT_RECORDED("x is NULL", share(c.g, NULL, "shard"));
+    NOT_RECORDED("another graph", share(c.g, other.x, "shard"));
+    NOT_RECORDED("no axis", share(c.g, c.x, NULL));
+    NOT_RECORDED("no axis \"rows\"", share(c.g, c.x, "rows"));
+}
+
+static void row_gather_over(void) {
+    check_share(sw_gather_over);
+}
+
+static void row_sum_over(void) {
+    check_share(sw_sum_over);
+}
+
+static void row_sum_slice_over(void) {
+    check_share(sw_sum_slice_over);
+}
+
 static void row_add(void) {
     NO_GRAPH(sw_add(NULL, c.x, c.x));
     NOT_RECORDED("first argument is NULL", sw_add(c.g, NULL, c.x));
@@ -1172,6 +1194,9 @@ static const struct {
     {"sw_swiglu", row_swiglu},
     {"sw_swiglu_packed", row_swiglu_packed},
     {"sw_scale", row_scale},
+    {"sw_gather_over", row_gather_over},
+    {"sw_sum_over", row_sum_over},
+    {"sw_sum_slice_over", row_sum_slice_over},
     {"sw_add", row_add},
     {"sw_dropout", row_dropout},
     {"sw_cross_entropy", row_cross_entropy},
