@@ -97,12 +97,7 @@ sw_status sw_storage_fail(sw_error *err, const char *path, int64_t offset, int r
     char at[48] = "";
     if (offset >= 0)
         snprintf(at, sizeof at, "byte %" PRId64 " ", offset);
-    sw_status status =
-        sw_fail_call(err, SW_CALL_WRITE, result, "%s: %scannot be written", path, at);
-    if (err && (result == -ENOSPC || result == -EDQUOT))
-        status =
-            sw_fail(err, status, "%s, or keep fewer checkpoints (checkpoint.keep)", err->message);
-    return status;
+    return sw_fail_call(err, SW_CALL_WRITE, result, "%s: %scannot be written", path, at);
 }
 
 sw_status sw_storage_expect(int result, const char *path, sw_error *err) {

@@ -3,6 +3,7 @@
  * told. */
 #include "train/training.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -69,6 +70,13 @@ void sw_training_tell_unsaved(const sw_training *t) {
                           t->n_unsaved, t->n_saves, t->run->settings->checkpoint.path);
 }
 
+/* A full disk is what a run has an option for. */
+static void advise(sw_error *reason) {
+    if (strstr(reason->message, strerror(ENOSPC)) || strstr(reason->message, strerror(EDQUOT)))
+        (void)sw_fail(reason, reason->status, "%s, or keep fewer checkpoints (checkpoint.keep)",
+                      reason->message);
+}
+
 /* *reason: of the failure, if it failed. */
 static sw_status settle(sw_training *t, bool is_last, sw_error *reason, sw_error *err) {
     int64_t wanted = sw_saving_step(t->saving), saved;
@@ -77,8 +85,10 @@ static sw_status settle(sw_training *t, bool is_last, sw_error *reason, sw_error
         return status;
     if (saved >= 0)
         tell_saved(t, saved);
-    else
+    else {
+        advise(reason);
         tell_unsaved(t, wanted, is_last, reason);
+    }
     return SW_OK;
 }
 

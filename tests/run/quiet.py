@@ -71,7 +71,8 @@ def two_causes(show):
     failed = [event for event in run.events if event["event"] == "save_failed"]
     runs.expect(run.code == 0 and len(failed) == 2, f"{run.code} {failed} {run.errors}")
     runs.expect(
-        len(lines) == 3 and "No space" in lines[0] and "Input/output" in lines[1]
+        len(lines) == 3 and "No space" in lines[0] and "checkpoint.keep" in lines[0]
+        and "Input/output" in lines[1] and "checkpoint.keep" not in lines[1]
         and lines[2].startswith("2 of 20"), f"{show}: {lines}")
 
 
