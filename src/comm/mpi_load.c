@@ -24,10 +24,10 @@ bool sw_mpi_find(const char *kind, char path[SW_MPI_PATH_BYTES]) {
     if (name)
         *name = 0;
     /* Beside it, as built; and where it is installed with it, wherever both were moved to. */
-    static const char *const from_own[] = {"", "/shardwise", "/" SW_PLUGINS_FROM_COMMAND};
+    static const char *const from_own[] = {".", "shardwise", SW_PLUGINS_FROM_COMMAND};
     for (size_t i = 0; i < sizeof from_own / sizeof *from_own; i++) {
-        int n = snprintf(path, SW_MPI_PATH_BYTES, "%s%s/libshardwise-mpi-%s.so",
-                         named ? named : own, named ? "" : from_own[i], kind);
+        int n = snprintf(path, SW_MPI_PATH_BYTES, "%s/%s/libshardwise-mpi-%s.so",
+                         named ? named : own, named ? "." : from_own[i], kind);
         if (n < SW_MPI_PATH_BYTES && access(path, R_OK) == 0)
             return true;
     }
