@@ -212,7 +212,8 @@ sw_status sw_chat_check_keys(const sw_chat *chat, sw_chat_keys *keys, const sw_c
 /* Has the value a character that a template would not trim away? Of a part, its text counts where
  * it has one, and the word that says what it is counts never. */
 static bool says_something(const json_t *value) {
-    const char *at = json_string_value(value), *end = at + json_string_length(value), *name;
+    const char *at = json_string_value(value), *end = at ? at + json_string_length(value) : at;
+    const char *name;
     const json_t *text = json_object_get(value, "text");
     size_t i;
     json_t *part;
