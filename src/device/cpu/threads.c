@@ -121,7 +121,9 @@ static void wait_until_empty(sw_threads *threads) {
         sw_pause();
     }
     while (atomic_load(&threads->gate) & INSIDE) {
-        atomic_store(&threads->caller_sleeps, 1);
+        /* Seen before the gate is looked at again. (An exchange, as emulators of other CPUs do not
+         * keep a plain store before the load that follows it.) */
+        (void)atomic_exchange(&threads->caller_sleeps, 1);
         if (atomic_load(&threads->gate) & INSIDE)
             sw_futex_wait(&threads->caller_sleeps, 1, NULL, false);
     }
