@@ -26,7 +26,7 @@ if re.search(r"^SW_SANITIZE:STRING=.", (runs.COMMAND.parent / "CMakeCache.txt").
 REFUSE = runs.COMMAND.parent / "tests" / "helper_refuse"
 ALL = "--all" in sys.argv
 SEED = int(os.environ.get("SW_SEED", "1"))
-SECONDS = float(os.environ.get("SW_SECONDS", "0")) or (240 if ALL else 30)
+SECONDS = float(os.environ.get("SW_SECONDS", "0")) or (300 if ALL else 30)
 LONGEST = 60  # seconds of one command, on a busy machine
 PATH = "EACCES EFAULT ELOOP ENAMETOOLONG ENOENT ENOMEM ENOTDIR"
 # As the manual pages have them (Linux man-pages 6), and what file systems and sandboxes give
