@@ -26,6 +26,12 @@ typedef enum sw_column {
         SW_N_COLUMNS
 } sw_column;
 
+/* [SW_N_COLUMNS] */
+extern const char *const sw_column_names[SW_N_COLUMNS];
+
+/* Is it read of a message, and not of a row? */
+bool sw_column_is_of_message(int column);
+
 /* What the file calls each column; NULL: it is not read. */
 typedef struct sw_columns {
 #define SW_COLUMN_FIELD(name) const char *name;

@@ -227,11 +227,6 @@ static void tell_unread(const sw_unread_keys *unread) {
 /* "text=body": what the file calls a key; "text=": it is not read. */
 static sw_status read_columns(const sw_flag_texts *given, sw_columns *columns,
                               char (*names)[SW_COLUMN_BYTES], sw_error *err) {
-    static const char *const known[] = {
-#define COLUMN_NAME(name) #name,
-        SW_COLUMNS(COLUMN_NAME)
-#undef COLUMN_NAME
-    };
     const char **ours = (const char **)columns;
     *columns = SW_USUAL_COLUMNS;
     for (int i = 0; i < given->n; i++) {
@@ -239,10 +234,10 @@ static sw_status read_columns(const sw_flag_texts *given, sw_columns *columns,
         int k = 0;
         snprintf(names[i], SW_COLUMN_BYTES, "%.*s", equals ? (int)(equals - given->item[i]) : 0,
                  given->item[i]);
-        while (k < SW_N_COLUMNS && strcmp(names[i], known[k]))
+        while (k < SW_N_COLUMNS && strcmp(names[i], sw_column_names[k]))
             k++;
         if (k == SW_N_COLUMNS) {
-            const char *nearest = sw_text_nearest(names[i], known, SW_N_COLUMNS);
+            const char *nearest = sw_text_nearest(names[i], sw_column_names, SW_N_COLUMNS);
             return sw_fail(
                 err, SW_BAD_CONFIG,
                 "--column %.100s: %s%s · shardwise tokenize · for example --column text=body",

@@ -28,16 +28,6 @@ static bool is_text(sw_slice slice, const char *text) {
 
 /* ---- keys that are read ---- */
 
-static const char *const column_names[SW_N_COLUMNS] = {
-#define COLUMN_NAME(name) #name,
-    SW_COLUMNS(COLUMN_NAME)
-#undef COLUMN_NAME
-};
-
-static bool is_row_column(int i) {
-    return i != SW_COLUMN_role && i != SW_COLUMN_content;
-}
-
 int sw_row_key(const sw_columns *columns, sw_slice key) {
     static const struct {
         const char *name;
@@ -49,9 +39,9 @@ int sw_row_key(const sw_columns *columns, sw_slice key) {
     const char *const *names = (const char *const *)columns;
     int own = -1;
     for (int i = 0; i < SW_N_COLUMNS; i++) {
-        if (!names[i] || !is_row_column(i) || !is_text(key, names[i]))
+        if (!names[i] || sw_column_is_of_message(i) || !is_text(key, names[i]))
             continue;
-        if (strcmp(names[i], column_names[i]) != 0)
+        if (strcmp(names[i], sw_column_names[i]) != 0)
             return i; /* {completion: text}: what was said counts more than the name that `text` has
                          anyway */
         own = i;
@@ -157,7 +147,7 @@ sw_status sw_row_check_unread(const sw_row_reader *r, sw_slice key) {
         strlen(word) > 3 ? sw_unread_key_meant(word, near, sizeof near / sizeof *near) : NULL;
     for (int i = 0; nearest && i < SW_N_COLUMNS;
          i++) /* data.columns: {text: null}: it is left aside on purpose */
-        if (strcmp(word, column_names[i]) == 0)
+        if (strcmp(word, sw_column_names[i]) == 0)
             nearest = NULL;
     if (nearest)
         return sw_row_refuse(r, "the key `%s` is unknown; did you mean `%s`?", word, nearest);
@@ -389,7 +379,7 @@ static sw_status make_alpaca(sw_row_reader *r, sw_jsonl_row *row) {
 /* One of a pair is missing: because it is null, or altogether. */
 static sw_status refuse_half(const sw_row_reader *r, int key, int missing) {
     const sw_row_value *other = &r->values[missing];
-    const char *name = other->key ? other->key : column_names[missing];
+    const char *name = other->key ? other->key : sw_column_names[missing];
     if (other->is_null)
         return sw_row_refuse(r, "`%s` must be a string, is null", name);
     return sw_row_refuse(r, "`%s` without `%s`", r->values[key].key, name);
@@ -407,7 +397,7 @@ static sw_status refuse_two(const sw_row_reader *r) {
             size_t n = strlen(names);
             snprintf(names + n, sizeof names - n, "%s`%.40s`", n ? ", " : "",
                      r->values[keys[i]].key);
-            first = first ? first : column_names[keys[i]];
+            first = first ? first : sw_column_names[keys[i]];
         }
     return sw_row_refuse(r,
                          "the row has two forms (%s), so it is not clear what to train on; "

@@ -156,8 +156,10 @@ sw_status sw_run_folder_create(sw_run *run, sw_error *err) {
     if (!status)
         status = sw_run_folder_plan(run, err);
     free(yaml);
-    if (status) /* the way is free for the next attempt */
+    if (status) { /* the way is free for the next attempt, whose folder it may be at once */
         remove_folder(path);
+        run->has_begun = false;
+    }
     return status;
 }
 

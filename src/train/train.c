@@ -178,8 +178,7 @@ static sw_status launch(sw_run *run, sw_error *err) {
     sw_status status = run->hosts ? SW_OK : enter_folder(run, err);
     if (!status)
         status = sw_run_launch(run, err);
-    if (run->is_first_host)
-        sw_run_folder_leave(run);
+    sw_run_folder_leave(run);
     return status;
 }
 
@@ -208,7 +207,7 @@ sw_status sw_train(const sw_settings *settings, const sw_train_options *options,
         status = sw_faults_begin(run.faults, err);
     if (!status)
         status = prepare(&run, err);
-    if (status && run.has_begun) /* for tokens that had no other place */
+    if (status) /* for tokens that had no other place the folder is made before */
         sw_run_folder_leave(&run);
     if (!status)
         sw_report_start(&run);

@@ -120,8 +120,8 @@ sw_model_output sw_run_folder_output(const sw_run *run);        /* how the final
 sw_status sw_run_folder_set_model_aside(const sw_run *run, sw_error *err);
 /* When no rank is left, and steps/ is clean: a model that is half written is removed. */
 void sw_run_folder_tidy(const sw_run *run);
-/* When the run has ended, and no rank is started again: a new folder of which no rank began is
- * removed. */
+/* When the run has ended, and no rank is started again: a folder that this run made, and in which
+ * no rank began, is removed. */
 void sw_run_folder_leave(const sw_run *run);
 
 /* train/room.c: is there room on the disk for what the run still writes? Sets room_remark and

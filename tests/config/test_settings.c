@@ -383,10 +383,10 @@ static void files_that_are_called_like_variables_are_taken(void **state) {
     static const char *const good[] = {"$REAL/b",     "a/~/b",     "$REAL",  "./$NONE/b",
                                        "./~/b",       "$",         "a$",     "$1",
                                        "price$5.txt", "${REAL-no", "x/${}/y"};
-    char folder[] = "/tmp/sw-expansion-XXXXXX", real[64];
+    char folder[FOLDER_BYTES], real[64];
     sw_expansion found;
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    assert_true(folder_make(folder));
     snprintf(real, sizeof real, "%s/$REAL", folder);
     assert_int_equal(mkdir(real, 0777), 0);
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -396,8 +396,7 @@ static void files_that_are_called_like_variables_are_taken(void **state) {
     assert_true(sw_path_wants_expansion("$REAL/$SW_NOWHERE/c", folder, &found));
     assert_string_equal(found.word, "$SW_NOWHERE");
     assert_true(sw_path_wants_expansion("~", folder, &found));
-    rmdir(real);
-    rmdir(folder);
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 static void mistakes_on_the_command_line_are_named_too(void **state) {
